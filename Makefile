@@ -1,0 +1,72 @@
+# Every target sets up what it needs. `make` alone shows this list.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 60
+THREEGATE_CORPUS ?= ../shared/corpus
+
+export PYTHON VENV
+export PYTHONDONTWRITEBYTECODE := 1
+
+# A part of the tree that a target needs: $(call need,PATH)
+need = @test -e $(1) || { echo "threegate: error: $(1) is missing, so make $@ has nothing to run" >&2; exit 69; }
+
+.PHONY: help setup demo test lint format docs corpus slow fuzz bench bundle lock clean
+
+help: ## show this list
+	@echo 'make TARGET, one of:'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo 'PYTHON=/usr/bin/python3 chooses the interpreter, 3.11 or newer.'
+
+setup: ## make .venv from the hash-locked requirements
+	@bash scripts/setup.sh
+
+demo: setup ## run a whole session in a throw-away workspace
+	$(call need,examples/first-session.sh)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/first-session.sh
+
+test: setup lint ## lint, then every test but the slow ones and the corpus
+	$(BIN)/pytest
+
+lint: setup ## format, rules, types, import contracts, shape, documents in sync
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check_shape.py
+	$(BIN)/python scripts/docs_sync.py --check
+
+format: setup ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+docs: setup ## rewrite the generated blocks of the documents
+	$(BIN)/python scripts/docs_sync.py
+
+corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
+	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus
+
+slow: setup ## the tests that take minutes or the network
+	$(BIN)/pytest -m slow
+
+fuzz: setup ## coverage-guided fuzzing of every parser, FUZZ_SECONDS each
+	$(call need,tests/fuzz/run.py)
+	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+bench: setup ## measure against peers; figures go to docs/performance.md
+	$(call need,bench/run.py)
+	$(BIN)/python bench/run.py
+
+bundle: setup ## one archive that installs ThreeGate without a network
+	$(BIN)/python scripts/bundle.py
+
+lock: ## resolve requirements/*.in again, with hashes for every platform
+	@bash scripts/lock.sh
+
+clean: ## remove what the targets made, .venv included
+	rm -rf $(VENV) .venv-lock .setup.lock dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

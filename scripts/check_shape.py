@@ -1,0 +1,96 @@
+"""Check what no linter counts: module and function length, SECURITY paragraphs, gate READMEs, words.
+
+Usage: check_shape.py [SOURCE_DIRECTORY]; prints one line per finding and exits 1 if there is any.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 40
+GATES = ("core", "fetch", "tool_exec")
+GATE_HEADINGS = ("Runs as", "May read", "May write", "Must never", "If compromised", "Tested by")
+# Words that promise more about data than any check can: they may not be part of a name.
+PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "trusted"})
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def function_lines(node: Function) -> int:
+    """Return the length of a function, its docstring not counted."""
+    assert node.end_lineno is not None
+    length = node.end_lineno - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node) is not None and first.end_lineno is not None:
+        length -= first.end_lineno - first.lineno + 1
+    return length
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, Function | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+
+
+def check_module(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and finding for one module."""
+    tree = ast.parse(source)
+    lines = source.count("\n")
+    if lines > MAX_MODULE_LINES:
+        yield 1, f"{lines} lines, limit {MAX_MODULE_LINES}: is there a seam?"
+    for node in ast.walk(tree):
+        if isinstance(node, Function) and function_lines(node) > MAX_FUNCTION_LINES:
+            length = function_lines(node)
+            yield node.lineno, f"{node.name} has {length} lines, limit {MAX_FUNCTION_LINES}"
+    if ".open_for_validation()" in source and "\nSECURITY\n" not in (ast.get_docstring(tree) or ""):
+        yield 1, "opens foreign bytes, so its docstring needs a SECURITY paragraph"
+    for line, name in _names(tree):
+        for word in sorted(_words(name) & PROMISES):
+            yield line, f"{name}: {word} promises what no check can"
+
+
+def check_gate(directory: Path) -> Iterator[str]:
+    """Yield what is missing from a gate's public statement."""
+    readme = directory / "README.md"
+    text = readme.read_text("utf-8") if readme.exists() else ""
+    for heading in GATE_HEADINGS:
+        if f"\n## {heading}\n" not in text:
+            yield f"{readme}:1: no heading {heading}"
+    if not (directory / "ruff.toml").exists():
+        yield f"{directory}:1: no ruff.toml with the calls this gate may not make"
+
+
+def check_tree(source: Path) -> list[str]:
+    """Return every finding under `source`, the directory that holds `threegate/`."""
+    modules = sorted((source / "threegate").rglob("*.py"))
+    if not modules:
+        return [f"{source}:1: no modules, so nothing was checked"]
+    findings = [
+        f"{path}:{line}: {finding}"
+        for path in modules
+        for line, finding in check_module(path.read_text("utf-8"))
+    ]
+    for gate in GATES:
+        findings.extend(check_gate(source / "threegate" / gate))
+    return findings
+
+
+def main() -> int:
+    findings = check_tree(Path(sys.argv[1] if len(sys.argv) > 1 else "src"))
+    print("\n".join(findings) or "shape: no findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

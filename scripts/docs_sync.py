@@ -1,0 +1,105 @@
+"""Keep the generated blocks of the documents true.
+
+A block stands between two markers; the first names a generator and its argument:
+
+    <!-- generated: help policy diff -->
+    ...
+    <!-- end -->
+
+`docs_sync.py` rewrites every block; `--check` changes nothing and exits 1 where a block
+differs.  To add a generator, write `(argument) -> str` and name it in GENERATORS.
+"""
+
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(
+    r"^(?P<open><!-- generated: (?P<name>[a-z-]+)(?: (?P<argument>[^\n]*?))? -->\n)"
+    r"(?P<body>.*?)(?P<close>^<!-- end -->$)",
+    re.MULTILINE | re.DOTALL,
+)
+OPENING = re.compile(r"^<!-- generated: ", re.MULTILINE)
+
+Generator = Callable[[str], str]
+
+
+def help_block(argument: str) -> str:
+    """Return what `threegate ARGUMENT --help` prints, as a fenced block."""
+    command = ["threegate", *argument.split(), "--help"]
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    run = [sys.executable, "-m", *command]
+    shown = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    return f"```console\n$ {' '.join(command)}\n{shown.stdout.rstrip()}\n```\n"
+
+
+GENERATORS: Mapping[str, Generator] = {"help": help_block}
+
+
+class SyncError(Exception):
+    """A document has a marker that cannot be filled."""
+
+
+def render(text: str, generators: Mapping[str, Generator]) -> str:
+    """Return `text` with every block filled anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        generator = generators.get(match["name"])
+        if generator is None:
+            raise SyncError(f"no generator is called {match['name']}")
+        return match["open"] + generator(match["argument"] or "") + match["close"]
+
+    # A block that never ends would be skipped, and what is skipped drifts.
+    if len(OPENING.findall(text)) != sum(1 for _ in BLOCK.finditer(text)):
+        raise SyncError("a generated block is not closed, or its marker is misspelt")
+    return BLOCK.sub(fill, text)
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """Yield the documents that may hold blocks."""
+    yield from sorted(root.glob("*.md"))
+    yield from sorted((root / "docs").rglob("*.md"))
+
+
+def sync(root: Path, generators: Mapping[str, Generator], *, check: bool) -> int:
+    """Rewrite or compare every document and return how many differ or cannot be filled."""
+    differing = 0
+    for path in documents(root):
+        old = path.read_text("utf-8")
+        try:
+            new = render(old, generators)
+        except SyncError as exc:
+            print(f"{path.relative_to(root)}: {exc}")
+            differing += 1
+            continue
+        if new == old:
+            continue
+        differing += 1
+        if check:
+            lines = old.splitlines(), new.splitlines()
+            name = str(path.relative_to(root))
+            print("\n".join(difflib.unified_diff(*lines, name, "generated", lineterm="")))
+        else:
+            path.write_text(new, "utf-8")
+            print(f"{path.relative_to(root)}: rewritten")
+    return differing
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="keep the generated blocks of the documents true")
+    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 on a difference")
+    check: bool = parser.parse_args().check
+    differing = sync(ROOT, GENERATORS, check=check)
+    if check:
+        print(f"documents: {differing} differ; `make docs` rewrites them" if differing else "documents: in sync")
+    return 1 if differing and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

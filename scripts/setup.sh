@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Make .venv: every tool and library at a locked version, the project itself editable.
+# Does nothing when .venv already matches the lock files, so every target may call it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON=${PYTHON:-python3}
+VENV=${VENV:-.venv}
+
+say() { printf 'threegate: %s\n' "$*" >&2; }
+fail() {
+  say "error: $1"
+  if [ $# -gt 1 ]; then say "hint: $2"; fi
+  exit 69
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# Names of Debian packages whose tool is not there, one a line.
+missing_packages() {
+  command -v git >/dev/null || echo git
+  command -v ssh-keygen >/dev/null || echo openssh-client
+  command -v flock >/dev/null || echo util-linux
+  command -v "$PYTHON" >/dev/null || echo python3
+  # Debian ships venv without ensurepip unless this package is there.
+  "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
+install_missing() {
+  local missing
+  missing=$(missing_packages | tr '\n' ' ')
+  missing=${missing% }
+  if [ -z "$missing" ]; then return; fi
+  local hint="install these packages and try again: $missing"
+  command -v apt-get >/dev/null || fail "missing on this machine: $missing" "$hint"
+  if [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then
+    fail "missing on this machine: $missing" "sudo apt-get install $missing"
+  fi
+  say "installing $missing"
+  as_root apt-get -qq update || say "package lists could not be refreshed, trying with the old ones"
+  # shellcheck disable=SC2086  # a list of package names, split on purpose
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+    $missing >&2 || fail "apt-get could not install $missing" "$hint"
+  missing=$(missing_packages | tr '\n' ' ')
+  if [ -n "$missing" ]; then
+    fail "still missing: $missing" "$PYTHON needs its venv module; or choose one: make setup PYTHON=/usr/bin/python3"
+  fi
+}
+
+check_python() {
+  "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    fail "$("$PYTHON" --version) is too old, ThreeGate needs 3.11 or newer" \
+      "make setup PYTHON=python3.11"
+}
+
+# What the packages in .venv were made from: interpreter, place, lock.
+packages_key() {
+  {
+    "$PYTHON" -c 'import os, sys; print(sys.version, os.path.realpath(sys.executable))'
+    pwd
+    cat requirements/dev.txt
+  } | sha256sum
+}
+
+# What the editable install was made from: entry points, dependencies, version.
+project_key() { cat pyproject.toml src/threegate/__init__.py | sha256sum; }
+
+pip_install() {
+  "$VENV/bin/python" -m pip --disable-pip-version-check install --quiet "$@"
+}
+
+install_packages() {
+  say "making $VENV with $("$PYTHON" --version), about half a minute"
+  "$PYTHON" -m venv --clear "$VENV"
+  # Hashes only, wheels only: no package runs code of its own while it is installed.
+  pip_install --require-hashes --only-binary :all: -r requirements/dev.txt ||
+    fail "the locked packages could not be installed" "pip's own message is above"
+}
+
+# Usage: unless_done NAME KEY COMMAND: run COMMAND unless NAME was done with this KEY.
+unless_done() {
+  local stamp=$VENV/.done-$1
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$2" ]; then return; fi
+  "$3"
+  printf '%s\n' "$2" >"$stamp"
+}
+
+install_project() { pip_install --no-index --no-deps --no-build-isolation --editable .; }
+
+main() {
+  install_missing
+  check_python
+  exec 9>.setup.lock
+  flock 9 # two targets started at once make one venv
+  unless_done packages "$(packages_key)" install_packages
+  unless_done project "$(project_key)" install_project
+}
+
+main "$@"

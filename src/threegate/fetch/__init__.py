@@ -1,0 +1,1 @@
+"""Gate 2, FETCH: retrieves.  Not built yet."""

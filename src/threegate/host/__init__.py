@@ -1,0 +1,1 @@
+"""The human's side: command line, workspace life, keys."""

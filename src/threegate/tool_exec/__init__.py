@@ -1,0 +1,1 @@
+"""Gate 3, TOOL-EXEC: executes.  Not built yet."""
