@@ -67,38 +67,37 @@ def documents(root: Path) -> Iterator[Path]:
     yield from sorted((root / "docs").rglob("*.md"))
 
 
-def sync(root: Path, generators: Mapping[str, Generator], *, check: bool) -> int:
-    """Rewrite or compare every document and return how many differ or cannot be filled."""
-    differing = 0
+def _unified(name: str, old: str, new: str) -> str:
+    lines = old.splitlines(), new.splitlines()
+    return "\n".join(difflib.unified_diff(*lines, name, "generated", lineterm=""))
+
+
+def sync(root: Path, generators: Mapping[str, Generator], *, check: bool) -> list[str]:
+    """Rewrite the documents, or only compare them; return a line or a diff for each that is wrong."""
+    findings = []
     for path in documents(root):
-        old = path.read_text("utf-8")
+        name, old = str(path.relative_to(root)), path.read_text("utf-8")
         try:
             new = render(old, generators)
         except SyncError as exc:
-            print(f"{path.relative_to(root)}: {exc}")
-            differing += 1
+            findings.append(f"{name}: {exc}")
             continue
-        if new == old:
-            continue
-        differing += 1
-        if check:
-            lines = old.splitlines(), new.splitlines()
-            name = str(path.relative_to(root))
-            print("\n".join(difflib.unified_diff(*lines, name, "generated", lineterm="")))
-        else:
+        if new != old and check:
+            findings.append(_unified(name, old, new))
+        elif new != old:
             path.write_text(new, "utf-8")
-            print(f"{path.relative_to(root)}: rewritten")
-    return differing
+            print(f"{name}: rewritten")
+    return findings
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="keep the generated blocks of the documents true")
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 on a difference")
-    check: bool = parser.parse_args().check
-    differing = sync(ROOT, GENERATORS, check=check)
-    if check:
-        print(f"documents: {differing} differ; `make docs` rewrites them" if differing else "documents: in sync")
-    return 1 if differing and check else 0
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing, exit 1 on a difference"
+    )
+    findings = sync(ROOT, GENERATORS, check=parser.parse_args().check)
+    print("\n".join(findings) or "documents: in sync")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

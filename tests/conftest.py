@@ -1,0 +1,54 @@
+"""What every test shares: no silent skips in CI, one hypothesis profile, the outside corpus."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+IN_CI = os.environ.get("CI") == "true"
+
+# A busy machine is not a bug, so no deadline.  In CI the verdict depends on the commit alone.
+settings.register_profile(
+    "threegate", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=IN_CI
+)
+settings.load_profile("threegate")
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip or an expected failure into a failure: a check that did not run is not green."""
+    if report.outcome == "skipped":
+        why = getattr(report, "wasxfail", report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {why}"
+        if hasattr(report, "wasxfail"):
+            del report.wasxfail  # pytest would go on counting it as expected
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if IN_CI:
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if IN_CI:
+        _refuse_skip(report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Return the directory of outside inputs; a missing or empty one fails, it never skips."""
+    named = os.environ.get("THREEGATE_CORPUS", "")
+    if not named:
+        pytest.fail("THREEGATE_CORPUS does not name the corpus directory")
+    directory = Path(named)
+    if not (directory / "manifest.jsonl").is_file():
+        pytest.fail(f"no corpus with a manifest.jsonl at {directory}")
+    return directory
