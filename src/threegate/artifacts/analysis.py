@@ -1,0 +1,152 @@
+"""Analysis: CORE's answer, claim by claim, with the quotes it rests on.
+
+The model picks excerpts; the host inserts the quotes and checks numbers.  A label never
+says more than was checked.
+
+SECURITY
+    Reads bytes the host assembled from CORE's output, which hostile text may have
+    shaped.  Read back by CORE it counts as external.  If this module is wrong, a claim
+    shows a quote or a label that does not belong to it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts import limits as bounds
+from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.labels import CONFIDENTIALITY
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.shapes import (
+    DIGEST,
+    NONCE,
+    TIME,
+    Choice,
+    Integer,
+    ListOf,
+    Nullable,
+    Pattern,
+    Record,
+    id_of,
+    spec,
+)
+from threegate.untrusted import Untrusted
+
+CLAIM_LABELS: Final = ("quote found", "number differs", "unchecked", "source retracted")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What generated the words."""
+
+    name: str = spec(Pattern(r"[!-\[\]-~]{1,200}", "a model name"), "as policy names it")
+    sha256: str | None = spec(Nullable(DIGEST), "digest of the model file, where there is one")
+    server: str = spec(Choice("embedded", "bridge", "remote"), "where it ran")
+
+
+@dataclass(frozen=True, slots=True)
+class Cite:
+    """Where a quote stands."""
+
+    artifact: str = spec(id_of("rp", "res", "an"), "the artifact")
+    excerpt: int = spec(Integer(0, bounds.MAX_EXCERPTS), "its text, counted from 1; 0 for a stream")
+    offset: int = spec(Integer(), "first character of the quote within that text")
+    length: int = spec(Integer(1, bounds.MAX_QUOTE_CHARS), "number of characters")
+    sha256: str = spec(DIGEST, "digest of the quote's UTF-8 bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was checked of one claim."""
+
+    label: str = spec(Choice(*CLAIM_LABELS), "the most that was checked")
+    cites: tuple[Cite, ...] = spec(
+        ListOf(Record(Cite), bounds.MAX_CITES_PER_CLAIM), "the quotes it rests on"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """An answer with its evidence."""
+
+    created: str = spec(TIME, "when the host stored it")
+    nonce: str = spec(NONCE, "stamped by the host")
+    method: str = spec(
+        Choice("extractive", "model", "map-reduce"), "`extractive`: no words were generated"
+    )
+    model: Model | None = spec(Nullable(Record(Model)), "null for `extractive`")
+    role: str = spec(Pattern(r"[a-z][a-z0-9-]{0,63}", "a role profile"), "the role CORE was given")
+    policy_sha256: str = spec(DIGEST, "the policy bundle in force")
+    continues: str | None = spec(Nullable(id_of("an")), "the analysis it goes on from")
+    selection: tuple[str, ...] = spec(
+        ListOf(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM, ordered=True),
+        "what was put before the model",
+    )
+    claims: tuple[Claim, ...] = spec(
+        ListOf(Record(Claim), bounds.MAX_CLAIMS), "one entry per text under Claims"
+    )
+    integrity: str = spec(Choice("external"), "an analysis read back is external")
+    confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
+    derived_from: tuple[str, ...] = spec(
+        ListOf(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM, ordered=True),
+        "every artifact readable in the run; set by the host",
+    )
+    question: Untrusted[str] = section(
+        Section("Question", bounds.MAX_PURPOSE_CHARS, 1), "what the operator asked"
+    )
+    answer: Untrusted[str] = section(
+        Section("Answer", bounds.MAX_ANSWER_CHARS, 1), "the answer in one piece"
+    )
+    claim_texts: tuple[Untrusted[str], ...] = section(
+        Section("Claims", bounds.MAX_CLAIM_CHARS, 1, bounds.MAX_CLAIMS), "the answer claim by claim"
+    )
+    quotes: tuple[Untrusted[str], ...] = section(
+        Section(
+            "Quotes", bounds.MAX_QUOTE_CHARS, 1, bounds.MAX_CLAIMS * bounds.MAX_CITES_PER_CLAIM
+        ),
+        "the quotes, in the order the claims cite them",
+    )
+    notes: tuple[Untrusted[str], ...] = section(
+        Section("Notes", bounds.MAX_ANSWER_CHARS, 1, bounds.MAX_CLAIMS),
+        "intermediate notes, if any",
+    )
+
+    def parents(self) -> tuple[str, ...]:
+        """Return the ids this analysis was made from."""
+        return self.derived_from
+
+
+def _check(analysis: Analysis) -> None:
+    if (analysis.model is None) != (analysis.method == "extractive"):
+        raise reject(Reason.INCONSISTENT, "model is null for extractive, and only for it")
+    if len(analysis.claims) != len(analysis.claim_texts):
+        raise reject(Reason.INCONSISTENT, "claims and texts differ in number")
+    readable = set(analysis.derived_from)
+    named = {*analysis.selection, *([analysis.continues] if analysis.continues else [])}
+    if not named <= readable:
+        raise reject(Reason.INCONSISTENT, "derived_from lacks something that was read")
+    cites = [cite for claim in analysis.claims for cite in claim.cites]
+    if len(cites) != len(analysis.quotes):
+        raise reject(Reason.INCONSISTENT, "cites and quotes differ in number")
+    for number, (cite, quote) in enumerate(zip(cites, analysis.quotes, strict=True), 1):
+        _check_cite(number, cite, quote.open_for_validation(), readable)
+    for number, claim in enumerate(analysis.claims, 1):
+        if not claim.cites and claim.label != "unchecked":
+            raise reject(Reason.INCONSISTENT, f"claim {number} has a label but no quote")
+
+
+def _check_cite(number: int, cite: Cite, quote: str, readable: set[str]) -> None:
+    if cite.artifact not in readable:
+        raise reject(Reason.INCONSISTENT, f"quote {number} cites what was not readable")
+    if (cite.length, cite.sha256) != (len(quote), sha256_hex(quote.encode("utf-8"))):
+        raise reject(Reason.DIGEST_MISMATCH, f"quote {number} is not the text it names")
+
+
+FORMAT: Final = Format(
+    Analysis,
+    prefix="an",
+    version=1,
+    title="Analysis",
+    max_bytes=bounds.MAX_ANALYSIS_BYTES,
+    check=_check,
+)

@@ -1,0 +1,66 @@
+"""Fetch Request: what to retrieve and why.
+
+A URL chosen by CORE is an outbound channel, so a fetch request needs approval like code.
+
+SECURITY
+    Reads drafts written by CORE, which reads hostile text, and requests by the operator.
+    If this module is wrong, a request for something else than was approved reaches FETCH.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts import limits
+from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.shapes import NONCE, TIME, Choice, ListOf, Text, id_of, spec
+from threegate.untrusted import Untrusted
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """What to retrieve and why."""
+
+    created: str = spec(TIME, "when the host stored it")
+    nonce: str = spec(NONCE, "stamped by the host: asking again is a new request")
+    origin: str = spec(Choice("operator", "core"), "who wrote it")
+    want: str = spec(Choice("metadata", "full-text"), "how much of each source is wanted")
+    references: tuple[Untrusted[str], ...] = spec(
+        ListOf(Text(limits.MAX_URL_CHARS), limits.MAX_REFERENCES, least=1),
+        "what to retrieve: DOI, arXiv id, allowlisted https URL and the like",
+    )
+    integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
+    confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
+    derived_from: tuple[str, ...] = spec(
+        ListOf(id_of("rp", "an", "res"), limits.MAX_DERIVED_FROM, ordered=True),
+        "every artifact its author could read; set by the host",
+    )
+    purpose: Untrusted[str] = section(
+        Section("Purpose", limits.MAX_PURPOSE_CHARS, 1), "why it is wanted"
+    )
+
+    def parents(self) -> tuple[str, ...]:
+        """Return the ids this request was made from."""
+        return self.derived_from
+
+
+def _check(request: FetchRequest) -> None:
+    if len(set(request.references)) != len(request.references):
+        raise reject(Reason.LIST_ORDER, "references holds an item twice")
+    if request.origin == "core":
+        if request.integrity != "external":
+            raise reject(Reason.LABELS, "what CORE writes is external")
+        # A result could smuggle data out in a URL: results never feed FETCH.
+        if any(parent.startswith("res-") for parent in request.derived_from):
+            raise reject(Reason.RESULT_FEEDS_FETCH, "a draft whose author could read a tool result")
+
+
+FORMAT: Final = Format(
+    FetchRequest,
+    prefix="fr",
+    version=1,
+    title="Fetch Request",
+    max_bytes=limits.MAX_REQUEST_BYTES,
+    check=_check,
+)

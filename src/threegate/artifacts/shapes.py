@@ -1,0 +1,329 @@
+"""Shapes of front-matter values: how a JSON value becomes a typed one, and back.
+
+A shape is the single place where a bound stands: the parser, the JSON Schema and
+the field tables in docs/formats all come from it.
+
+SECURITY
+    Reads values that came out of hostile JSON.  A shape returns a frozen typed value
+    or raises; free text stays in its box.  If a shape is wrong, a value out of bounds
+    enters the typed world.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from threegate.artifacts import limits
+from threegate.artifacts.ids import PREFIXES
+from threegate.artifacts.reasons import Reason, reject
+from threegate.errors import ArtifactRejected
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+
+class Shape(Protocol):
+    """What a front-matter value must look like."""
+
+    def build(self, value: Any) -> Any:
+        """Return the typed value, or raise `ArtifactRejected`."""
+
+    def plain(self, value: Any) -> Any:
+        """Return the JSON value that `build` turns into `value`."""
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the value."""
+
+    def describe(self) -> str:
+        """Return the words for the field table."""
+
+
+class _Plain:
+    """A shape whose typed value is the JSON value itself."""
+
+    def plain(self, value: Any) -> Any:
+        return value
+
+
+def _not_a(name: str) -> ArtifactRejected:
+    return reject(Reason.WRONG_TYPE, f"is not {name}")
+
+
+class Integer(_Plain):
+    """A whole number within bounds."""
+
+    def __init__(self, low: int = 0, high: int = limits.MAX_COUNT) -> None:
+        self.low, self.high = low, high
+
+    def build(self, value: Any) -> int:
+        if type(value) is not int:  # bool is an int to isinstance
+            raise _not_a("a whole number")
+        if not self.low <= value <= self.high:
+            raise reject(Reason.OUT_OF_RANGE, f"is not within {self.low}..{self.high}")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+    def describe(self) -> str:
+        return f"whole number, {self.low} to {self.high}"
+
+
+class Boolean(_Plain):
+    """true or false."""
+
+    def build(self, value: Any) -> bool:
+        if type(value) is not bool:
+            raise _not_a("true or false")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+    def describe(self) -> str:
+        return "true or false"
+
+
+class Choice(_Plain):
+    """One word of a fixed list."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def build(self, value: Any) -> str:
+        if type(value) is not str:
+            raise _not_a("a string")
+        if value not in self.words:
+            raise reject(Reason.UNKNOWN_VALUE, f"is {quote(value)}, not one of the known values")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"enum": list(self.words)}
+
+    def describe(self) -> str:
+        return " \\| ".join(f"`{word}`" for word in self.words)
+
+
+class Pattern(_Plain):
+    """A string of our own grammar; it holds no free text, so it stays unboxed."""
+
+    def __init__(self, pattern: str, words: str, *, most: int = limits.MAX_LINE_CHARS) -> None:
+        self.pattern, self.words, self.most = pattern, words, most
+        self._match = re.compile(rf"\A(?:{pattern})\Z", re.ASCII).match
+
+    def build(self, value: Any) -> str:
+        if type(value) is not str:
+            raise _not_a("a string")
+        if len(value) > self.most:
+            raise reject(Reason.OUT_OF_RANGE, f"has {len(value)} characters, limit {self.most}")
+        if self._match(value) is None:
+            raise reject(Reason.MALFORMED_VALUE, f"is {quote(value)}, not {self.words}")
+        return value
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^(?:{self.pattern})$", "maxLength": self.most}
+
+    def describe(self) -> str:
+        return self.words
+
+
+class Time(Pattern):
+    """A moment that exists in the calendar."""
+
+    def build(self, value: Any) -> str:
+        text = super().build(value)
+        try:
+            datetime.fromisoformat(text[:-1])
+        except ValueError as exc:
+            raise reject(Reason.MALFORMED_VALUE, f"is {quote(text)}, no such moment") from exc
+        return text
+
+
+class Text:
+    """One line of free text; it stays boxed after parsing."""
+
+    def __init__(self, most: int = limits.MAX_LINE_CHARS, *, least: int = 1) -> None:
+        self.most, self.least = most, least
+
+    def build(self, value: Any) -> Untrusted[str]:
+        if type(value) is not str:
+            raise _not_a("a string")
+        if not self.least <= len(value) <= self.most:
+            detail = f"has {len(value)} characters, not {self.least} to {self.most}"
+            raise reject(Reason.OUT_OF_RANGE, detail)
+        return Untrusted(value)
+
+    def plain(self, value: Untrusted[str]) -> str:
+        return value.open_for_validation()
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string", "minLength": self.least, "maxLength": self.most}
+
+    def describe(self) -> str:
+        return f"free text, {self.least} to {self.most} characters"
+
+
+class Nullable:
+    """Another shape, or null."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def build(self, value: Any) -> Any:
+        return None if value is None else self.shape.build(value)
+
+    def plain(self, value: Any) -> Any:
+        return None if value is None else self.shape.plain(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.shape.json_schema(), {"type": "null"}]}
+
+    def describe(self) -> str:
+        return f"{self.shape.describe()}, or null"
+
+
+class ListOf:
+    """A bounded list; `ordered` lists are sorted and hold each item once."""
+
+    def __init__(self, shape: Shape, most: int, *, least: int = 0, ordered: bool = False) -> None:
+        self.shape, self.most, self.least, self.ordered = shape, most, least, ordered
+
+    def build(self, value: Any) -> tuple[Any, ...]:
+        if type(value) is not list:
+            raise _not_a("a list")
+        if not self.least <= len(value) <= self.most:
+            detail = f"has {len(value)} items, not {self.least} to {self.most}"
+            raise reject(Reason.OUT_OF_RANGE, detail)
+        if not value:
+            return ()
+        items = tuple(map(self.shape.build, value))
+        if self.ordered and any(map(_not_before, value, value[1:])):
+            raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
+        return items
+
+    def plain(self, value: tuple[Any, ...]) -> list[Any]:
+        return [self.shape.plain(item) for item in value]
+
+    def json_schema(self) -> dict[str, Any]:
+        schema = {"type": "array", "items": self.shape.json_schema(), "maxItems": self.most}
+        return {**schema, "minItems": self.least, **({"uniqueItems": True} if self.ordered else {})}
+
+    def describe(self) -> str:
+        order = "sorted list without repeats" if self.ordered else "list"
+        return f"{order} of {self.least} to {self.most}: {self.shape.describe()}"
+
+
+def _sort_key(item: Any) -> tuple[Any, ...]:
+    return tuple(item.values()) if isinstance(item, dict) else (item,)
+
+
+def _not_before(left: Any, right: Any) -> bool:
+    return _sort_key(left) >= _sort_key(right)
+
+
+class Record:
+    """An object with exactly the fields of a dataclass, in their order."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.shapes = shapes_of(kind)
+        self._keys = tuple(self.shapes)
+        self._builders = tuple(shape.build for shape in self.shapes.values())
+
+    def build(self, value: Any) -> Any:
+        if type(value) is not dict:
+            raise _not_a("an object")
+        if tuple(value) != self._keys:
+            raise reject(Reason.UNKNOWN_KEY, f"must have the keys {', '.join(self._keys)}")
+        try:
+            built = [
+                build(item) for build, item in zip(self._builders, value.values(), strict=True)
+            ]
+        except ArtifactRejected:
+            explain(self.shapes, value)
+            raise
+        return self.kind(*built)
+
+    def plain(self, value: Any) -> dict[str, Any]:
+        return plain_record(self.shapes, value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return object_schema(self.shapes)
+
+    def describe(self) -> str:
+        inner = "; ".join(f"`{key}`: {shape.describe()}" for key, shape in self.shapes.items())
+        return f"object ({inner})"
+
+
+def explain(shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> None:
+    """Raise the first rejection again, with the field's name in front of it."""
+    for key, shape in shapes.items():
+        try:
+            shape.build(values[key])
+        except ArtifactRejected as exc:
+            raise ArtifactRejected(f"{key} {exc.message}", code=exc.code, hint=exc.hint) from exc
+
+
+def plain_record(shapes: Mapping[str, Shape], value: Any) -> dict[str, Any]:
+    """Return the JSON object for a typed record."""
+    return {key: shape.plain(getattr(value, key)) for key, shape in shapes.items()}
+
+
+def object_schema(shapes: Mapping[str, Shape]) -> dict[str, Any]:
+    """Return the JSON Schema of an object with exactly these keys."""
+    return {
+        "type": "object",
+        "properties": {key: shape.json_schema() for key, shape in shapes.items()},
+        "required": list(shapes),
+        "additionalProperties": False,
+    }
+
+
+def spec(shape: Shape, doc: str) -> Any:
+    """Declare a front-matter field of a dataclass: its shape and one sentence about it."""
+    return field(metadata={"shape": shape, "doc": doc})
+
+
+def shapes_of(kind: type) -> dict[str, Shape]:
+    """Return the declared shapes of a dataclass, in order."""
+    return {item.name: item.metadata["shape"] for item in _declared(kind)}
+
+
+def docs_of(kind: type) -> dict[str, str]:
+    """Return the declared sentences of a dataclass, in order."""
+    return {item.name: item.metadata["doc"] for item in _declared(kind)}
+
+
+def _declared(kind: type) -> list[Field[Any]]:
+    declared = [item for item in fields(kind) if "shape" in item.metadata]
+    assert all(item.default is MISSING for item in declared), "formats have no hidden defaults"
+    return declared
+
+
+def id_of(*prefixes: str) -> Pattern:
+    """Return the shape of a whole id of these kinds."""
+    kinds = prefixes or PREFIXES
+    return Pattern(rf"(?:{'|'.join(kinds)})-[0-9a-f]{{64}}", f"an id ({', '.join(kinds)})")
+
+
+DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
+NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
+TIME: Final = Time(
+    r"20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z",
+    "a UTC time, whole seconds, `Z`",
+)
+DATE: Final = Pattern(
+    r"[12][0-9]{3}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?",
+    "a date: year, year-month or year-month-day",
+)
+URL: Final = Pattern(
+    r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?",
+    "an https URL without credentials or port",
+    most=limits.MAX_URL_CHARS,
+)
+NAME: Final = Pattern(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name")
+FILE_NAME: Final = Pattern(
+    r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a plain file name without folders", most=128
+)
+IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier", most=64)

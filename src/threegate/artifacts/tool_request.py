@@ -1,0 +1,247 @@
+"""Tool Request: what TOOL-EXEC should run, on which inputs, within which limits.
+
+SECURITY
+    Reads drafts written by CORE, which reads hostile text, and requests by the operator.
+    Code is an indented text: nothing in it can become a key, a limit or another request.
+    If this module is wrong, what runs is not what the human was shown.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from threegate import canonical
+from threegate.artifacts import limits as bounds
+from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.shapes import (
+    DIGEST,
+    FILE_NAME,
+    IDENTIFIER,
+    NAME,
+    NONCE,
+    TIME,
+    Choice,
+    Integer,
+    ListOf,
+    Nullable,
+    Pattern,
+    Record,
+    Text,
+    id_of,
+    spec,
+)
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+BACKENDS: Final = ("monty", "era")
+FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
+NETWORKS: Final = ("none", "gateway", "kernel-allowlist")
+
+_SHELL_OPERATOR: Final = re.compile(
+    r"\A(?:[0-9]*(?:<<?<?|>>?|<>|>\||[<>]&)[^=]*|\|\|?|\|&|&&?|;;?)\Z"
+)
+_CHAINED: Final = re.compile(r"[|;&<>`\n]|\$\(")
+_SHELLS: Final = re.compile(
+    r"\A(?:.*/)?(?:(?:ba|da|z|k|mk|c|tc|fi|a|r|rba|pdk|ya)?sh|busybox|xonsh|pwsh|nu)\Z"
+)
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_REQUEST_ID: Final = re.compile(r"(?:tr|fr|ap)-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Monty's own refusal of the code, as the host stored it."""
+
+    record: str = spec(DIGEST, "digest of the stored refusal record")
+    construct: Untrusted[str] = spec(Text(200), "what Monty cannot express")
+    line: int = spec(Integer(1, 1_000_000), "where it stands in the code")
+    reason: Untrusted[str] = spec(Text(), "Monty's words")
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """Why the lite lane will not do."""
+
+    reason: str = spec(Choice("not-expressible", "files", "binary"), "the one reason")
+    refusal: Refusal | None = spec(
+        Nullable(Record(Refusal)), "required by `not-expressible`, null otherwise"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Data the code may read, by digest."""
+
+    name: str = spec(IDENTIFIER, "the name the code sees")
+    artifact: str = spec(
+        Pattern("(?:rp|res|an|blob)-[0-9a-f]{64}", "an id (rp, res, an) or `blob-` and a SHA-256"),
+        "what it is",
+    )
+    bytes: int = spec(Integer(), "its size")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the run may use at most; policy may allow less."""
+
+    wall_ms: int = spec(Integer(1, 86_400_000), "wall time")
+    memory_bytes: int = spec(Integer(1, 2**40), "memory")
+    output_bytes: int = spec(Integer(0, 2**40), "stdout, stderr and value together")
+    recursion: int = spec(Integer(1, 100_000), "depth of calls")
+    cpus: int = spec(Integer(1, 256), "processors")
+    processes: int = spec(Integer(1, 100_000), "processes at a time")
+    disk_bytes: int = spec(Integer(0, 2**40), "bytes in output files")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file the run is expected to leave."""
+
+    name: str = spec(FILE_NAME, "plain file name")
+    max_bytes: int = spec(Integer(1, 2**40), "the most it may hold")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest:
+    """What to run."""
+
+    created: str = spec(TIME, "when the host stored it")
+    nonce: str = spec(NONCE, "stamped by the host: asking again is a new request")
+    origin: str = spec(Choice("operator", "core"), "who wrote it")
+    backend: str = spec(Choice(*BACKENDS), "the lane; always explicit")
+    why_not_monty: Escalation | None = spec(
+        Nullable(Record(Escalation)), "required by `era`, null for `monty`"
+    )
+    profile: str = spec(NAME, "the interpreter ring's profile")
+    argv: tuple[Untrusted[str], ...] = spec(
+        ListOf(Text(bounds.MAX_ARGUMENT_CHARS), bounds.MAX_ARGUMENTS),
+        "program and arguments, `era` only; empty when there is code",
+    )
+    code_sha256: str = spec(DIGEST, "digest of the text under Code")
+    inputs: tuple[Input, ...] = spec(
+        ListOf(Record(Input), bounds.MAX_INPUTS, ordered=True), "data the run may read"
+    )
+    functions: tuple[str, ...] = spec(
+        ListOf(Choice(*FUNCTIONS), len(FUNCTIONS), ordered=True), "external functions, `monty` only"
+    )
+    limits: Limits = spec(Record(Limits), "what it may use at most")
+    outputs: tuple[Output, ...] = spec(
+        ListOf(Record(Output), bounds.MAX_OUTPUTS, ordered=True), "files it will leave, `era` only"
+    )
+    network: str = spec(Choice(*NETWORKS), "`none` unless policy and approval name another")
+    integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
+    confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
+    derived_from: tuple[str, ...] = spec(
+        ListOf(id_of("rp", "an", "res"), bounds.MAX_DERIVED_FROM, ordered=True),
+        "every artifact its author could read; set by the host",
+    )
+    purpose: Untrusted[str] = section(
+        Section("Purpose", bounds.MAX_PURPOSE_CHARS, 1), "what the result is for"
+    )
+    code: Untrusted[str] = section(
+        Section("Code", bounds.MAX_CODE_CHARS), "the program, character for character"
+    )
+    risks: Untrusted[str] = section(
+        Section("Risks", bounds.MAX_PURPOSE_CHARS, 1), "what could go wrong, by its author"
+    )
+
+    def parents(self) -> tuple[str, ...]:
+        """Return the ids this request was made from, inputs included."""
+        data = (i.artifact for i in self.inputs if not i.artifact.startswith("blob-"))
+        return tuple(sorted({*self.derived_from, *data}))
+
+
+def refusal_record(*, code_sha256: str, construct: str, line: int, reason: str) -> bytes:
+    """Return the bytes of the refusal record the host stores for this code."""
+    record = {"code_sha256": code_sha256, "construct": construct, "format": "refusal/1"}
+    return canonical.encode({**record, "line": line, "reason": reason})
+
+
+def _check(request: ToolRequest) -> None:
+    code = request.code.open_for_validation()
+    if request.code_sha256 != sha256_hex(code.encode("utf-8")):
+        raise reject(Reason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
+    if bool(code) == bool(request.argv):
+        raise reject(Reason.BACKEND, "a request has either code or argv, not both and not neither")
+    if request.origin == "core" and request.integrity != "external":
+        raise reject(Reason.LABELS, "what CORE writes is external")
+    names = [item.name for item in request.inputs]
+    if len(set(names)) != len(names):
+        raise reject(Reason.LIST_ORDER, "two inputs share a name")
+    _check_argv([argument.open_for_validation() for argument in request.argv])
+    if request.backend == "monty":
+        _check_monty(request)
+    else:
+        _check_era(request)
+
+
+def _check_monty(request: ToolRequest) -> None:
+    asked = request.limits
+    forbidden = {
+        "why_not_monty": request.why_not_monty is not None,
+        "argv": bool(request.argv),
+        "outputs": bool(request.outputs),
+        "network": request.network != "none",
+        "limits": (asked.cpus, asked.processes, asked.disk_bytes) != (1, 1, 0),
+    }
+    for name, present in forbidden.items():
+        if present:
+            raise reject(Reason.BACKEND, f"{name} asks for what the monty lane does not have")
+
+
+def _check_era(request: ToolRequest) -> None:
+    why = request.why_not_monty
+    if why is None:
+        raise reject(Reason.BACKEND, "era without why_not_monty")
+    if request.functions:
+        raise reject(Reason.BACKEND, "functions belong to the monty lane")
+    if (why.refusal is not None) != (why.reason == "not-expressible"):
+        raise reject(Reason.REFUSAL, "a refusal goes with not-expressible, and only with it")
+    if why.reason == "files" and not request.outputs:
+        raise reject(Reason.BACKEND, "why_not_monty says files, but outputs is empty")
+    if (why.reason == "binary") != bool(request.argv):
+        raise reject(Reason.BACKEND, "binary goes with argv, and only with it")
+    if why.refusal is not None:
+        _check_refusal(why.refusal, request.code_sha256)
+
+
+def _check_refusal(refusal: Refusal, code_sha256: str) -> None:
+    record = refusal_record(
+        code_sha256=code_sha256,
+        construct=refusal.construct.open_for_validation(),
+        line=refusal.line,
+        reason=refusal.reason.open_for_validation(),
+    )
+    if refusal.record != sha256_hex(record):
+        raise reject(Reason.REFUSAL, "the attached refusal is not one of this code")
+
+
+def _check_argv(argv: list[str]) -> None:
+    if not argv:
+        return
+    if len(argv) == 1 and (" " in argv[0] or _CHAINED.search(argv[0])):
+        raise reject(Reason.COMMAND, f"{quote(argv[0])} is a command line, not a program")
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        # `env sh -c …` starts a shell as surely as `sh` does.
+        if _SHELLS.match(argument) and (argument is argv[0] or following.startswith("-")):
+            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell")
+    for argument in argv:
+        if _SHELL_OPERATOR.match(argument):
+            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell operator")
+        if _URL.search(argument):
+            raise reject(Reason.RETRIEVAL, f"argument {quote(argument)} names a URL")
+        if _REQUEST_ID.search(argument):
+            raise reject(Reason.NAMES_REQUEST, f"argument {quote(argument)} names a request")
+
+
+FORMAT: Final = Format(
+    ToolRequest,
+    prefix="tr",
+    version=1,
+    title="Tool Request",
+    max_bytes=bounds.MAX_REQUEST_BYTES,
+    check=_check,
+)

@@ -1,0 +1,175 @@
+"""Tool Result: what TOOL-EXEC hands back to CORE.
+
+SECURITY
+    Reads bytes written by TOOL-EXEC, which ran attacker-influenced code.
+    Opens no files and starts nothing.  If this module is wrong, CORE believes
+    a forged result; it still cannot fetch or execute.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from threegate import canonical
+from threegate.artifacts import limits as bounds
+from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.labels import CONFIDENTIALITY
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.shapes import (
+    DIGEST,
+    FILE_NAME,
+    NAME,
+    TIME,
+    Boolean,
+    Choice,
+    Integer,
+    ListOf,
+    Nullable,
+    Pattern,
+    Record,
+    id_of,
+    plain_record,
+    shapes_of,
+    spec,
+)
+from threegate.artifacts.tool_request import BACKENDS
+from threegate.untrusted import Untrusted
+
+EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"
+_VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version")
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A stream as it was captured."""
+
+    bytes: int = spec(Integer(), "number of bytes captured")
+    sha256: str = spec(DIGEST, "digest of the captured bytes")
+    truncated: bool = spec(Boolean(), "the run wrote more than was captured")
+    escaped: bool = spec(
+        Boolean(), "the text below spells characters out; the bytes themselves are a blob"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file the run left, kept as a blob."""
+
+    name: str = spec(FILE_NAME, "plain file name")
+    bytes: int = spec(Integer(), "its size")
+    sha256: str = spec(DIGEST, "its digest")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the run used, measured from outside."""
+
+    wall_ms: int = spec(Integer(), "wall time")
+    cpu_ms: int = spec(Integer(), "processor time")
+    peak_memory_bytes: int = spec(Integer(), "largest memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One mechanism of the sandbox and what was proved of it before the run."""
+
+    mechanism: str = spec(NAME, "which")
+    state: str = spec(Choice("in-force", "not-applicable"), "what the probe showed")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A component that took part."""
+
+    name: str = spec(NAME, "component")
+    version: str = spec(_VERSION, "its version or digest")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a run left; always untrusted."""
+
+    request: str = spec(id_of("tr"), "the request that ran")
+    approval: str = spec(id_of("ap"), "the approval it ran under")
+    backend: str = spec(Choice(*BACKENDS), "the lane")
+    isolation: str = spec(NAME, "what kind of boundary held the code")
+    exit: str = spec(Pattern(EXIT_STATES, "an exit state"), "how it ended")
+    exit_code: int | None = spec(Nullable(Integer(-255, 255)), "exit code, where there was one")
+    outcome_sha256: str = spec(
+        DIGEST, "digest over exit, exit_code, value, stdout, stderr and files"
+    )
+    value: Capture = spec(Record(Capture), "the value the code returned, as JSON text")
+    stdout: Capture = spec(Record(Capture), "standard output")
+    stderr: Capture = spec(Record(Capture), "standard error")
+    files: tuple[OutputFile, ...] = spec(
+        ListOf(Record(OutputFile), bounds.MAX_OUTPUTS, ordered=True), "files it left"
+    )
+    started: str = spec(TIME, "when it began")
+    resources: Resources = spec(Record(Resources), "what it used")
+    profile_sha256: str = spec(DIGEST, "the sandbox profile it ran in")
+    evidence: tuple[Evidence, ...] = spec(
+        ListOf(Record(Evidence), 256, ordered=True), "what the sandbox proved before the run"
+    )
+    versions: tuple[Version, ...] = spec(
+        ListOf(Record(Version), 64, ordered=True), "what took part in the run"
+    )
+    integrity: str = spec(Choice("external"), "a result is always external")
+    confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over request and inputs")
+    value_text: Untrusted[str] = section(
+        Section("Value", bounds.MAX_CAPTURE_CHARS), "the returned value"
+    )
+    stdout_text: Untrusted[str] = section(
+        Section("Stdout", bounds.MAX_CAPTURE_CHARS), "standard output"
+    )
+    stderr_text: Untrusted[str] = section(
+        Section("Stderr", bounds.MAX_CAPTURE_CHARS), "standard error"
+    )
+
+    def parents(self) -> tuple[str, ...]:
+        """Return the ids this result was made from."""
+        return (self.approval, self.request)
+
+
+_FILE_SHAPES: Final = shapes_of(OutputFile)
+
+
+def outcome_sha256(
+    *,
+    exit_state: str,
+    exit_code: int | None,
+    captures: tuple[Capture, Capture, Capture],
+    files: tuple[OutputFile, ...],
+) -> str:
+    """Return the digest that a re-execution must reproduce."""
+    streams = [[item.sha256, item.truncated] for item in captures]
+    left = [plain_record(_FILE_SHAPES, item) for item in files]
+    outcome = {"exit": exit_state, "exit_code": exit_code, "files": left, "streams": streams}
+    return sha256_hex(canonical.encode(outcome))
+
+
+def _check(result: ToolResult) -> None:
+    captures = (result.value, result.stdout, result.stderr)
+    texts = (result.value_text, result.stdout_text, result.stderr_text)
+    for name, capture, text in zip(("value", "stdout", "stderr"), captures, texts, strict=True):
+        raw = text.open_for_validation().encode("utf-8")
+        if not capture.escaped and (len(raw), sha256_hex(raw)) != (capture.bytes, capture.sha256):
+            raise reject(Reason.DIGEST_MISMATCH, f"{name} is not the text it names")
+    outcome = outcome_sha256(
+        exit_state=result.exit, exit_code=result.exit_code, captures=captures, files=result.files
+    )
+    if result.outcome_sha256 != outcome:
+        raise reject(Reason.DIGEST_MISMATCH, "outcome_sha256 is not the digest of the outcome")
+    if result.backend == "monty" and result.files:
+        raise reject(Reason.BACKEND, "the monty lane has no files")
+    if (result.exit == "ok") and result.exit_code not in (None, 0):
+        raise reject(Reason.INCONSISTENT, "exit ok with an exit code that is not 0")
+
+
+FORMAT: Final = Format(
+    ToolResult,
+    prefix="res",
+    version=1,
+    title="Tool Result",
+    max_bytes=bounds.MAX_RESULT_BYTES,
+    check=_check,
+)

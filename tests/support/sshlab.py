@@ -1,0 +1,163 @@
+"""Keys, signatures and `ssh-keygen` for tests.
+
+Writes the wire format on its own, without the code under test, and can spell what no
+honest signer would: that is what the tests are for.
+"""
+
+import base64
+import hashlib
+import itertools
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PLAIN = b"ssh-ed25519"
+SK = b"sk-ssh-ed25519@openssh.com"
+APPROVAL = "threegate-approval"
+NOW = 1_794_780_000  # 2026-11-15
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+HEAD = b"-----BEGIN SSH SIGNATURE-----\n"
+FOOT = b"-----END SSH SIGNATURE-----\n"
+
+
+def s(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
+
+
+def armored(blob: bytes) -> bytes:
+    text = base64.b64encode(blob)
+    return HEAD + b"".join(text[i : i + 70] + b"\n" for i in range(0, len(text), 70)) + FOOT
+
+
+def dearmored(text: bytes) -> bytes:
+    return base64.b64decode(text.removeprefix(HEAD).removesuffix(FOOT).replace(b"\n", b""))
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key pair whose secret the test holds, as a plain key or as a soft FIDO2 token."""
+
+    seed: bytes
+    on_token: bool = False
+    application: bytes = b"ssh:"
+
+    @property
+    def private(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self.seed)
+
+    @property
+    def type_name(self) -> bytes:
+        return SK if self.on_token else PLAIN
+
+    @property
+    def point(self) -> bytes:
+        return self.private.public_key().public_bytes_raw()
+
+    @property
+    def blob(self) -> bytes:
+        tail = s(self.application) if self.on_token else b""
+        return s(self.type_name) + s(self.point) + tail
+
+    @property
+    def public_line(self) -> str:
+        return f"{self.type_name.decode()} {base64.b64encode(self.blob).decode()}"
+
+    @property
+    def fingerprint(self) -> str:
+        digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode()
+        return f"SHA256:{digest.rstrip('=')}"
+
+    def signer_line(self, principal: str = "operator", options: str = "") -> bytes:
+        return f'{principal} namespaces="threegate-*"{options} {self.public_line}\n'.encode()
+
+
+@dataclass
+class Forge:
+    """One signature with every part open to change; `blob` puts them together."""
+
+    key: Key
+    message: bytes = b"approve this"
+    namespace: bytes = APPROVAL.encode()
+    hash_name: bytes = b"sha512"
+    flags: int = 1
+    counter: int = 7
+    magic: bytes = b"SSHSIG"
+    version: int = 1
+    reserved: bytes = b""
+    key_blob: bytes | None = None
+    sig_type: bytes | None = None
+    sig_raw: bytes | None = None
+    claimed: dict[str, bytes] = field(default_factory=dict)
+    tails: dict[str, bytes] = field(default_factory=dict)
+
+    def to_sign(self) -> bytes:
+        hashed = getattr(hashlib, self.hash_name.decode())(self.message).digest()
+        text = b"SSHSIG" + s(self.namespace) + s(b"") + s(self.hash_name) + s(hashed)
+        if not self.key.on_token:
+            return text
+        app = hashlib.sha256(self.key.application).digest()
+        return app + struct.pack(">BI", self.flags, self.counter) + hashlib.sha256(text).digest()
+
+    def raw(self) -> bytes:
+        return self.key.private.sign(self.to_sign()) if self.sig_raw is None else self.sig_raw
+
+    def inner(self) -> bytes:
+        token = struct.pack(">BI", self.flags, self.counter) if self.key.on_token else b""
+        name = self.key.type_name if self.sig_type is None else self.sig_type
+        return s(name) + s(self.raw()) + token + self.tails.get("inner", b"")
+
+    def blob(self) -> bytes:
+        key_blob = self.key.blob if self.key_blob is None else self.key_blob
+        return (
+            self.magic
+            + struct.pack(">I", self.version)
+            + s(key_blob + self.tails.get("key", b""))
+            + s(self.claimed.get("namespace", self.namespace))
+            + s(self.reserved)
+            + s(self.claimed.get("hash", self.hash_name))
+            + s(self.inner())
+            + self.tails.get("outer", b"")
+        )
+
+    def armored(self) -> bytes:
+        return armored(self.blob())
+
+
+def spell(at: int) -> str:
+    return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(at))
+
+
+@dataclass
+class SshKeygen:
+    """The other implementation."""
+
+    directory: Path
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def verify(
+        self,
+        message: bytes,
+        signature: bytes,
+        *,
+        signers: bytes,
+        namespace: str = APPROVAL,
+        principal: str = "operator",
+        at: int = NOW,
+    ) -> bool:
+        number = next(self._numbers)
+        sig, allowed = self.directory / f"{number}.sig", self.directory / f"{number}.signers"
+        sig.write_bytes(signature)
+        allowed.write_bytes(signers)
+        argv = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", principal]
+        argv += ["-n", namespace, "-s", str(sig), f"-Overify-time={spell(at)}"]
+        done = subprocess.run(argv, input=message, capture_output=True, timeout=30, check=False)
+        sig.unlink()
+        allowed.unlink()
+        # ssh-keygen exits 255 for a refusal; anything else would be a broken test.
+        assert done.returncode in {0, 255}, done.stderr
+        return done.returncode == 0
