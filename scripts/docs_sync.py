@@ -73,7 +73,7 @@ def _unified(name: str, old: str, new: str) -> str:
 
 
 def sync(root: Path, generators: Mapping[str, Generator], *, check: bool) -> list[str]:
-    """Rewrite the documents, or only compare them; return a line or a diff for each that is wrong."""
+    """Rewrite the documents, or only compare them; return what is wrong, a line or diff each."""
     findings = []
     for path in documents(root):
         name, old = str(path.relative_to(root)), path.read_text("utf-8")
