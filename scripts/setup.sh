@@ -39,10 +39,11 @@ install_missing() {
     fail "missing on this machine: $missing" "sudo apt-get install $missing"
   fi
   say "installing $missing"
-  as_root apt-get -qq update || say "package lists could not be refreshed, trying with the old ones"
+  local log
+  log=$(as_root apt-get -qq update 2>&1) || say "package lists could not be refreshed, trying with the old ones"
   # shellcheck disable=SC2086  # a list of package names, split on purpose
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
-    $missing >&2 || fail "apt-get could not install $missing" "$hint"
+  log=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+    $missing 2>&1) || { printf '%s\n' "$log" >&2; fail "apt-get could not install $missing" "$hint"; }
   missing=$(missing_packages | tr '\n' ' ')
   if [ -n "$missing" ]; then
     fail "still missing: $missing" "$PYTHON needs its venv module; or choose one: make setup PYTHON=/usr/bin/python3"
