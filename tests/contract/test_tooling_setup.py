@@ -1,0 +1,143 @@
+"""scripts/setup.sh with a stand-in for python: what it runs, when it does nothing, what it says."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("scripts/setup.sh", "requirements/dev.txt", "pyproject.toml", "src/threegate/__init__.py")
+
+# Logs its arguments; `-m venv --clear DIR` puts a copy of itself where a venv has its python.
+STAND_IN = """#!/bin/sh
+echo "$*" >>"{log}"
+case "$*" in
+  *"-m venv"*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  *"{broken}"*) exit 1 ;;
+  --version) echo "Python 3.9.1" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of what set-up reads, and a python that only takes notes."""
+
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    def stub(self, name: str, source: str) -> Path:
+        path = self.directory / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source, "utf-8")
+        path.chmod(0o755)
+        return path
+
+    def setup(self, *, broken: str = "nothing is") -> subprocess.CompletedProcess[str]:
+        python = self.stub("python", STAND_IN.format(log=self.log, broken=broken))
+        path = f"{self.directory / 'bin'}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "PYTHON": str(python), "VENV": ".venv"}
+        self.log.write_text("", "utf-8")
+        command = ["bash", str(self.directory / "scripts" / "setup.sh")]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    def installs(self) -> list[str]:
+        """Return what was made or installed, in order."""
+        return [
+            line
+            for line in self.log.read_text("utf-8").splitlines()
+            if "-m venv" in line or " install " in line
+        ]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    for name in COPIED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    return Project(tmp_path)
+
+
+def test_the_first_run_installs_by_hash_and_then_the_project_without_an_index(
+    project: Project,
+) -> None:
+    assert project.setup().returncode == 0
+    venv, packages, editable = project.installs()
+    assert venv == "-m venv --clear .venv"
+    assert "--require-hashes --only-binary :all: -r requirements/dev.txt" in packages
+    assert "--no-index --no-deps --no-build-isolation --editable ." in editable
+
+
+def test_the_second_run_does_nothing(project: Project) -> None:
+    project.setup()
+    assert len(project.installs()) == 3, "control: the first run did"
+    again = project.setup()
+    assert again.returncode == 0
+    assert again.stderr == ""
+    assert project.installs() == []
+
+
+def test_another_lock_makes_another_environment(project: Project) -> None:
+    project.setup()
+    with (project.directory / "requirements" / "dev.txt").open("a") as lock:
+        lock.write("# changed\n")
+    project.setup()
+    assert "-m venv --clear .venv" in project.installs()
+
+
+def test_another_version_only_installs_the_project_again(project: Project) -> None:
+    project.setup()
+    (project.directory / "src/threegate/__init__.py").write_text('__version__ = "9"\n', "utf-8")
+    project.setup()
+    (editable,) = project.installs()
+    assert editable.endswith("--editable .")
+
+
+def test_an_install_that_failed_is_tried_again(project: Project) -> None:
+    failed = project.setup(broken="--require-hashes")
+    assert failed.returncode == 69
+    assert "threegate: error: the locked packages could not be installed" in failed.stderr
+    assert project.setup().returncode == 0
+    assert len(project.installs()) == 3
+
+
+def test_an_old_python_is_refused_by_name(project: Project) -> None:
+    refused = project.setup(broken="version_info")
+    assert refused.returncode == 69
+    assert "error: Python 3.9.1 is too old, ThreeGate needs 3.11 or newer" in refused.stderr
+    assert project.installs() == []
+
+
+def test_without_rights_it_says_what_to_install(project: Project) -> None:
+    project.stub("id", "#!/bin/sh\necho 1000\n")
+    project.stub("sudo", "#!/bin/sh\nexit 1\n")
+    project.stub("apt-get", f'#!/bin/sh\necho "apt-get install $*" >>"{project.log}"\n')
+    refused = project.setup(broken="ensurepip")
+    assert refused.returncode == 69
+    assert "error: missing on this machine: python3-venv" in refused.stderr
+    assert "hint: sudo apt-get install python3-venv" in refused.stderr
+    assert project.installs() == []
+
+
+@pytest.mark.parametrize(("uid", "rights"), [("0", "exit 1"), ("1000", 'shift; exec "$@"')])
+def test_with_rights_it_installs_what_is_missing(project: Project, uid: str, rights: str) -> None:
+    """Root, or sudo that asks for no password; the package repairs the stand-in."""
+    project.stub("id", f"#!/bin/sh\necho {uid}\n")
+    project.stub("sudo", f"#!/bin/sh\n{rights}\n")
+    repair = f'sed -i s/ensurepip/mended/ "{project.directory}/bin/python"'
+    project.stub(
+        "apt-get",
+        f'#!/bin/sh\necho "apt-get $*" >>"{project.log}"\n[ "$2" = update ] || {repair}\n',
+    )
+    done = project.setup(broken="ensurepip")
+    assert done.returncode == 0, done.stderr
+    assert project.installs()[0].endswith("install -y --no-install-recommends python3-venv")
+    assert "-m venv --clear .venv" in project.installs()
