@@ -1,0 +1,219 @@
+"""The compiled policy: one canonical value per section, and where each rule was written.
+
+A section's digest covers its rules and nothing else: rewording the prose, moving a rule
+to another line or another example leaves it, and every approval bound to it, as it was.
+
+SECURITY
+    `parse_bundle` reads bytes from the workspace or from the host that starts a gate.
+    Every section is typed and checked again, so a bundle can hold nothing that a policy
+    file could not.  Whether anybody signed it is the caller's question.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.errors import PolicyInvalid, VersionUnsupported
+from threegate.keys.signers import Signers
+from threegate.policy.decision import RuleRef
+from threegate.policy.limits import MAX_BUNDLE_BYTES
+from threegate.policy.nodes import Value, frozen, plain
+from threegate.policy.reasons import Reason, invalid
+from threegate.policy.sections import BY_NAME, FILES, SECTION_NAMES, SIGNERS
+from threegate.policy.sections.signers import signers_of
+
+FORMAT: Final = "bundle/1"
+KEYS: Final = ("format", "generation", "previous", "refs", "sections")
+MAX_GENERATION: Final = 2**53 - 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
+_NEWER: Final = re.compile(r"bundle/[1-9][0-9]{0,8}\Z")
+
+Lines = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A policy that was read and agrees with itself; nobody has signed it yet."""
+
+    sections: Mapping[str, Value]
+    refs: Mapping[str, Lines]
+
+    def value(self, *path: str) -> Value:
+        """Return the value at `path`; the first name is the section's."""
+        found: Value = self.sections
+        for key in path:
+            assert isinstance(found, Mapping), path
+            found = found[key]
+        return found
+
+    def has(self, *path: str) -> bool:
+        """Tell whether there is a rule at `path`; the last name may be foreign."""
+        below = self.value(*path[:-1])
+        return isinstance(below, Mapping) and path[-1] in below
+
+    def integer(self, *path: str) -> int:
+        """Return the number at `path`."""
+        found = self.value(*path)
+        assert isinstance(found, int), path
+        return found
+
+    def text(self, *path: str) -> str:
+        """Return the word at `path`."""
+        found = self.value(*path)
+        assert isinstance(found, str), path
+        return found
+
+    def words(self, *path: str) -> tuple[str, ...]:
+        """Return the words of the list at `path`, or the names in the table there."""
+        found = self.value(*path)
+        assert isinstance(found, tuple | Mapping), path
+        return tuple(item for item in found if isinstance(item, str))
+
+    def ref(self, *path: str) -> RuleRef:
+        """Return where the rule at `path` was written."""
+        section, *below = path
+        return RuleRef(f"policy/{FILES[section]}", self.refs[section]["/".join(below)])
+
+    @property
+    def signers(self) -> Signers:
+        """Return whose signature counts."""
+        return signers_of(self.sections[SIGNERS])
+
+    def section_digest(self, name: str) -> str:
+        """Return the digest an approval binds: the rules of one section, without prose."""
+        return _sha256(canonical.encode({name: plain(self.sections[name])}))
+
+    def bundle(self, *, generation: int = 1, previous: str | None = None) -> "Bundle":
+        """Return the bundle to sign; `previous` is the digest of the one it replaces."""
+        _check_place(generation, previous)
+        return Bundle(self.sections, self.refs, generation, previous)
+
+
+@dataclass(frozen=True)
+class Bundle(Compiled):
+    """A policy with its place in the order of applied policies."""
+
+    generation: int
+    previous: str | None
+
+    def bundle_bytes(self) -> bytes:
+        """Return the one spelling of this bundle."""
+        return canonical.encode(
+            {
+                "format": FORMAT,
+                "generation": self.generation,
+                "previous": self.previous,
+                "refs": {name: dict(lines) for name, lines in self.refs.items()},
+                "sections": {name: plain(value) for name, value in self.sections.items()},
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """Return the name of this bundle: the SHA-256 of its bytes."""
+        return _sha256(self.bundle_bytes())
+
+
+def parse_bundle(data: bytes) -> Bundle:
+    """Return the bundle in `data`, or raise `PolicyInvalid`."""
+    if len(data) > MAX_BUNDLE_BYTES:
+        raise _refuse(f"{len(data)} bytes, limit {MAX_BUNDLE_BYTES}")
+    try:
+        value = canonical.decode(data)
+    except ValueError as exc:
+        raise _refuse("not canonical JSON") from exc
+    if not isinstance(value, dict):
+        raise _refuse("not an object")
+    _check_format(value.get("format"))
+    if tuple(value) != KEYS:
+        raise _refuse("unexpected keys")
+    _check_place(value["generation"], value["previous"])
+    sections, lines = read_sections(value["sections"])
+    refs = _refs(value["refs"], lines)
+    check_together(Compiled(sections, refs))
+    return Bundle(sections, refs, value["generation"], value["previous"])
+
+
+def read_sections(value: Any) -> tuple[Mapping[str, Value], Mapping[str, Lines]]:
+    """Return plain sections typed and checked again, with the rules they hold."""
+    if not isinstance(value, dict) or sorted(value) != sorted(SECTION_NAMES):
+        raise _refuse("unexpected sections")
+    sections: dict[str, Value] = {}
+    lines: dict[str, Lines] = {}
+    for name in SECTION_NAMES:
+        stored = frozen(value[name])
+        if name == SIGNERS:
+            lines[name] = signer_lines(signers_of(stored))
+            sections[name] = stored
+        else:
+            sections[name], lines[name] = _read_section(name, stored)
+    return MappingProxyType(sections), lines
+
+
+def signer_lines(signers: Signers) -> Lines:
+    """Return the line of each key; the file has nothing but one key per line."""
+    return {entry.key.fingerprint: line for line, entry in enumerate(signers.entries, 1)}
+
+
+def _read_section(name: str, stored: Value) -> tuple[Value, Lines]:
+    if not isinstance(stored, Mapping):
+        raise _refuse(f"section {name} is not an object")
+    try:
+        rules, reader = BY_NAME[name].read_value(stored)
+    except PolicyInvalid as exc:
+        raise _refuse(f"section {name}, {exc.message}") from exc
+    # Bytes, not `==`: for Python `true` equals `1`, and a bundle has one spelling.
+    if canonical.encode(plain(rules)) != canonical.encode(plain(stored)):
+        raise _refuse(f"section {name} is not spelled canonically")
+    return rules, {"/".join(path[1:]): line for path, line in reader.lines.items()}
+
+
+def check_together(policy: Compiled) -> None:
+    """Refuse sections that contradict each other."""
+    reserve = policy.integer("handoff", "reserve_bytes")
+    for lane in policy.words("tool-exec", "lanes"):
+        path = ("tool-exec", "lanes", lane)
+        needed = sum(policy.integer(*path, "max", key) for key in ("output_bytes", "disk_bytes"))
+        if policy.text(*path, "enabled") == "yes" and needed > reserve:
+            where = str(policy.ref("handoff", "reserve_bytes"))
+            message = f"reserve_bytes is less than the {needed} bytes lane {lane} may leave"
+            raise invalid(Reason.CONFLICT, where, message)
+
+
+def _refs(value: Any, expected: Mapping[str, Lines]) -> Mapping[str, Lines]:
+    if not isinstance(value, dict) or sorted(value) != sorted(expected):
+        raise _refuse("unexpected refs")
+    for name, lines in value.items():
+        if not isinstance(lines, dict) or lines.keys() != expected[name].keys():
+            raise _refuse(f"refs of section {name} do not name its rules")
+        if not all(type(line) is int and 0 < line < 10**6 for line in lines.values()):
+            raise _refuse(f"refs of section {name} are not line numbers")
+    return MappingProxyType({name: MappingProxyType(lines) for name, lines in value.items()})
+
+
+def _check_format(found: Any) -> None:
+    if isinstance(found, str) and found != FORMAT and _NEWER.match(found):
+        raise VersionUnsupported(f"bundle has format {found}, newer than {FORMAT}")
+    if found != FORMAT:
+        raise _refuse(f"format is not {FORMAT}")
+
+
+def _check_place(generation: Any, previous: Any) -> None:
+    if type(generation) is not int or not 1 <= generation <= MAX_GENERATION:
+        raise _refuse("generation is not a positive number")
+    if previous is not None and not (isinstance(previous, str) and _DIGEST.match(previous)):
+        raise _refuse("previous is not a digest")
+    if (generation == 1) != (previous is None):
+        raise _refuse("every generation but the first names the one before it")
+
+
+def _refuse(message: str) -> PolicyInvalid:
+    return invalid(Reason.BUNDLE, "bundle", message)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

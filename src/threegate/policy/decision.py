@@ -1,0 +1,78 @@
+"""Decisions are values, and carry the rule that made them.
+
+`Decision = Allow | Ask | Deny`.  `Ask` without a human answers no.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from threegate.errors import PolicyDenied
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRef:
+    """Where a rule stands."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One rule that was looked at on the way, and what it said."""
+
+    rule: RuleRef | None
+    what: str
+    outcome: str
+
+
+Trace = tuple[Tried, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """It may happen now."""
+
+    rule: RuleRef | None
+    reason: str
+    trace: Trace = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """It may happen once a human has approved these very bytes."""
+
+    rule: RuleRef | None
+    reason: str
+    trace: Trace = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It may not happen, whoever approves."""
+
+    rule: RuleRef | None
+    reason: str
+    trace: Trace = field(default=(), compare=False, repr=False)
+
+    def error(self, what: str) -> PolicyDenied:
+        """Return the error for `what` was asked; `what` is shown, so it must be our own text."""
+        by = f" by {self.rule}" if self.rule is not None else ""
+        return PolicyDenied(
+            f"{what} denied{by}, {self.reason}",
+            hint="`threegate policy explain` shows every rule that was tried",
+        )
+
+
+Decision = Allow | Ask | Deny
+
+NO_RULE: Final = "no rule matched"
+VERDICTS: Final[dict[type, str]] = {Allow: "allow", Ask: "ask", Deny: "deny"}
+
+
+def verdict(decision: Decision) -> str:
+    """Return `allow`, `ask` or `deny`."""
+    return VERDICTS[type(decision)]

@@ -1,0 +1,167 @@
+"""Types of single values: how the text is read, what is in range, which way is wider.
+
+SECURITY
+    Reads text from policy files.  Each type accepts ASCII listed by its own pattern, so
+    that no second spelling of a value exists; only `prose` texts may hold more.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from threegate.policy.change import Change, Effect, about, change, wider_if
+from threegate.policy.limits import MAX_SCALAR_CHARS
+from threegate.policy.nodes import Node, Path, Scalar, Value
+from threegate.policy.reader import Reader
+from threegate.policy.reasons import Reason
+from threegate.policy.units import COUNT, Unit
+from threegate.text import quote
+
+LeafValue = int | str | None
+
+
+class Leaf(ABC):
+    """A single value."""
+
+    @abstractmethod
+    def parse(self, text: str) -> LeafValue:
+        """Return the value spelled by `text`, or raise ValueError saying what was expected."""
+
+    @abstractmethod
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        """Return what a change from `old` to `new` does; the two differ."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return type and range, for people."""
+
+    @abstractmethod
+    def wider(self) -> str:
+        """Return which change lets more happen, for people."""
+
+    def show(self, value: LeafValue) -> str:
+        """Return the value as an author would write it."""
+        return "none" if value is None else str(value)
+
+    def read(self, node: Node, path: Path, reader: Reader) -> LeafValue:
+        """Return the typed value of `node`, or raise `PolicyInvalid`."""
+        if not isinstance(node, Scalar):
+            raise reader.fail(Reason.VALUE, node.line, f"{path[-1]}: expected {self.describe()}")
+        try:
+            return self.parse(node.text)
+        except ValueError as exc:
+            message = f"{path[-1]} {quote(node.text)}: {exc}"
+            raise reader.fail(Reason.VALUE, node.line, message) from exc
+
+    def compare(self, old: Value, new: Value, path: Path, words: str) -> Iterator[Change]:
+        """Yield the one change between two values of this type, if there is any."""
+        assert not isinstance(old, tuple) and (old is None or isinstance(old, int | str))
+        assert not isinstance(new, tuple) and (new is None or isinstance(new, int | str))
+        if old != new:
+            sentence = f"{words} now {self.show(new)}, before {self.show(old)}"
+            yield change(path, old, new, self.effect(old, new), about(path, sentence))
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Leaf):
+    """A whole number within a range, in the unit its key names."""
+
+    low: int
+    high: int
+    unit: Unit = COUNT
+    widens: Literal["up", "down"] = "up"
+
+    def parse(self, text: str) -> int:
+        number = self.unit.parse(text)
+        if not self.low <= number <= self.high:
+            raise ValueError(f"outside {self._range()}")
+        return number
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        assert isinstance(old, int)
+        assert isinstance(new, int)
+        return wider_if((new > old) == (self.widens == "up"))
+
+    def describe(self) -> str:
+        return f"{self.unit.expected()}, {self._range()}"
+
+    def wider(self) -> str:
+        return "more" if self.widens == "up" else "less"
+
+    def show(self, value: LeafValue) -> str:
+        assert isinstance(value, int)
+        return self.unit.show(value)
+
+    def _range(self) -> str:
+        low, high = self.unit.show(self.low), self.unit.show(self.high)
+        return f"exactly {low}" if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Leaf):
+    """One of a few words, listed from the narrowest to the widest."""
+
+    values: tuple[str, ...]
+
+    def parse(self, text: str) -> str:
+        if text not in self.values:
+            raise ValueError(f"expected {self.describe()}")
+        return text
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        assert isinstance(old, str)
+        assert isinstance(new, str)
+        return wider_if(self.values.index(new) > self.values.index(old))
+
+    def describe(self) -> str:
+        return ", ".join(f"`{value}`" for value in self.values)
+
+    def wider(self) -> str:
+        return "further right" if len(self.values) > 1 else "cannot change"
+
+
+def no_further_rule(_: str) -> None:
+    """Accept whatever the pattern accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Leaf):
+    """Text of a given form; with `optional`, `none` is the narrowest value."""
+
+    pattern: str
+    words: str
+    most: int = 128
+    check: Callable[[str], None] = no_further_rule
+    optional: bool = False
+
+    def parse(self, text: str) -> str | None:
+        if self.optional and text == "none":
+            return None
+        if len(text) > self.most or re.fullmatch(self.pattern, text) is None:
+            raise ValueError(f"expected {self.describe()}")
+        self.check(text)
+        return text
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        if old is None or new is None:
+            return wider_if(old is None)
+        return "changes"
+
+    def describe(self) -> str:
+        return f"{self.words}, or `none`" if self.optional else self.words
+
+    def wider(self) -> str:
+        return "anything but `none`" if self.optional else "no order: every change is shown"
+
+
+def prose(most: int = MAX_SCALAR_CHARS) -> Word:
+    """Return the type of a sentence; the characters were checked with the whole file."""
+    return Word(r"[^\n]+", f"a sentence of at most {most} characters", most=most)
+
+
+NAME: Final = Word(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name", most=64)
+DIGEST: Final = Word(r"[0-9a-f]{64}", "a SHA-256 in lower-case hex")
+OPTIONAL_DIGEST: Final = Word(DIGEST.pattern, DIGEST.words, optional=True)
+SWITCH: Final = Choice(("no", "yes"))

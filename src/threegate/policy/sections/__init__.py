@@ -1,0 +1,29 @@
+"""The sections of a policy, one module each."""
+
+from typing import Final
+
+from threegate.policy.sections import core, fetch, handoff, hierarchy, signers, tool_exec
+from threegate.policy.sections.section import Section
+
+SECTIONS: Final[tuple[Section, ...]] = (
+    core.SECTION,
+    fetch.SECTION,
+    tool_exec.SECTION,
+    handoff.SECTION,
+    hierarchy.SECTION,
+)
+BY_NAME: Final = {section.name: section for section in SECTIONS}
+SIGNERS: Final = signers.NAME_OF_SECTION
+SIGNERS_FILE: Final = signers.FILE
+SECTION_NAMES: Final = (*BY_NAME, SIGNERS)
+FILES: Final = {**{section.name: section.file for section in SECTIONS}, SIGNERS: SIGNERS_FILE}
+
+__all__ = [
+    "BY_NAME",
+    "FILES",
+    "SECTIONS",
+    "SECTION_NAMES",
+    "SIGNERS",
+    "SIGNERS_FILE",
+    "Section",
+]

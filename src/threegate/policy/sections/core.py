@@ -1,0 +1,119 @@
+"""`core.policy.md`: what CORE may read and draft, and which model it speaks to."""
+
+from typing import Final
+
+from threegate.policy.hosts import check_host
+from threegate.policy.leaves import DIGEST, NAME, OPTIONAL_DIGEST, Choice, Number, Word, prose
+from threegate.policy.reader import Reader
+from threegate.policy.reasons import Reason
+from threegate.policy.schema import Field, Group, Record, Sentences, Table
+from threegate.policy.sections.section import Rules, Section, block_of, words_of
+from threegate.policy.units import BYTES, SECONDS
+
+NAME_OF_SECTION: Final = "core"
+READABLE: Final = Choice(("analysis", "research-packet", "tool-result"))
+DRAFTABLE: Final = Choice(("analysis", "fetch-request", "tool-request"))
+MODEL_NAME: Final = Word(r"[A-Za-z0-9][A-Za-z0-9._:/-]*", "the model's name", most=128)
+
+# What must be given, and what must be `none`, for each kind of model.
+_NEEDS: Final = {
+    "none": frozenset[str](),
+    "embedded": frozenset({"sha256"}),
+    "bridge": frozenset({"endpoint"}),
+    "remote": frozenset({"remote_host"}),
+}
+
+MODEL: Final = Record(
+    (
+        Field("kind", Choice(("none", "embedded", "bridge", "remote")), "model"),
+        Field("name", MODEL_NAME, "name of the model, as its server reports it"),
+        Field("sha256", OPTIONAL_DIGEST, "digest of the embedded model file"),
+        Field(
+            "endpoint",
+            Word(
+                r"127\.0\.0\.1:[1-9][0-9]{1,4}|unix:/[A-Za-z0-9._/-]+",
+                "`127.0.0.1:PORT` or `unix:/PATH`",
+                optional=True,
+            ),
+            "where the operator's own model server listens",
+        ),
+        Field(
+            "remote_host",
+            Word(r"[a-z0-9.-]+", "a host name", most=253, check=check_host, optional=True),
+            "remote machine that reads questions and sources",
+        ),
+        Field("context_tokens", Number(512, 1_048_576), "tokens the model may see at once"),
+    )
+)
+
+ROLE: Final = Record(
+    (
+        Field("brief", Sentences(prose(500)), "what the role is told"),
+        Field("may_draft", Group(DRAFTABLE), "artifacts this role may draft"),
+    )
+)
+
+RECORD: Final = Record(
+    (
+        Field("may_read", Group(READABLE), "artifacts CORE may read"),
+        Field("may_draft", Group(DRAFTABLE), "artifacts CORE may draft"),
+        Field("model", MODEL, "the model"),
+        Field(
+            "embedder",
+            Record(
+                (
+                    Field("name", MODEL_NAME, "name of the embedding model"),
+                    Field("sha256", DIGEST, "digest of the embedding model file"),
+                )
+            ),
+            "the embedding model",
+        ),
+        Field(
+            "selection",
+            Record(
+                (
+                    Field("packets", Number(1, 10_000), "artifacts shown to the model"),
+                    Field("excerpts", Number(1, 10_000), "excerpts shown to the model"),
+                    Field("bytes", Number(1024, 2**30, BYTES), "bytes bound into CORE's box"),
+                )
+            ),
+            "what the host selects for one question",
+        ),
+        Field(
+            "answer",
+            Record(
+                (
+                    Field("claims", Number(1, 500), "claims in one analysis"),
+                    Field("drafts", Number(0, 64), "drafts from one question"),
+                    Field("output_tokens", Number(16, 65_536), "tokens the model may write"),
+                    Field("retries", Number(0, 10), "further tries after a malformed reply"),
+                    Field("deadline_seconds", Number(1, 86_400, SECONDS), "time for one question"),
+                )
+            ),
+            "what one question may cost",
+        ),
+        Field("roles", Table(NAME, ROLE, most=32, least=1), "roles"),
+    )
+)
+
+
+def _check(rules: Rules, reader: Reader) -> None:
+    model = block_of(rules, "model")
+    kind = model["kind"]
+    assert isinstance(kind, str)
+    for key in ("sha256", "endpoint", "remote_host"):
+        needed = key in _NEEDS[kind]
+        if needed == (model[key] is None):
+            verb = "needs" if needed else "has no"
+            message = f"model kind {kind} {verb} {key}"
+            raise reader.fail_at(Reason.CONFLICT, (NAME_OF_SECTION, "model", key), message)
+    allowed = words_of(rules, "may_draft")
+    for name in block_of(rules, "roles"):
+        for kind_of_draft in sorted(words_of(block_of(rules, "roles", name), "may_draft")):
+            if kind_of_draft not in allowed:
+                path = (NAME_OF_SECTION, "roles", name, "may_draft", kind_of_draft)
+                message = f"role {name} may draft {kind_of_draft}, CORE may not"
+                raise reader.fail_at(Reason.CONFLICT, path, message)
+
+
+SECTION: Final = Section(NAME_OF_SECTION, "core.policy.md", RECORD, _check)

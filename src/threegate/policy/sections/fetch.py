@@ -1,0 +1,114 @@
+"""`fetch.policy.md`: which hosts FETCH may ask, how often, and for how much."""
+
+from typing import Final
+
+from threegate.policy.hosts import check_pattern, matches, parse_url
+from threegate.policy.leaves import NAME, Choice, Number, Word
+from threegate.policy.limits import MAX_HOST_RULES
+from threegate.policy.nodes import Path
+from threegate.policy.reader import Reader
+from threegate.policy.reasons import Reason
+from threegate.policy.schema import Examples, Field, Group, Record, Table
+from threegate.policy.sections.section import Rules, Section, block_of
+from threegate.policy.units import BYTES, SECONDS
+from threegate.text import quote
+
+NAME_OF_SECTION: Final = "fetch"
+
+PATTERN: Final = Word(
+    r"(?:\*\.)?[a-z0-9.-]+",
+    "a host, or `*.` before one for a single label",
+    most=255,
+    check=check_pattern,
+)
+CONTENT_TYPE: Final = Word(
+    r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*", "a content type without parameters"
+)
+EMAIL: Final = Word(
+    r"[A-Za-z0-9][A-Za-z0-9._+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)+",
+    "an e-mail address",
+    most=254,
+    optional=True,
+)
+CREDENTIAL: Final = Word(
+    r"(?:query|header):[A-Za-z][A-Za-z0-9_-]{0,63}",
+    "`query:NAME` or `header:NAME`",
+    optional=True,
+)
+TRUST_ANCHOR: Final = Word(
+    r"system|sha256:[0-9a-f]{64}", "`system`, or `sha256:` and the digest of a CA file"
+)
+
+HOST_RULE: Final = Record(
+    (
+        Field("rate_per_minute", Number(1, 6_000), "requests per minute"),
+        Field("concurrency", Number(1, 16), "connections at a time"),
+        Field("bytes_per_day", Number(0, 2**40, BYTES), "bytes per day"),
+        Field("response_bytes", Number(1, 2**32, BYTES), "bytes in one response"),
+        Field("content_types", Group(CONTENT_TYPE, most=64), "content types"),
+        Field("credential", CREDENTIAL, "where the operator's key for this host goes"),
+        Field("match", Examples("URLs this rule must cover"), "examples"),
+        Field("not_match", Examples("URLs this rule must not cover"), "counter-examples"),
+    )
+)
+
+DOWNLOADS: Final = Record(
+    (
+        Field("hosts", Group(PATTERN, most=64), "hosts"),
+        Field("response_bytes", Number(1, 2**40, BYTES), "bytes in one file"),
+        Field("deadline_seconds", Number(1, 604_800, SECONDS), "time for one file"),
+    )
+)
+
+RECORD: Final = Record(
+    (
+        Field("may_read", Group(Choice(("approval", "fetch-request"))), "artifacts FETCH may read"),
+        Field("may_draft", Group(Choice(("research-packet",))), "artifacts FETCH may make"),
+        Field("operator_requests", Choice(("deny", "ask", "allow")), "the operator's own requests"),
+        Field("drafts", Choice(("deny", "ask")), "requests that CORE drafted"),
+        Field("contact", EMAIL, "address that FETCH gives to the hosts it asks"),
+        Field("trust_anchors", Group(TRUST_ANCHOR, most=8, least=1), "certificate authorities"),
+        Field("redirects", Number(0, 10), "redirects followed for one request"),
+        Field("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request, all hops"),
+        Field("header_bytes", Number(1_024, 2**20, BYTES), "bytes of headers in one response"),
+        Field("bytes_per_day", Number(0, 2**44, BYTES), "bytes per day from all hosts"),
+        Field("hosts", Table(PATTERN, HOST_RULE, most=MAX_HOST_RULES), "hosts FETCH may ask"),
+        Field(
+            "downloads", Table(NAME, DOWNLOADS, most=16), "downloads the set-up commands may make"
+        ),
+    )
+)
+
+
+def _check(rules: Rules, reader: Reader) -> None:
+    patterns = block_of(rules, "hosts")
+    for pattern in patterns:
+        _check_overlap(pattern, patterns, reader)
+        _check_examples(pattern, (NAME_OF_SECTION, "hosts", pattern), reader)
+
+
+def _check_overlap(pattern: str, patterns: Rules, reader: Reader) -> None:
+    """Refuse two rules for one name: their order would decide, and removing one could widen."""
+    wildcard = f"*.{pattern.partition('.')[2]}"
+    if not pattern.startswith("*.") and wildcard in patterns:
+        path = (NAME_OF_SECTION, "hosts", pattern)
+        raise reader.fail_at(Reason.CONFLICT, path, f"{quote(wildcard)} already covers {pattern}")
+
+
+def _check_examples(pattern: str, path: Path, reader: Reader) -> None:
+    for key, expected in (("match", True), ("not_match", False)):
+        for example in reader.examples[(*path, key)]:
+            if _covers(pattern, example.text) != expected:
+                verb = "does not cover" if expected else "covers"
+                message = f"rule {quote(pattern)} {verb} its {key} example {quote(example.text)}"
+                raise reader.fail(Reason.EXAMPLE, example.line, message)
+
+
+def _covers(pattern: str, url: str) -> bool:
+    try:
+        return matches(pattern, parse_url(url).host)
+    except ValueError:
+        return False
+
+
+SECTION: Final = Section(NAME_OF_SECTION, "fetch.policy.md", RECORD, _check)

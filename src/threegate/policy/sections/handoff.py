@@ -1,0 +1,76 @@
+"""`handoff.policy.md`: how much may wait where, for how long, and what an approval may be."""
+
+from typing import Final
+
+from threegate.policy.leaves import Number
+from threegate.policy.reader import Reader
+from threegate.policy.reasons import Reason
+from threegate.policy.schema import Field, Record
+from threegate.policy.sections.section import Rules, Section, block_of
+from threegate.policy.units import BYTES, SECONDS
+
+NAME_OF_SECTION: Final = "handoff"
+
+# Every directory of the handoff has a quota; one that is missing here could grow for ever.
+STATES: Final = {
+    "packets": ("incoming", "accepted", "quarantine"),
+    "requests": ("draft", "held", "approved", "claimed", "done", "denied", "expired"),
+    "results": ("incoming", "accepted", "quarantine"),
+    "analyses": ("incoming", "accepted", "quarantine"),
+    "approvals": ("active", "spent", "revoked", "expired"),
+}
+
+QUOTA: Final = Record(
+    (
+        Field("files", Number(0, 10_000_000), "files"),
+        Field("bytes", Number(0, 2**44, BYTES), "bytes"),
+    )
+)
+
+
+def _quotas() -> Record:
+    kinds = [
+        Field(kind, Record(tuple(Field(state, QUOTA, state) for state in states)), kind)
+        for kind, states in STATES.items()
+    ]
+    return Record((*kinds, Field("blobs", QUOTA, "raw bytes by digest")))
+
+
+APPROVAL: Final = Record(
+    (
+        Field("lifetime_seconds", Number(1, 31_536_000, SECONDS), "lifetime if none is asked for"),
+        Field("max_lifetime_seconds", Number(1, 31_536_000, SECONDS), "longest lifetime"),
+        Field("max_uses", Number(1, 1_000), "most uses of one approval"),
+    )
+)
+
+RECORD: Final = Record(
+    (
+        Field("quotas", _quotas(), "quotas"),
+        Field("held_expiry_seconds", Number(60, 31_536_000, SECONDS), "time a request may wait"),
+        Field("approval", APPROVAL, "approvals"),
+        Field(
+            "reserve_bytes",
+            Number(2**20, 2**40, BYTES, widens="down"),
+            "space kept free before a claim",
+        ),
+        Field(
+            "clock_tolerance_seconds",
+            Number(0, 3_600, SECONDS),
+            "how far the clock may be behind the log",
+        ),
+    )
+)
+
+
+def _check(rules: Rules, reader: Reader) -> None:
+    approval = block_of(rules, "approval")
+    usual, longest = approval["lifetime_seconds"], approval["max_lifetime_seconds"]
+    assert isinstance(usual, int)
+    assert isinstance(longest, int)
+    if usual > longest:
+        path = (NAME_OF_SECTION, "approval", "lifetime_seconds")
+        raise reader.fail_at(Reason.CONFLICT, path, "lifetime_seconds above max_lifetime_seconds")
+
+
+SECTION: Final = Section(NAME_OF_SECTION, "handoff.policy.md", RECORD, _check)

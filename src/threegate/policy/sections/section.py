@@ -1,0 +1,91 @@
+"""What a section of the policy is: one file, one record of rules, and what must agree in it.
+
+SECURITY
+    Reads policy files and stored bundles through one reader: a bundle is turned back
+    into nodes and typed again, so that nothing can stand in a bundle that could not
+    have been written in a file.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.errors import VersionUnsupported
+from threegate.policy.leaves import Choice
+from threegate.policy.nodes import Block, Node, Scalar, Value, node_of
+from threegate.policy.reader import Reader
+from threegate.policy.reasons import Reason, place
+from threegate.policy.schema import Record
+from threegate.policy.source import read_source
+from threegate.text import quote
+
+FORMAT: Final = "policy/1"
+_NEWER: Final = re.compile(r"policy/[1-9][0-9]{0,8}\Z")
+
+Rules = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A file of rules; `check` raises `PolicyInvalid` where two of its rules contradict."""
+
+    name: str
+    file: str
+    record: Record
+    check: Callable[[Rules, Reader], None]
+
+    def read_file(self, data: bytes) -> tuple[Rules, Reader]:
+        """Return the rules in a policy file and where each of them stands."""
+        reader = Reader(self.file)
+        block = read_source(self.file, data)
+        return self._read(self._without_header(block, reader), reader), reader
+
+    def read_value(self, value: Rules) -> tuple[Rules, Reader]:
+        """Return the rules in a stored section, typed and checked again."""
+        reader = Reader(self.file)
+        return self._read(node_of(value), reader), reader
+
+    def _read(self, node: Node, reader: Reader) -> Rules:
+        path = (self.name,)
+        reader.lines[path] = node.line
+        rules = self.record.read_block(node, path, reader)
+        self.check(rules, reader)
+        return rules
+
+    def _without_header(self, block: Block, reader: Reader) -> Block:
+        given = {key.text: item for key, item in block.entries}
+        _check_format(given.get("format"), block.line, reader)
+        section = given.get("section")
+        if not isinstance(section, Scalar):
+            raise reader.fail(Reason.MISSING_KEY, block.line, "key section is missing")
+        Choice((self.name,)).read(section, ("section",), reader)
+        rest = tuple(entry for entry in block.entries if entry[0].text not in {"format", "section"})
+        return Block(rest, block.line)
+
+
+def _check_format(node: Node | None, line: int, reader: Reader) -> None:
+    if not isinstance(node, Scalar):
+        raise reader.fail(Reason.MISSING_KEY, line, "key format is missing")
+    if node.text != FORMAT and _NEWER.match(node.text):
+        where = place(reader.file, node.line)
+        raise VersionUnsupported(f"{where}: format {node.text} is newer than {FORMAT}")
+    if node.text != FORMAT:
+        message = f"format {quote(node.text)}: expected {FORMAT}"
+        raise reader.fail(Reason.VALUE, node.line, message)
+
+
+def block_of(rules: Rules, *keys: str) -> Rules:
+    """Return the rules below `keys`."""
+    for key in keys:
+        below = rules[key]
+        assert isinstance(below, Mapping)
+        rules = below
+    return rules
+
+
+def words_of(rules: Rules, key: str) -> frozenset[str]:
+    """Return the set of words at `key`."""
+    values = rules[key]
+    assert isinstance(values, tuple)
+    return frozenset(value for value in values if isinstance(value, str))
