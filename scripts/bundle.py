@@ -33,9 +33,9 @@ def uncommitted() -> bool:
 
 def build_wheel(into: Path, *, epoch: int) -> Path:
     """Build the project's wheel with the locked backend and return its path."""
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "HATCH_QUIET": "1"}
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
     (wheel,) = into.glob("threegate-*.whl")
     return wheel
 
