@@ -19,7 +19,7 @@ class Untrusted(Generic[T]):
     __slots__ = ("_value",)
 
     def __init__(self, value: T) -> None:
-        self._value = value
+        self._value: T = value
 
     def open_for_validation(self) -> T:
         """Return the content to a parser or to code that copies it byte for byte."""
@@ -30,8 +30,8 @@ class Untrusted(Generic[T]):
         return self._value
 
     def __repr__(self) -> str:
-        value = self._value
-        raw = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+        text: object = self._value
+        raw = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
         return f"<untrusted {len(raw)} bytes {hashlib.sha256(raw).hexdigest()[:12]}>"
 
     def __eq__(self, other: object) -> bool:

@@ -70,7 +70,7 @@ class Approval:
         "the sections that decide this kind of act",
     )
     approver: str = spec(
-        Pattern(r"[!-\[\]-~]{1,128}", "a principal of allowed_signers"), "who signs"
+        Pattern(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}", "a principal of allowed_signers"), "who signs"
     )
     nonce: str = spec(NONCE, "makes every approval a different one")
     not_before: str = spec(TIME, "valid from")

@@ -1,0 +1,1 @@
+"""Where artifacts cross: states are directories, transitions are atomic, durable and audited."""

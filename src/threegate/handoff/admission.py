@@ -1,0 +1,191 @@
+"""How bytes from outside become an accepted artifact, or land in quarantine with the reason.
+
+SECURITY
+    Takes bytes from gates and from the operator's files.  The host parses them itself
+    and writes its own copy under its own name.  If this module is wrong, something
+    enters that nobody vouched for, or something refused is lost.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from threegate import canonical
+from threegate.artifacts import registry
+from threegate.artifacts.approval import Approval
+from threegate.artifacts.ids import digest_of, make_id, sha256_hex
+from threegate.artifacts.labels import join_all
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.errors import ArtifactRejected
+from threegate.handoff import states
+from threegate.handoff.disk import check_file
+from threegate.handoff.journal import Act, Put
+from threegate.handoff.store import Store
+from threegate.untrusted import Untrusted
+
+CHUNK: Final = 128  # a refused item takes two files, a journal batch 256
+
+FORGOTTEN: Final = "TG-HND-010"
+WITHDRAWN: Final = "TG-HND-011"
+PARENT_MISSING: Final = "TG-HND-012"
+NEEDS_SIGNATURE: Final = "TG-HND-013"
+BLOB_MISSING: Final = "TG-HND-014"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What became of one item."""
+
+    status: str  # accepted | already | quarantined | refused
+    sha256: str
+    id: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    data: bytes
+    artifact: Artifact | None
+    id: str | None
+    error: ArtifactRejected | None
+
+
+def admit(
+    store: Store, items: Iterable[Untrusted[bytes]], *, now: Callable[[], str]
+) -> Iterator[Admission]:
+    """Validate, store and record items in order, a chunk to a transaction."""
+    remaining = iter(items)
+    while chunk := list(islice(remaining, CHUNK)):
+        yield from _admit_chunk(store, [_parse(item) for item in chunk], now())
+
+
+def _parse(item: Untrusted[bytes]) -> _Parsed:
+    untrusted = item.open_for_validation()
+    try:
+        prefix = registry.format_of(item).prefix
+        artifact = registry.parse(item)
+    except ArtifactRejected as exc:
+        return _Parsed(untrusted, None, None, exc)
+    return _Parsed(untrusted, artifact, make_id(prefix, untrusted), None)
+
+
+def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admission]:
+    accepted: dict[str, _Parsed] = {}
+    refused: dict[str, tuple[_Parsed, ArtifactRejected]] = {}
+    answers: list[Admission] = []
+    with store.locked() as journal:
+        for item in chunk:
+            answer, error = _judge(store, item, accepted)
+            if answer.status == "accepted" and answer.id is not None:
+                accepted[answer.id] = item
+            elif error is not None and answer.status == "quarantined":
+                refused[answer.sha256] = (item, error)
+            answers.append(answer)
+        if accepted:
+            puts = [_accept(item_id, item) for item_id, item in accepted.items()]
+            journal.run("admit", puts)
+        if refused:
+            acts, codes = _quarantine(store, refused, now)
+            if acts:
+                journal.run("quarantine", acts, codes)
+    return answers
+
+
+def _judge(
+    store: Store, item: _Parsed, pending: dict[str, _Parsed]
+) -> tuple[Admission, ArtifactRejected | None]:
+    digest = sha256_hex(item.data)
+    try:
+        if item.artifact is None or item.id is None:
+            assert item.error is not None
+            raise item.error
+        if item.id in pending or store.locate(item.id) is not None:
+            return Admission("already", digest, item.id), None
+        _refuse_gone(store, item.id)
+        _check_in_place(store, item.artifact, pending)
+    except ArtifactRejected as exc:
+        # Keeping the bytes of what was forgotten would undo the forgetting.
+        gone = exc.code in (FORGOTTEN, WITHDRAWN)
+        status = "refused" if gone else "quarantined"
+        answer = Admission(status, digest, item.id, exc.code, exc.message, exc.hint)
+        return answer, exc
+    return Admission("accepted", digest, item.id), None
+
+
+def _refuse_gone(store: Store, artifact_id: str) -> None:
+    if check_file(store.directories.fd(states.TOMBSTONES), f"{artifact_id}.json") is not None:
+        raise ArtifactRejected(f"{artifact_id} was forgotten here", code=FORGOTTEN)
+    if check_file(store.directories.fd(states.QUARANTINE), f"{artifact_id}.md") is not None:
+        raise ArtifactRejected(f"{artifact_id} was withdrawn here", code=WITHDRAWN)
+
+
+def _check_in_place(store: Store, artifact: Artifact, pending: dict[str, _Parsed]) -> None:
+    """Check what a parser cannot: signature, parents, labels, blobs."""
+    if isinstance(artifact, Approval):
+        hint = "approve with `threegate review`"
+        raise ArtifactRejected(
+            "an approval comes with its signature", code=NEEDS_SIGNATURE, hint=hint
+        )
+    parents = [_parent(store, parent, pending) for parent in artifact.parents()]
+    if not registry.labels_of(artifact).covers(join_all(map(registry.labels_of, parents))):
+        raise reject(Reason.LABELS, "its labels are weaker than those of its sources")
+    if isinstance(artifact, ToolRequest):
+        _check_blobs(store, artifact)
+
+
+def _parent(store: Store, parent: str, pending: dict[str, _Parsed]) -> Artifact:
+    waiting = pending.get(parent)
+    if waiting is not None and waiting.artifact is not None:
+        return waiting.artifact
+    if store.locate(parent) is None:
+        hint = "admit what it was made from first, or in the same command before it"
+        raise ArtifactRejected(f"its source {parent} is not here", code=PARENT_MISSING, hint=hint)
+    return store.read(parent)
+
+
+def _check_blobs(store: Store, request: ToolRequest) -> None:
+    for item in request.inputs:
+        if item.artifact.startswith("blob-") and not store.has_blob(digest_of(item.artifact)):
+            raise ArtifactRejected(f"input {item.name} is not here", code=BLOB_MISSING)
+    why = request.why_not_monty
+    if why is not None and why.refusal is not None and not store.has_blob(why.refusal.record):
+        raise reject(Reason.REFUSAL, "Monty never refused this code here")
+
+
+def destination(artifact: Artifact, prefix: str) -> str:
+    """Return the directory a new artifact enters: what CORE wrote starts as a draft."""
+    if prefix in ("fr", "tr"):
+        origin = getattr(artifact, "origin", "core")
+        return states.directory_of(prefix, "held" if origin == "operator" else "draft")
+    return states.directory_of(prefix, "accepted")
+
+
+def _accept(item_id: str, item: _Parsed) -> Put:
+    assert item.artifact is not None
+    prefix = item_id.partition("-")[0]
+    return Put(destination(item.artifact, prefix), f"{item_id}.md", item.data)
+
+
+def _quarantine(
+    store: Store, refused: dict[str, tuple[_Parsed, ArtifactRejected]], now: str
+) -> tuple[list[Act], dict[str, str]]:
+    acts: list[Act] = []
+    codes: dict[str, str] = {}
+    for digest, (item, error) in refused.items():
+        if check_file(store.directories.fd(states.QUARANTINE), f"{digest}.bytes") is not None:
+            continue
+        acts.append(Put(states.QUARANTINE, f"{digest}.bytes", item.data))
+        acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why_file(error, now)))
+        codes[digest] = error.code
+    return acts, codes
+
+
+def why_file(error: ArtifactRejected, now: str) -> bytes:
+    """Return the record that lies next to quarantined bytes."""
+    record = {"code": error.code, "format": "why/1", "reason": error.message, "time": now}
+    return canonical.encode(record)

@@ -1,0 +1,185 @@
+"""Files of a workspace, opened without following anything.
+
+SECURITY
+    Names and contents on disk may have been changed by anybody with the operator's
+    uid or a broken tool.  Every file is opened by name below a directory descriptor,
+    without following links, and refused unless it is a regular file of ours with one
+    name.  If this module is wrong, the host reads a file that it did not write.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import HandoffTampered, StorageFailed, WorkspaceUnusable
+from threegate.handoff.states import DIRECTORIES
+from threegate.text import quote
+
+FILE_MODE: Final = 0o444
+DIRECTORY_MODE: Final = 0o700
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def storage_errors(act: str) -> Iterator[None]:
+    """Turn an `OSError` into the error the operator can act on."""
+    try:
+        yield
+    except OSError as exc:
+        name = errno.errorcode.get(exc.errno or 0, "unknown")
+        raise StorageFailed(f"cannot {act}: {name}", hint=_storage_hint(exc.errno)) from exc
+
+
+def _storage_hint(number: int | None) -> str:
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on the disk; nothing was changed"
+    return "check the disk and the permissions of the workspace; nothing was changed"
+
+
+class Directories:
+    """Open descriptors of all state directories of one workspace."""
+
+    def __init__(self, fds: Mapping[str, int]) -> None:
+        self._fds = fds
+
+    @classmethod
+    def open(cls, root: Path) -> "Directories":
+        """Open every directory below `root`, refusing links, strangers and open modes."""
+        fds: dict[str, int] = {}
+        try:
+            for name in DIRECTORIES:
+                fds[name] = _open_below(root, name)
+        except BaseException:
+            for fd in fds.values():
+                os.close(fd)
+            raise
+        return cls(fds)
+
+    def fd(self, directory: str) -> int:
+        """Return the descriptor of a state directory."""
+        return self._fds[directory]
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for fd in self._fds.values():
+            os.close(fd)
+
+
+def make_directories(root: Path) -> None:
+    """Create every state directory below `root`."""
+    for name in DIRECTORIES:
+        path = root
+        for part in name.split("/"):
+            path = path / part
+            with storage_errors(f"create {name}"):
+                path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+
+
+def _open_below(root: Path, name: str) -> int:
+    fd = _open_directory(str(root), None, name)
+    for part in name.split("/"):
+        try:
+            below = _open_directory(part, fd, name)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+def _open_directory(part: str, parent: int | None, name: str) -> int:
+    try:
+        fd = os.open(part, _DIRECTORY, dir_fd=parent)
+    except FileNotFoundError as exc:
+        raise HandoffTampered(f"directory {name} is missing") from exc
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise HandoffTampered(f"{name} is not a plain directory") from exc
+        raise WorkspaceUnusable(f"cannot open {name}: {os.strerror(exc.errno or 0)}") from exc
+    info = os.fstat(fd)
+    if info.st_uid != os.geteuid() or info.st_mode & 0o022:
+        os.close(fd)
+        raise HandoffTampered(f"{name} belongs to, or can be written by, somebody else")
+    return fd
+
+
+def _refuse_strange(info: os.stat_result, name: str, mode: int | None) -> None:
+    if not stat.S_ISREG(info.st_mode):
+        raise HandoffTampered(f"{quote(name)} is not a regular file", code="TG-HND-002")
+    if info.st_nlink != 1:
+        detail = f"{quote(name)} has {info.st_nlink} names"
+        raise HandoffTampered(detail, code="TG-HND-003")
+    if info.st_uid != os.geteuid():
+        raise HandoffTampered(f"{quote(name)} belongs to somebody else", code="TG-HND-004")
+    if mode is not None and stat.S_IMODE(info.st_mode) != mode:
+        found = stat.S_IMODE(info.st_mode)
+        raise HandoffTampered(f"{quote(name)} has mode {found:04o}", code="TG-HND-005")
+
+
+def read_file(directory: int, name: str, *, max_bytes: int, mode: int | None = FILE_MODE) -> bytes:
+    """Return the content of a regular file of ours; raise `FileNotFoundError` if absent."""
+    try:
+        fd = os.open(name, _READ, dir_fd=directory)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENXIO):  # a symlink; a socket or a FIFO
+            detail = f"{quote(name)} is not a regular file"
+            raise HandoffTampered(detail, code="TG-HND-002") from exc
+        raise StorageFailed(f"cannot read {quote(name)}: {os.strerror(exc.errno or 0)}") from exc
+    try:
+        before = os.fstat(fd)
+        _refuse_strange(before, name, mode)
+        if before.st_size > max_bytes:
+            detail = f"{quote(name)} has {before.st_size} bytes, limit {max_bytes}"
+            raise HandoffTampered(detail, code="TG-HND-006")
+        with storage_errors(f"read {quote(name)}"):
+            data = _read_all(fd, before.st_size)
+        if _version(os.fstat(fd)) != _version(before) or len(data) != before.st_size:
+            raise HandoffTampered(f"{quote(name)} changed while it was read", code="TG-HND-007")
+    finally:
+        os.close(fd)
+    return data
+
+
+def _version(info: os.stat_result) -> tuple[int, int, int, int]:
+    return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    data = os.read(fd, size + 1)
+    while len(data) < size:
+        more = os.read(fd, size + 1 - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def check_file(directory: int, name: str) -> int | None:
+    """Return the size of a file of ours without reading it, or None if it is not there."""
+    try:
+        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    _refuse_strange(info, name, FILE_MODE)
+    return info.st_size
+
+
+def create_file(directory: int, name: str, data: bytes) -> int:
+    """Write a new file and return its descriptor; the caller makes it durable."""
+    fd = os.open(name, _CREATE, 0o600, dir_fd=directory)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fchmod(fd, FILE_MODE)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,308 @@
+"""Transactions on the files of a workspace, each announced in the audit log first.
+
+A batch is all or nothing.  Order: intents (one fdatasync), new files into `incoming`
+(synced), renames and removals, directories synced, outcome.  Whoever takes the lock next
+finds intents without an outcome and either completes the batch, when every byte it needs
+is on disk, or undoes it; what was done is recorded as `recovered`.
+
+SECURITY
+    The only code that changes a workspace.  No act precedes its durable intent; if the
+    log cannot be written, nothing happens.  If this module is wrong, work is lost or a
+    change goes unrecorded.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from threegate.artifacts.ids import sha256_hex
+from threegate.audit.entry import Entry
+from threegate.audit.log import AuditLog
+from threegate.errors import HandoffTampered, QuotaExceeded, StorageFailed
+from threegate.handoff.disk import (
+    Directories,
+    check_file,
+    create_file,
+    read_file,
+    storage_errors,
+)
+from threegate.handoff.lock import held
+from threegate.handoff.states import INCOMING, NAMES
+from threegate.handoff.usage import Quota, Usage, scan_usage
+
+MAX_BATCH: Final = 256
+MAX_FILE_BYTES: Final = 256 * 2**20
+SYNC_TOGETHER: Final = 8  # from here on one syncfs is cheaper than a fsync for each file
+
+INTENT: Final = "intent"
+OUTCOME: Final = "outcome"
+RECOVERED: Final = "recovered"
+BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a new file, or replace one as a whole."""
+
+    to: str
+    name: str
+    data: bytes
+
+    def intent(self) -> dict[str, Any]:
+        """Return what the log says before it happens."""
+        size, digest = len(self.data), sha256_hex(self.data)
+        return {"act": "put", "bytes": size, "name": self.name, "sha256": digest, "to": self.to}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rename a file from one state to another."""
+
+    source: str
+    to: str
+    name: str
+
+    def intent(self) -> dict[str, Any]:
+        """Return what the log says before it happens."""
+        return {"act": "move", "from": self.source, "name": self.name, "to": self.to}
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete a file; only `forget` and ended claims do."""
+
+    source: str
+    name: str
+
+    def intent(self) -> dict[str, Any]:
+        """Return what the log says before it happens."""
+        return {"act": "remove", "from": self.source, "name": self.name}
+
+
+Act = Put | Move | Remove
+
+
+class Journal:
+    """Runs batches of acts on one workspace."""
+
+    def __init__(
+        self,
+        directories: Directories,
+        log: AuditLog,
+        lock: int,
+        quotas: Mapping[str, Quota],
+    ) -> None:
+        self.directories, self.log, self.quotas = directories, log, quotas
+        self._lock = lock
+        self._settled: str | None = None  # head digest at which nothing was pending
+        self._usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """Files and bytes in each state, as of the last transaction seen."""
+        return self._usage
+
+    def close(self) -> None:
+        """Give the log and the lock back."""
+        self.log.close()
+        os.close(self._lock)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the workspace, with the log up to date and every crash behind us settled."""
+        with held(self._lock):
+            self.log.refresh()
+            if self.log.head.digest != self._settled:
+                self._settle_pending()
+            yield
+
+    def run(self, op: str, acts: Sequence[Act], detail: Mapping[str, Any] | None = None) -> None:
+        """Carry out all acts or none; the caller holds the lock.
+
+        Raises `QuotaExceeded`, `AuditUnavailable` or `StorageFailed`; after any of them
+        the workspace is as it was.
+        """
+        assert 0 < len(acts) <= MAX_BATCH
+        planned = self._plan(acts)
+        stamp = {"detail": dict(detail or {}), "of": len(acts), "op": op}
+        events = [(INTENT, {**act.intent(), **stamp, "n": n}) for n, act in enumerate(acts)]
+        entries = self.log.append(events)
+        try:
+            with storage_errors(f"write to the workspace ({op})"):
+                self._write_incoming(acts, entries)
+                self._apply(acts, entries)
+        except StorageFailed:
+            self._settle(entries)
+            raise
+        self._close_batch(OUTCOME, entries, planned)
+
+    def _plan(self, acts: Sequence[Act]) -> Usage:
+        planned = self._usage.copy()
+        for act in acts:
+            if isinstance(act, Put):
+                assert NAMES[act.to].match(act.name), act.name
+                old = check_file(self.directories.fd(act.to), act.name)
+                planned.add(act.to, files=int(old is None), size=len(act.data) - (old or 0))
+            else:
+                size = check_file(self.directories.fd(act.source), act.name)
+                if size is None:
+                    raise HandoffTampered(f"{act.name} is no longer in {act.source}")
+                planned.add(act.source, files=-1, size=-size)
+                if isinstance(act, Move):
+                    planned.add(act.to, files=1, size=size)
+        planned.refuse_over(self.quotas, than=self._usage)
+        return planned
+
+    def _write_incoming(self, acts: Sequence[Act], entries: Sequence[Entry]) -> None:
+        puts = [
+            (act, entry) for act, entry in zip(acts, entries, strict=True) if isinstance(act, Put)
+        ]
+        incoming = self.directories.fd(INCOMING)
+        together = len(puts) >= SYNC_TOGETHER
+        for act, entry in puts:
+            fd = create_file(incoming, str(entry.seq), act.data)
+            try:
+                if not together:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+        if together:
+            from threegate.handoff.sync import sync_filesystem
+
+            sync_filesystem(incoming)
+        elif len(acts) > 1:
+            os.fsync(incoming)  # before any rename, so that a batch is never half there
+
+    def _apply(self, acts: Sequence[Act], entries: Sequence[Entry]) -> None:
+        changed: set[str] = set()
+        for act, entry in zip(acts, entries, strict=True):
+            if isinstance(act, Put):
+                self._rename(INCOMING, str(entry.seq), act.to, act.name)
+                changed |= {INCOMING, act.to}
+            elif isinstance(act, Move):
+                self._rename(act.source, act.name, act.to, act.name)
+                changed |= {act.source, act.to}
+            else:
+                os.unlink(act.name, dir_fd=self.directories.fd(act.source))
+                changed.add(act.source)
+        self._sync(changed)
+
+    def _rename(self, source: str, name: str, to: str, new_name: str) -> None:
+        os.rename(
+            name,
+            new_name,
+            src_dir_fd=self.directories.fd(source),
+            dst_dir_fd=self.directories.fd(to),
+        )
+
+    def _sync(self, changed: set[str]) -> None:
+        for directory in sorted(changed):
+            os.fsync(self.directories.fd(directory))
+
+    def _close_batch(
+        self, kind: str, entries: Sequence[Entry], usage: Usage, direction: str | None = None
+    ) -> None:
+        data = {"first": entries[0].seq, "last": entries[-1].seq, "usage": usage.plain()}
+        if direction is not None:
+            data["direction"] = direction
+        # Not flushed on its own: without it the next opener finds the acts done and says so.
+        self.log.append([(kind, data)], durable=kind == RECOVERED)
+        self._usage = usage
+        self._settled = self.log.head.digest
+
+    def _settle_pending(self) -> None:
+        pending, usage = read_tail(self.log)
+        self._usage = usage if usage is not None else scan_usage(self.directories)
+        if pending:
+            self._settle(pending)
+        self._settled = self.log.head.digest
+
+    def _settle(self, entries: Sequence[Entry]) -> None:
+        """Complete or undo a batch whose intents are in the log and whose outcome is not."""
+        with storage_errors("settle an interrupted change"):
+            states = [self._state(entry) for entry in entries]
+            complete = len(entries) == entries[0].data["of"] and "lost" not in states
+            if complete:
+                self._finish(entries, states)
+            else:
+                self._undo(entries, states)
+        direction = "forward" if complete else "back"
+        self._close_batch(RECOVERED, entries, scan_usage(self.directories), direction)
+
+    def _state(self, entry: Entry) -> str:
+        """Return `done`, `ready` (can be completed) or `lost` for one intent."""
+        data = entry.data
+        if data["act"] == "put":
+            if self._holds(data["to"], data["name"], data["sha256"]):
+                return "done"
+            return "ready" if self._holds(INCOMING, str(entry.seq), data["sha256"]) else "lost"
+        present = check_file(self.directories.fd(data["from"]), data["name"]) is not None
+        if data["act"] == "remove":
+            return "ready" if present else "done"
+        arrived = check_file(self.directories.fd(data["to"]), data["name"]) is not None
+        return "ready" if present else "done" if arrived else "lost"
+
+    def _holds(self, directory: str, name: str, digest: str) -> bool:
+        fd = self.directories.fd(directory)
+        # A torn file in `incoming` may not have its final mode yet.
+        mode = None if directory == INCOMING else 0o444
+        try:
+            data = read_file(fd, name, max_bytes=MAX_FILE_BYTES, mode=mode)
+        except FileNotFoundError:
+            return False
+        return sha256_hex(data) == digest
+
+    def _finish(self, entries: Sequence[Entry], states: Sequence[str]) -> None:
+        changed: set[str] = {INCOMING}
+        for entry, state in zip(entries, states, strict=True):
+            data = entry.data
+            if data["act"] == "put" and state == "ready":
+                os.chmod(str(entry.seq), 0o444, dir_fd=self.directories.fd(INCOMING))
+                self._rename(INCOMING, str(entry.seq), data["to"], data["name"])
+            elif data["act"] == "put":
+                self._drop_incoming(entry)
+            elif data["act"] == "move" and state == "ready":
+                self._rename(data["from"], data["name"], data["to"], data["name"])
+            elif state == "ready":
+                os.unlink(data["name"], dir_fd=self.directories.fd(data["from"]))
+            changed |= {data[key] for key in ("from", "to") if key in data}
+        self._sync(changed)
+
+    def _undo(self, entries: Sequence[Entry], states: Sequence[str]) -> None:
+        for entry, state in zip(entries, states, strict=True):
+            # Renames start only after every new file is durable, so this cannot be a crash.
+            if entry.data["act"] == "move" and state == "done":
+                raise HandoffTampered(
+                    f"an interrupted change lost files next to {entry.data['name']}"
+                )
+            self._drop_incoming(entry)
+        self._sync({INCOMING})
+
+    def _drop_incoming(self, entry: Entry) -> None:
+        try:
+            os.unlink(str(entry.seq), dir_fd=self.directories.fd(INCOMING))
+        except FileNotFoundError:
+            return
+
+
+def read_tail(log: AuditLog) -> tuple[list[Entry], Usage | None]:
+    """Return the intents at the end of the log that have no outcome, and the last usage."""
+    pending: list[Entry] = []
+    usage: Usage | None = None
+    for entry in log.entries(max(0, log.head.seq - 4 * MAX_BATCH)):
+        if entry.kind == INTENT:
+            pending.append(entry)
+        elif entry.kind in (OUTCOME, RECOVERED):
+            pending, usage = [], Usage.from_plain(entry.data["usage"])
+        elif entry.kind not in BOOKKEEPING:
+            pending = []
+    return pending, usage
+
+
+def refuse_without_room(free_bytes: int, wanted_bytes: int, what: str) -> None:
+    """Raise `QuotaExceeded` unless the disk has room."""
+    if free_bytes < wanted_bytes:
+        detail = f"{what} needs {wanted_bytes} bytes, the disk has {free_bytes} free"
+        raise QuotaExceeded(detail, hint="make room; nothing was spent")

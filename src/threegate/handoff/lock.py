@@ -1,0 +1,44 @@
+"""The one lock of a workspace, held for the milliseconds of a transition."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from threegate.errors import HandoffTampered, WorkspaceBusy
+
+LOCK_NAME: Final = "lock"
+WAIT_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.0005
+_LONGEST_PAUSE_SECONDS: Final = 0.02
+
+
+def open_lock(directory: int) -> int:
+    """Return a descriptor of the lock file in `directory`, made if need be."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        return os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
+    except OSError as exc:
+        raise HandoffTampered("the workspace lock is not a plain file") from exc
+
+
+@contextmanager
+def held(fd: int, *, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the lock; raise `WorkspaceBusy` if somebody else keeps it too long."""
+    deadline = time.monotonic() + wait_seconds
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as exc:
+            if time.monotonic() >= deadline:
+                raise WorkspaceBusy("the workspace lock was not free in time") from exc
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,0 +1,95 @@
+"""The directories of a workspace, what may lie in each, and which moves exist.
+
+Pure data: widening anything here is a security change.
+"""
+
+import re
+from typing import Final
+
+HANDOFF: Final = "handoff"
+INCOMING: Final = "handoff/incoming"
+QUARANTINE: Final = "handoff/quarantine"
+BLOBS: Final = "handoff/blobs"
+LEASES: Final = "handoff/leases"
+RESERVE: Final = "handoff/reserve"
+TOMBSTONES: Final = "handoff/tombstones"
+BUNDLES: Final = "bundles"
+
+REQUEST_STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
+APPROVAL_STATES: Final = ("accepted", "spent", "revoked")
+
+ARTIFACT_STATES: Final[dict[str, tuple[str, ...]]] = {
+    "rp": ("handoff/packets/accepted",),
+    "fr": tuple(f"handoff/requests/{state}" for state in REQUEST_STATES),
+    "tr": tuple(f"handoff/requests/{state}" for state in REQUEST_STATES),
+    "ap": tuple(f"handoff/approvals/{state}" for state in APPROVAL_STATES),
+    "res": ("handoff/results/accepted",),
+    "an": ("handoff/analyses/accepted",),
+}
+
+REQUEST_MOVES: Final = frozenset(
+    {
+        ("draft", "held"),
+        ("draft", "denied"),
+        ("draft", "expired"),
+        ("held", "approved"),
+        ("held", "denied"),
+        ("held", "expired"),
+        ("approved", "claimed"),
+        ("approved", "held"),  # its approval expired, was revoked or voided by a new policy
+        ("approved", "denied"),
+        ("approved", "expired"),
+        ("claimed", "done"),
+        ("claimed", "held"),  # the claimer died; a human decides again
+    }
+)
+APPROVAL_MOVES: Final = frozenset({("accepted", "spent"), ("accepted", "revoked")})
+
+_ARTIFACT: Final = r"(?:rp|fr|tr|ap|res|an)-[0-9a-f]{64}\.md"
+_DIGEST: Final = "[0-9a-f]{64}"
+
+# What may lie in each directory.  Anything else there is a stray file: reported, never read.
+NAMES: Final[dict[str, re.Pattern[str]]] = {
+    INCOMING: re.compile(r"\A[0-9]{1,16}\Z"),
+    QUARANTINE: re.compile(rf"\A(?:{_DIGEST}\.bytes|{_ARTIFACT}|{_DIGEST}\.why\.json)\Z"),
+    "handoff/packets/accepted": re.compile(r"\Arp-[0-9a-f]{64}\.md\Z"),
+    **{
+        f"handoff/requests/{state}": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.md\Z")
+        for state in REQUEST_STATES
+    },
+    **{
+        f"handoff/approvals/{state}": re.compile(r"\Aap-[0-9a-f]{64}\.(?:md|sig)\Z")
+        for state in APPROVAL_STATES
+    },
+    "handoff/results/accepted": re.compile(r"\Ares-[0-9a-f]{64}\.md\Z"),
+    "handoff/analyses/accepted": re.compile(r"\Aan-[0-9a-f]{64}\.md\Z"),
+    BLOBS: re.compile(rf"\A{_DIGEST}\Z"),
+    LEASES: re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.json\Z"),
+    TOMBSTONES: re.compile(r"\A(?:rp|fr|tr|ap|res|an|blob)-[0-9a-f]{64}\.(?:json|sig)\Z"),
+    BUNDLES: re.compile(rf"\A(?:{_DIGEST}\.(?:json|sig)|current\.json)\Z"),
+}
+DIRECTORIES: Final = (*NAMES, RESERVE)  # reserved room is not an artifact and not in the log
+
+# Which part of a name is the digest of the content, where one is.
+_CONTENT_DIGEST: Final = re.compile(
+    rf"\A(?:(?:rp|fr|tr|ap|res|an)-({_DIGEST})\.md|({_DIGEST})(?:\.bytes|\.json)?)\Z"
+)
+
+
+def content_digest_in(name: str) -> str | None:
+    """Return the digest that the content of a file of this name must have, if any."""
+    match = _CONTENT_DIGEST.match(name)
+    return None if match is None else match.group(1) or match.group(2)
+
+
+def directory_of(prefix: str, state: str) -> str:
+    """Return the directory of artifacts of a kind in a state."""
+    for directory in ARTIFACT_STATES[prefix]:
+        if directory.endswith("/" + state):
+            return directory
+    raise KeyError(f"{prefix} has no state {state}")
+
+
+def state_of(directory: str) -> str:
+    """Return the state a directory stands for."""
+    return directory.rpartition("/")[2]

@@ -1,0 +1,141 @@
+"""One workspace's artifacts: finding, reading and moving them.
+
+SECURITY
+    Every read checks the file, its digest and its grammar again: a file that was valid
+    when it was written is still only a file.  Only whole ids reach the disk; short forms
+    are resolved against the listing of real names.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from threegate.artifacts import registry
+from threegate.artifacts.ids import is_id, is_short_id, prefix_of, sha256_hex
+from threegate.artifacts.registry import Artifact
+from threegate.audit.log import AuditLog
+from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.handoff import states
+from threegate.handoff.disk import Directories, check_file, make_directories, read_file
+from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
+from threegate.handoff.lock import held, open_lock
+from threegate.handoff.usage import Quota
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+AUDIT: Final = "audit"
+
+
+class Store:
+    """The files of one workspace and the journal that changes them."""
+
+    def __init__(self, root: Path, directories: Directories, journal: Journal) -> None:
+        self.root, self.directories, self.journal = root, directories, journal
+
+    @classmethod
+    def create(cls, root: Path, *, workspace: str, clock: Callable[[], int]) -> None:
+        """Make the directories and the log of a new workspace."""
+        make_directories(root)
+        AuditLog.create(root / AUDIT, workspace=workspace, clock=clock)
+
+    @classmethod
+    def open(
+        cls, root: Path, *, clock: Callable[[], int], quotas: Mapping[str, Quota] | None = None
+    ) -> "Store":
+        """Open a workspace; an interrupted change is settled first."""
+        directories = Directories.open(root)
+        handoff = os.open(root / states.HANDOFF, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            lock = open_lock(handoff)
+        finally:
+            os.close(handoff)
+        with held(lock):  # opening may have to recover a torn last line
+            log = AuditLog.open(root / AUDIT, clock=clock)
+        return cls(root, directories, Journal(directories, log, lock, quotas or {}))
+
+    def locate(self, artifact_id: str) -> str | None:
+        """Return the directory an artifact lies in, or None."""
+        for directory in states.ARTIFACT_STATES[prefix_of(artifact_id)]:
+            if check_file(self.directories.fd(directory), f"{artifact_id}.md") is not None:
+                return directory
+        return None
+
+    def resolve(self, text: str) -> str:
+        """Return the whole id for an id or a short form; raise `UsageError`."""
+        if is_id(text):
+            return text
+        if not is_short_id(text):
+            raise UsageError(f"{quote(text)} is not an artifact id")
+        found = sorted(i for i in self.ids(prefix_of(text)) if i.startswith(text))
+        if not found:
+            raise UsageError(f"no artifact {quote(text)} in this workspace")
+        if len(found) > 1:
+            raise UsageError(f"{quote(text)} is the start of {len(found)} ids; give more digits")
+        return found[0]
+
+    def ids(self, prefix: str) -> Iterator[str]:
+        """Yield the ids of a kind in any state, in no order."""
+        for directory in states.ARTIFACT_STATES[prefix]:
+            for name in self.names(directory):
+                if name.startswith(prefix + "-") and name.endswith(".md"):
+                    yield name.removesuffix(".md")
+
+    def names(self, directory: str) -> Iterator[str]:
+        """Yield the names of our files in a directory; stray files are left out."""
+        matches = states.NAMES[directory].match
+        with os.scandir(self.directories.fd(directory)) as entries:
+            for entry in entries:
+                if matches(entry.name):
+                    yield entry.name
+
+    def read_bytes(self, artifact_id: str) -> bytes:
+        """Return an artifact's bytes; raise `UsageError` or `HandoffTampered`."""
+        directory = self.locate(artifact_id)
+        if directory is None:
+            raise UsageError(f"no artifact {artifact_id} in this workspace")
+        return self.read_file(directory, f"{artifact_id}.md")
+
+    def read(self, artifact_id: str) -> Artifact:
+        """Return an artifact, parsed again from its checked bytes."""
+        data = self.read_bytes(artifact_id)
+        try:
+            return registry.parse(Untrusted(data))
+        except ArtifactRejected as exc:
+            raise HandoffTampered(f"{artifact_id} does not parse: {exc.message}") from exc
+
+    def read_file(self, directory: str, name: str) -> bytes:
+        """Return a file's bytes after checking the digest in its name."""
+        data = read_file(self.directories.fd(directory), name, max_bytes=MAX_FILE_BYTES)
+        expected = states.content_digest_in(name)
+        if expected is not None and sha256_hex(data) != expected:
+            raise HandoffTampered(f"{name} is not what its name says", code="TG-HND-008")
+        return data
+
+    def has_blob(self, digest: str) -> bool:
+        """Tell whether the raw bytes with this digest are kept."""
+        return check_file(self.directories.fd(states.BLOBS), digest) is not None
+
+    @contextmanager
+    def locked(self) -> Iterator[Journal]:
+        """Hold the workspace for one transaction."""
+        with self.journal.locked():
+            yield self.journal
+
+    def move(self, artifact_id: str, *, source: str, to: str, op: str) -> None:
+        """Move a request or approval along one of the moves that exist."""
+        prefix = prefix_of(artifact_id)
+        moves = states.APPROVAL_MOVES if prefix == "ap" else states.REQUEST_MOVES
+        if prefix not in ("fr", "tr", "ap") or (source, to) not in moves:
+            raise UsageError(f"there is no way from {source} to {to} for {artifact_id}")
+        before, after = states.directory_of(prefix, source), states.directory_of(prefix, to)
+        with self.locked() as journal:
+            if self.locate(artifact_id) != before:
+                raise UsageError(f"{artifact_id} is not {source} (any more)")
+            journal.run(op, [Move(before, after, f"{artifact_id}.md")])
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self.directories.close()
+        self.journal.close()

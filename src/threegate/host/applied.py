@@ -1,0 +1,96 @@
+"""The policy in force: the bundle the operator signed, kept by digest with every earlier one.
+
+What counts is the applied bundle, not the files in `policy/`: an edit there changes nothing
+until `policy apply` has shown what it widens and a current signer has signed it.
+
+SECURITY
+    Reads bundles and signatures from the workspace.  A bundle counts only if its digest,
+    its place in the order and a signature by somebody the bundle before it allowed are
+    right; the first is taken on trust at `init`, by explicit choice of the operator.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.artifacts.ids import is_digest
+from threegate.errors import HandoffTampered, PolicyInvalid
+from threegate.handoff import states
+from threegate.handoff.journal import Act, Put
+from threegate.handoff.store import Store
+from threegate.handoff.usage import Quota
+from threegate.keys import sshsig
+from threegate.keys.sshsig import Signed
+from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.untrusted import Untrusted
+
+CURRENT: Final = "current.json"
+NAMESPACE: Final = "threegate-policy"
+
+
+def read_current(store: Store) -> Bundle:
+    """Return the bundle in force; raise `PolicyInvalid` if there is none that counts."""
+    digest, at = _read_pointer(store)
+    bundle = read_bundle(store, digest)
+    signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
+    check_signature(store, bundle, by=signers, at=at)
+    return bundle
+
+
+def read_bundle(store: Store, digest: str) -> Bundle:
+    """Return a kept bundle by its digest."""
+    try:
+        return parse_bundle(store.read_file(states.BUNDLES, f"{digest}.json"))
+    except FileNotFoundError as exc:
+        raise PolicyInvalid(f"policy bundle {digest[:12]} is missing") from exc
+
+
+def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Signed:
+    """Return who signed `bundle`, judged by the signers of `by` at the time `at`."""
+    try:
+        armored = store.read_file(states.BUNDLES, f"{bundle.digest}.sig")
+    except FileNotFoundError as exc:
+        raise PolicyInvalid(f"policy bundle {bundle.digest[:12]} is not signed") from exc
+    message = bundle.bundle_bytes()
+    return sshsig.verify(
+        message, Untrusted(armored), namespace=NAMESPACE, signers=by.signers, at=at
+    )
+
+
+def acts_to_apply(bundle: Bundle, armored: bytes, *, at: int) -> list[Act]:
+    """Return the acts that put a signed bundle in force."""
+    digest = bundle.digest
+    pointer = {"applied": at, "digest": digest, "format": "current/1"}
+    return [
+        Put(states.BUNDLES, f"{digest}.json", bundle.bundle_bytes()),
+        Put(states.BUNDLES, f"{digest}.sig", armored),
+        Put(states.BUNDLES, CURRENT, canonical.encode(pointer)),
+    ]
+
+
+def _read_pointer(store: Store) -> tuple[str, int]:
+    try:
+        data = store.read_file(states.BUNDLES, CURRENT)
+    except FileNotFoundError as exc:
+        raise PolicyInvalid("no policy is applied", hint="run `threegate policy apply`") from exc
+    try:
+        value: Mapping[str, Any] = canonical.decode(data)
+        digest, at = value["digest"], value["applied"]
+        if value["format"] != "current/1" or not is_digest(digest) or type(at) is not int:
+            raise ValueError("not a pointer")
+    except (ValueError, KeyError, TypeError) as exc:
+        raise HandoffTampered(f"{states.BUNDLES}/{CURRENT} is not readable") from exc
+    return digest, at
+
+
+def quotas_of(bundle: Bundle) -> dict[str, Quota]:
+    """Return the quota of each directory according to a bundle."""
+    quotas = {}
+    for directory in (*_state_directories(), states.QUARANTINE, states.BLOBS):
+        path = ("handoff", "quotas", *directory.split("/")[1:])
+        quotas[directory] = Quota(bundle.integer(*path, "files"), bundle.integer(*path, "bytes"))
+    return quotas
+
+
+def _state_directories() -> list[str]:
+    return sorted({item for group in states.ARTIFACT_STATES.values() for item in group})

@@ -1,0 +1,107 @@
+"""Changing what is in force: policy and signers, always signed by a current signer.
+
+One way in for both: compile the files, compare with the applied bundle, sign the new
+bundle with a key the *current* bundle allows, record it, keep it by digest.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import PolicyInvalid, SignatureRefused, StorageFailed, UsageError
+from threegate.host import applied, workspace
+from threegate.host.signing import Signer
+from threegate.host.workspace import Workspace
+from threegate.keys import sshsig
+from threegate.keys.signers import Signers, emit
+from threegate.policy.bundle import Bundle, Compiled
+from threegate.policy.change import Change
+from threegate.policy.compiler import compile_policy, load_policy
+from threegate.policy.diff import diff
+from threegate.policy.sections import SIGNERS_FILE
+from threegate.untrusted import Untrusted
+
+POLICY: Final = workspace.POLICY
+
+
+def edited(ws: Workspace) -> Compiled:
+    """Return what the files in `policy/` say now."""
+    return load_policy(ws.root / POLICY)
+
+
+def pending_changes(ws: Workspace) -> list[Change]:
+    """Return how the files differ from what is in force."""
+    return diff(ws.bundle, edited(ws))
+
+
+def apply_policy(ws: Workspace, compiled: Compiled, signer: Signer, *, op: str) -> Bundle:
+    """Put `compiled` in force; raise `SignatureRefused` unless a current signer signs it."""
+    ws.refuse_wrong_clock()
+    bundle = compiled.bundle(generation=ws.bundle.generation + 1, previous=ws.bundle.digest)
+    if not compiled.signers.entries:
+        raise PolicyInvalid("allowed_signers is empty: nobody could ever approve anything")
+    at = ws.clock()
+    armored = signer.sign(bundle.bundle_bytes(), applied.NAMESPACE)
+    signed = sshsig.verify(
+        bundle.bundle_bytes(),
+        Untrusted(armored),
+        namespace=applied.NAMESPACE,
+        signers=ws.bundle.signers,
+        at=at,
+    )
+    detail = {"generation": bundle.generation, "signer": signed.fingerprint, **_widened(ws, bundle)}
+    with ws.store.locked() as journal:
+        if applied.read_current(ws.store).digest != ws.bundle.digest:
+            raise UsageError("the policy was changed by another command meanwhile; look again")
+        journal.run(op, applied.acts_to_apply(bundle, armored, at=at), detail)
+    return bundle
+
+
+def _widened(ws: Workspace, bundle: Bundle) -> Mapping[str, list[str]]:
+    widened = [change.path for change in diff(ws.bundle, bundle) if change.effect == "widens"]
+    return {"widens": widened[:64]}
+
+
+def change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
+    """Put another list of signers in force, leaving every other rule as it is applied."""
+    path = ws.root / POLICY / SIGNERS_FILE
+    files = _policy_files(ws.root / POLICY)
+    if files[SIGNERS_FILE] != emit(ws.bundle.signers):
+        hint = "apply it first with `threegate policy apply`"
+        raise UsageError("allowed_signers was edited and not applied", hint=hint)
+    compiled = compile_policy({**files, SIGNERS_FILE: emit(signers)})
+    others = [
+        change for change in diff(ws.bundle, compiled) if not change.path.startswith("signers")
+    ]
+    if others:
+        hint = "`threegate policy diff` shows it; apply it first"
+        raise UsageError("the policy was edited and not applied", hint=hint)
+    bundle = apply_policy(ws, compiled, signer, op=op)
+    try:
+        temporary = path.with_name(f".{SIGNERS_FILE}.new")
+        temporary.write_bytes(emit(signers))
+        temporary.replace(path)
+    except OSError as exc:
+        hint = "`threegate policy show --source allowed_signers` prints what is in force"
+        raise StorageFailed(
+            "the change is in force, but the file could not be written", hint=hint
+        ) from exc
+    return bundle
+
+
+def _policy_files(directory: Path) -> dict[str, bytes]:
+    load_policy(directory)  # refuses links, strangers and whatever does not compile
+    names = [path.name for path in directory.iterdir() if path.is_file()]
+    wanted = [name for name in names if name == SIGNERS_FILE or name.endswith(".md")]
+    return {name: (directory / name).read_bytes() for name in wanted}
+
+
+def refuse_last_signer(signers: Signers, at: int) -> None:
+    """Raise `SignatureRefused` if nobody could sign the next change."""
+    for entry in signers.entries:
+        try:
+            entry.refuse(namespace=applied.NAMESPACE, at=at)
+        except SignatureRefused:
+            continue
+        return
+    raise SignatureRefused("nobody could sign the next change", hint="add another key first")

@@ -1,0 +1,120 @@
+"""The operator's key: which one signs for this user, kept in the user's configuration.
+
+The key itself is the operator's, in a file, an agent or a token; only its path is kept.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.errors import GateUnavailable, StorageFailed, UsageError
+from threegate.host.settings import Settings
+from threegate.host.signing import (
+    SshKeygenSigner,
+    SshTools,
+    agent_keys,
+    make_key,
+    public_key_of,
+)
+from threegate.keys.public import PublicKey
+from threegate.text import visible
+
+FILE: Final = "operator.json"
+KEY_NAME: Final = "operator_ed25519"
+DEFAULT_PRINCIPAL: Final = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who signs here, and with which key file."""
+
+    key: Path
+    public: PublicKey
+    made_now: bool = False
+
+
+def choose_key(
+    settings: Settings, tools: SshTools, *, chosen: str | None, workspace: Path
+) -> Operator:
+    """Return the key `chosen` names (a path, `agent`, `new`), the remembered one, or a new one."""
+    if chosen == "agent":
+        return _from_agent(settings, tools)
+    if chosen not in (None, "new"):
+        path = settings.cwd / Path(str(chosen)).expanduser()
+        return Operator(path, public_key_of(path, tools))
+    remembered = None if chosen == "new" else _remembered(settings)
+    if remembered is not None:
+        return Operator(remembered, public_key_of(remembered, tools))
+    path = settings.config_home / KEY_NAME
+    if path.exists() and chosen is None:
+        return Operator(path, public_key_of(path, tools))
+    public = make_key(path, "threegate operator", workspace=workspace, tools=tools)
+    return Operator(path, public, made_now=True)
+
+
+def remember(settings: Settings, operator: Operator) -> None:
+    """Note which key signs for this user."""
+    record = {"format": "operator/1", "key": str(operator.key.absolute())}
+    try:
+        settings.config_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = settings.config_home / f".{FILE}.new"
+        temporary.write_bytes(canonical.encode(record) + b"\n")
+        temporary.chmod(0o600)
+        temporary.replace(settings.config_home / FILE)
+    except OSError as exc:
+        where = visible(str(settings.config_home))
+        raise StorageFailed(f"cannot write to {where}: {os.strerror(exc.errno or 0)}") from exc
+
+
+def signer_for(
+    settings: Settings,
+    tools: SshTools,
+    *,
+    chosen: str | None,
+    workspace: Path,
+    notify: Callable[[str], None],
+) -> SshKeygenSigner:
+    """Return the signer for an existing workspace; never makes a key."""
+    if chosen == "agent":
+        path = _from_agent(settings, tools).key
+    elif chosen is not None:
+        path = settings.cwd / Path(chosen).expanduser()
+    else:
+        remembered = _remembered(settings)
+        if remembered is None:
+            hint = "name it with --key FILE, or --key agent"
+            raise GateUnavailable("no key of the operator is known here", hint=hint)
+        path = remembered
+    return SshKeygenSigner(path, workspace, tools, notify)
+
+
+def _remembered(settings: Settings) -> Path | None:
+    path = settings.config_home / FILE
+    if not path.exists():
+        return None
+    try:
+        value: Mapping[str, Any] = canonical.decode(path.read_bytes().removesuffix(b"\n"))
+        return Path(str(value["key"]))
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        hint = "delete it and name the key with --key"
+        raise GateUnavailable(f"{visible(str(path))} is not readable", hint=hint) from exc
+
+
+def _from_agent(settings: Settings, tools: SshTools) -> Operator:
+    found = agent_keys(tools)
+    if not found:
+        hint = "start one and `ssh-add` an ed25519 key, or leave --key out"
+        raise UsageError("no ed25519 key in an SSH agent", hint=hint)
+    key = found[0].key
+    # ssh-keygen finds the private half in the agent by the public half in a file.
+    name = key.fingerprint.removeprefix("SHA256:").replace("/", "_").replace("+", "-")
+    path = settings.config_home / f"agent-{name[:16]}.pub"
+    try:
+        settings.config_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(key.line + "\n", encoding="ascii")
+    except OSError as exc:
+        raise StorageFailed(f"cannot write {visible(str(path))}") from exc
+    return Operator(path, key)

@@ -1,0 +1,38 @@
+"""What the process was started with: read once in `main`, passed down from there."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Places and identity of the user who runs this process."""
+
+    config_home: Path  # keys and credentials, never inside a workspace
+    state_home: Path  # budgets, shared by all workspaces of the user
+    workspace: Path | None  # THREEGATE_WORKSPACE
+    cwd: Path
+    ci: bool = False
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read the environment; the only place that does."""
+        home = Path(environ.get("HOME", "/"))
+        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+        state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+        chosen = environ.get("THREEGATE_WORKSPACE")
+        return cls(
+            config_home=config / "threegate",
+            state_home=state / "threegate",
+            workspace=Path(chosen) if chosen else None,
+            cwd=Path(os.path.abspath(".")),
+            ci=environ.get("CI") == "true",
+        )
+
+
+def unix_now() -> int:
+    """Return the time in whole seconds."""
+    return int(time.time())

@@ -1,0 +1,158 @@
+"""A workspace: one directory with policy, handoff, log and index, of one user, on a local disk.
+
+SECURITY
+    Opening refuses another user's workspace (root is another user too), network disks,
+    formats newer than this program, and a policy that is not the one that was signed.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.audit.entry import time_of
+from threegate.errors import (
+    ClockRefused,
+    StorageFailed,
+    VersionUnsupported,
+    WorkspaceUnusable,
+)
+from threegate.handoff.store import Store
+from threegate.host import applied
+from threegate.host.filesystem import refuse_network_filesystem
+from threegate.host.settings import Settings, unix_now
+from threegate.policy.bundle import Bundle
+
+MARKER: Final = "threegate.json"
+FORMAT: Final = "ws"
+VERSION: Final = 1
+POLICY: Final = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What the marker file says."""
+
+    id: str
+    created: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """An open workspace: its files, its applied policy, its clock."""
+
+    root: Path
+    marker: Marker
+    store: Store
+    bundle: Bundle
+    clock: Callable[[], int]
+
+    def now(self) -> str:
+        """Return the time, as artifacts spell it."""
+        return time_of(self.clock())
+
+    def refuse_wrong_clock(self) -> None:
+        """Raise `ClockRefused` if the clock is further behind the log than policy tolerates."""
+        tolerance = self.bundle.integer("handoff", "clock_tolerance_seconds")
+        behind = self.store.journal.log.clock_behind()
+        if behind > tolerance:
+            detail = f"the clock is {behind} seconds behind the last audit entry"
+            raise ClockRefused(f"{detail}, {tolerance} are tolerated")
+
+    def close(self) -> None:
+        """Give descriptors back."""
+        self.store.close()
+
+
+def find_root(settings: Settings, chosen: Path | None) -> Path:
+    """Return the workspace named by `-w`, the environment, or a directory above this one."""
+    named = chosen or settings.workspace
+    if named is not None:
+        root = settings.cwd / named
+        if not (root / MARKER).exists():
+            hint = "`threegate init DIRECTORY` makes one"
+            raise WorkspaceUnusable(f"{root} is not a workspace", hint=hint)
+        return root.resolve()
+    for directory in (settings.cwd, *settings.cwd.parents):
+        if (directory / MARKER).exists():
+            return directory.resolve()
+    hint = "`threegate init` makes one here; -w or THREEGATE_WORKSPACE names another"
+    raise WorkspaceUnusable("no workspace here or above", hint=hint)
+
+
+def open_workspace(root: Path, *, clock: Callable[[], int] = unix_now) -> Workspace:
+    """Open a workspace with the policy that was signed for it."""
+    marker = read_marker(root)
+    if marker.version < VERSION:
+        hint = "`threegate upgrade` brings it up to date"
+        raise VersionUnsupported(f"workspace version {marker.version} is old", hint=hint)
+    store = Store.open(root, clock=clock)
+    try:
+        bundle = applied.read_current(store)
+        store.journal.quotas = applied.quotas_of(bundle)
+        with store.locked():
+            pass  # settles what a crash left behind, before anything is read
+    except BaseException:
+        store.close()
+        raise
+    return Workspace(root, marker, store, bundle, clock)
+
+
+def refuse_foreign(root: Path) -> None:
+    """Raise `WorkspaceUnusable` unless the directory is this user's, on a local disk."""
+    try:
+        owner = root.stat().st_uid
+    except OSError as exc:
+        raise WorkspaceUnusable(f"cannot look at {root}") from exc
+    if owner != os.geteuid():
+        hint = "run it as the user the workspace belongs to; root is no exception"
+        raise WorkspaceUnusable(f"{root} belongs to uid {owner}, not to you", hint=hint)
+    refuse_network_filesystem(root)
+
+
+def make_marker(*, created: str) -> Marker:
+    """Return a new identity."""
+    return Marker(secrets.token_hex(16), created, VERSION)
+
+
+def write_marker(root: Path, marker: Marker) -> None:
+    """Write the marker: the last step of `init` and of an upgrade, atomically."""
+    value = {"created": marker.created, "format": f"{FORMAT}/{marker.version}", "id": marker.id}
+    temporary = root / f".{MARKER}.new"
+    try:
+        with temporary.open("wb") as file:
+            file.write(canonical.encode(value) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(root / MARKER)
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as exc:
+        raise StorageFailed(f"cannot write {MARKER}: {os.strerror(exc.errno or 0)}") from exc
+
+
+def read_marker(root: Path) -> Marker:
+    """Return the identity of a workspace this program understands."""
+    refuse_foreign(root)
+    try:
+        data = (root / MARKER).read_bytes()[:4096]
+    except OSError as exc:
+        raise WorkspaceUnusable(f"{root} is not a workspace") from exc
+    try:
+        value: Mapping[str, Any] = canonical.decode(data.removesuffix(b"\n"))
+        name, _, version = str(value["format"]).partition("/")
+        marker = Marker(str(value["id"]), str(value["created"]), int(version))
+    except (ValueError, KeyError, TypeError) as exc:
+        raise WorkspaceUnusable(f"{root / MARKER} is not readable") from exc
+    if name != FORMAT or marker.version > VERSION:
+        raise VersionUnsupported(
+            f"workspace format {name}/{marker.version} is newer than this program"
+        )
+    return marker
