@@ -11,10 +11,12 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 PLAIN = b"ssh-ed25519"
 SK = b"sk-ssh-ed25519@openssh.com"
@@ -161,3 +163,52 @@ class SshKeygen:
         # ssh-keygen exits 255 for a refusal; anything else would be a broken test.
         assert done.returncode in {0, 255}, done.stderr
         return done.returncode == 0
+
+
+def token_file(key: Key, comment: bytes = b"token") -> bytes:
+    """Return the file `ssh-keygen -t ed25519-sk` leaves behind: a handle, not a secret."""
+    check = struct.pack(">II", 1, 1)
+    handle = s(b"handle") + s(b"")  # key handle, reserved
+    private = check + key.blob + b"\x01" + handle + s(comment)
+    private += bytes(range(1, 1 + -len(private) % 8))
+    head = b"openssh-key-v1\0" + s(b"none") + s(b"none") + s(b"") + struct.pack(">I", 1)
+    text = base64.b64encode(head + s(key.blob) + s(private))
+    lines = [text[i : i + 70] + b"\n" for i in range(0, len(text), 70)]
+    begin, end = (b"-----" + word + b" OPENSSH PRIVATE KEY-----\n" for word in (b"BEGIN", b"END"))
+    return begin + b"".join(lines) + end
+
+
+def private_file(key: Key) -> bytes:
+    """Return the private key file of a plain key."""
+    return key.private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
+
+def lock(path: Path, passphrase: str) -> Path:
+    """Put a passphrase on a private key file."""
+    argv = ["ssh-keygen", "-q", "-p", "-P", "", "-N", passphrase, "-a", "1", "-f", str(path)]
+    subprocess.run(argv, check=True, capture_output=True, timeout=30)
+    return path
+
+
+def put(path: Path, data: bytes, mode: int = 0o600) -> Path:
+    """Write a file that never was readable by anybody else."""
+    path.touch(mode)
+    path.write_bytes(data)
+    path.chmod(mode)
+    return path
+
+
+@contextmanager
+def running_agent(directory: Path) -> Iterator[Path]:
+    """Run an SSH agent and yield its socket."""
+    socket = directory / "agent"
+    argv = ["ssh-agent", "-D", "-a", str(socket)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(500):
+                if socket.exists():
+                    break
+                time.sleep(0.01)
+            yield socket
+        finally:
+            process.terminate()

@@ -33,7 +33,6 @@ def accepted_key_file(path: Path, *, workspace: Path) -> Path:
     refuse_inside(path, workspace)
     with _errors_named(path):
         found = path.resolve(strict=True)
-    refuse_inside(found, workspace)
     private = private_file(found)
     _refuse_file(found, secret=found == private)
     if private is not None and private != found:
@@ -43,12 +42,18 @@ def accepted_key_file(path: Path, *, workspace: Path) -> Path:
 
 def refuse_inside(path: Path, workspace: Path) -> None:
     """Raise `GateUnavailable` if `path` lies in the workspace under any of its names."""
-    place = path.absolute()
-    for root in (workspace.absolute(), workspace.resolve()):
-        for name in (place, place.parent.resolve() / place.name):
+    for name in _names(path):
+        for root in _names(workspace):
             if name == root or root in name.parents:
                 hint = "keep it outside, for example in ~/.ssh"
                 raise key_refused("TG-KEY-010", path, "lies in the workspace", hint)
+
+
+def _names(path: Path) -> set[Path]:
+    """Return a path as it is written and as the links in it lead."""
+    with _errors_named(path):
+        written = Path(os.path.abspath(path))
+        return {written, path.parent.resolve() / written.name, path.resolve()}
 
 
 def private_file(path: Path) -> Path | None:
