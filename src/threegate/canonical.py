@@ -36,7 +36,7 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def _refuse(token: str) -> Any:
+def _refuse(_token: str) -> Any:
     raise ValueError("floats have no single spelling")
 
 

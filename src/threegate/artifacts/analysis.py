@@ -27,6 +27,7 @@ from threegate.artifacts.shapes import (
     Nullable,
     Pattern,
     Record,
+    Sorted,
     id_of,
     spec,
 )
@@ -79,7 +80,7 @@ class Analysis:
     policy_sha256: str = spec(DIGEST, "the policy bundle in force")
     continues: str | None = spec(Nullable(id_of("an")), "the analysis it goes on from")
     selection: tuple[str, ...] = spec(
-        ListOf(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM, ordered=True),
+        Sorted(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM),
         "what was put before the model",
     )
     claims: tuple[Claim, ...] = spec(
@@ -88,7 +89,7 @@ class Analysis:
     integrity: str = spec(Choice("external"), "an analysis read back is external")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
     derived_from: tuple[str, ...] = spec(
-        ListOf(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM, ordered=True),
+        Sorted(id_of("rp", "res", "an"), bounds.MAX_DERIVED_FROM),
         "every artifact readable in the run; set by the host",
     )
     question: Untrusted[str] = section(

@@ -21,7 +21,7 @@ from threegate.artifacts.shapes import (
     TIME,
     Choice,
     Integer,
-    ListOf,
+    Named,
     Nullable,
     Pattern,
     Record,
@@ -66,11 +66,12 @@ class Approval:
         "`accepted`: the human saw that it joins external input, confidential data and network",
     )
     policy: tuple[PolicySection, ...] = spec(
-        ListOf(Record(PolicySection), len(POLICY_SECTIONS), least=2, ordered=True),
+        Named(Record(PolicySection), len(POLICY_SECTIONS), least=2),
         "the sections that decide this kind of act",
     )
     approver: str = spec(
-        Pattern(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}", "a principal of allowed_signers"), "who signs"
+        Pattern(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}", "a principal of allowed_signers"),
+        "who signs",
     )
     nonce: str = spec(NONCE, "makes every approval a different one")
     not_before: str = spec(TIME, "valid from")

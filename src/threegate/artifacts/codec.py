@@ -27,9 +27,10 @@ SECURITY
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from operator import call
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from threegate.artifacts.limits import MAX_FRONT_MATTER_BYTES
+from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import Shape, explain, plain_record, shapes_of
 from threegate.errors import ArtifactRejected
@@ -42,7 +43,9 @@ _OPEN: Final = "---\n"
 _CLOSE: Final = "\n---\n\n"
 _INDENT: Final = "    "
 _INDENTED_LINE: Final = "\n" + _INDENT
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+# Decoded JSON holds no cycles, so the encoder need not look for them.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
+_scan: Final = json.JSONDecoder().raw_decode
 _ESCAPED_CONTROLS: Final = ("\\b", "\\f", "\\n", "\\r", "\\t", "\\u")
 
 
@@ -92,19 +95,20 @@ class Format(Generic[A]):
         self.shapes: Mapping[str, Shape] = shapes_of(kind)
         self.sections = sections_of(kind)
         self.keys = ("format", *self.shapes)
+        self._heads = tuple(f"{key}: " for key in self.keys)
         self._builders = tuple(shape.build for shape in self.shapes.values())
         self._check, self._check_text = check, check_text
 
     def parse(self, data: Untrusted[bytes]) -> A:
         """Return the artifact spelled by `data`, or raise `ArtifactRejected`."""
         text = decode(data, self.max_bytes)
-        values, body = read_front_matter(text, self.keys)
+        values, body = read_front_matter(text, self._heads)
         if values[0] != self.name:
             raise reject(Reason.UNKNOWN_FORMAT, f"format is not {self.name}")
         if self._check_text is not None:
             self._check_text(text)
         try:
-            built = [build(item) for build, item in zip(self._builders, values[1:], strict=True)]
+            built = list(map(call, self._builders, values[1:]))
         except ArtifactRejected:
             explain(self.shapes, dict(zip(self.keys, values, strict=True)))
             raise
@@ -113,15 +117,19 @@ class Format(Generic[A]):
         return artifact
 
     def emit(self, artifact: A, *, leave_out: tuple[str, ...] = ()) -> bytes:
-        """Return the one spelling of `artifact`; `leave_out` is for content digests only."""
+        """Return the one spelling of `artifact`; `leave_out` is for content digests only.
+
+        Checks no bounds: `check` does, by reading the bytes back.
+        """
         values = {"format": self.name, **plain_record(self.shapes, artifact)}
-        lines = [
-            f"{key}: {_ENCODER.encode(v)}\n" for key, v in values.items() if key not in leave_out
-        ]
+        lines = [f"{key}: {_encode(v)}\n" for key, v in values.items() if key not in leave_out]
         parts = [_OPEN, *lines, "---\n\n", f"# {self.title}\n"]
         for name, spec in self.sections.items():
             parts.append(_write_section(spec, getattr(artifact, name)))
-        return "".join(parts).encode("utf-8")
+        try:
+            return "".join(parts).encode("utf-8")
+        except UnicodeEncodeError as exc:  # half a surrogate pair, in a value made by a program
+            raise reject(Reason.NOT_UTF8, "text that has no UTF-8 spelling") from exc
 
     def check(self, artifact: A) -> None:
         """Raise `ArtifactRejected` if a typed value would not be accepted when read back."""
@@ -146,21 +154,33 @@ def decode(data: Untrusted[bytes], max_bytes: int) -> str:
     return text
 
 
-def read_front_matter(text: str, keys: tuple[str, ...]) -> tuple[list[Any], str]:
-    """Return the values of exactly `keys`, in order, and the body after them."""
+def read_front_matter(text: str, heads: tuple[str, ...]) -> tuple[list[Any], str]:
+    """Return the values of the lines that start with `heads` (`key: `), and the body after them."""
     lines, body = split_front_matter(text)
-    pairs = [line.partition(": ") for line in lines]
-    if tuple([pair[0] for pair in pairs]) != keys:
-        _explain_keys([pair[0] for pair in pairs], keys)
-    # One list for the C parser.  A line that smuggles in a second value (`1, 2`) makes the
-    # list too long, a second spelling shows as a difference after encoding again.
-    spelled = "[" + ", ".join([pair[2] for pair in pairs]) + "]"
-    values = _loads(spelled)
-    if values is None or len(values) != len(keys) or _ENCODER.encode(values) != spelled:
-        _explain_values(pairs)
+    if len(lines) != len(heads) or not all(map(str.startswith, lines, heads)):
+        _explain_keys(list(map(_key, lines)), tuple(map(_key, heads)))
+    values = _read_values(lines, list(map(len, heads)))
+    if values is None:
+        _explain_values(lines)
+    return values, body
+
+
+def _read_values(lines: list[str], starts: list[int]) -> list[Any] | None:
+    """Return the value in each line, or None if one is not a single canonical value."""
+    try:
+        # Line by line: read as one list, `["a"` and `"b"]` in two lines would be one value
+        # and `null, null` in a third would make up for the missing one.
+        scanned = list(map(_scan, lines, starts))
+        values = [value for value, _ in scanned]
+        canonical = _encode(values)
+    except (ValueError, RecursionError):  # 1e999 has no spelling; "[" * 100_000 is 100 kB
+        return None
+    spelled = ", ".join([line[start:] for line, start in zip(lines, starts, strict=True)])
+    if [end for _, end in scanned] != list(map(len, lines)) or canonical != f"[{spelled}]":
+        return None
     if "\\" in spelled:
         _refuse_escaped_controls(spelled)
-    return values, body
+    return values
 
 
 def split_front_matter(text: str) -> tuple[list[str], str]:
@@ -168,17 +188,13 @@ def split_front_matter(text: str) -> tuple[list[str], str]:
     end = text.find(_CLOSE)
     if not text.startswith(_OPEN) or end < 0:
         raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
-    if end > MAX_FRONT_MATTER_BYTES:
-        raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_BYTES} bytes")
+    if end > MAX_FRONT_MATTER_CHARS:
+        raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters")
     return text[len(_OPEN) : end].split("\n"), text[end + len(_CLOSE) :]
 
 
-def _loads(spelled: str) -> list[Any] | None:
-    try:
-        values: list[Any] = json.loads(spelled)
-    except (ValueError, RecursionError):  # "[" * 100_000 is 100 kB
-        return None
-    return values
+def _key(line: str) -> str:
+    return line.partition(": ")[0]
 
 
 def _explain_keys(found: list[str], keys: tuple[str, ...]) -> NoReturn:
@@ -195,15 +211,19 @@ def _explain_keys(found: list[str], keys: tuple[str, ...]) -> NoReturn:
     raise reject(Reason.KEY_ORDER, f"the keys must stand in the order {', '.join(keys)}")
 
 
-def _explain_values(pairs: list[tuple[str, str, str]]) -> NoReturn:
-    for key, _, spelled in pairs:
+def _explain_values(lines: list[str]) -> NoReturn:
+    for line in lines:
+        key, _, spelled = line.partition(": ")
         try:
-            canonical = _ENCODER.encode(json.loads(spelled))
+            value, end = _scan(spelled)
+            canonical = _encode(value)
         except (ValueError, RecursionError) as exc:
             raise reject(Reason.NOT_CANONICAL, f"{key} is not a JSON value") from exc
+        if end != len(spelled):
+            raise reject(Reason.NOT_CANONICAL, f"{key} has something after its value")
         if canonical != spelled:
             raise reject(Reason.NOT_CANONICAL, f"{key} is not in canonical JSON spelling")
-    raise reject(Reason.NOT_CANONICAL, "front matter is not canonical")
+    raise reject(Reason.NOT_CANONICAL, "nested too deeply")
 
 
 def _refuse_escaped_controls(spelled: str) -> None:
@@ -247,20 +267,19 @@ def _read_text(spec: Section, rest: str) -> Untrusted[str]:
     text = ""
     if rest:
         text = rest[1 + len(_INDENT) : -1].replace(_INDENTED_LINE, "\n")
-        lines = rest.count("\n")
+        # What the replacement took away is the indent of every line after the first.
+        spelled = len(text) + len(_INDENT) * (text.count("\n") + 1) + 2
         if not (
-            rest.startswith(_INDENTED_LINE)
+            text
+            and len(rest) == spelled
+            and rest.startswith(_INDENTED_LINE)
             and rest.endswith("\n")
-            and lines == rest.count(_INDENTED_LINE) + 1
-            and text
         ):
-            raise reject(
-                Reason.BODY_TEXT, f"{spec.title}: text that is not indented by four spaces"
-            )
+            detail = f"{spec.title}: text that is not indented by four spaces"
+            raise reject(Reason.BODY_TEXT, detail)
     if not spec.least_chars <= len(text) <= spec.most_chars:
-        detail = (
-            f"{spec.title}: {len(text)} characters, not {spec.least_chars} to {spec.most_chars}"
-        )
+        limits = f"{spec.least_chars} to {spec.most_chars}"
+        detail = f"{spec.title}: {len(text)} characters, not {limits}"
         raise reject(Reason.OUT_OF_RANGE, detail)
     return Untrusted(text)
 

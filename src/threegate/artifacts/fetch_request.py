@@ -12,9 +12,9 @@ from typing import Final
 
 from threegate.artifacts import limits
 from threegate.artifacts.codec import Format, Section, section
-from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY
+from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import NONCE, TIME, Choice, ListOf, Text, id_of, spec
+from threegate.artifacts.shapes import NONCE, TIME, Choice, ListOf, Sorted, Text, id_of, spec
 from threegate.untrusted import Untrusted
 
 
@@ -33,7 +33,7 @@ class FetchRequest:
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
     derived_from: tuple[str, ...] = spec(
-        ListOf(id_of("rp", "an", "res"), limits.MAX_DERIVED_FROM, ordered=True),
+        Sorted(id_of("rp", "an", "res"), limits.MAX_DERIVED_FROM),
         "every artifact its author could read; set by the host",
     )
     purpose: Untrusted[str] = section(
@@ -48,12 +48,11 @@ class FetchRequest:
 def _check(request: FetchRequest) -> None:
     if len(set(request.references)) != len(request.references):
         raise reject(Reason.LIST_ORDER, "references holds an item twice")
-    if request.origin == "core":
-        if request.integrity != "external":
-            raise reject(Reason.LABELS, "what CORE writes is external")
-        # A result could smuggle data out in a URL: results never feed FETCH.
-        if any(parent.startswith("res-") for parent in request.derived_from):
-            raise reject(Reason.RESULT_FEEDS_FETCH, "a draft whose author could read a tool result")
+    check_origin(request.origin, request.integrity, request.derived_from)
+    # A result could smuggle data out in a URL: results never feed FETCH.
+    read_a_result = any(parent.startswith("res-") for parent in request.derived_from)
+    if request.origin == "core" and read_a_result:
+        raise reject(Reason.RESULT_FEEDS_FETCH, "a draft whose author could read a tool result")
 
 
 FORMAT: Final = Format(

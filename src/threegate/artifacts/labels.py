@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.artifacts.reasons import Reason, reject
+
 INTEGRITY: Final = ("operator", "external")  # worse to the right
 CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
 
@@ -40,3 +42,14 @@ def join_all(labels: Iterable[Labels]) -> Labels:
     for label in labels:
         joined = joined.join(label)
     return joined
+
+
+def check_origin(origin: str, integrity: str, derived_from: tuple[str, ...]) -> None:
+    """Raise `ArtifactRejected` if a request claims more integrity than its author and sources."""
+    if integrity == "external":
+        return
+    if origin == "core":
+        raise reject(Reason.LABELS, "what CORE writes is external")
+    # Packets, results and analyses, all that can stand here, are external for ever.
+    if derived_from:
+        raise reject(Reason.LABELS, "what is derived from an external artifact is external")

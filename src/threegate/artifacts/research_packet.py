@@ -25,9 +25,11 @@ from threegate.artifacts.shapes import (
     Choice,
     Integer,
     ListOf,
+    Named,
     Nullable,
     Pattern,
     Record,
+    Sorted,
     Text,
     id_of,
     spec,
@@ -155,17 +157,17 @@ class ResearchPacket:
     published: str | None = spec(Nullable(DATE), "publication date")
     licence: Untrusted[str] | None = spec(Nullable(Text()), "licence, as the source states it")
     identifiers: tuple[Identifier, ...] = spec(
-        ListOf(Record(Identifier), 64, ordered=True), "names the source is known by"
+        Sorted(Record(Identifier), 64), "names the source is known by"
     )
     metadata_from: tuple[FieldSource, ...] = spec(
-        ListOf(Record(FieldSource), 64, ordered=True), "where each merged field came from"
+        Sorted(Record(FieldSource), 64), "where each merged field came from"
     )
     retraction: str = spec(
         Choice("none", "corrected", "concern", "retracted", "unknown"),
         "retraction status at retrieval; `unknown` where nobody could be asked",
     )
     hazards: tuple[Hazard, ...] = spec(
-        ListOf(Record(Hazard), len(HAZARDS), ordered=True), "what was found and made visible"
+        Named(Record(Hazard), len(HAZARDS)), "what was found and made visible"
     )
     gaps: tuple[Gap, ...] = spec(
         ListOf(Record(Gap), 64), "what was asked and refused, missing or late"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
 from datetime import datetime
+from operator import call, ge
 from typing import Any, Final, Protocol
 
 from threegate.artifacts import limits
@@ -90,11 +91,12 @@ class Choice(_Plain):
 
     def __init__(self, *words: str) -> None:
         self.words = words
+        self._known = frozenset(words)
 
     def build(self, value: Any) -> str:
         if type(value) is not str:
             raise _not_a("a string")
-        if value not in self.words:
+        if value not in self._known:
             raise reject(Reason.UNKNOWN_VALUE, f"is {quote(value)}, not one of the known values")
         return value
 
@@ -184,10 +186,13 @@ class Nullable:
 
 
 class ListOf:
-    """A bounded list; `ordered` lists are sorted and hold each item once."""
+    """A bounded list, in the order the sender gave it."""
 
-    def __init__(self, shape: Shape, most: int, *, least: int = 0, ordered: bool = False) -> None:
-        self.shape, self.most, self.least, self.ordered = shape, most, least, ordered
+    order = "list"
+
+    def __init__(self, shape: Shape, most: int, *, least: int = 0) -> None:
+        self.shape, self.most, self.least = shape, most, least
+        self._build = shape.build
 
     def build(self, value: Any) -> tuple[Any, ...]:
         if type(value) is not list:
@@ -197,29 +202,46 @@ class ListOf:
             raise reject(Reason.OUT_OF_RANGE, detail)
         if not value:
             return ()
-        items = tuple(map(self.shape.build, value))
-        if self.ordered and any(map(_not_before, value, value[1:])):
-            raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
-        return items
+        return tuple(map(self._build, value))
 
     def plain(self, value: tuple[Any, ...]) -> list[Any]:
         return [self.shape.plain(item) for item in value]
 
     def json_schema(self) -> dict[str, Any]:
-        schema = {"type": "array", "items": self.shape.json_schema(), "maxItems": self.most}
-        return {**schema, "minItems": self.least, **({"uniqueItems": True} if self.ordered else {})}
+        schema = {"type": "array", "items": self.shape.json_schema()}
+        return {**schema, "minItems": self.least, "maxItems": self.most}
 
     def describe(self) -> str:
-        order = "sorted list without repeats" if self.ordered else "list"
-        return f"{order} of {self.least} to {self.most}: {self.shape.describe()}"
+        return f"{self.order} of {self.least} to {self.most}: {self.shape.describe()}"
 
 
-def _sort_key(item: Any) -> tuple[Any, ...]:
-    return tuple(item.values()) if isinstance(item, dict) else (item,)
+class Sorted(ListOf):
+    """A list in ascending order of code points, each item once."""
+
+    order = "sorted list without repeats"
+
+    def build(self, value: Any) -> tuple[Any, ...]:
+        items = super().build(value)
+        keys = list(map(self._key, value))
+        if any(map(ge, keys, keys[1:])):
+            raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
+        return items
+
+    def _key(self, item: Any) -> Any:
+        return tuple(item.values()) if type(item) is dict else item
+
+    def json_schema(self) -> dict[str, Any]:
+        return {**super().json_schema(), "uniqueItems": True}
 
 
-def _not_before(left: Any, right: Any) -> bool:
-    return _sort_key(left) >= _sort_key(right)
+class Named(Sorted):
+    """A list of records sorted by their first field, which no two share."""
+
+    order = "list sorted by its first field, which no two share,"
+
+    def _key(self, item: Any) -> Any:
+        # Two entries of one name would leave it to the reader which of them counts.
+        return next(iter(item.values()))
 
 
 class Record:
@@ -235,15 +257,20 @@ class Record:
         if type(value) is not dict:
             raise _not_a("an object")
         if tuple(value) != self._keys:
-            raise reject(Reason.UNKNOWN_KEY, f"must have the keys {', '.join(self._keys)}")
+            raise self._wrong_keys(value)
         try:
-            built = [
-                build(item) for build, item in zip(self._builders, value.values(), strict=True)
-            ]
+            return self.kind(*map(call, self._builders, value.values()))
         except ArtifactRejected:
             explain(self.shapes, value)
             raise
-        return self.kind(*built)
+
+    def _wrong_keys(self, value: dict[str, Any]) -> ArtifactRejected:
+        reason = Reason.KEY_ORDER
+        if not set(self._keys) <= set(value):
+            reason = Reason.MISSING_KEY
+        if not set(value) <= set(self._keys):
+            reason = Reason.UNKNOWN_KEY
+        return reject(reason, f"must have the keys {', '.join(self._keys)}, in this order")
 
     def plain(self, value: Any) -> dict[str, Any]:
         return plain_record(self.shapes, value)
@@ -310,7 +337,8 @@ def id_of(*prefixes: str) -> Pattern:
 DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
 NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
 TIME: Final = Time(
-    r"20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z",
+    # Hours by hand: `24:00:00` is a moment for some versions of Python and none for others.
+    r"20[0-9]{2}-[01][0-9]-[0-3][0-9]T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z",
     "a UTC time, whole seconds, `Z`",
 )
 DATE: Final = Pattern(

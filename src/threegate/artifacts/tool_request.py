@@ -6,15 +6,15 @@ SECURITY
     If this module is wrong, what runs is not what the human was shown.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from threegate import canonical
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.command import check_command
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY
+from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import (
     DIGEST,
@@ -26,29 +26,20 @@ from threegate.artifacts.shapes import (
     Choice,
     Integer,
     ListOf,
+    Named,
     Nullable,
     Pattern,
     Record,
+    Sorted,
     Text,
     id_of,
     spec,
 )
-from threegate.text import quote
 from threegate.untrusted import Untrusted
 
 BACKENDS: Final = ("monty", "era")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
 NETWORKS: Final = ("none", "gateway", "kernel-allowlist")
-
-_SHELL_OPERATOR: Final = re.compile(
-    r"\A(?:[0-9]*(?:<<?<?|>>?|<>|>\||[<>]&)[^=]*|\|\|?|\|&|&&?|;;?)\Z"
-)
-_CHAINED: Final = re.compile(r"[|;&<>`\n]|\$\(")
-_SHELLS: Final = re.compile(
-    r"\A(?:.*/)?(?:(?:ba|da|z|k|mk|c|tc|fi|a|r|rba|pdk|ya)?sh|busybox|xonsh|pwsh|nu)\Z"
-)
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_REQUEST_ID: Final = re.compile(r"(?:tr|fr|ap)-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +113,20 @@ class ToolRequest:
     )
     code_sha256: str = spec(DIGEST, "digest of the text under Code")
     inputs: tuple[Input, ...] = spec(
-        ListOf(Record(Input), bounds.MAX_INPUTS, ordered=True), "data the run may read"
+        Named(Record(Input), bounds.MAX_INPUTS), "data the run may read"
     )
     functions: tuple[str, ...] = spec(
-        ListOf(Choice(*FUNCTIONS), len(FUNCTIONS), ordered=True), "external functions, `monty` only"
+        Sorted(Choice(*FUNCTIONS), len(FUNCTIONS)), "external functions, `monty` only"
     )
     limits: Limits = spec(Record(Limits), "what it may use at most")
     outputs: tuple[Output, ...] = spec(
-        ListOf(Record(Output), bounds.MAX_OUTPUTS, ordered=True), "files it will leave, `era` only"
+        Named(Record(Output), bounds.MAX_OUTPUTS), "files it will leave, `era` only"
     )
     network: str = spec(Choice(*NETWORKS), "`none` unless policy and approval name another")
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
     derived_from: tuple[str, ...] = spec(
-        ListOf(id_of("rp", "an", "res"), bounds.MAX_DERIVED_FROM, ordered=True),
+        Sorted(id_of("rp", "an", "res"), bounds.MAX_DERIVED_FROM),
         "every artifact its author could read; set by the host",
     )
     purpose: Untrusted[str] = section(
@@ -166,12 +157,8 @@ def _check(request: ToolRequest) -> None:
         raise reject(Reason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
     if bool(code) == bool(request.argv):
         raise reject(Reason.BACKEND, "a request has either code or argv, not both and not neither")
-    if request.origin == "core" and request.integrity != "external":
-        raise reject(Reason.LABELS, "what CORE writes is external")
-    names = [item.name for item in request.inputs]
-    if len(set(names)) != len(names):
-        raise reject(Reason.LIST_ORDER, "two inputs share a name")
-    _check_argv([argument.open_for_validation() for argument in request.argv])
+    check_origin(request.origin, request.integrity, request.derived_from)
+    check_command([argument.open_for_validation() for argument in request.argv])
     if request.backend == "monty":
         _check_monty(request)
     else:
@@ -217,24 +204,6 @@ def _check_refusal(refusal: Refusal, code_sha256: str) -> None:
     )
     if refusal.record != sha256_hex(record):
         raise reject(Reason.REFUSAL, "the attached refusal is not one of this code")
-
-
-def _check_argv(argv: list[str]) -> None:
-    if not argv:
-        return
-    if len(argv) == 1 and (" " in argv[0] or _CHAINED.search(argv[0])):
-        raise reject(Reason.COMMAND, f"{quote(argv[0])} is a command line, not a program")
-    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
-        # `env sh -c …` starts a shell as surely as `sh` does.
-        if _SHELLS.match(argument) and (argument is argv[0] or following.startswith("-")):
-            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell")
-    for argument in argv:
-        if _SHELL_OPERATOR.match(argument):
-            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell operator")
-        if _URL.search(argument):
-            raise reject(Reason.RETRIEVAL, f"argument {quote(argument)} names a URL")
-        if _REQUEST_ID.search(argument):
-            raise reject(Reason.NAMES_REQUEST, f"argument {quote(argument)} names a request")
 
 
 FORMAT: Final = Format(

@@ -23,7 +23,7 @@ from threegate.artifacts.shapes import (
     Boolean,
     Choice,
     Integer,
-    ListOf,
+    Named,
     Nullable,
     Pattern,
     Record,
@@ -102,17 +102,15 @@ class ToolResult:
     stdout: Capture = spec(Record(Capture), "standard output")
     stderr: Capture = spec(Record(Capture), "standard error")
     files: tuple[OutputFile, ...] = spec(
-        ListOf(Record(OutputFile), bounds.MAX_OUTPUTS, ordered=True), "files it left"
+        Named(Record(OutputFile), bounds.MAX_OUTPUTS), "files it left"
     )
     started: str = spec(TIME, "when it began")
     resources: Resources = spec(Record(Resources), "what it used")
     profile_sha256: str = spec(DIGEST, "the sandbox profile it ran in")
     evidence: tuple[Evidence, ...] = spec(
-        ListOf(Record(Evidence), 256, ordered=True), "what the sandbox proved before the run"
+        Named(Record(Evidence), 256), "what the sandbox proved before the run"
     )
-    versions: tuple[Version, ...] = spec(
-        ListOf(Record(Version), 64, ordered=True), "what took part in the run"
-    )
+    versions: tuple[Version, ...] = spec(Named(Record(Version), 64), "what took part in the run")
     integrity: str = spec(Choice("external"), "a result is always external")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over request and inputs")
     value_text: Untrusted[str] = section(
