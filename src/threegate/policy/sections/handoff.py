@@ -13,11 +13,11 @@ NAME_OF_SECTION: Final = "handoff"
 
 # Every directory of the handoff has a quota; one that is missing here could grow for ever.
 STATES: Final = {
-    "packets": ("incoming", "accepted", "quarantine"),
+    "packets": ("accepted",),
     "requests": ("draft", "held", "approved", "claimed", "done", "denied", "expired"),
-    "results": ("incoming", "accepted", "quarantine"),
-    "analyses": ("incoming", "accepted", "quarantine"),
-    "approvals": ("active", "spent", "revoked", "expired"),
+    "results": ("accepted",),
+    "analyses": ("accepted",),
+    "approvals": ("accepted", "spent", "revoked"),
 }
 
 QUOTA: Final = Record(
@@ -33,7 +33,8 @@ def _quotas() -> Record:
         Field(kind, Record(tuple(Field(state, QUOTA, state) for state in states)), kind)
         for kind, states in STATES.items()
     ]
-    return Record((*kinds, Field("blobs", QUOTA, "raw bytes by digest")))
+    shared = (Field("quarantine", QUOTA, "quarantine"), Field("blobs", QUOTA, "raw bytes by digest"))
+    return Record((*kinds, *shared))
 
 
 APPROVAL: Final = Record(
