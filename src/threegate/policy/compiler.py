@@ -23,6 +23,7 @@ from threegate.policy.nodes import Value
 from threegate.policy.reasons import Reason, invalid, place
 from threegate.policy.sections import FILES, SECTIONS, SIGNERS, SIGNERS_FILE
 from threegate.policy.sections.signers import read_signers, signers_of
+from threegate.policy.source import read_source
 from threegate.text import quote
 
 POLICY_SUFFIX: Final = ".policy.md"
@@ -36,7 +37,8 @@ def compile_policy(files: Mapping[str, bytes]) -> Compiled:
     sections: dict[str, Value] = {}
     refs: dict[str, Lines] = {}
     for section in SECTIONS:
-        rules, reader = section.read_file(_file(files, section.file))
+        block = read_source(section.file, _file(files, section.file))
+        rules, reader = section.read_block(block)
         sections[section.name] = rules
         refs[section.name] = MappingProxyType(
             {"/".join(path[1:]): line for path, line in reader.lines.items()}

@@ -120,7 +120,8 @@ class _Graph:
         self._next()  # the start of the stream
         start = self._next()
         if isinstance(start, yaml.StreamEndEvent):
-            raise self._refuse(Reason.SYNTAX, start, "the rule block is empty")
+            where = place(self._file, self._block.first_line)
+            raise invalid(Reason.SYNTAX, where, "the rule block is empty")
         self._refuse_marker(start)
         root = self._node(self._next(), 1)
         self._refuse_marker(self._next())

@@ -33,7 +33,10 @@ def _quotas() -> Record:
         Field(kind, Record(tuple(Field(state, QUOTA, state) for state in states)), kind)
         for kind, states in STATES.items()
     ]
-    shared = (Field("quarantine", QUOTA, "quarantine"), Field("blobs", QUOTA, "raw bytes by digest"))
+    shared = (
+        Field("quarantine", QUOTA, "quarantine"),
+        Field("blobs", QUOTA, "raw bytes by digest"),
+    )
     return Record((*kinds, *shared))
 
 

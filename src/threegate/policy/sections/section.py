@@ -17,7 +17,6 @@ from threegate.policy.nodes import Block, Node, Scalar, Value, node_of
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason, place
 from threegate.policy.schema import Record
-from threegate.policy.source import read_source
 from threegate.text import quote
 
 FORMAT: Final = "policy/1"
@@ -35,10 +34,9 @@ class Section:
     record: Record
     check: Callable[[Rules, Reader], None]
 
-    def read_file(self, data: bytes) -> tuple[Rules, Reader]:
-        """Return the rules in a policy file and where each of them stands."""
+    def read_block(self, block: Block) -> tuple[Rules, Reader]:
+        """Return the rules in the block of a policy file, and where each of them stands."""
         reader = Reader(self.file)
-        block = read_source(self.file, data)
         return self._read(self._without_header(block, reader), reader), reader
 
     def read_value(self, value: Rules) -> tuple[Rules, Reader]:

@@ -1,0 +1,72 @@
+"""Policies for tests: the shipped one with a signer, and variations of it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from threegate.keys.public import ED25519, PublicKey
+from threegate.keys.signers import AllowedSigner, Signers, emit
+from threegate.policy.bundle import Compiled, read_sections
+from threegate.policy.compiler import compile_policy, default_files
+from threegate.policy.nodes import plain
+from threegate.policy.sections import SECTION_NAMES
+
+VECTORS = Path(__file__).parents[1] / "unit" / "policy" / "vectors"
+
+
+def public_key(seed: int = 1) -> PublicKey:
+    private = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+    return PublicKey(ED25519, private.public_key().public_bytes_raw(), b"")
+
+
+def signers_file(*signers: AllowedSigner) -> bytes:
+    return emit(Signers(signers or (AllowedSigner("operator", public_key()),)))
+
+
+def policy_files(**changes: tuple[str, str]) -> dict[str, bytes]:
+    """Return the shipped files; `fetch=(old, new)` replaces text that must be there."""
+    files = {**default_files(), "allowed_signers": signers_file()}
+    for stem, (old, new) in changes.items():
+        name = next(name for name in files if name.startswith(stem.replace("_", "-")))
+        text = files[name].decode("utf-8")
+        assert old in text, f"{old!r} does not stand in {name}"
+        files[name] = text.replace(old, new, 1).encode("utf-8")
+    return files
+
+
+def policy(**changes: tuple[str, str]) -> Compiled:
+    return compile_policy(policy_files(**changes))
+
+
+def plain_sections(compiled: Compiled) -> dict[str, Any]:
+    """Return a private, changeable copy of the sections."""
+    return {name: plain(compiled.sections[name]) for name in SECTION_NAMES}
+
+
+def altered(compiled: Compiled, change: Callable[[dict[str, Any]], None]) -> Compiled:
+    """Return the policy whose plain sections `change` has edited; typed and checked anew."""
+    sections = plain_sections(compiled)
+    change(sections)
+    typed, lines = read_sections(sections)
+    return Compiled(typed, {name: dict.fromkeys(found, 1) for name, found in lines.items()})
+
+
+def line_of(files: Mapping[str, bytes], name: str, text: str) -> int:
+    """Return the number of the first line that starts with `text`."""
+    lines = files[name].decode("utf-8").split("\n")
+    return next(number for number, line in enumerate(lines, 1) if line.strip().startswith(text))
+
+
+def vectors(verdict: str) -> dict[str, tuple[str, bytes]]:
+    """Return name -> (expectation, bytes); an empty or missing directory is a failure."""
+    found = {}
+    for path in sorted((VECTORS / verdict).glob("*.txt")):
+        head, _, body = path.read_bytes().partition(b"\n")
+        key, _, expected = head.decode("ascii").partition(": ")
+        assert key == "expect", path
+        assert (expected == "ok") == (verdict == "accept"), path
+        found[path.stem] = (expected, body)
+    assert found, f"no vectors in {VECTORS / verdict}"
+    return found

@@ -1,0 +1,108 @@
+"""Policy files as text: what a person reads is what is enforced, or the file is refused."""
+
+import re
+
+import pytest
+
+from tests.support.policies import policy_files, vectors
+from threegate.errors import PolicyInvalid
+from threegate.policy import limits
+from threegate.policy.compiler import compile_policy
+from threegate.policy.nodes import Block, Listing, Scalar
+from threegate.policy.source import OPENING, read_source
+
+FILE = "instruction-hierarchy.md"
+REJECT = vectors("reject")
+ACCEPT = vectors("accept")
+
+
+def page(rules: str) -> bytes:
+    return f"# Rules\n{OPENING}\n{rules}```\n".encode()
+
+
+def refused(data: bytes) -> PolicyInvalid:
+    with pytest.raises(PolicyInvalid) as caught:
+        compile_policy({**policy_files(), FILE: data})
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ACCEPT)
+def test_accept_vector(name: str) -> None:
+    compiled = compile_policy({**policy_files(), FILE: ACCEPT[name][1]})
+    assert compiled.integer("instruction-hierarchy", "marker_bytes") in {16, 64}
+
+
+@pytest.mark.parametrize("name", REJECT)
+def test_reject_vector(name: str) -> None:
+    expected, data = REJECT[name]
+    error = refused(data)
+    found = re.match(rf"policy/{FILE}(?::([0-9]+))?: \S", error.message)
+    assert found is not None, error.message
+    assert f"{error.code}:{found[1] or 0}" == expected, error.message
+    assert error.exit_code == 78
+
+
+def test_message_is_one_printable_line_even_for_hostile_text() -> None:
+    error = refused(
+        ACCEPT["001-plain"][1].replace(b"marker_bytes", b"'\xc2\xa0\xf0\x9f\x98\x80;rm'")
+    )
+    assert "\n" not in error.message
+    assert error.code == "TG-POL-010"
+
+
+def test_scalars_stay_the_characters_that_were_written() -> None:
+    # The control for all of YAML's surprises: booleans, octal, base 60, dates, null, floats.
+    written = ["no", "0777", "22:22:22", "2026-11-15", "~", "1e3", "0o7", ".inf", "=", "on"]
+    block = read_source(FILE, page(f"a: [{', '.join(written)}]\n"))
+    (key, items), *rest = block.entries
+    assert (key, rest) == (Scalar("a", 3), [])
+    assert isinstance(items, Listing)
+    assert [item.text for item in items.items if isinstance(item, Scalar)] == written
+
+
+def test_single_quotes_keep_backslashes() -> None:
+    block = read_source(FILE, page("a: 'c:\\x41'\n"))
+    assert block.entries[0][1] == Scalar("c:\\x41", 3)
+
+
+def test_lines_count_from_the_top_of_the_file() -> None:
+    block = read_source(FILE, page("a:\n  b: 1\n  c:\n    - 2\n"))
+    inner = block.entries[0][1]
+    assert isinstance(inner, Block)
+    assert [(key.text, key.line) for key, _ in inner.entries] == [("b", 4), ("c", 5)]
+    below = inner.entries[1][1]
+    assert isinstance(below, Listing)
+    assert below.items == (Scalar("2", 6),)
+
+
+def test_file_size_is_capped_before_anything_is_read() -> None:
+    # Invalid UTF-8 throughout: if decoding came first, the reason would be another.
+    assert refused(b"\xff" * (limits.MAX_FILE_BYTES + 1)).code == "TG-POL-009"
+    assert refused(b"\xff" * limits.MAX_FILE_BYTES).code == "TG-POL-004"
+
+
+def test_number_of_values_is_capped() -> None:
+    items = "[" + ",".join("a" for _ in range(limits.MAX_NODES)) + "]"
+    error = refused(page(f"a: {items}\n"))
+    assert (error.code, f"more than {limits.MAX_NODES}" in error.message) == ("TG-POL-009", True)
+
+
+def test_depth_is_capped_exactly() -> None:
+    def nested(depth: int) -> bytes:
+        return page("a: " + "[" * depth + "x" + "]" * depth + "\n")
+
+    assert read_source(FILE, nested(limits.MAX_DEPTH - 2)).entries
+    with pytest.raises(PolicyInvalid, match="nested deeper"):
+        read_source(FILE, nested(limits.MAX_DEPTH - 1))
+
+
+def test_a_value_may_not_be_longer_than_the_cap() -> None:
+    assert read_source(FILE, page(f"a: {'x' * limits.MAX_SCALAR_CHARS}\n")).entries
+    with pytest.raises(PolicyInvalid, match="limit 1000"):
+        read_source(FILE, page(f"a: {'x' * (limits.MAX_SCALAR_CHARS + 1)}\n"))
+
+
+def test_the_fence_word_may_not_stand_in_prose() -> None:
+    data = ACCEPT["001-plain"][1]
+    assert refused(data + b"\nSee threegate-policy above.\n").code == "TG-POL-005"
+    compile_policy({**policy_files(), FILE: data + b"\nSee above.\n"})  # control
