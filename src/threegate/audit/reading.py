@@ -1,0 +1,136 @@
+"""Reading segments along the chain: to stand at the end of the log, or to list entries.
+
+At most one block of one segment is in memory.
+
+SECURITY
+    Reads files that may have been edited; raises Broken for what does not follow.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from threegate.audit.chain import Chain, Links
+from threegate.audit.entry import RECOVERED, Broken, Entry, Reason, parse_seal
+from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
+from threegate.audit.segment import (
+    SEALED_MODE,
+    list_segments,
+    open_segment,
+    read_blocks,
+    read_last_line,
+    refuse_gap,
+    unavailable,
+)
+
+
+@dataclass(slots=True)
+class Followed:
+    """How the last segment ends."""
+
+    length: int = 0  # of its whole lines, in bytes
+    tail: bytes | None = None  # what a crash left after them; None if there was none
+    recovered: dict[str, int] = field(default_factory=dict)  # digest of torn bytes -> last event
+
+    def note(self, links: Links) -> None:
+        """Remember which torn bytes the log already mentions."""
+        if RECOVERED.encode() in links.kinds:
+            found = (entry for entry in links.entries() if entry.kind == RECOVERED)
+            self.recovered.update((str(entry.data.get("sha256")), entry.seq) for entry in found)
+
+
+def stand_before_newest(dir_fd: int) -> Chain:
+    """Return a chain before the newest segment that has a whole line, linked to the one before."""
+    segments, _ = list_segments(dir_fd)
+    refuse_gap(segments)
+    newest = segments[-1]
+    if newest and not _has_line(dir_fd, newest):
+        newest -= 1
+    if newest == 0:
+        return Chain()
+    fd = open_segment(dir_fd, newest - 1)
+    try:
+        seal = parse_seal(read_last_line(fd, segment=newest - 1), segment=newest - 1)
+    finally:
+        os.close(fd)
+    return Chain(segment=newest, prev=seal.digest, time=seal.time)
+
+
+def follow(dir_fd: int, chain: Chain, *, start: int) -> Followed:
+    """Take `chain` from byte `start` of its segment to the end of the log."""
+    followed = Followed(start)
+    while (fd := _open_next(dir_fd, chain)) is not None:
+        segment = chain.segment
+        try:
+            tail = _follow_file(fd, chain, followed)
+            if chain.segment == segment:
+                followed.tail = tail if tail or chain.position == 0 else None
+                return followed
+            if tail:
+                raise Broken(Reason.EXTRA, segment=segment, seq=chain.size)
+            _seal_mode(fd)
+        finally:
+            os.close(fd)
+        followed.length = 0
+    return followed
+
+
+def read_entries(dir_fd: int, *, start: int, end: Chain) -> Iterator[Entry]:
+    """Yield the entries from `start` up to where `end` stands."""
+    chain = Chain(segment=min(start, end.size) // SEGMENT_EVENTS)
+    while chain.size < end.size:
+        segment = chain.segment
+        fd = open_segment(dir_fd, segment)
+        try:
+            for block in read_blocks(fd, segment=segment):
+                links = chain.feed(block.lines[: end.size - chain.size], segment=segment)
+                yield from (entry for entry in links.entries() if entry.seq >= start)
+                if chain.size == end.size:
+                    break
+        finally:
+            os.close(fd)
+        if chain.segment == segment and chain.size < end.size:
+            raise Broken(Reason.SHRUNK, segment=segment, seq=chain.size)
+    if chain.size == end.size and chain.digest not in (end.digest, None):
+        raise Broken(Reason.CHAIN, segment=chain.segment, seq=end.size - 1)
+
+
+def _follow_file(fd: int, chain: Chain, followed: Followed) -> bytes:
+    segment, tail = chain.segment, b""
+    for block in read_blocks(fd, segment=segment, start=followed.length):
+        followed.note(chain.feed(block.lines, segment=segment))
+        followed.length, tail = block.end, block.tail
+    if chain.size == 0:  # a log is born with its first line
+        raise Broken(Reason.HEADER, segment=0, seq=0)
+    if len(tail.rstrip(b"\0")) >= MAX_LINE_BYTES:
+        raise Broken(Reason.TOO_LONG, segment=segment, seq=chain.size)
+    return tail
+
+
+def _open_next(dir_fd: int, chain: Chain) -> int | None:
+    """Return the segment the chain goes on in, or None if it stands after the last seal."""
+    try:
+        return open_segment(dir_fd, chain.segment)
+    except Broken as exc:
+        if exc.reason is Reason.MISSING and chain.position == 0 and chain.size > 0:
+            return None
+        raise
+
+
+def _has_line(dir_fd: int, segment: int) -> bool:
+    fd = open_segment(dir_fd, segment)
+    try:
+        return b"\n" in os.pread(fd, MAX_LINE_BYTES, 0)
+    except OSError as exc:
+        raise unavailable(exc, "read") from exc
+    finally:
+        os.close(fd)
+
+
+def _seal_mode(fd: int) -> None:
+    """Make a sealed file read-only, in case a crash came first."""
+    try:
+        if os.fstat(fd).st_mode & 0o777 != SEALED_MODE:
+            os.fchmod(fd, SEALED_MODE)
+    except OSError as exc:
+        raise unavailable(exc, "seal") from exc

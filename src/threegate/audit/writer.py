@@ -1,0 +1,143 @@
+"""Putting planned bytes on disk: all of them, or none that anybody will build on.
+
+Order: new segments are written and synced under temporary names; then the open segment
+gets its part, with one write; then the new ones get their names.  An error before the
+last step leaves the log as it was.  A crash leaves a prefix of the batch.
+
+After a sync has failed nothing is written any more: the kernel may have dropped the
+bytes it could not write and a later sync would succeed without them.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from threegate.audit.plan import Part
+from threegate.audit.segment import (
+    SEALED_MODE,
+    discard,
+    publish,
+    segment_name,
+    unavailable,
+    write_new,
+    write_once,
+)
+from threegate.errors import AuditUnavailable
+
+
+class Writer:
+    """The end of the log, as a file.
+
+    `fd` is the open segment, None between two segments; `length` how much of it is
+    known to be whole lines; `refusal` says why nothing can be written any more.
+    """
+
+    __slots__ = ("_dir_fd", "fd", "length", "refusal")
+
+    def __init__(self, dir_fd: int) -> None:
+        self._dir_fd = dir_fd
+        self.fd: int | None = None
+        self.length = 0
+        self.refusal = ""
+
+    def check_usable(self) -> None:
+        """Raise AuditUnavailable if nothing can be written any more."""
+        if self.refusal:
+            raise AuditUnavailable(f"the audit log cannot be used: {self.refusal}")
+
+    def stand(self, fd: int | None, *, length: int) -> None:
+        """Go on at `length` of `fd`."""
+        if self.fd is not None and self.fd != fd:
+            _close(self.fd)
+        self.fd, self.length = fd, length
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.stand(None, length=0)
+        self.refusal = self.refusal or "it was closed"
+
+    def write(self, parts: Sequence[Part], *, durable: bool) -> None:
+        """Write `parts`, the first of them to the open segment if there is one."""
+        self.check_usable()
+        here = list(parts[:1]) if self.fd is not None else []
+        new = parts[len(here) :]
+        following: list[int] = []
+        try:
+            for part in new:
+                self._prepare(part, following)
+            self._extend(here, durable=durable)
+        except OSError as exc:
+            for part in new:
+                discard(self._dir_fd, segment_name(part.segment))
+            _close(*following)
+            raise unavailable(exc, "write") from exc
+        self._publish(new, following)
+        if new:
+            length = 0 if new[-1].sealed else len(new[-1].data)
+            self.stand(following[0] if following else None, length=length)
+        elif here and here[0].sealed:
+            self.stand(None, length=0)
+        elif here:
+            self.length += len(here[0].data)
+
+    def _prepare(self, part: Part, following: list[int]) -> None:
+        """Write a new segment aside; the one to go on in is put into `following`."""
+        fd = write_new(self._dir_fd, segment_name(part.segment), part.data)
+        try:
+            self._sync(fd, os.fsync)
+            if part.sealed:
+                os.fchmod(fd, SEALED_MODE)
+        except OSError:
+            _close(fd)
+            raise
+        if part.sealed:
+            _close(fd)
+        else:
+            following.append(fd)
+
+    def _extend(self, here: Sequence[Part], *, durable: bool) -> None:
+        """Append to the open segment, or take back what was appended."""
+        fd = self.fd
+        if fd is None:
+            return
+        try:
+            for part in here:
+                write_once(fd, part.data)
+            if durable or any(part.sealed for part in here):
+                self._sync(fd, os.fdatasync)
+            if any(part.sealed for part in here):
+                os.fchmod(fd, SEALED_MODE)
+        except OSError:
+            self._take_back(fd)
+            raise
+
+    def _take_back(self, fd: int) -> None:
+        try:
+            os.ftruncate(fd, self.length)
+        except OSError:  # the next to open the log finds it torn, and says so
+            self.refusal = "it ends in a line that could not be taken back"
+
+    def _publish(self, new: Sequence[Part], following: list[int]) -> None:
+        try:
+            for part in new:
+                publish(self._dir_fd, segment_name(part.segment))
+            if new:
+                self._sync(self._dir_fd, os.fsync)
+        except OSError as exc:
+            # The open segment is sealed already: what follows must come from the disk.
+            self.refusal = "a new segment could not be given its name"
+            _close(*following)
+            raise unavailable(exc, "write") from exc
+
+    def _sync(self, fd: int, call: Callable[[int], None]) -> None:
+        try:
+            call(fd)
+        except OSError:
+            self.refusal = "a sync failed, so nobody knows what is on the disk"
+            raise
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)
