@@ -122,10 +122,14 @@ class Format(Generic[A]):
         Checks no bounds: `check` does, by reading the bytes back.
         """
         values = {"format": self.name, **plain_record(self.shapes, artifact)}
-        lines = [f"{key}: {_encode(v)}\n" for key, v in values.items() if key not in leave_out]
+        kept = {key: value for key, value in values.items() if key not in leave_out}
+        return self.spell(kept, {name: getattr(artifact, name) for name in self.sections})
+
+    def spell(self, values: Mapping[str, Any], texts: Mapping[str, Any]) -> bytes:
+        """Return the bytes of front matter and body as they stand, valid or not."""
+        lines = [f"{key}: {_encode(value)}\n" for key, value in values.items()]
         parts = [_OPEN, *lines, "---\n\n", f"# {self.title}\n"]
-        for name, spec in self.sections.items():
-            parts.append(_write_section(spec, getattr(artifact, name)))
+        parts.extend(_write_section(spec, texts[name]) for name, spec in self.sections.items())
         try:
             return "".join(parts).encode("utf-8")
         except UnicodeEncodeError as exc:  # half a surrogate pair, in a value made by a program
@@ -170,13 +174,14 @@ def _read_values(lines: list[str], starts: list[int]) -> list[Any] | None:
     try:
         # Line by line: read as one list, `["a"` and `"b"]` in two lines would be one value
         # and `null, null` in a third would make up for the missing one.
-        scanned = list(map(_scan, lines, starts))
-        values = [value for value, _ in scanned]
+        values = [value for value, _ in map(_scan, lines, starts)]
         canonical = _encode(values)
     except (ValueError, RecursionError):  # 1e999 has no spelling; "[" * 100_000 is 100 kB
         return None
     spelled = ", ".join([line[start:] for line, start in zip(lines, starts, strict=True)])
-    if [end for _, end in scanned] != list(map(len, lines)) or canonical != f"[{spelled}]":
+    # Every line starts with a whole value, and all of them are spelled as these values are:
+    # so nothing stands after a value, and no value is spelled in another way.
+    if canonical != f"[{spelled}]":
         return None
     if "\\" in spelled:
         _refuse_escaped_controls(spelled)
@@ -253,14 +258,14 @@ def _read_section(spec: Section, part: str) -> Any:
         raise reject(
             Reason.SECTIONS, f"{spec.title} holds numbered texts, {spec.most_texts} at most"
         )
-    return tuple(_read_numbered(spec, n, piece) for n, piece in enumerate(pieces[1:], 1))
-
-
-def _read_numbered(spec: Section, number: int, piece: str) -> Untrusted[str]:
-    head = f"{number}\n"
-    if not piece.startswith(head):
-        raise reject(Reason.SECTIONS, f"{spec.title}: text {number} is not headed `### {number}`")
-    return _read_text(spec, piece[len(head) :])
+    texts = []
+    for number, piece in enumerate(pieces[1:], 1):
+        head = f"{number}\n"
+        if not piece.startswith(head):
+            detail = f"{spec.title}: text {number} is not headed `### {number}`"
+            raise reject(Reason.SECTIONS, detail)
+        texts.append(_read_text(spec, piece[len(head) :]))
+    return tuple(texts)
 
 
 def _read_text(spec: Section, rest: str) -> Untrusted[str]:

@@ -44,12 +44,12 @@ def join_all(labels: Iterable[Labels]) -> Labels:
     return joined
 
 
-def check_origin(origin: str, integrity: str, derived_from: tuple[str, ...]) -> None:
+def check_origin(origin: str, integrity: str, parents: tuple[str, ...]) -> None:
     """Raise `ArtifactRejected` if a request claims more integrity than its author and sources."""
     if integrity == "external":
         return
     if origin == "core":
         raise reject(Reason.LABELS, "what CORE writes is external")
     # Packets, results and analyses, all that can stand here, are external for ever.
-    if derived_from:
-        raise reject(Reason.LABELS, "what is derived from an external artifact is external")
+    if parents:
+        raise reject(Reason.LABELS, "what is made from an external artifact is external")

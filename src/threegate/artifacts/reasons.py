@@ -43,6 +43,7 @@ class Reason(Enum):
         "TG-ART-028",
         "only the operator may write a fetch request after a result",
     )
+    HOST_FIELD = ("TG-ART-029", "leave the key out of the draft; the host sets it")
 
     @property
     def code(self) -> str:

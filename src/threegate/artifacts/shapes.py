@@ -227,6 +227,13 @@ class Sorted(ListOf):
             raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
         return items
 
+    def arrange(self, value: list[Any]) -> list[Any]:
+        """Return `value` sorted, where its items can be compared at all."""
+        try:
+            return sorted(value, key=self._key)
+        except (AttributeError, StopIteration, TypeError):
+            return value
+
     def _key(self, item: Any) -> Any:
         return tuple(item.values()) if type(item) is dict else item
 

@@ -157,7 +157,7 @@ def _check(request: ToolRequest) -> None:
         raise reject(Reason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
     if bool(code) == bool(request.argv):
         raise reject(Reason.BACKEND, "a request has either code or argv, not both and not neither")
-    check_origin(request.origin, request.integrity, request.derived_from)
+    check_origin(request.origin, request.integrity, request.parents())
     check_command([argument.open_for_validation() for argument in request.argv])
     if request.backend == "monty":
         _check_monty(request)

@@ -1,0 +1,186 @@
+"""Drafts of requests, as an operator types them: what has a default may be left out.
+
+A draft looks like the request it becomes.  Keys, sections and the fields of an object may
+stand in any order, a value in any JSON spelling, text as paragraphs, as an indented block
+or, for code, in one fence.  The host completes it; the result keeps every rule of the
+format, because it is read back from its own spelling.
+
+SECURITY
+    Reads a file the operator names, which somebody else may have written.  A draft cannot
+    set what only the host knows (time, nonce, labels, sources, the code's digest).  If this
+    module is wrong, the request differs from the draft; the human still reviews and signs
+    the request, not the draft.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from threegate.artifacts import fetch_request, tool_request
+from threegate.artifacts.codec import Format, decode
+from threegate.artifacts.draft_body import read_texts
+from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.shapes import ListOf, Nullable, Record, Shape, Sorted
+from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+HOST_KEYS: Final = ("created", "nonce", "integrity", "derived_from", "code_sha256")
+_FORMATS: Final[dict[str, Format[Any]]] = {
+    item.FORMAT.name: item.FORMAT for item in (fetch_request, tool_request)
+}
+_FIRST_LINE: Final = re.compile(rb'\A---\nformat: *"(?:fr|tr)/1" *\n')
+_STAMPS: Final = (b"\ncreated:", b"\nnonce:")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a request for a backend gets where its draft says nothing."""
+
+    profile: str
+    limits: Limits
+
+
+# The same as in the default policy; the host passes what the policy in force says.
+LANES: Final[Mapping[str, Lane]] = {
+    "monty": Lane("pure", Limits(2000, 64 * 2**20, 256 * 2**10, 500, 1, 1, 0)),
+    "era": Lane("python", Limits(60_000, 2**30, 256 * 2**10, 1000, 1, 64, 64 * 2**20)),
+}
+
+
+def is_draft(data: Untrusted[bytes]) -> bool:
+    """Tell an operator's draft from a stored request, which has both stamps of the host."""
+    head = data.open_for_validation()[: 4 * MAX_FRONT_MATTER_CHARS].partition(b"\n---\n")[0]
+    return _FIRST_LINE.match(head) is not None and not all(stamp in head for stamp in _STAMPS)
+
+
+def complete_draft(
+    data: Untrusted[bytes], *, created: str, nonce: str, lanes: Mapping[str, Lane] = LANES
+) -> FetchRequest | ToolRequest:
+    """Return the request that a draft stands for, or raise `ArtifactRejected`."""
+    text = decode(data, MAX_REQUEST_BYTES)
+    try:
+        lines, body = _split(text)
+        given = _read_keys(lines)
+        form = _form_of(given)
+        texts = read_texts(body, form.title, form.sections)
+        stamps = {"created": created, "nonce": nonce, "origin": "operator", "derived_from": []}
+        values = {**_defaults(form, given, lanes), **stamps, **_derived(form, given, texts)}
+        values = _in_order(form, values)
+        boxed = {name: Untrusted(text) for name, text in texts.items()}
+        spelled = form.spell(values, boxed)
+    except RecursionError as exc:
+        raise reject(Reason.NOT_CANONICAL, "nested too deeply") from exc
+    request: FetchRequest | ToolRequest = form.parse(Untrusted(spelled))
+    return request
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    front, line, body = text.partition("\n---\n")
+    if not front.startswith("---\n") or not line:
+        raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
+    if len(front) > MAX_FRONT_MATTER_CHARS:
+        raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters")
+    return front.split("\n")[1:], body
+
+
+def _read_keys(lines: list[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for line in lines:
+        key, colon, spelled = line.partition(":")
+        if not colon or not key.isidentifier():
+            raise reject(Reason.FRONT_MATTER, f"{quote(line)} is not `key: JSON`")
+        if key in given:
+            raise reject(Reason.DUPLICATE_KEY, f"key {quote(key)} stands twice")
+        try:
+            given[key] = json.loads(
+                spelled, object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse
+            )
+        except ValueError as exc:
+            raise reject(Reason.NOT_CANONICAL, f"{quote(key)} is not a JSON value") from exc
+    return given
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise reject(Reason.DUPLICATE_KEY, "an object names a field twice")
+    return found
+
+
+def _refuse(token: str) -> Any:
+    raise reject(Reason.WRONG_TYPE, f"{quote(token)} is not a whole number")
+
+
+def _form_of(given: Mapping[str, Any]) -> Format[Any]:
+    named = given.get("format")
+    form = _FORMATS.get(named) if isinstance(named, str) else None
+    if form is None or next(iter(given)) != "format":
+        raise reject(Reason.UNKNOWN_FORMAT, 'a draft starts with `format: "fr/1"` or `"tr/1"`')
+    for key, value in given.items():
+        if key not in form.keys:
+            raise reject(Reason.UNKNOWN_KEY, f"{quote(key)} is not a key of this format")
+        if key in HOST_KEYS or (key == "origin" and value != "operator"):
+            raise reject(Reason.HOST_FIELD, f"key {key} is not the draft's to set")
+    return form
+
+
+def _defaults(
+    form: Format[Any], given: Mapping[str, Any], lanes: Mapping[str, Lane]
+) -> dict[str, Any]:
+    if form is fetch_request.FORMAT:
+        return {"want": "metadata", "confidentiality": "public", **given}
+    backend = given.get("backend", "monty")
+    backend = "era" if backend == "ERA" else backend
+    lane = lanes.get(backend) if isinstance(backend, str) else None
+    lane = lane or lanes["monty"]  # an unknown backend is refused by the format
+    values: dict[str, Any] = dict.fromkeys(("argv", "inputs", "functions", "outputs"), [])
+    values |= {"profile": lane.profile, "network": "none", "confidentiality": "internal"}
+    values |= {"why_not_monty": None, **given, "backend": backend}
+    values["limits"] = _filled(given.get("limits", {}), asdict(lane.limits))
+    values["why_not_monty"] = _filled(values["why_not_monty"], {"refusal": None})
+    return values
+
+
+def _filled(value: Any, defaults: dict[str, Any]) -> Any:
+    return {**defaults, **value} if isinstance(value, dict) else value
+
+
+def _derived(
+    form: Format[Any], given: Mapping[str, Any], texts: Mapping[str, str]
+) -> dict[str, Any]:
+    if form is fetch_request.FORMAT:
+        return {"integrity": "operator"}
+    inputs = given.get("inputs", [])
+    listed = inputs if isinstance(inputs, list) else []
+    named = [item.get("artifact") for item in listed if isinstance(item, dict)]
+    # Every artifact that can be an input is external; a blob is what the operator brought.
+    external = any(not str(name).startswith("blob-") for name in named)
+    digest = sha256_hex(texts["code"].encode("utf-8"))
+    return {"integrity": "external" if external else "operator", "code_sha256": digest}
+
+
+def _in_order(form: Format[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    for key in form.keys:
+        if key not in values:
+            raise reject(Reason.MISSING_KEY, f"key {key} is missing and has no default")
+    return {key: _arrange(form.shapes.get(key), values[key]) for key in form.keys}
+
+
+def _arrange(shape: Shape | None, value: Any) -> Any:
+    """Return `value` with fields and sorted lists in the order of the format."""
+    if isinstance(shape, Nullable) and value is not None:
+        return _arrange(shape.shape, value)
+    if isinstance(shape, Record) and isinstance(value, dict):
+        known = [key for key in shape.shapes if key in value]
+        arranged = {key: _arrange(shape.shapes[key], value[key]) for key in known}
+        return {**arranged, **value, **arranged}  # what is unknown is refused by the format
+    if isinstance(shape, ListOf) and isinstance(value, list):
+        items = [_arrange(shape.shape, item) for item in value]
+        return shape.arrange(items) if isinstance(shape, Sorted) else items
+    return value
