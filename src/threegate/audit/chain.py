@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Final
 
 from threegate.audit.checkpoint import WORKSPACE_ID
@@ -50,21 +51,17 @@ class Links:
     """Lines that continue the chain, taken apart, one list per field."""
 
     start: int
-    prev: str
-    kinds: list[bytes] = field(default_factory=list)
-    times: list[bytes] = field(default_factory=list)  # with the end of the line
-    texts: list[bytes] = field(default_factory=list)
+    kinds: list[bytes]
+    times: list[bytes]  # with the end of the line
+    texts: list[bytes]
+    digests: list[str]  # of the line before the first, then of each line
     datas: list[dict[str, Any]] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
-    leaves: list[bytes] = field(default_factory=list)
 
     def entries(self) -> Iterator[Entry]:
         """Return the lines as entries."""
-        rows = zip(self.times, self.kinds, self.datas, self.digests, strict=True)
-        prev = self.prev
-        for seq, (time, kind, data, digest) in enumerate(rows, self.start):
+        rows = zip(self.times, self.kinds, self.datas, pairwise(self.digests), strict=True)
+        for seq, (time, kind, data, (prev, digest)) in enumerate(rows, self.start):
             yield Entry(seq, time[:-2].decode(), kind.decode(), data, prev, digest)
-            prev = digest
 
 
 class Chain:
@@ -159,7 +156,11 @@ class Chain:
         digest = self.digest
         if digest is None:
             digest = (claimed_prev(lines[0]) if lines else None) or NOTHING_BEFORE
-        links = Links(self.size, digest)
+        kinds: list[bytes] = []
+        times: list[bytes] = []
+        texts: list[bytes] = []
+        digests = [digest]
+        reason: Reason | None = None
         latest, ending = self.time, b""
         for seq, line in enumerate(lines, self.size):
             middle = b'","prev":"%b","seq":%d,"time":"' % (digest.encode(), seq)
@@ -167,26 +168,25 @@ class Chain:
             kind_end = time_at - len(middle)
             kind_at = line.rfind(b',"kind":"', 0, kind_end)
             kind, time = line[kind_at + 9 : kind_end], line[time_at:]
-            if (
-                line[kind_end:time_at] != middle
-                or line[:8] != b'{"data":'
-                or kind_at < 0
-                or len(line) >= MAX_LINE_BYTES
-            ):
-                return links, what_is_wrong(line, seq=seq)
-            if not _ORDINARY.fullmatch(kind) and kind != _EDGES.get(seq % SEGMENT_EVENTS):
-                return links, Reason.KIND
-            if time != ending:
-                if not _is_time(time, not_before=latest):
-                    return links, Reason.TIME
-                latest, ending = time[:-2].decode(), time
+            if line[kind_end:time_at] != middle or line[:8] != b'{"data":' or kind_at < 0:
+                reason = what_is_wrong(line, seq=seq)
+            elif len(line) >= MAX_LINE_BYTES:
+                reason = Reason.TOO_LONG
+            elif not _ORDINARY.fullmatch(kind) and kind != _EDGES.get(seq % SEGMENT_EVENTS):
+                reason = Reason.KIND
+            elif time != ending:
+                if _is_time(time, not_before=latest):
+                    latest, ending = time[:-2].decode(), time
+                else:
+                    reason = Reason.TIME
+            if reason is not None:
+                break
             digest = sha256(line).hexdigest()
-            links.kinds.append(kind)
-            links.times.append(time)
-            links.texts.append(line[8:kind_at])
-            links.digests.append(digest)
-            links.leaves.append(sha256(b"\0" + line).digest())
-        return links, None
+            kinds.append(kind)
+            times.append(time)
+            texts.append(line[8:kind_at])
+            digests.append(digest)
+        return Links(self.size, kinds, times, texts, digests), reason
 
     def _accept(self, lines: Sequence[bytes], links: Links) -> Reason | None:
         """Take in the lines whose data could be read; judge header and seal on the way."""
@@ -201,9 +201,9 @@ class Chain:
         reason = None
         if sealed and (links.kinds[-1], links.datas[-1]) != (SEAL.encode(), self.seal()):
             good, reason = covered, Reason.SEAL
-        self.tree.extend(links.leaves[:good])
+        self.tree.extend(sha256(b"\0" + line).digest() for line in lines[:good])
         self.size += good
-        self.digest = links.digests[good - 1]
+        self.digest = links.digests[good]
         self.time = links.times[good - 1][:-2].decode()
         return reason
 

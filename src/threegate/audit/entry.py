@@ -11,7 +11,7 @@ SECURITY
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -159,16 +159,27 @@ def parse_data(texts: Sequence[bytes]) -> list[dict[str, Any]]:
     Spelling is compared for all in one call of the encoder: faster than one by one, and
     as strict, because no JSON object is the beginning of another one.
     """
-    values: list[dict[str, Any]] = []
+    try:
+        values = [_decode(text) for text in texts]
+    except (ValueError, RecursionError):
+        values = list(_decode_until_bad(texts))
+    return values[: _count_canonical(texts, values)]
+
+
+def _decode(text: bytes) -> Any:
+    # Depth needs a bracket each, so only data with many of them is worth a walk.
+    if text.count(b"{") + text.count(b"[") >= canonical.MAX_DEPTH - 1:
+        canonical.decode(b'{"data":%b}' % text)
+    return _DECODER.raw_decode(text.decode("utf-8"))[0]
+
+
+def _decode_until_bad(texts: Sequence[bytes]) -> Iterator[Any]:
     for text in texts:
         try:
-            # Depth needs a bracket each, so only data with many of them is worth a walk.
-            if text.count(b"{") + text.count(b"[") >= canonical.MAX_DEPTH:
-                canonical.decode(text)
-            values.append(_DECODER.raw_decode(text.decode("utf-8"))[0])
+            value = _decode(text)
         except (ValueError, RecursionError):
-            break
-    return values[: _count_canonical(texts, values)]
+            return
+        yield value
 
 
 def _count_canonical(texts: Sequence[bytes], values: Sequence[dict[str, Any]]) -> int:

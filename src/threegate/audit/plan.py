@@ -46,19 +46,19 @@ def plan_batch(chain: Chain, events: Events, *, time: str) -> Plan:
     rest = list(events)
     while rest or after.size == 0:
         segment = after.segment
-        header = [(HEADER, after.header())] if after.position == 0 else []
+        header: Events = [(HEADER, after.header())] if after.position == 0 else []
         room = LAST - after.position - len(header)
-        lines = _extend(after, header, entries=[], time=time)
-        lines += _extend(after, rest[:room], entries=entries, time=time)
+        lines, added = _extend(after, [*header, *rest[:room]], time=time)
+        entries += added[len(header) :]
         rest = rest[room:]
         if after.position == LAST:
-            lines += _extend(after, [(SEAL, after.seal())], entries=[], time=time)
-        data = b"".join(line + b"\n" for line in lines)
+            lines += _extend(after, [(SEAL, after.seal())], time=time)[0]
+        data = b"\n".join(lines) + b"\n"
         parts.append(Part(segment, data, sealed=after.position == 0))
     return Plan(tuple(parts), tuple(entries), after)
 
 
-def _extend(chain: Chain, events: Events, *, entries: list[Entry], time: str) -> list[bytes]:
+def _extend(chain: Chain, events: Events, *, time: str) -> tuple[list[bytes], list[Entry]]:
     try:
         lines = chain.draft(events, time=time)
         links = chain.feed(lines, segment=chain.segment)
@@ -69,8 +69,7 @@ def _extend(chain: Chain, events: Events, *, entries: list[Entry], time: str) ->
     # A tuple, or a number as a key, would come back as something else.
     if any(dict(data) != read for (_, data), read in zip(events, links.datas, strict=True)):
         raise _refusal("does not read back as it was given")
-    entries.extend(links.entries())
-    return lines
+    return lines, list(links.entries())
 
 
 def _refusal(why: str) -> AuditUnavailable:
