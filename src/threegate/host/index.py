@@ -14,6 +14,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,13 @@ from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.audit.entry import Entry
 from threegate.errors import StorageFailed, UsageError
 from threegate.handoff import states
+from threegate.handoff.journal import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
+from threegate.host.places import blobs_of, quarantined
 from threegate.untrusted import Untrusted
 
 FILE: Final = "index.sqlite"
@@ -95,13 +99,33 @@ class Index:
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Take in what the log recorded since the last time."""
+        try:
+            self._follow_log(progress)
+        except sqlite3.DatabaseError as exc:
+            if exc.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise StorageFailed(f"cannot write {FILE}: {exc.sqlite_errorname}") from exc
+            self.reset()
+            self._follow_log(progress)
+
+    def reset(self) -> None:
+        """Delete the file with everything in it; the next `catch_up` fills a new one."""
+        # Closed first: SQLite removes the side files of whatever has this name then.
+        self._db.close()
+        remove_index(self._path.parent)
+        self._db = _open(self._path)
+
+    def _follow_log(self, progress: Callable[[int, int], None] | None) -> None:
         log = self._store.journal.log
         seq, digest = self._seen()
         if seq >= 0 and not _still_there(self._store, seq, digest):
-            self._start_again()
+            self.reset()
             seq = -1
         fold = Fold()
         for done, entry in enumerate(log.entries(seq + 1), 1):
+            if seq >= 0 and _forgets(entry):
+                # Deleted rows leave their words in FTS and WAL pages; a deleted file does not.
+                self.reset()
+                return self._follow_log(progress)
             fold.feed(entry)
             # Only between batches: a batch that is half read would be half indexed.
             if not fold.pending and done % COMMIT_EVERY == 0:
@@ -111,6 +135,7 @@ class Index:
                 progress(entry.seq, log.head.seq)
         if not fold.pending:
             self._take(fold, log.head.seq, log.head.digest)
+        return None
 
     def page(
         self, kinds: tuple[str, ...], *, state: str | None, limit: int, skip: int
@@ -137,24 +162,30 @@ class Index:
         )
         return [str(row[0]) for row in self._db.execute(query, (artifact_id,))]
 
+    def holders_of(self, blob: str) -> list[str]:
+        """Return the artifacts that name raw bytes by this digest."""
+        query = "SELECT child FROM sources WHERE parent = ? ORDER BY child"
+        return [str(row[0]) for row in self._db.execute(query, (f"blob-{blob}",))]
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
     def _seen(self) -> tuple[int, str]:
         row = self._db.execute("SELECT version, seq, digest FROM seen").fetchone()
-        if row is None or row[0] != VERSION:
-            self._start_again()
+        if row is None:
+            return -1, ""
+        if row[0] != VERSION:
+            self.reset()
             return -1, ""
         return int(row[1]), str(row[2])
 
-    def _start_again(self) -> None:
-        self._db.close()
-        remove_index(self._path.parent)
-        self._db = _open(self._path)
-
     def _take(self, fold: Fold, seq: int, digest: str) -> None:
         with self._db:
+            # At once, not at the first write: else two commands insert the same row.
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._seen()[0] >= seq:
+                return  # another command was faster
             for name in fold.touched:
                 if name.endswith(".md"):
                     self._update(name.removesuffix(".md"))
@@ -170,15 +201,18 @@ class Index:
             if row is not None:
                 self._db.execute("DELETE FROM artifacts WHERE number = ?", row)
                 self._db.execute("DELETE FROM texts WHERE rowid = ?", row)
+            self._note_quarantined(artifact_id)
         elif row is not None:
             state = states.state_of(place)
             self._db.execute("UPDATE artifacts SET state = ? WHERE number = ?", (state, row[0]))
         else:
-            self._insert(artifact_id, states.state_of(place))
+            # Withdrawn or forgotten since we looked: the log says so further on.
+            with suppress(UsageError):
+                self._insert(artifact_id, states.state_of(place))
 
     def _insert(self, artifact_id: str, state: str) -> None:
         data = self._store.read_bytes(artifact_id)
-        artifact = self._store.read(artifact_id)
+        artifact = registry.parse(Untrusted(data))
         labels = registry.labels_of(artifact)
         title, body, made = described(artifact)
         values = (artifact_id, prefix_of(artifact_id), state, title, made, len(data))
@@ -190,7 +224,17 @@ class Index:
             "INSERT INTO texts (rowid, title, body) VALUES (?, ?, ?)",
             (cursor.lastrowid, title, body),
         )
-        pairs = [(artifact_id, parent) for parent in artifact.parents()]
+        self._note_sources(artifact_id, artifact)
+
+    def _note_quarantined(self, artifact_id: str) -> None:
+        """Keep what a withdrawn artifact was made from: what was made from it may still wait."""
+        artifact = quarantined(self._store, artifact_id)
+        if artifact is not None:
+            self._note_sources(artifact_id, artifact)
+
+    def _note_sources(self, artifact_id: str, artifact: Artifact) -> None:
+        parents = [*artifact.parents(), *(f"blob-{digest}" for digest in blobs_of(artifact))]
+        pairs = [(artifact_id, parent) for parent in parents]
         self._db.executemany("INSERT OR IGNORE INTO sources VALUES (?, ?)", pairs)
 
 
@@ -252,6 +296,11 @@ def _open(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as exc:
         raise StorageFailed(f"cannot open {FILE}", hint="delete it; it is made anew") from exc
     return db
+
+
+def _forgets(entry: Entry) -> bool:
+    data = entry.data
+    return entry.kind == INTENT and data["act"] == "remove" and data["name"].endswith(".md")
 
 
 def _still_there(store: Store, seq: int, digest: str) -> bool:

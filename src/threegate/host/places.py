@@ -1,0 +1,95 @@
+"""Where an artifact lies, quarantine and tombstones included, and which raw bytes it names."""
+
+from collections.abc import Iterator
+
+from threegate.artifacts import registry
+from threegate.artifacts.ids import is_id, is_short_id, prefix_of
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_result import ToolResult
+from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.handoff import states
+from threegate.handoff.disk import check_file
+from threegate.handoff.store import Store
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+
+def place_of(store: Store, artifact_id: str) -> str | None:
+    """Return the directory an artifact lies in, its state or quarantine, or None."""
+    found = store.locate(artifact_id)
+    if found is None and holds(store, states.QUARANTINE, f"{artifact_id}.md"):
+        return states.QUARANTINE
+    return found
+
+
+def is_forgotten(store: Store, artifact_id: str) -> bool:
+    """Tell whether a tombstone stands for an artifact."""
+    return holds(store, states.TOMBSTONES, f"{artifact_id}.json")
+
+
+def holds(store: Store, directory: str, name: str) -> bool:
+    """Tell whether a file of ours lies in a directory."""
+    return check_file(store.directories.fd(directory), name) is not None
+
+
+def resolve(store: Store, text: str) -> str:
+    """Return the whole id for an id or a short form of anything that is or was here.
+
+    Raises `UsageError`.  `Store.resolve` finds only what is in a state.
+    """
+    if is_id(text):
+        return text
+    if not is_short_id(text):
+        raise UsageError(f"{quote(text)} is not an artifact id")
+    found = {known for known in _known(store, prefix_of(text)) if known.startswith(text)}
+    if not found:
+        raise UsageError(f"no artifact {quote(text)} in this workspace")
+    if len(found) > 1:
+        raise UsageError(f"{quote(text)} is the start of {len(found)} ids; give more digits")
+    return found.pop()
+
+
+def _known(store: Store, prefix: str) -> Iterator[str]:
+    yield from store.ids(prefix)
+    for directory, suffix in ((states.QUARANTINE, ".md"), (states.TOMBSTONES, ".json")):
+        for name in store.names(directory):
+            if name.endswith(suffix) and is_id(name.removesuffix(suffix)):
+                yield name.removesuffix(suffix)
+
+
+def quarantined(store: Store, artifact_id: str) -> Artifact | None:
+    """Return a withdrawn artifact, parsed again, or None if it is not in quarantine."""
+    name = f"{artifact_id}.md"
+    if not holds(store, states.QUARANTINE, name):
+        return None
+    try:
+        return registry.parse(Untrusted(store.read_file(states.QUARANTINE, name)))
+    except ArtifactRejected as exc:
+        raise HandoffTampered(f"{artifact_id} does not parse: {exc.message}") from exc
+
+
+def read_anywhere(store: Store, artifact_id: str) -> Artifact | None:
+    """Return an artifact from its state or from quarantine, or None if its bytes are gone."""
+    if store.locate(artifact_id) is None:
+        return quarantined(store, artifact_id)
+    return store.read(artifact_id)
+
+
+def blobs_of(artifact: Artifact) -> tuple[str, ...]:
+    """Return the digests of the raw bytes an artifact names, kept or not."""
+    found: set[str] = set()
+    if isinstance(artifact, ResearchPacket):
+        found = {artifact.raw_sha256}
+    elif isinstance(artifact, ToolRequest):
+        named = (item.artifact.partition("-") for item in artifact.inputs)
+        found = {digest for kind, _, digest in named if kind == "blob"}
+        why = artifact.why_not_monty
+        if why is not None and why.refusal is not None:
+            found.add(why.refusal.record)
+    elif isinstance(artifact, ToolResult):
+        captures = (artifact.value, artifact.stdout, artifact.stderr)
+        found = {file.sha256 for file in artifact.files}
+        found |= {capture.sha256 for capture in captures}
+    return tuple(sorted(found))
