@@ -49,29 +49,42 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    data: bytes
+    offered: bytes  # as it came: what quarantine keeps
+    data: bytes  # as it is stored if accepted
     artifact: Artifact | None
     id: str | None
     error: ArtifactRejected | None
 
 
+Complete = Callable[[Untrusted[bytes]], Untrusted[bytes]]
+
+
 def admit(
-    store: Store, items: Iterable[Untrusted[bytes]], *, now: Callable[[], str]
+    store: Store,
+    items: Iterable[Untrusted[bytes]],
+    *,
+    now: Callable[[], str],
+    complete: Complete | None = None,
 ) -> Iterator[Admission]:
-    """Validate, store and record items in order, a chunk to a transaction."""
+    """Validate, store and record items in order, a chunk to a transaction.
+
+    `complete` turns a draft into the artifact it stands for, or raises `ArtifactRejected`.
+    """
     remaining = iter(items)
     while chunk := list(islice(remaining, CHUNK)):
-        yield from _admit_chunk(store, [_parse(item) for item in chunk], now())
+        yield from _admit_chunk(store, [_parse(item, complete) for item in chunk], now())
 
 
-def _parse(item: Untrusted[bytes]) -> _Parsed:
+def _parse(item: Untrusted[bytes], complete: Complete | None) -> _Parsed:
     untrusted = item.open_for_validation()
     try:
-        prefix = registry.format_of(item).prefix
-        artifact = registry.parse(item)
+        completed = item if complete is None else complete(item)
+        prefix = registry.format_of(completed).prefix
+        artifact = registry.parse(completed)
     except ArtifactRejected as exc:
-        return _Parsed(untrusted, None, None, exc)
-    return _Parsed(untrusted, artifact, make_id(prefix, untrusted), None)
+        return _Parsed(untrusted, untrusted, None, None, exc)
+    data = completed.open_for_validation()
+    return _Parsed(untrusted, data, artifact, make_id(prefix, data), None)
 
 
 def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admission]:
@@ -112,8 +125,8 @@ def _judge(
         # Keeping the bytes of what was forgotten would undo the forgetting.
         gone = exc.code in (FORGOTTEN, WITHDRAWN)
         status = "refused" if gone else "quarantined"
-        answer = Admission(status, digest, item.id, exc.code, exc.message, exc.hint)
-        return answer, exc
+        kept = sha256_hex(item.offered)
+        return Admission(status, kept, item.id, exc.code, exc.message, exc.hint), exc
     return Admission("accepted", digest, item.id), None
 
 
@@ -179,7 +192,7 @@ def _quarantine(
     for digest, (item, error) in refused.items():
         if check_file(store.directories.fd(states.QUARANTINE), f"{digest}.bytes") is not None:
             continue
-        acts.append(Put(states.QUARANTINE, f"{digest}.bytes", item.data))
+        acts.append(Put(states.QUARANTINE, f"{digest}.bytes", item.offered))
         acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why_file(error, now)))
         codes[digest] = error.code
     return acts, codes

@@ -19,9 +19,11 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
+from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
-from threegate.errors import HandoffTampered, QuotaExceeded, StorageFailed
+from threegate.errors import HandoffTampered, StorageFailed
 from threegate.handoff.disk import (
+    FILE_MODE,
     Directories,
     check_file,
     create_file,
@@ -29,6 +31,14 @@ from threegate.handoff.disk import (
     storage_errors,
 )
 from threegate.handoff.lock import held
+from threegate.handoff.records import (
+    INTENT,
+    OUTCOME,
+    RECOVERED,
+    Intent,
+    parse_intent,
+    parse_outcome,
+)
 from threegate.handoff.states import INCOMING, NAMES
 from threegate.handoff.usage import Quota, Usage, scan_usage
 
@@ -36,9 +46,6 @@ MAX_BATCH: Final = 256
 MAX_FILE_BYTES: Final = 256 * 2**20
 SYNC_TOGETHER: Final = 8  # from here on one syncfs is cheaper than a fsync for each file
 
-INTENT: Final = "intent"
-OUTCOME: Final = "outcome"
-RECOVERED: Final = "recovered"
 BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
 
 
@@ -134,9 +141,9 @@ class Journal:
                 self._write_incoming(acts, entries)
                 self._apply(acts, entries)
         except StorageFailed:
-            self._settle(entries)
+            self._settle([parse_intent(entry) for entry in entries])
             raise
-        self._close_batch(OUTCOME, entries, planned)
+        self._close_batch(OUTCOME, entries[0].seq, entries[-1].seq, planned)
 
     def _plan(self, acts: Sequence[Act]) -> Usage:
         planned = self._usage.copy()
@@ -202,9 +209,9 @@ class Journal:
             os.fsync(self.directories.fd(directory))
 
     def _close_batch(
-        self, kind: str, entries: Sequence[Entry], usage: Usage, direction: str | None = None
+        self, kind: str, first: int, last: int, usage: Usage, direction: str | None = None
     ) -> None:
-        data = {"first": entries[0].seq, "last": entries[-1].seq, "usage": usage.plain()}
+        data: dict[str, Any] = {"first": first, "last": last, "usage": usage.plain()}
         if direction is not None:
             data["direction"] = direction
         # Not flushed on its own: without it the next opener finds the acts done and says so.
@@ -219,90 +226,85 @@ class Journal:
             self._settle(pending)
         self._settled = self.log.head.digest
 
-    def _settle(self, entries: Sequence[Entry]) -> None:
+    def _settle(self, intents: Sequence[Intent]) -> None:
         """Complete or undo a batch whose intents are in the log and whose outcome is not."""
         with storage_errors("settle an interrupted change"):
-            states = [self._state(entry) for entry in entries]
-            complete = len(entries) == entries[0].data["of"] and "lost" not in states
+            states = [self._state(intent) for intent in intents]
+            complete = len(intents) == intents[0].of and "lost" not in states
             if complete:
-                self._finish(entries, states)
+                self._finish(intents, states)
             else:
-                self._undo(entries, states)
+                self._undo(intents, states)
         direction = "forward" if complete else "back"
-        self._close_batch(RECOVERED, entries, scan_usage(self.directories), direction)
+        usage = scan_usage(self.directories)
+        self._close_batch(RECOVERED, intents[0].seq, intents[-1].seq, usage, direction)
 
-    def _state(self, entry: Entry) -> str:
+    def _state(self, intent: Intent) -> str:
         """Return `done`, `ready` (can be completed) or `lost` for one intent."""
-        data = entry.data
-        if data["act"] == "put":
-            if self._holds(data["to"], data["name"], data["sha256"]):
+        if intent.act == "put":
+            if self._holds(intent.to, intent.name, intent.sha256):
                 return "done"
-            return "ready" if self._holds(INCOMING, str(entry.seq), data["sha256"]) else "lost"
-        present = check_file(self.directories.fd(data["from"]), data["name"]) is not None
-        if data["act"] == "remove":
+            return "ready" if self._holds(INCOMING, intent.incoming, intent.sha256) else "lost"
+        present = check_file(self.directories.fd(intent.source), intent.name) is not None
+        if intent.act == "remove":
             return "ready" if present else "done"
-        arrived = check_file(self.directories.fd(data["to"]), data["name"]) is not None
+        arrived = check_file(self.directories.fd(intent.to), intent.name) is not None
         return "ready" if present else "done" if arrived else "lost"
 
     def _holds(self, directory: str, name: str, digest: str) -> bool:
         fd = self.directories.fd(directory)
         # A torn file in `incoming` may not have its final mode yet.
-        mode = None if directory == INCOMING else 0o444
+        mode = None if directory == INCOMING else FILE_MODE
         try:
             data = read_file(fd, name, max_bytes=MAX_FILE_BYTES, mode=mode)
         except FileNotFoundError:
             return False
         return sha256_hex(data) == digest
 
-    def _finish(self, entries: Sequence[Entry], states: Sequence[str]) -> None:
+    def _finish(self, intents: Sequence[Intent], states: Sequence[str]) -> None:
         changed: set[str] = {INCOMING}
-        for entry, state in zip(entries, states, strict=True):
-            data = entry.data
-            if data["act"] == "put" and state == "ready":
-                os.chmod(str(entry.seq), 0o444, dir_fd=self.directories.fd(INCOMING))
-                self._rename(INCOMING, str(entry.seq), data["to"], data["name"])
-            elif data["act"] == "put":
-                self._drop_incoming(entry)
-            elif data["act"] == "move" and state == "ready":
-                self._rename(data["from"], data["name"], data["to"], data["name"])
-            elif state == "ready":
-                os.unlink(data["name"], dir_fd=self.directories.fd(data["from"]))
-            changed |= {data[key] for key in ("from", "to") if key in data}
+        for intent, state in zip(intents, states, strict=True):
+            if state == "done":
+                self._drop_incoming(intent)
+            elif intent.act == "put":
+                os.chmod(intent.incoming, FILE_MODE, dir_fd=self.directories.fd(INCOMING))
+                self._rename(INCOMING, intent.incoming, intent.to, intent.name)
+            elif intent.act == "move":
+                self._rename(intent.source, intent.name, intent.to, intent.name)
+            else:
+                os.unlink(intent.name, dir_fd=self.directories.fd(intent.source))
+            changed |= {place for place in (intent.source, intent.to) if place}
         self._sync(changed)
 
-    def _undo(self, entries: Sequence[Entry], states: Sequence[str]) -> None:
-        for entry, state in zip(entries, states, strict=True):
+    def _undo(self, intents: Sequence[Intent], states: Sequence[str]) -> None:
+        for intent, state in zip(intents, states, strict=True):
             # Renames start only after every new file is durable, so this cannot be a crash.
-            if entry.data["act"] == "move" and state == "done":
-                raise HandoffTampered(
-                    f"an interrupted change lost files next to {entry.data['name']}"
-                )
-            self._drop_incoming(entry)
+            if intent.act == "move" and state == "done":
+                raise HandoffTampered(f"an interrupted change lost files next to {intent.name}")
+            self._drop_incoming(intent)
         self._sync({INCOMING})
 
-    def _drop_incoming(self, entry: Entry) -> None:
+    def _drop_incoming(self, intent: Intent) -> None:
         try:
-            os.unlink(str(entry.seq), dir_fd=self.directories.fd(INCOMING))
+            os.unlink(intent.incoming, dir_fd=self.directories.fd(INCOMING))
         except FileNotFoundError:
             return
 
 
-def read_tail(log: AuditLog) -> tuple[list[Entry], Usage | None]:
+def read_tail(log: AuditLog) -> tuple[list[Intent], Usage | None]:
     """Return the intents at the end of the log that have no outcome, and the last usage."""
-    pending: list[Entry] = []
+    newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
+    pending: list[Intent] = []
     usage: Usage | None = None
-    for entry in log.entries(max(0, log.head.seq - 4 * MAX_BATCH)):
-        if entry.kind == INTENT:
-            pending.append(entry)
-        elif entry.kind in (OUTCOME, RECOVERED):
-            pending, usage = [], Usage.from_plain(entry.data["usage"])
-        elif entry.kind not in BOOKKEEPING:
-            pending = []
+    for start in (newest, newest - SEGMENT_EVENTS):  # a batch may lie across two segments
+        pending, usage = [], None
+        for entry in log.entries(max(0, start)):
+            if entry.kind == INTENT:
+                pending.append(parse_intent(entry))
+            elif entry.kind in (OUTCOME, RECOVERED):
+                pending, usage = [], parse_outcome(entry).usage
+            elif entry.kind not in BOOKKEEPING:
+                pending = []
+        if usage is not None:
+            break
     return pending, usage
-
-
-def refuse_without_room(free_bytes: int, wanted_bytes: int, what: str) -> None:
-    """Raise `QuotaExceeded` unless the disk has room."""
-    if free_bytes < wanted_bytes:
-        detail = f"{what} needs {wanted_bytes} bytes, the disk has {free_bytes} free"
-        raise QuotaExceeded(detail, hint="make room; nothing was spent")

@@ -6,16 +6,24 @@ SECURITY
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from threegate.artifacts.ids import digest_of, sha256_hex
 from threegate.audit.entry import Entry
-from threegate.errors import HandoffTampered, StorageFailed
+from threegate.errors import AuditTampered, HandoffTampered, StorageFailed
 from threegate.handoff import states
 from threegate.handoff.disk import Directories, read_file
-from threegate.handoff.journal import INTENT, MAX_FILE_BYTES, OUTCOME, RECOVERED
+from threegate.handoff.journal import MAX_FILE_BYTES
+from threegate.handoff.records import (
+    INTENT,
+    OUTCOME,
+    RECOVERED,
+    Intent,
+    Outcome,
+    parse_intent,
+    parse_outcome,
+)
 from threegate.handoff.usage import Usage
 
 
@@ -36,32 +44,43 @@ class Fold:
         self.files: dict[tuple[str, str], str] = {}  # (directory, name) -> digest
         self.touched: dict[str, None] = {}  # names, in the order the log first mentions them
         self.usage = Usage()
-        self.pending: list[Mapping[str, Any]] = []
+        self.pending: list[Intent] = []
+        self.problem: str | None = None  # the first entry the host would not have written
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry of the log."""
-        if entry.kind == INTENT:
-            self.pending.append(entry.data)
-        elif entry.kind in (OUTCOME, RECOVERED):
-            if entry.data.get("direction", "forward") == "forward":
-                for data in self.pending:
-                    self._apply(data)
-            self.pending = []
-            self.usage = Usage.from_plain(entry.data["usage"])
+        try:
+            if entry.kind == INTENT:
+                self.pending.append(parse_intent(entry))
+            elif entry.kind in (OUTCOME, RECOVERED):
+                self._close(parse_outcome(entry), entry.seq)
+        except AuditTampered as exc:
+            self.problem = self.problem or exc.message
 
-    def _apply(self, data: Mapping[str, Any]) -> None:
-        digest = data.get("sha256", "")
-        self.touched[data["name"]] = None
-        if data["act"] in ("move", "remove"):
-            digest = self.files.pop((data["from"], data["name"]), "")
-        if data["act"] in ("put", "move"):
-            self.files[(data["to"], data["name"])] = digest
+    def _close(self, outcome: Outcome, seq: int) -> None:
+        spans = [(intent.seq, intent.number) for intent in self.pending]
+        if not spans or (outcome.first, 0) != spans[0] or outcome.last != spans[-1][0]:
+            raise AuditTampered(f"audit log entry {seq} closes a change that was not announced")
+        if outcome.forward:
+            for intent in self.pending:
+                self._apply(intent)
+        self.pending, self.usage = [], outcome.usage
+
+    def _apply(self, intent: Intent) -> None:
+        digest = intent.sha256
+        self.touched[intent.name] = None
+        if intent.source:
+            digest = self.files.pop((intent.source, intent.name), "")
+        if intent.to:
+            self.files[(intent.to, intent.name)] = digest
 
 
 def verify_files(
     directories: Directories, fold: Fold, progress: Callable[[int], None] | None = None
 ) -> Iterator[Finding]:
     """Yield every difference between the disk and the log."""
+    if fold.problem is not None:
+        yield Finding("audit", "log", fold.problem)
     expected: dict[str, dict[str, str]] = {directory: {} for directory in states.NAMES}
     for (directory, name), digest in fold.files.items():
         expected[directory][name] = digest

@@ -30,7 +30,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import Entry
 from threegate.errors import StorageFailed, UsageError
 from threegate.handoff import states
-from threegate.handoff.journal import INTENT
+from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
 from threegate.host.places import blobs_of, quarantined

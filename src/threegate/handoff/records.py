@@ -1,0 +1,102 @@
+"""What the journal writes into the audit log, read back strictly.
+
+SECURITY
+    Reads entries of a log that somebody may have edited behind our back.  Anything the
+    journal would not have written is `AuditTampered`, never a guess.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from threegate.artifacts.ids import is_digest
+from threegate.audit.entry import Entry
+from threegate.errors import AuditTampered
+from threegate.handoff.states import NAMES
+from threegate.handoff.usage import Usage
+
+INTENT: Final = "intent"
+OUTCOME: Final = "outcome"
+RECOVERED: Final = "recovered"
+
+_KEYS: Final = {
+    "put": {"act", "bytes", "detail", "n", "name", "of", "op", "sha256", "to"},
+    "move": {"act", "detail", "from", "n", "name", "of", "op", "to"},
+    "remove": {"act", "detail", "from", "n", "name", "of", "op"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One announced act; `source` and `to` are empty where the act has none."""
+
+    seq: int
+    act: str
+    op: str
+    name: str
+    source: str
+    to: str
+    sha256: str
+    number: int
+    of: int
+
+    @property
+    def incoming(self) -> str:
+        """Name of the new file while it is under way."""
+        return str(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a batch ended."""
+
+    first: int
+    last: int
+    forward: bool
+    usage: Usage
+
+
+def parse_intent(entry: Entry) -> Intent:
+    """Return the act an entry announces, or raise `AuditTampered`."""
+    data = entry.data
+    keys = _KEYS.get(str(data.get("act")))
+    if keys is None or set(data) != keys:
+        raise _not_ours(entry)
+    source, to, name = data.get("from", ""), data.get("to", ""), data["name"]
+    digest, number, of = data.get("sha256", ""), data["n"], data["of"]
+    places = [place for place in (source, to) if place != ""]
+    if not (
+        isinstance(name, str)
+        and isinstance(data["op"], str)
+        and all(isinstance(p, str) and p in NAMES and NAMES[p].match(name) for p in places)
+        and (digest == "" or (isinstance(digest, str) and is_digest(digest)))
+        and type(number) is int
+        and type(of) is int
+        and 0 <= number < of
+    ):
+        raise _not_ours(entry)
+    return Intent(entry.seq, data["act"], data["op"], name, source, to, digest, number, of)
+
+
+def parse_outcome(entry: Entry) -> Outcome:
+    """Return how a batch ended, or raise `AuditTampered`."""
+    data = entry.data
+    keys = {"first", "last", "usage"} | ({"direction"} if entry.kind == RECOVERED else set())
+    if set(data) != keys or data.get("direction", "forward") not in ("forward", "back"):
+        raise _not_ours(entry)
+    first, last = data["first"], data["last"]
+    if type(first) is not int or type(last) is not int or not _is_usage(data["usage"]):
+        raise _not_ours(entry)
+    forward = data.get("direction", "forward") == "forward"
+    return Outcome(first, last, forward, Usage.from_plain(data["usage"]))
+
+
+def _is_usage(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)
+        for pair in value.values()
+    )
+
+
+def _not_ours(entry: Entry) -> AuditTampered:
+    return AuditTampered(f"audit log entry {entry.seq} is not one the host writes")
