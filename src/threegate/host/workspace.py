@@ -6,30 +6,37 @@ SECURITY
 """
 
 import os
+import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from threegate import canonical
-from threegate.audit.entry import time_of
+from threegate.audit.entry import time_of, unix_of
 from threegate.errors import (
     ClockRefused,
+    HandoffTampered,
     StorageFailed,
     VersionUnsupported,
     WorkspaceUnusable,
 )
+from threegate.handoff.disk import read_file
 from threegate.handoff.store import Store
 from threegate.host import applied
 from threegate.host.filesystem import refuse_network_filesystem
 from threegate.host.settings import Settings, unix_now
 from threegate.policy.bundle import Bundle
+from threegate.text import visible
 
 MARKER: Final = "threegate.json"
 FORMAT: Final = "ws"
 VERSION: Final = 1
 POLICY: Final = "policy"
+_MAX_MARKER_BYTES: Final = 4096
+_FORMAT: Final = re.compile(r"ws/([1-9][0-9]{0,8})")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +99,12 @@ def open_workspace(root: Path, *, clock: Callable[[], int] = unix_now) -> Worksp
         raise VersionUnsupported(f"workspace version {marker.version} is old", hint=hint)
     store = Store.open(root, clock=clock)
     try:
-        bundle = applied.read_current(store)
-        store.journal.quotas = applied.quotas_of(bundle)
+        if store.journal.log.workspace != marker.id:
+            raise HandoffTampered(f"{MARKER} and the audit log are of different workspaces")
         with store.locked():
             pass  # settles what a crash left behind, before anything is read
+        bundle = applied.read_current(store)
+        store.journal.quotas = applied.quotas_of(bundle)
     except BaseException:
         store.close()
         raise
@@ -119,13 +128,33 @@ def make_marker(*, created: str) -> Marker:
     return Marker(secrets.token_hex(16), created, VERSION)
 
 
-def write_marker(root: Path, marker: Marker) -> None:
-    """Write the marker: the last step of `init` and of an upgrade, atomically."""
+def emit_marker(marker: Marker) -> bytes:
+    """Return the content of the marker file."""
     value = {"created": marker.created, "format": f"{FORMAT}/{marker.version}", "id": marker.id}
+    return canonical.encode(value) + b"\n"
+
+
+def parse_marker(data: bytes, *, newest: int = VERSION) -> Marker:
+    """Return the identity in a marker file; raise ValueError, or `VersionUnsupported`."""
+    value: Any = canonical.decode(data.removesuffix(b"\n"))
+    match = _FORMAT.fullmatch(str(value.get("format"))) if isinstance(value, dict) else None
+    if match is None:
+        raise ValueError("not a marker")
+    if int(match[1]) > newest:
+        raise VersionUnsupported(f"workspace format {match[0]} is newer than this program")
+    marker = Marker(str(value.get("id")), str(value.get("created")), int(match[1]))
+    unix_of(marker.created)
+    if not _ID.fullmatch(marker.id) or emit_marker(marker) != data:
+        raise ValueError("not a marker")
+    return marker
+
+
+def write_marker(root: Path, marker: Marker) -> None:
+    """Write the marker: the last step of `init`, `restore` and an upgrade, atomically."""
     temporary = root / f".{MARKER}.new"
     try:
         with temporary.open("wb") as file:
-            file.write(canonical.encode(value) + b"\n")
+            file.write(emit_marker(marker))
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(root / MARKER)
@@ -138,21 +167,18 @@ def write_marker(root: Path, marker: Marker) -> None:
         raise StorageFailed(f"cannot write {MARKER}: {os.strerror(exc.errno or 0)}") from exc
 
 
-def read_marker(root: Path) -> Marker:
+def read_marker(root: Path, *, newest: int = VERSION) -> Marker:
     """Return the identity of a workspace this program understands."""
     refuse_foreign(root)
     try:
-        data = (root / MARKER).read_bytes()[:4096]
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            data = read_file(fd, MARKER, max_bytes=_MAX_MARKER_BYTES, mode=None)
+        finally:
+            os.close(fd)
     except OSError as exc:
-        raise WorkspaceUnusable(f"{root} is not a workspace") from exc
+        raise WorkspaceUnusable(f"{visible(str(root))} is not a workspace") from exc
     try:
-        value: Mapping[str, Any] = canonical.decode(data.removesuffix(b"\n"))
-        name, _, version = str(value["format"]).partition("/")
-        marker = Marker(str(value["id"]), str(value["created"]), int(version))
-    except (ValueError, KeyError, TypeError) as exc:
-        raise WorkspaceUnusable(f"{root / MARKER} is not readable") from exc
-    if name != FORMAT or marker.version > VERSION:
-        raise VersionUnsupported(
-            f"workspace format {name}/{marker.version} is newer than this program"
-        )
-    return marker
+        return parse_marker(data, newest=newest)
+    except ValueError as exc:
+        raise WorkspaceUnusable(f"{visible(str(root / MARKER))} is not readable") from exc
