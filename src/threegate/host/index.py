@@ -74,6 +74,10 @@ FROM texts JOIN artifacts ON number = texts.rowid
 WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
 ORDER BY bm25(texts, 4.0, 1.0), number LIMIT ?3 OFFSET ?4
 """
+_COUNT_FOUND: Final = """
+SELECT count(*) FROM texts JOIN artifacts ON number = texts.rowid
+WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,11 @@ class Index:
         """Return artifacts that hold all words, best match first."""
         values = (fts_query(words), json.dumps(kinds), limit, skip)
         return [Row(*row) for row in self._db.execute(_SEARCH, values)]
+
+    def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
+        """Return how many artifacts hold all words."""
+        values = (fts_query(words), json.dumps(kinds))
+        return int(self._db.execute(_COUNT_FOUND, values).fetchone()[0])
 
     def derived_from(self, artifact_id: str) -> list[str]:
         """Return everything made from an artifact, itself included, nearest first."""
