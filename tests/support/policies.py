@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from threegate.keys.public import ED25519, PublicKey
 from threegate.keys.signers import AllowedSigner, Signers, emit
-from threegate.policy.bundle import Compiled, read_sections
+from threegate.policy.bundle import Compiled, check_together, read_sections
 from threegate.policy.compiler import compile_policy, default_files
 from threegate.policy.nodes import plain
 from threegate.policy.sections import SECTION_NAMES
@@ -50,7 +50,9 @@ def altered(compiled: Compiled, change: Callable[[dict[str, Any]], None]) -> Com
     sections = plain_sections(compiled)
     change(sections)
     typed, lines = read_sections(sections)
-    return Compiled(typed, {name: dict.fromkeys(found, 1) for name, found in lines.items()})
+    found = Compiled(typed, {name: dict.fromkeys(rules, 1) for name, rules in lines.items()})
+    check_together(found)
+    return found
 
 
 def line_of(files: Mapping[str, bytes], name: str, text: str) -> int:

@@ -12,7 +12,7 @@ SECURITY
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -39,8 +39,8 @@ Lines = Mapping[str, int]
 class Compiled:
     """A policy that was read and agrees with itself; nobody has signed it yet."""
 
-    sections: Mapping[str, Value]
-    refs: Mapping[str, Lines]
+    sections: Mapping[str, Value] = field(repr=False)
+    refs: Mapping[str, Lines] = field(repr=False)
 
     def value(self, *path: str) -> Value:
         """Return the value at `path`; the first name is the section's."""

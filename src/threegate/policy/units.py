@@ -5,7 +5,6 @@ that converts to it exactly: `wall_ms: 2s`, `memory_bytes: 64MiB`.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,23 +19,21 @@ class Unit:
     """What a number counts; `factors` lists the suffixes it may carry, largest first."""
 
     name: str
-    factors: Mapping[str, int]
+    factors: tuple[tuple[str, int], ...] = ()
 
     def parse(self, text: str) -> int:
         """Return the number in the canonical unit, or raise ValueError."""
         found = _NUMBER.match(text)
         if found is None:
             raise ValueError(f"expected {self.expected()}")
-        number, suffix = int(found[1]), found[2]
-        if suffix == "":
-            return number
-        if suffix not in self.factors:
-            raise ValueError(f"expected {self.expected()}")
-        return number * self.factors[suffix]
+        for suffix, factor in (*self.factors, ("", 1)):
+            if suffix == found[2]:
+                return int(found[1]) * factor
+        raise ValueError(f"expected {self.expected()}")
 
     def show(self, number: int) -> str:
         """Return the shortest spelling that `parse` reads as `number`."""
-        for suffix, factor in self.factors.items():
+        for suffix, factor in self.factors:
             if number and number % factor == 0:
                 return f"{number // factor}{suffix}"
         return str(number)
@@ -45,11 +42,13 @@ class Unit:
         """Return what an author may write."""
         if not self.factors:
             return "a whole number"
-        suffixes = ", ".join(reversed(list(self.factors)))
+        suffixes = ", ".join(suffix for suffix, _ in reversed(self.factors))
         return f"a number of {self.name}, or one with {suffixes}"
 
 
-COUNT: Final = Unit("things", {})
-BYTES: Final = Unit("bytes", {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10})
-SECONDS: Final = Unit("seconds", {"d": 86_400, "h": 3_600, "m": 60, "s": 1})
-MILLISECONDS: Final = Unit("milliseconds", {"h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1})
+COUNT: Final = Unit("things")
+BYTES: Final = Unit("bytes", (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)))
+SECONDS: Final = Unit("seconds", (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))
+MILLISECONDS: Final = Unit(
+    "milliseconds", (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+)
