@@ -30,7 +30,7 @@ NAMESPACE: Final = "threegate-policy"
 
 def read_current(store: Store) -> Bundle:
     """Return the bundle in force; raise `PolicyInvalid` if there is none that counts."""
-    digest, at = _read_pointer(store)
+    digest, at = read_pointer(store)
     bundle = read_bundle(store, digest)
     signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
     check_signature(store, bundle, by=signers, at=at)
@@ -68,11 +68,13 @@ def acts_to_apply(bundle: Bundle, armored: bytes, *, at: int) -> list[Act]:
     ]
 
 
-def _read_pointer(store: Store) -> tuple[str, int]:
+def read_pointer(store: Store) -> tuple[str, int]:
+    """Return the digest of the bundle in force and when it was applied."""
     try:
         data = store.read_file(states.BUNDLES, CURRENT)
     except FileNotFoundError as exc:
-        raise PolicyInvalid("no policy is applied", hint="run `threegate policy apply`") from exc
+        hint = "`threegate audit verify` shows what is missing; restore a backup"
+        raise PolicyInvalid("no policy is applied", hint=hint) from exc
     try:
         value: Mapping[str, Any] = canonical.decode(data)
         digest, at = value["digest"], value["applied"]
