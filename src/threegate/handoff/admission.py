@@ -21,7 +21,6 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ArtifactRejected
 from threegate.handoff import states
-from threegate.handoff.disk import check_file
 from threegate.handoff.journal import Act, Put
 from threegate.handoff.store import Store
 from threegate.untrusted import Untrusted
@@ -112,8 +111,10 @@ def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admis
 def _judge(
     store: Store, item: _Parsed, pending: dict[str, _Parsed]
 ) -> tuple[Admission, ArtifactRejected | None]:
-    digest = sha256_hex(item.data)
+    digest, kept = sha256_hex(item.data), sha256_hex(item.offered)
     try:
+        if store.holds(states.TOMBSTONES, f"blob-{kept}.json"):
+            raise ArtifactRejected("these bytes were forgotten here", code=FORGOTTEN)
         if item.artifact is None or item.id is None:
             assert item.error is not None
             raise item.error
@@ -125,15 +126,14 @@ def _judge(
         # Keeping the bytes of what was forgotten would undo the forgetting.
         gone = exc.code in (FORGOTTEN, WITHDRAWN)
         status = "refused" if gone else "quarantined"
-        kept = sha256_hex(item.offered)
         return Admission(status, kept, item.id, exc.code, exc.message, exc.hint), exc
     return Admission("accepted", digest, item.id), None
 
 
 def _refuse_gone(store: Store, artifact_id: str) -> None:
-    if check_file(store.directories.fd(states.TOMBSTONES), f"{artifact_id}.json") is not None:
+    if store.holds(states.TOMBSTONES, f"{artifact_id}.json"):
         raise ArtifactRejected(f"{artifact_id} was forgotten here", code=FORGOTTEN)
-    if check_file(store.directories.fd(states.QUARANTINE), f"{artifact_id}.md") is not None:
+    if store.holds(states.QUARANTINE, f"{artifact_id}.md"):
         raise ArtifactRejected(f"{artifact_id} was withdrawn here", code=WITHDRAWN)
 
 
@@ -190,7 +190,7 @@ def _quarantine(
     acts: list[Act] = []
     codes: dict[str, str] = {}
     for digest, (item, error) in refused.items():
-        if check_file(store.directories.fd(states.QUARANTINE), f"{digest}.bytes") is not None:
+        if store.holds(states.QUARANTINE, f"{digest}.bytes"):
             continue
         acts.append(Put(states.QUARANTINE, f"{digest}.bytes", item.offered))
         acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why_file(error, now)))

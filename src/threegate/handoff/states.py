@@ -51,7 +51,10 @@ _DIGEST: Final = "[0-9a-f]{64}"
 # What may lie in each directory.  Anything else there is a stray file: reported, never read.
 NAMES: Final[dict[str, re.Pattern[str]]] = {
     INCOMING: re.compile(r"\A[0-9]{1,16}\Z"),
-    QUARANTINE: re.compile(rf"\A(?:{_DIGEST}\.bytes|{_ARTIFACT}|{_DIGEST}\.why\.json)\Z"),
+    # What never became an artifact lies there as `.bytes`; what was withdrawn keeps its name.
+    QUARANTINE: re.compile(
+        rf"\A(?:{_DIGEST}\.bytes|{_ARTIFACT}|ap-{_DIGEST}\.sig|{_DIGEST}\.why\.json)\Z"
+    ),
     "handoff/packets/accepted": re.compile(r"\Arp-[0-9a-f]{64}\.md\Z"),
     **{
         f"handoff/requests/{state}": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.md\Z")

@@ -115,7 +115,7 @@ class Store:
 
     def has_blob(self, digest: str) -> bool:
         """Tell whether the raw bytes with this digest are kept."""
-        return check_file(self.directories.fd(states.BLOBS), digest) is not None
+        return self.holds(states.BLOBS, digest)
 
     @contextmanager
     def locked(self) -> Iterator[Journal]:
@@ -133,7 +133,21 @@ class Store:
         with self.locked() as journal:
             if self.locate(artifact_id) != before:
                 raise UsageError(f"{artifact_id} is not {source} (any more)")
-            journal.run(op, [Move(before, after, f"{artifact_id}.md")])
+            journal.run(op, [Move(before, after, name) for name in self.files_of(artifact_id)])
+
+    def files_of(self, artifact_id: str) -> list[str]:
+        """Return the names of the files an artifact in a state consists of."""
+        directory, names = self.locate(artifact_id), [f"{artifact_id}.md"]
+        if directory is None:
+            return []
+        signature = f"{artifact_id}.sig"
+        if states.NAMES[directory].match(signature) and self.holds(directory, signature):
+            names.append(signature)
+        return names
+
+    def holds(self, directory: str, name: str) -> bool:
+        """Tell whether a file of ours lies in a directory."""
+        return check_file(self.directories.fd(directory), name) is not None
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -10,7 +10,6 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.handoff import states
-from threegate.handoff.disk import check_file
 from threegate.handoff.store import Store
 from threegate.text import quote
 from threegate.untrusted import Untrusted
@@ -19,19 +18,14 @@ from threegate.untrusted import Untrusted
 def place_of(store: Store, artifact_id: str) -> str | None:
     """Return the directory an artifact lies in, its state or quarantine, or None."""
     found = store.locate(artifact_id)
-    if found is None and holds(store, states.QUARANTINE, f"{artifact_id}.md"):
+    if found is None and store.holds(states.QUARANTINE, f"{artifact_id}.md"):
         return states.QUARANTINE
     return found
 
 
 def is_forgotten(store: Store, artifact_id: str) -> bool:
     """Tell whether a tombstone stands for an artifact."""
-    return holds(store, states.TOMBSTONES, f"{artifact_id}.json")
-
-
-def holds(store: Store, directory: str, name: str) -> bool:
-    """Tell whether a file of ours lies in a directory."""
-    return check_file(store.directories.fd(directory), name) is not None
+    return store.holds(states.TOMBSTONES, f"{artifact_id}.json")
 
 
 def resolve(store: Store, text: str) -> str:
@@ -62,7 +56,7 @@ def _known(store: Store, prefix: str) -> Iterator[str]:
 def quarantined(store: Store, artifact_id: str) -> Artifact | None:
     """Return a withdrawn artifact, parsed again, or None if it is not in quarantine."""
     name = f"{artifact_id}.md"
-    if not holds(store, states.QUARANTINE, name):
+    if not store.holds(states.QUARANTINE, name):
         return None
     try:
         return registry.parse(Untrusted(store.read_file(states.QUARANTINE, name)))
