@@ -8,6 +8,7 @@ SECURITY
 """
 
 import re
+from itertools import pairwise
 from typing import Final
 
 from threegate.artifacts.reasons import Reason, reject
@@ -70,7 +71,7 @@ def _check_no_shell(argv: list[str]) -> None:
     if _SHELL.match(argv[0]):
         raise reject(Reason.COMMAND, f"{quote(argv[0])} is a shell")
     runs_another = _RUNNER.match(argv[0]) is not None
-    for argument, following in zip(argv[1:], [*argv[2:], ""], strict=True):
+    for argument, following in pairwise([*argv[1:], ""]):
         # A runner may take the whole line in one argument: `env -S "sh -c …"`.
         words = argument.replace("=", " ").split() if runs_another else [argument]
         named = any(map(_SHELL.match, words))

@@ -139,7 +139,7 @@ def _defaults(
     backend = "era" if backend == "ERA" else backend
     lane = lanes.get(backend) if isinstance(backend, str) else None
     lane = lane or lanes["monty"]  # an unknown backend is refused by the format
-    values: dict[str, Any] = dict.fromkeys(("argv", "inputs", "functions", "outputs"), [])
+    values: dict[str, Any] = {key: [] for key in ("argv", "inputs", "functions", "outputs")}
     values |= {"profile": lane.profile, "network": "none", "confidentiality": "internal"}
     values |= {"why_not_monty": None, **given, "backend": backend}
     values["limits"] = _filled(given.get("limits", {}), asdict(lane.limits))

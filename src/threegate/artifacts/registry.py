@@ -19,7 +19,7 @@ from threegate.artifacts import (
 )
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.approval import Approval
-from threegate.artifacts.codec import Format
+from threegate.artifacts.codec import Format, decode
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.labels import Labels
@@ -57,8 +57,8 @@ def format_of(data: Untrusted[bytes]) -> Format[Any]:
     untrusted = data.open_for_validation()
     match = _FIRST_LINE.match(untrusted[:64])
     if match is None:
-        if len(untrusted) > MAX_ARTIFACT_BYTES:
-            raise reject(Reason.OVERSIZE, f"{len(untrusted)} bytes, limit {MAX_ARTIFACT_BYTES}")
+        # CRLF, a byte order mark or another encoding is the better answer where it applies.
+        decode(data, MAX_ARTIFACT_BYTES)
         raise reject(Reason.UNKNOWN_FORMAT, 'does not start with `---` and `format: "KIND/N"`')
     prefix, version = match.group(1).decode("ascii"), match.group(2).decode("ascii")
     found = _BY_NAME.get(f"{prefix}/{version}")
