@@ -19,6 +19,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from threegate.policy.fields import field_table, reason_table
+
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
     r"^(?P<open><!-- generated: (?P<name>[a-z-]+)(?: (?P<argument>[^\n]*?))? -->\n)"
@@ -39,7 +41,11 @@ def help_block(argument: str) -> str:
     return f"```console\n$ {' '.join(command)}\n{shown.stdout.rstrip()}\n```\n"
 
 
-GENERATORS: Mapping[str, Generator] = {"help": help_block}
+GENERATORS: Mapping[str, Generator] = {
+    "help": help_block,
+    "policy-codes": lambda _: reason_table(),
+    "policy-fields": field_table,
+}
 
 
 class SyncError(Exception):

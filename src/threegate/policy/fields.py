@@ -11,7 +11,7 @@ _HEAD = "| key | value | wider is | what it is |\n|---|---|---|---|\n"
 
 def field_table(section: str) -> str:
     """Return the table of one section, as Markdown."""
-    return _HEAD + "".join(f"{row}\n" for row in _rows(BY_NAME[section].record, ""))
+    return _HEAD + "".join(f"{row}\n" for row in _rows(BY_NAME[section].record, "", {}))
 
 
 def reason_table() -> str:
@@ -20,15 +20,19 @@ def reason_table() -> str:
     return "| code | what to do |\n|---|---|\n" + "".join(rows)
 
 
-def _rows(record: Record, prefix: str) -> Iterator[str]:
+def _rows(record: Record, prefix: str, seen: dict[Record, str]) -> Iterator[str]:
+    if record in seen:
+        yield f"| `{prefix}*` | as `{seen[record]}*` | | |"
+        return
+    seen[record] = prefix
     for entry in record.fields:
         name = f"{prefix}{entry.name}"
         if not isinstance(entry.kind, Record):
             yield _row(entry, name)
         if isinstance(entry.kind, Table):
-            yield from _rows(entry.kind.row, f"{name}.NAME.")
+            yield from _rows(entry.kind.row, f"{name}.NAME.", seen)
         elif isinstance(entry.kind, Record):
-            yield from _rows(entry.kind, f"{name}.")
+            yield from _rows(entry.kind, f"{name}.", seen)
 
 
 def _row(entry: Field, name: str) -> str:

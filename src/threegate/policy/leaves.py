@@ -19,6 +19,8 @@ from threegate.policy.reasons import Reason
 from threegate.policy.units import COUNT, Unit
 from threegate.text import quote
 
+UNORDERED: Final = "no order: every change is shown"
+
 LeafValue = int | str | None
 
 
@@ -85,7 +87,7 @@ class Number(Leaf):
         return wider_if((new > old) == (self.widens == "up"))
 
     def describe(self) -> str:
-        return f"{self.unit.expected()}, {self._range()}"
+        return f"{self.unit.name}, {self._range()}"
 
     def wider(self) -> str:
         return "more" if self.widens == "up" else "less"
@@ -128,13 +130,13 @@ def no_further_rule(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Word(Leaf):
-    """Text of a given form; with `optional`, `none` is the narrowest value."""
+    """Text of a given form; `none` may stand for its absence, as the narrowest value or not."""
 
     pattern: str
     words: str
     most: int = 128
     check: Callable[[str], None] = no_further_rule
-    optional: bool = False
+    optional: Literal["", "narrowest", "unordered"] = ""
 
     def parse(self, text: str) -> str | None:
         if self.optional and text == "none":
@@ -145,7 +147,7 @@ class Word(Leaf):
         return text
 
     def effect(self, old: LeafValue, new: LeafValue) -> Effect:
-        if old is None or new is None:
+        if self.optional == "narrowest" and (old is None or new is None):
             return wider_if(old is None)
         return "changes"
 
@@ -153,7 +155,7 @@ class Word(Leaf):
         return f"{self.words}, or `none`" if self.optional else self.words
 
     def wider(self) -> str:
-        return "anything but `none`" if self.optional else "no order: every change is shown"
+        return "anything but `none`" if self.optional == "narrowest" else UNORDERED
 
 
 def prose(most: int = MAX_SCALAR_CHARS) -> Word:
@@ -163,5 +165,5 @@ def prose(most: int = MAX_SCALAR_CHARS) -> Word:
 
 NAME: Final = Word(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name", most=64)
 DIGEST: Final = Word(r"[0-9a-f]{64}", "a SHA-256 in lower-case hex")
-OPTIONAL_DIGEST: Final = Word(DIGEST.pattern, DIGEST.words, optional=True)
+OPTIONAL_DIGEST: Final = Word(DIGEST.pattern, DIGEST.words, optional="unordered")
 SWITCH: Final = Choice(("no", "yes"))

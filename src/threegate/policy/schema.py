@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from threegate.policy.change import Change, about, change, wider_if
-from threegate.policy.leaves import Leaf
+from threegate.policy.leaves import UNORDERED, Leaf
 from threegate.policy.limits import MAX_EXAMPLES
 from threegate.policy.nodes import Block, Listing, Node, Path, Scalar, Value
 from threegate.policy.reader import Reader
@@ -124,7 +124,7 @@ class Sentences:
         return f"list of 1 to {self.most}: {self.item.describe()}"
 
     def wider(self) -> str:
-        return "no order: every change is shown"
+        return UNORDERED
 
 
 @dataclass(frozen=True, slots=True)

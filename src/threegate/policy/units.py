@@ -46,7 +46,7 @@ class Unit:
         return f"a number of {self.name}, or one with {suffixes}"
 
 
-COUNT: Final = Unit("things")
+COUNT: Final = Unit("whole number")
 BYTES: Final = Unit("bytes", (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)))
 SECONDS: Final = Unit("seconds", (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))
 MILLISECONDS: Final = Unit(

@@ -33,13 +33,13 @@ MODEL: Final = Record(
             Word(
                 r"127\.0\.0\.1:[1-9][0-9]{1,4}|unix:/[A-Za-z0-9._/-]+",
                 "`127.0.0.1:PORT` or `unix:/PATH`",
-                optional=True,
+                optional="narrowest",
             ),
             "where the operator's own model server listens",
         ),
         Field(
             "remote_host",
-            Word(r"[a-z0-9.-]+", "a host name", most=253, check=check_host, optional=True),
+            Word(r"[a-z0-9.-]+", "a host name", most=253, check=check_host, optional="narrowest"),
             "remote machine that reads questions and sources",
         ),
         Field("context_tokens", Number(512, 1_048_576), "tokens the model may see at once"),

@@ -28,12 +28,12 @@ EMAIL: Final = Word(
     r"[A-Za-z0-9][A-Za-z0-9._+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)+",
     "an e-mail address",
     most=254,
-    optional=True,
+    optional="narrowest",
 )
 CREDENTIAL: Final = Word(
     r"(?:query|header):[A-Za-z][A-Za-z0-9_-]{0,63}",
     "`query:NAME` or `header:NAME`",
-    optional=True,
+    optional="narrowest",
 )
 TRUST_ANCHOR: Final = Word(
     r"system|sha256:[0-9a-f]{64}", "`system`, or `sha256:` and the digest of a CA file"
