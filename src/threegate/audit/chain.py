@@ -168,7 +168,7 @@ class Chain:
             kind_end = time_at - len(middle)
             kind_at = line.rfind(b',"kind":"', 0, kind_end)
             kind, time = line[kind_at + 9 : kind_end], line[time_at:]
-            if line[kind_end:time_at] != middle or line[:8] != b'{"data":' or kind_at < 0:
+            if line[kind_end:time_at] != middle or line[:9] != b'{"data":{' or kind_at < 0:
                 reason = what_is_wrong(line, seq=seq)
             elif len(line) >= MAX_LINE_BYTES:
                 reason = Reason.TOO_LONG

@@ -154,10 +154,11 @@ _DECODER: Final = JSONDecoder(parse_float=_refuse, parse_constant=_refuse)
 
 
 def parse_data(texts: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Return the data of every text before the first that is not a canonical JSON object.
+    """Return the data of every text before the first that is not canonical JSON.
 
-    Spelling is compared for all in one call of the encoder: faster than one by one, and
-    as strict, because no JSON object is the beginning of another one.
+    Each text begins with a brace.  Spelling is compared for all in one call of the
+    encoder: faster than one by one, and as strict, because no JSON object is the
+    beginning of another one.
     """
     try:
         values = [_decode(text) for text in texts]

@@ -138,7 +138,7 @@ class AuditLog:
         that does not lead to the head this log has verified.
         """
         self._writer.check_usable()
-        return read_entries(self._dir_fd, start=max(0, start), end=self._chain.copy())
+        return read_entries(self._directory, start=max(0, start), end=self._chain.copy())
 
     def close(self) -> None:
         """Release the files; nothing can be done with the log afterwards."""

@@ -9,6 +9,7 @@ SECURITY
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from threegate.audit.chain import Chain, Links
 from threegate.audit.entry import RECOVERED, Broken, Entry, Reason, parse_seal
@@ -16,6 +17,7 @@ from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
 from threegate.audit.segment import (
     SEALED_MODE,
     list_segments,
+    open_directory,
     open_segment,
     read_blocks,
     read_last_line,
@@ -75,24 +77,33 @@ def follow(dir_fd: int, chain: Chain, *, start: int) -> Followed:
     return followed
 
 
-def read_entries(dir_fd: int, *, start: int, end: Chain) -> Iterator[Entry]:
+def read_entries(directory: Path, *, start: int, end: Chain) -> Iterator[Entry]:
     """Yield the entries from `start` up to where `end` stands."""
     chain = Chain(segment=min(start, end.size) // SEGMENT_EVENTS)
-    while chain.size < end.size:
-        segment = chain.segment
-        fd = open_segment(dir_fd, segment)
-        try:
-            for block in read_blocks(fd, segment=segment):
-                links = chain.feed(block.lines[: end.size - chain.size], segment=segment)
-                yield from (entry for entry in links.entries() if entry.seq >= start)
-                if chain.size == end.size:
-                    break
-        finally:
-            os.close(fd)
-        if chain.segment == segment and chain.size < end.size:
-            raise Broken(Reason.SHRUNK, segment=segment, seq=chain.size)
-    if chain.size == end.size and chain.digest not in (end.digest, None):
-        raise Broken(Reason.CHAIN, segment=chain.segment, seq=end.size - 1)
+    dir_fd = open_directory(directory)  # our own: the log may be closed before we are done
+    try:
+        while chain.size < end.size:
+            for entry in _read_segment(dir_fd, chain, upto=end.size):
+                if entry.seq >= start:
+                    yield entry
+    finally:
+        os.close(dir_fd)
+    if start < end.size and chain.digest != end.digest:
+        raise Broken(Reason.CHAIN, segment=(end.size - 1) // SEGMENT_EVENTS, seq=end.size - 1)
+
+
+def _read_segment(dir_fd: int, chain: Chain, *, upto: int) -> Iterator[Entry]:
+    segment = chain.segment
+    fd = open_segment(dir_fd, segment)
+    try:
+        for block in read_blocks(fd, segment=segment):
+            yield from chain.feed(block.lines[: upto - chain.size], segment=segment).entries()
+            if chain.size == upto:
+                return
+    finally:
+        os.close(fd)
+    if chain.segment == segment:
+        raise Broken(Reason.SHRUNK, segment=segment, seq=chain.size)
 
 
 def _follow_file(fd: int, chain: Chain, followed: Followed) -> bytes:
