@@ -24,7 +24,8 @@ from threegate.text import FORBIDDEN, kind_of_forbidden, quote
 OPENING: Final = "```yaml threegate-policy"
 CLOSING: Final = "```"
 
-_OTHER_FENCE: Final = re.compile(r"[ \t>]*(?:```|~~~)")
+# Anywhere in the line: a fence may stand behind a list mark, a quote mark or spaces.
+_OTHER_FENCE: Final = re.compile(r"```|~~~|threegate-policy")
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
 
 
@@ -82,7 +83,7 @@ def _check_prose(file: str, number: int, line: str) -> None:
     # second fence can swallow it, or show one that looks like it and is not enforced.
     if _MARKUP.search(line):
         raise invalid(Reason.FENCE, place(file, number), "HTML in the prose of a policy")
-    if _OTHER_FENCE.match(line) or "threegate-policy" in line:
+    if _OTHER_FENCE.search(line):
         raise invalid(Reason.FENCE, place(file, number), "a second fence beside the rule block")
 
 

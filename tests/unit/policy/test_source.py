@@ -3,13 +3,16 @@
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tests.support.policies import policy_files, vectors
 from threegate.errors import PolicyInvalid
 from threegate.policy import limits
 from threegate.policy.compiler import compile_policy
 from threegate.policy.nodes import Block, Listing, Scalar
-from threegate.policy.source import OPENING, read_source
+from threegate.policy.source import OPENING, find_block, read_source
 
 FILE = "instruction-hierarchy.md"
 REJECT = vectors("reject")
@@ -106,3 +109,72 @@ def test_the_fence_word_may_not_stand_in_prose() -> None:
     data = ACCEPT["001-plain"][1]
     assert refused(data + b"\nSee threegate-policy above.\n").code == "TG-POL-005"
     compile_policy({**policy_files(), FILE: data + b"\nSee above.\n"})  # control
+
+
+PROSE = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "text",
+                "",
+                "- item",
+                "  more",
+                "1. x",
+                "> quote",
+                "    code",
+                "\tcode",
+                "```",
+                "~~~",
+            ),
+            *(
+                "`",
+                "``",
+                "<!--",
+                "-->",
+                "<div>",
+                "<?",
+                "<![CDATA[",
+                "]]>",
+                "[a]: <",
+                "[a]: b '",
+                "'",
+            ),
+            *(
+                "| a |",
+                "|---|",
+                "===",
+                "---",
+                "# h",
+                "\\",
+                "- ```",
+                "1.  ```",
+                " ~~~",
+                "> ```",
+                "$$",
+            ),
+            *("&lt;!--", "<script", "< b", "[//]: # (", '[a]: /x "t', "+++", ":::", "     - deep"),
+        ]
+    ),
+    max_size=5,
+).map("\n".join)
+
+
+@given(PROSE, PROSE)
+@settings(max_examples=400)
+def test_what_a_markdown_reader_shows_is_what_is_enforced(before: str, after: str) -> None:
+    text = f"{before}\n{OPENING}\nformat: policy/1\n```\n{after}\n"
+    try:
+        block = find_block(FILE, text)
+    except PolicyInvalid as exc:
+        assert exc.code == "TG-POL-005"
+        return
+    tokens = MarkdownIt("commonmark").parse(text)
+    (fence,) = [token for token in tokens if token.type == "fence"]
+    assert (fence.info, fence.content, fence.level) == (OPENING[3:], block.text, 0)
+    inner = [child for token in tokens for child in token.children or ()]
+    assert not [token for token in (*tokens, *inner) if token.type.startswith("html")]
+
+
+def test_control_prose_without_traps_is_accepted() -> None:
+    text = f"# Title\n\n- item\n\n{OPENING}\nformat: policy/1\n```\n\n| a |\n|---|\n"
+    assert find_block(FILE, text).first_line == 6
