@@ -21,7 +21,7 @@ from threegate.handoff.store import Store
 from threegate.handoff.usage import Quota
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed
-from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.policy.bundle import Bundle, Compiled, parse_bundle
 from threegate.untrusted import Untrusted
 
 CURRENT: Final = "current.json"
@@ -83,6 +83,12 @@ def read_pointer(store: Store) -> tuple[str, int]:
     except (ValueError, KeyError, TypeError) as exc:
         raise HandoffTampered(f"{states.BUNDLES}/{CURRENT} is not readable") from exc
     return digest, at
+
+
+def is_in_force(bundle: Bundle, compiled: Compiled) -> bool:
+    """Tell whether policy files are exactly the applied ones, prose and examples aside."""
+    same = compiled.bundle(generation=bundle.generation, previous=bundle.previous)
+    return same.bundle_bytes() == bundle.bundle_bytes()
 
 
 def quotas_of(bundle: Bundle) -> dict[str, Quota]:

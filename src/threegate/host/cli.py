@@ -1,14 +1,78 @@
-"""The `threegate` command."""
+"""The `threegate` command: reads the environment once, runs one command, answers in one voice."""
 
-import argparse
-from collections.abc import Sequence
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
-from threegate import __version__
+from threegate.errors import ThreeGateError, UsageError
+from threegate.host.context import Context
+from threegate.host.output import Output, say_nowhere
+from threegate.host.settings import Settings
+
+EXIT_INTERRUPTED: Final = 130
+EXIT_PIPE: Final = 141  # as a shell shows a program that wrote to nobody
+_REPORT: Final = (
+    "this is a bug: please report it with what you ran and what THREEGATE_DEBUG=1 adds; "
+    "SECURITY.md says how, if it could be a weakness"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parser = argparse.ArgumentParser(prog="threegate")
-    parser.add_argument("--version", action="version", version=f"threegate {__version__}")
-    parser.parse_args(argv)
-    parser.error("nothing to do yet")
+    environ = dict(os.environ)
+    out = Output.standard()
+    try:
+        code = _answer(sys.argv[1:] if argv is None else argv, environ, out)
+        out.flush()
+    except BrokenPipeError:
+        say_nowhere()
+        return EXIT_PIPE
+    except ThreeGateError as exc:  # the answer itself could not be written
+        say_nowhere()
+        out.error(exc)
+        return exc.exit_code
+    return code
+
+
+def _answer(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
+    try:
+        return _run(argv, environ, out)
+    except ThreeGateError as exc:
+        out.error(exc)
+        return exc.exit_code
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        out.note("interrupted")
+        return EXIT_INTERRUPTED
+    except Exception as exc:  # noqa: BLE001 -- the last resort of a main
+        if environ.get("THREEGATE_DEBUG") == "1":
+            out.trace(traceback.format_exc())
+        out.error(_bug(exc))
+        return ThreeGateError.exit_code
+
+
+def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
+    from threegate.host.parser import build
+
+    try:
+        args = build().parse_args(argv)
+    except SystemExit as exc:  # --help and --version
+        return int(exc.code or 0)
+    try:
+        settings = Settings.from_environment(environ)
+    except FileNotFoundError as exc:
+        raise UsageError("the current directory is gone") from exc
+    code: int = args.run(args, Context(settings, environ, out, sys.stdin.buffer))
+    return code
+
+
+def _bug(exc: Exception) -> ThreeGateError:
+    """Return the error for what nobody foresaw; its own words may be foreign and stay unsaid."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    ours = [frame for frame in frames if "threegate" in Path(frame.filename).parts] or frames
+    where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    return ThreeGateError(f"unexpected {type(exc).__name__} at {where}", hint=_REPORT)

@@ -1,0 +1,173 @@
+"""Checkpoints of the log: made, signed by the operator, kept in `audit/checkpoints/`.
+
+A checkpoint helps against whoever can write the workspace only if a copy is elsewhere:
+`export` writes one with everything `ssh-keygen` needs to check it without our code.
+
+SECURITY
+    Reads checkpoint files that may have been changed, or brought back from outside.  Each
+    is compared byte for byte with what a log of that size has as its root.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
+from threegate.errors import SignatureRefused, StorageFailed, UsageError
+from threegate.handoff.store import AUDIT
+from threegate.host.signing import Signer
+from threegate.host.workspace import Workspace
+from threegate.keys import sshsig
+from threegate.keys.limits import MAX_ARMORED_BYTES
+from threegate.keys.signers import Signers, emit
+from threegate.keys.sshsig import Signed
+from threegate.text import visible
+from threegate.untrusted import Untrusted
+
+DIRECTORY: Final = "checkpoints"
+KIND: Final = "checkpoint"  # of the log entry
+NAMESPACE: Final = "threegate-checkpoint"
+_NAME: Final = re.compile(r"checkpoint-(0|[1-9][0-9]{0,15})\.txt\Z")
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A checkpoint and its signature, as they lie somewhere."""
+
+    name: str
+    text: bytes
+    signature: bytes | None
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Return what it says; raises `ArtifactRejected`."""
+        return parse_checkpoint(Untrusted(self.text))
+
+
+def name_of(size: int) -> str:
+    """Return the file name of the checkpoint at `size` entries."""
+    return f"checkpoint-{size}.txt"
+
+
+def make_checkpoint(ws: Workspace, signer: Signer) -> Kept:
+    """Sign what the log looks like now, record that and keep it."""
+    ws.refuse_wrong_clock()
+    with ws.store.locked() as journal:
+        checkpoint = journal.log.checkpoint()
+    text = emit_checkpoint(checkpoint)
+    at = ws.clock()
+    armored = signer.sign(text, NAMESPACE)  # may wait for a human: not under the lock
+    signed = check_signature(text, armored, ws.bundle.signers, at=at)
+    entry = {
+        "root": checkpoint.root.hex(),
+        "signer": signed.fingerprint,
+        "size": checkpoint.size,
+    }
+    path = ws.root / AUDIT / DIRECTORY / name_of(checkpoint.size)
+    with ws.store.locked() as journal:
+        if os.path.lexists(path):
+            raise UsageError("another command made this checkpoint meanwhile")
+        journal.log.append([(KIND, entry)])
+        _write(path.with_name(f"{path.name}.sig"), armored)
+        _write(path, text)
+    return Kept(path.name, text, armored)
+
+
+def check_signature(text: bytes, armored: bytes, signers: Signers, *, at: int) -> Signed:
+    """Return who signed a checkpoint, or raise `SignatureRefused`."""
+    return sshsig.verify(text, Untrusted(armored), namespace=NAMESPACE, signers=signers, at=at)
+
+
+def export(ws: Workspace, kept: Kept, target: Path) -> list[Path]:
+    """Write a checkpoint and how to check it into a directory outside the workspace."""
+    resolved = target.resolve()
+    if resolved == ws.root or ws.root in resolved.parents:
+        hint = "choose a directory on another disk or machine"
+        raise UsageError("a checkpoint inside the workspace proves nothing", hint=hint)
+    stem = kept.name.removesuffix(".txt")
+    principal = _principal(kept, ws.bundle.signers)
+    files = {
+        kept.name: kept.text,
+        f"{kept.name}.sig": kept.signature or b"",
+        f"{stem}.signers": emit(ws.bundle.signers),
+        f"{stem}.README": _readme(stem, principal).encode("ascii"),
+    }
+    try:
+        resolved.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StorageFailed(f"cannot make {visible(str(resolved))}") from exc
+    for name, data in files.items():
+        _write(resolved / name, data)
+    return [resolved / name for name in files]
+
+
+def stored(root: Path) -> Iterator[Kept]:
+    """Yield the checkpoints kept in a workspace, smallest first."""
+    directory = root / AUDIT / DIRECTORY
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    sizes = sorted(int(match[1]) for match in map(_NAME.match, names) if match)
+    for size in sizes:
+        yield read_kept(directory / name_of(size))
+
+
+def read_kept(path: Path, signature: Path | None = None) -> Kept:
+    """Return a checkpoint from a file and its signature from another, or from `PATH.sig`."""
+    beside = path.with_name(f"{path.name}.sig")
+    text = _read(path)
+    if signature is None and not os.path.lexists(beside):
+        return Kept(path.name, text, None)
+    return Kept(path.name, text, _read(signature or beside))
+
+
+def _principal(kept: Kept, signers: Signers) -> str:
+    if kept.signature is None:
+        raise SignatureRefused("the checkpoint is not signed")
+    entry = signers.find(sshsig.parse_signature(Untrusted(kept.signature)).key)
+    if entry is None:
+        raise SignatureRefused("the checkpoint is signed by nobody known", code="TG-KEY-003")
+    return entry.principal
+
+
+def _readme(stem: str, principal: str) -> str:
+    return f"""\
+What the audit log of this workspace looked like: its id, its number of entries, its root.
+Anybody with OpenSSH can check who signed it, without ThreeGate:
+
+    ssh-keygen -Y verify -f {stem}.signers -I {principal} -n {NAMESPACE} \\
+        -s {stem}.txt.sig < {stem}.txt
+
+Whether the log still has this history:
+
+    threegate audit verify --checkpoint {stem}.txt --signature {stem}.txt.sig
+"""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+            # No checkpoint and no signature is longer; what is longer is refused when parsed.
+            return file.read(MAX_ARMORED_BYTES + 1)
+    except OSError as exc:
+        why = (exc.strerror or "unreadable").lower()
+        raise UsageError(f"cannot read {visible(str(path))}: {why}") from exc
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(path, _NEW, 0o444)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except OSError as exc:
+        why = (exc.strerror or "no room").lower()
+        raise StorageFailed(f"cannot write {visible(str(path))}: {why}") from exc

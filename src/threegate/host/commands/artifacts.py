@@ -1,0 +1,152 @@
+"""`threegate packet|request|result|analysis list|show|search`."""
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group, Parser, add_paging
+from threegate.host.kinds import LISTINGS
+
+if TYPE_CHECKING:
+    from threegate.host.index import Row
+    from threegate.host.workspace import Workspace
+
+_STATES = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
+_PLURAL = {
+    "packet": "research packets",
+    "request": "fetch and tool requests",
+    "result": "tool results",
+    "analysis": "analyses",
+}
+
+
+def add(commands: Group) -> None:
+    """Add the four groups."""
+    for word in LISTINGS:
+        group = commands.group(word, f"list, show and search {_PLURAL[word]}")
+        _add_list(group, word)
+        _add_show(group, word)
+        _add_search(group, word)
+
+
+def _add_list(group: Group, word: str) -> None:
+    examples = [f"{word} list", f"{word} list --limit 20 --page 2"]
+    if word == "request":
+        examples.append("request list --state held")
+    parser = group.command("list", "list them, newest first", run=run_list, examples=examples)
+    add_paging(parser)
+    if word == "request":
+        parser.add_argument(
+            "--state", choices=_STATES, metavar="STATE", help=f"one of {', '.join(_STATES)}"
+        )
+    _about(parser, word)
+
+
+def _add_show(group: Group, word: str) -> None:
+    prefix = LISTINGS[word][-1]
+    parser = group.command(
+        "show",
+        "show one, with everything foreign spelled out",
+        run=run_show,
+        examples=(f"{word} show {prefix}-0123456789ab", f"{word} show --raw {prefix}-… > copy.md"),
+    )
+    parser.add_argument("id", metavar="ID", help="the id, or its start with 12 digits or more")
+    parser.add_argument("--raw", action="store_true", help="write the bytes, not to a terminal")
+    _about(parser, word)
+
+
+def _add_search(group: Group, word: str) -> None:
+    parser = group.command(
+        "search",
+        'find all that hold every word and "phrase"',
+        run=run_search,
+        examples=(f"{word} search sea ice", f"{word} search '\"sea ice\" thickness'"),
+    )
+    parser.add_argument("words", nargs="+", metavar="WORD", help="a word or a quoted phrase")
+    add_paging(parser)
+    _about(parser, word)
+
+
+def _about(parser: Parser, word: str) -> None:
+    parser.set_defaults(word=word, state=None)
+
+
+def run_list(args: argparse.Namespace, context: Context) -> int:
+    """Print a page of a listing."""
+    kinds, skip = LISTINGS[args.word], (args.page - 1) * args.limit
+    with context.workspace(args) as ws, context.index(ws) as index:
+        rows = index.page(kinds, state=args.state, limit=args.limit, skip=skip)
+        _tell(args, context, rows, index.count(kinds, state=args.state))
+    return 0
+
+
+def run_search(args: argparse.Namespace, context: Context) -> int:
+    """Print a page of what was found."""
+    kinds, skip = LISTINGS[args.word], (args.page - 1) * args.limit
+    words = " ".join(args.words)
+    with context.workspace(args) as ws, context.index(ws) as index:
+        rows = index.search(words, kinds, limit=args.limit, skip=skip)
+        _tell(args, context, rows, index.count_found(words, kinds))
+    return 0
+
+
+def _tell(args: argparse.Namespace, context: Context, rows: "list[Row]", total: int) -> None:
+    if args.json:
+        items = [asdict(row) for row in rows]
+        paging = {"page": args.page, "limit": args.limit, "total": total}
+        context.out.document({"items": items, **paging})
+        return
+    if rows:
+        head = ("ID", "STATE", "MADE", "BYTES", "INTEGRITY", "CONFIDENTIALITY", "TITLE")
+        context.out.table(head, [_cells(row) for row in rows])
+    context.out.showing(args.page, args.limit, len(rows), total)
+
+
+def _cells(row: "Row") -> tuple[str, ...]:
+    from threegate.artifacts.ids import short
+
+    labels = (row.integrity, row.confidentiality)
+    return (short(row.id), row.state, row.made, str(row.bytes), *labels, row.title)
+
+
+def run_show(args: argparse.Namespace, context: Context) -> int:
+    """Print one artifact."""
+    from threegate.artifacts.ids import prefix_of
+    from threegate.errors import UsageError
+    from threegate.text import quote
+
+    with context.workspace(args) as ws:
+        artifact_id = ws.store.resolve(args.id)
+        if prefix_of(artifact_id) not in LISTINGS[args.word]:
+            raise UsageError(f"{quote(args.id)} is no {args.word}", hint=_other(artifact_id))
+        if args.raw:
+            context.out.bytes(ws.store.read_bytes(artifact_id))
+        else:
+            _show(args, context, ws, artifact_id)
+    return 0
+
+
+def _other(artifact_id: str) -> str:
+    from threegate.artifacts.ids import prefix_of, short
+
+    found = [word for word, kinds in LISTINGS.items() if prefix_of(artifact_id) in kinds]
+    return f"`threegate {found[0]} show {short(artifact_id)}`" if found else ""
+
+
+def _show(args: argparse.Namespace, context: Context, ws: "Workspace", artifact_id: str) -> None:
+    from threegate.handoff.states import state_of
+    from threegate.host.render import field_lines, section_texts, shown
+
+    view = shown(ws.store.read(artifact_id))
+    state = state_of(ws.store.locate(artifact_id) or "")
+    if args.json:
+        parts = {"fields": view.fields, "sections": view.sections}
+        context.out.document({"id": artifact_id, "kind": view.title, "state": state, **parts})
+        return
+    context.out.line(f"{view.title} {artifact_id}")
+    context.out.fields([("state", state), *field_lines(view.fields)])
+    for heading, text in section_texts(view.sections):
+        context.out.line()
+        context.out.line(heading)
+        context.out.foreign(text)

@@ -1,0 +1,186 @@
+"""`threegate audit verify|show|checkpoint|export|graph`."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from threegate.host.commands import graph
+from threegate.host.context import Context
+from threegate.host.grammar import Group, add_paging
+
+if TYPE_CHECKING:
+    from threegate.audit.entry import Entry
+    from threegate.host.verification import Report
+
+_VERIFY = """\
+Follows the hash chain of the log, compares every file with what the log recorded of it,
+checks who signed each policy and each checkpoint. A log whose end was cut off still chains:
+only a checkpoint kept elsewhere (`audit export`) shows that. Exit 76 if anything differs."""
+_CHECKPOINT = """\
+Signs the number of entries and the Merkle root of the log with your key and keeps both in
+audit/checkpoints/. Copy it to another machine: `audit export` does."""
+_EXPORT = """\
+Makes a checkpoint and writes it with its signature, the signers and a line that says how to
+check it with ssh-keygen alone into a directory outside the workspace."""
+
+
+def add(commands: Group) -> None:
+    """Add the group."""
+    group = commands.group("audit", "verify, show and export the record of what happened")
+    _add_verify(group)
+    show = group.command(
+        "show",
+        "print entries of the log, the newest last",
+        run=run_show,
+        examples=("audit show", "audit show rp-0123456789ab", "audit show --limit 500"),
+    )
+    show.add_argument("id", nargs="?", metavar="ID", help="only entries about this artifact")
+    add_paging(show)
+    group.command(
+        "checkpoint",
+        "sign what the log looks like now",
+        run=run_checkpoint,
+        about=_CHECKPOINT,
+        examples=("audit checkpoint", "audit checkpoint --key agent"),
+        key=True,
+    )
+    export = group.command(
+        "export",
+        "write a signed checkpoint to keep elsewhere",
+        run=run_export,
+        about=_EXPORT,
+        examples=("audit export /media/usb/threegate",),
+        key=True,
+    )
+    export.add_argument("directory", metavar="DIR", help="where to; made if need be")
+    graph.add(group)
+
+
+def _add_verify(group: Group) -> None:
+    parser = group.command(
+        "verify",
+        "compare the workspace with its log, and the log with checkpoints",
+        run=run_verify,
+        about=_VERIFY,
+        examples=("audit verify", "audit verify --checkpoint /media/usb/checkpoint-412.txt"),
+    )
+    parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint from elsewhere")
+    parser.add_argument("--signature", metavar="FILE", help="its signature; else FILE.sig")
+
+
+def run_verify(args: argparse.Namespace, context: Context) -> int:
+    """Verify everything."""
+    from threegate.errors import EX_TAMPERED, UsageError
+    from threegate.host.checkpoints import read_kept
+    from threegate.host.settings import unix_now
+    from threegate.host.verification import verify_workspace
+    from threegate.host.workspace import read_marker
+
+    root = context.root(args)
+    read_marker(root)
+    if args.signature and not args.checkpoint:
+        raise UsageError("--signature needs the --checkpoint it signs")
+    given = []
+    if args.checkpoint:
+        cwd = context.settings.cwd
+        signature = cwd / args.signature if args.signature else None
+        given.append(read_kept(cwd / args.checkpoint, signature))
+        if given[0].signature is None:
+            context.out.note("the checkpoint has no signature: it is compared as it is")
+    report = verify_workspace(root, given=given, clock=unix_now, progress=context.out.progress)
+    if args.json:
+        context.out.document(_report(report))
+    else:
+        _tell(context, report)
+    return EX_TAMPERED if report.findings else 0
+
+
+def _report(report: "Report") -> dict[str, Any]:
+    return {
+        "ok": not report.findings,
+        "entries": report.log.events,
+        "root": report.log.root.hex(),
+        "files": report.files,
+        "policies": report.policies,
+        "checkpoints": report.checkpoints,
+        "findings": [asdict(finding) for finding in report.findings],
+        "strays": [asdict(finding) for finding in report.strays],
+    }
+
+
+def _tell(context: Context, report: "Report") -> None:
+    for finding in report.findings:
+        context.out.line(f"differs: {finding.directory}/{finding.name}: {finding.problem}")
+    for stray in report.strays:
+        context.out.line(f"stray: {stray.directory}/{stray.name}: {stray.problem}")
+    counts = f"{report.log.events} entries, {report.files} files, {report.policies} policies"
+    seen = f"{counts}, {report.checkpoints} checkpoints"
+    verdict = f"{len(report.findings)} differences" if report.findings else "verified"
+    context.out.line(f"{verdict}: {seen}")
+
+
+def run_show(args: argparse.Namespace, context: Context) -> int:
+    """Print entries of the log."""
+    from threegate.host.history import history
+
+    with context.workspace(args) as ws:
+        wanted = None if args.id is None else _resolved(ws.store, args.id)
+        total_seen = ws.store.journal.log.head.seq
+        with context.out.progress("reading the log, entry", total_seen) as show:
+            skip = (args.page - 1) * args.limit
+            entries, total = history(
+                ws.store.journal.log, wanted, limit=args.limit, skip=skip, progress=show
+            )
+    if args.json:
+        items = [asdict(entry) for entry in entries]
+        paging = {"page": args.page, "limit": args.limit, "total": total}
+        context.out.document({"items": items, **paging})
+        return 0
+    if entries:
+        context.out.table(("SEQ", "TIME", "KIND", "WHAT"), [_cells(entry) for entry in entries])
+    context.out.showing(args.page, args.limit, len(entries), total)
+    return 0
+
+
+def _resolved(store: Any, text: str) -> str:
+    from threegate.host.places import resolve
+
+    return resolve(store, text)
+
+
+def _cells(entry: "Entry") -> tuple[str, ...]:
+    from threegate.host.history import told
+
+    return str(entry.seq), entry.time, entry.kind, told(entry)
+
+
+def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
+    """Make and keep a checkpoint."""
+    from threegate.host.checkpoints import DIRECTORY, make_checkpoint
+
+    with context.workspace(args) as ws:
+        kept = make_checkpoint(ws, context.signer(args, ws.root))
+        path = ws.root / "audit" / DIRECTORY / kept.name
+    _made(args, context, [path, path.with_name(f"{path.name}.sig")], kept.checkpoint.size)
+    return 0
+
+
+def run_export(args: argparse.Namespace, context: Context) -> int:
+    """Make a checkpoint and write it elsewhere."""
+    from threegate.host.checkpoints import export, make_checkpoint
+
+    with context.workspace(args) as ws:
+        kept = make_checkpoint(ws, context.signer(args, ws.root))
+        paths = export(ws, kept, context.settings.cwd / args.directory)
+    _made(args, context, paths, kept.checkpoint.size)
+    return 0
+
+
+def _made(args: argparse.Namespace, context: Context, paths: list[Path], size: int) -> None:
+    if args.json:
+        context.out.document({"size": size, "files": [str(path) for path in paths]})
+        return
+    context.out.line(f"checkpoint at {size} entries")
+    for path in paths:
+        context.out.line(f"  {path}")

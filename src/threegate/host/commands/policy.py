@@ -1,0 +1,274 @@
+"""`threegate policy check|show|explain|diff|apply`."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group
+
+if TYPE_CHECKING:
+    from threegate.host.workspace import Workspace
+    from threegate.policy.bundle import Bundle, Compiled
+    from threegate.policy.change import Change
+    from threegate.policy.decision import Decision
+    from threegate.policy.nodes import Value
+
+_SECTIONS = ("core", "fetch", "tool-exec", "handoff", "instruction-hierarchy", "signers")
+_MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
+_APPLY = """\
+Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
+it in force. The key must be one that the policy in force allows."""
+_EXPLAIN = """\
+A URL, the id of a request, or `read KIND` or `draft KIND` for a gate: prints every rule that
+was tried, with file and line, and the decision."""
+
+
+def add(commands: Group) -> None:
+    """Add the group."""
+    group = commands.group("policy", "check, explain, compare and apply the rules")
+    check = group.command(
+        "check",
+        "compile the policy files and say where they are wrong",
+        run=run_check,
+        examples=("policy check", "policy check ./proposed-policy"),
+    )
+    check.add_argument("directory", nargs="?", metavar="DIR", help="else policy/ of the workspace")
+    show = group.command(
+        "show",
+        "print the rules in force, with file and line",
+        run=run_show,
+        examples=("policy show", "policy show fetch", "policy show --source allowed_signers"),
+    )
+    show.add_argument(
+        "section", nargs="?", choices=_SECTIONS, metavar="SECTION", help=", ".join(_SECTIONS)
+    )
+    show.add_argument(
+        "--source",
+        choices=("allowed_signers",),
+        metavar="FILE",
+        help="print the file `allowed_signers` as it is in force",
+    )
+    _add_explain(group)
+    group.command(
+        "diff",
+        "say what the edited files would widen or narrow",
+        run=run_diff,
+        examples=("policy diff", "policy diff --json"),
+    )
+    apply = group.command(
+        "apply",
+        "put the edited files in force, signed",
+        run=run_apply,
+        about=_APPLY,
+        examples=("policy apply", "policy apply --yes --key ~/.ssh/id_ed25519"),
+        key=True,
+    )
+    apply.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_explain(group: Group) -> None:
+    parser = group.command(
+        "explain",
+        "show every rule that decides a question",
+        run=run_explain,
+        about=_EXPLAIN,
+        examples=(
+            "policy explain https://api.crossref.org/works/10.5555/12345678",
+            "policy explain tr-0123456789ab",
+            "policy explain read tool-result --gate core",
+        ),
+    )
+    parser.add_argument("question", nargs="+", metavar="QUESTION", help="see above")
+    parser.add_argument(
+        "--gate",
+        choices=("core", "fetch", "tool-exec"),
+        default="core",
+        metavar="GATE",
+        help="core (default), fetch or tool-exec",
+    )
+    parser.add_argument(
+        "--integrity",
+        choices=("operator", "external"),
+        default="operator",
+        metavar="LABEL",
+        help="of the request that names a URL: operator (default) or external",
+    )
+
+
+def run_check(args: argparse.Namespace, context: Context) -> int:
+    """Compile the files; the error says where they are wrong."""
+    from threegate.host.workspace import POLICY
+    from threegate.policy.compiler import load_policy
+
+    if args.directory is not None:
+        directory = context.settings.cwd / args.directory
+    else:
+        directory = context.root(args) / POLICY
+    compiled = load_policy(directory)
+    digests = {name: compiled.section_digest(name) for name in _SECTIONS}
+    if args.json:
+        context.out.document({"ok": True, "sections": digests})
+        return 0
+    context.out.table(("SECTION", "SHA256"), digests.items())
+    return 0
+
+
+def run_show(args: argparse.Namespace, context: Context) -> int:
+    """Print the policy in force."""
+    from threegate.keys.signers import emit
+    from threegate.policy.nodes import plain
+
+    with context.workspace(args) as ws:
+        bundle = ws.bundle
+    if args.source is not None:
+        context.out.text(emit(bundle.signers).decode("ascii"))
+        return 0
+    names = [args.section] if args.section else list(_SECTIONS)
+    if args.json:
+        sections = {name: plain(bundle.sections[name]) for name in names}
+        place = {"generation": bundle.generation, "digest": bundle.digest}
+        context.out.document({**place, "sections": sections})
+        return 0
+    context.out.line(f"generation {bundle.generation}, {bundle.digest}")
+    rows = [row for name in names for row in _rules(bundle, name)]
+    context.out.table(("WHERE", "RULE", "VALUE"), rows)
+    return 0
+
+
+def _rules(bundle: "Bundle", section: str) -> Iterator[tuple[str, str, str]]:
+    """Yield where each rule stands, its path and its value; a list is one rule."""
+    if section == "signers":
+        for entry in bundle.signers.entries:
+            where = bundle.ref(section, entry.key.fingerprint)
+            yield str(where), f"signers/{entry.principal}", entry.line.partition(" ")[2]
+        return
+    lines = bundle.refs[section]
+    for path in sorted(lines, key=lambda path: lines[path]):
+        value: Value = bundle.sections[section]
+        for key in path.split("/"):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and not isinstance(value, Mapping):
+            where = bundle.ref(section, path)
+            yield str(where), f"{section}/{path}", _shown(value)
+
+
+def _shown(value: "Value") -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+
+
+def run_explain(args: argparse.Namespace, context: Context) -> int:
+    """Print how a question is decided."""
+    from threegate.policy.decision import verdict
+    from threegate.policy.explain import explain
+
+    with context.workspace(args) as ws:
+        answers = list(_answers(args, ws))
+    if args.json:
+        items = [
+            {
+                "question": what,
+                "verdict": None if decision is None else verdict(decision),
+                "trace": [] if decision is None else explain(decision),
+            }
+            for what, decision in answers
+        ]
+        context.out.document({"decisions": items})
+        return 0
+    for what, decision in answers:
+        context.out.line(what)
+        told = (
+            ["FETCH finds its URL; that URL is judged then"]
+            if decision is None
+            else explain(decision)
+        )
+        for line in told:
+            context.out.line(f"  {line}")
+    return 0
+
+
+def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, Decision | None]]":
+    from threegate.errors import UsageError
+    from threegate.host.judging import decisions
+    from threegate.policy.decide import may_draft, may_fetch, may_read
+    from threegate.text import quote
+
+    words: list[str] = args.question
+    if len(words) == 2 and words[0] in ("read", "draft"):
+        decide = may_read if words[0] == "read" else may_draft
+        question = f"{args.gate} {words[0]} {quote(words[1])}"
+        yield question, decide(ws.bundle, args.gate, words[1])
+    elif len(words) == 1 and "://" in words[0]:
+        decision = may_fetch(ws.bundle, words[0], integrity=args.integrity)
+        yield f"fetch {quote(words[0], 200)}", decision
+    elif len(words) == 1:
+        yield from decisions(ws.bundle, ws.store.read(ws.store.resolve(words[0])))
+    else:
+        raise UsageError("a question is a URL, an id, `read KIND` or `draft KIND`")
+
+
+def run_diff(args: argparse.Namespace, context: Context) -> int:
+    """Print what would change."""
+    from threegate.host.changes import edited
+    from threegate.policy.diff import diff
+
+    with context.workspace(args) as ws:
+        compiled = edited(ws)
+        found = diff(ws.bundle, compiled)
+        if args.json:
+            context.out.document({"changes": [_document(change) for change in found]})
+        else:
+            _tell(context, ws.bundle, compiled, found)
+    return 0
+
+
+def _document(change: "Change") -> dict[str, Any]:
+    from threegate.policy.nodes import plain
+
+    values = {"old": plain(change.old), "new": plain(change.new)}
+    return {"path": change.path, "effect": change.effect, **values, "sentence": change.sentence}
+
+
+def _tell(
+    context: Context, bundle: "Bundle", compiled: "Compiled", found: "Sequence[Change]"
+) -> None:
+    from threegate.host.applied import is_in_force
+
+    for change in found:
+        context.out.line(f"{_MARKS[change.effect]:<11} {change.sentence}")
+    if not found:
+        same = is_in_force(bundle, compiled)
+        context.out.line("no difference" if same else "no rule differs, only where rules stand")
+
+
+def run_apply(args: argparse.Namespace, context: Context) -> int:
+    """Show, ask, sign, apply."""
+    from threegate.errors import PolicyDenied
+    from threegate.host.applied import is_in_force
+    from threegate.host.changes import apply_policy, edited
+    from threegate.policy.diff import diff
+
+    with context.workspace(args) as ws:
+        compiled = edited(ws)
+        found = diff(ws.bundle, compiled)
+        if is_in_force(ws.bundle, compiled):
+            return _applied(args, context, ws.bundle, found)
+        if not args.json:
+            _tell(context, ws.bundle, compiled, found)
+        widening = sum(change.effect == "widens" for change in found)
+        question = f"apply {len(found)} changes, {widening} of them wider?"
+        if not args.yes and not context.out.confirm(question):
+            raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
+        bundle = apply_policy(ws, compiled, context.signer(args, ws.root), op="policy.apply")
+    return _applied(args, context, bundle, found)
+
+
+def _applied(
+    args: argparse.Namespace, context: Context, bundle: "Bundle", found: "Sequence[Change]"
+) -> int:
+    if args.json:
+        place = {"generation": bundle.generation, "digest": bundle.digest}
+        context.out.document({**place, "changes": [_document(change) for change in found]})
+    else:
+        context.out.line(f"in force: generation {bundle.generation}, {bundle.digest}")
+    return 0

@@ -1,0 +1,82 @@
+"""`threegate status`: where the workspace stands."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    commands.command(
+        "status",
+        "show policy, log, what waits and how much room is left",
+        run=run,
+        examples=("status", "status --json", "-w ~/research status"),
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Print the overview."""
+    from threegate.host.overview import overview
+
+    with context.workspace(args) as ws:
+        found = overview(ws)
+    if args.json:
+        context.out.document(found)
+        return 0
+    context.out.fields(_fields(found))
+    for stray in found["strays"]:
+        context.out.line(f"  {stray}")
+    context.out.line()
+    head = ("FILES", "OF", "BYTES", "OF", "DIRECTORY")
+    context.out.table(head, [_row(row) for row in found["usage"] if row["files"]])
+    return os.EX_OK
+
+
+def _fields(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "workspace", found["workspace"]
+    yield "id", f"{found['id']}, made {found['created']}"
+    policy = found["policy"]
+    place = f"generation {policy['generation']}, {policy['digest'][:12]}"
+    yield "policy", f"{place}, applied {policy['applied']}"
+    yield "policy/", _files(policy)
+    yield "log", f"{found['log']['entries']} entries, the last {found['log']['last']}"
+    size = found["checkpoint"]
+    yield "checkpoint", "none" if size is None else f"at {size} entries"
+    behind = found["clock_behind_seconds"]
+    yield "clock", f"{behind} seconds behind the log" if behind else "not behind the log"
+    waiting = found["waiting"]
+    yield "waiting", f"{waiting['held']} requests held, {waiting['draft']} drafts"
+    claims = found["claims"]
+    dead = ", ".join(claims["dead"])
+    yield "claims", f"{len(claims['alive'])} running" + (f", abandoned: {dead}" if dead else "")
+    yield "stray files", str(len(found["strays"]) or "none")
+
+
+def _files(policy: dict[str, Any]) -> str:
+    if policy["files"] == "invalid":
+        return f"edited and invalid, not in force: {policy['problem']}"
+    if policy["files"] == "edited":
+        count = f"{policy['changes']} rules, {policy['widening']} wider"
+        return f"edited, not in force: {count}; `threegate policy diff`"
+    words = {"as applied": "as applied", "reworded": "as applied, but for prose"}
+    return words[policy["files"]]
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    files = (str(row["files"]), str(row["max_files"]))
+    return (*files, size(row["bytes"]), size(row["max_bytes"]), row["directory"])
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    shown, unit = float(count), 0
+    while shown >= 1024 and unit < len(_UNITS) - 1:
+        shown, unit = shown / 1024, unit + 1
+    return f"{shown:.0f} {_UNITS[unit]}" if shown == int(shown) else f"{shown:.1f} {_UNITS[unit]}"

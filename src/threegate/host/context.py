@@ -1,0 +1,75 @@
+"""What every command is given: settings, environment, output, and the workspace it asks for."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from threegate.host.output import Output
+from threegate.host.settings import Settings
+
+if TYPE_CHECKING:  # a command pays only for what it uses
+    from threegate.host.index import Index
+    from threegate.host.signing import SshKeygenSigner, SshTools
+    from threegate.host.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One run of the command line."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    out: Output
+    stdin: BinaryIO
+
+    def root(self, args: argparse.Namespace) -> Path:
+        """Return the directory of the workspace the command is about."""
+        from threegate.host.workspace import find_root
+
+        chosen: str | None = args.workspace
+        return find_root(self.settings, None if chosen is None else Path(chosen))
+
+    @contextmanager
+    def workspace(self, args: argparse.Namespace) -> Iterator["Workspace"]:
+        """Open the workspace for one command."""
+        from threegate.host.workspace import open_workspace
+
+        ws = open_workspace(self.root(args))
+        try:
+            yield ws
+        finally:
+            ws.close()
+
+    @contextmanager
+    def index(self, ws: "Workspace") -> Iterator["Index"]:
+        """Open the search index, brought up to date."""
+        from threegate.host.index import Index
+
+        index = Index(ws.store)
+        try:
+            with self.out.progress("indexing, log entry", ws.store.journal.log.head.seq) as show:
+                index.catch_up(lambda done, _: show(done))
+            yield index
+        finally:
+            index.close()
+
+    def tools(self) -> "SshTools":
+        """Return OpenSSH as found on this machine."""
+        from threegate.host.signing import SshTools
+
+        return SshTools.find(self.environ)
+
+    def signer(self, args: argparse.Namespace, root: Path) -> "SshKeygenSigner":
+        """Return the operator's signer for an existing workspace."""
+        from threegate.host.operator import signer_for
+
+        return signer_for(
+            self.settings,
+            self.tools(),
+            chosen=args.key,
+            workspace=root,
+            notify=self.out.note,
+        )

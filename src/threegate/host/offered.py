@@ -1,0 +1,88 @@
+"""Files the operator offers on the command line.
+
+SECURITY
+    Opens whatever the operator names, which may be a trap somebody laid: a FIFO that never
+    answers, a device, a file larger than the machine.  Nothing is waited for, nothing but a
+    regular file is read, and never more of it than an artifact can hold.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import BinaryIO, Final
+
+from threegate.artifacts.ids import digest_of, is_id, sha256_hex
+from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.registry import MAX_ARTIFACT_BYTES
+from threegate.errors import ArtifactRejected, ThreeGateError, UsageError
+from threegate.text import visible
+from threegate.untrusted import Untrusted
+
+STDIN: Final = "-"
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One file as it was named, and its bytes or why there are none."""
+
+    name: str
+    data: Untrusted[bytes] = Untrusted(b"")
+    error: ThreeGateError | None = None
+
+
+def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
+    """Yield every file in order; one that cannot be taken comes with its error."""
+    for name in names:
+        try:
+            data = _bounded(stdin) if name == STDIN else _read(name)
+            _check_name(name, data)
+        except (ArtifactRejected, UsageError) as exc:
+            yield Offered(name, error=exc)
+        else:
+            yield Offered(name, Untrusted(data))
+
+
+def _read(name: str) -> bytes:
+    try:
+        fd = os.open(name, _FLAGS)
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"cannot open it: {_why(exc)}", code="TG-USE-002") from exc
+    try:
+        _refuse_special(name, os.fstat(fd).st_mode)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return _bounded(file)
+    finally:
+        os.close(fd)
+
+
+def _refuse_special(name: str, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        hint = f"name the files in it: {visible(name.rstrip('/'))}/*.md"
+        raise UsageError("it is a directory", code="TG-USE-003", hint=hint)
+    if not stat.S_ISREG(mode):
+        hint = "send it to `-` through a pipe"
+        raise UsageError("it is not a regular file", code="TG-USE-004", hint=hint)
+
+
+def _bounded(file: BinaryIO) -> bytes:
+    try:
+        data = file.read(MAX_ARTIFACT_BYTES + 1)
+    except OSError as exc:
+        raise UsageError(f"cannot read it: {_why(exc)}", code="TG-USE-002") from exc
+    if len(data) > MAX_ARTIFACT_BYTES:
+        raise reject(Reason.OVERSIZE, f"more than {MAX_ARTIFACT_BYTES} bytes, so it was not read")
+    return data
+
+
+def _check_name(name: str, data: bytes) -> None:
+    claimed = PurePath(name).name.removesuffix(".md")
+    # Not one spelled like an id that is none: such a name promises nothing.
+    if is_id(claimed) and digest_of(claimed) != sha256_hex(data):
+        raise reject(Reason.DIGEST_MISMATCH, "its name is the id of other bytes")
+
+
+def _why(exc: Exception) -> str:
+    return (getattr(exc, "strerror", None) or "no such name").lower()

@@ -1,0 +1,223 @@
+"""Everything a command says: results on stdout, errors, notes and progress on stderr.
+
+SECURITY
+    The only place that prints.  Every text goes through `threegate.text.visible`, so a
+    title, a file name or a log entry cannot drive the operator's terminal; JSON is plain
+    ASCII.  Foreign text stands last in its line, or behind a gutter: right-to-left
+    letters then have nothing of ours to reorder.  The encoding is that of the locale:
+    UTF-8 sent to a terminal of another encoding would hold bytes that are controls there.
+"""
+
+import codecs
+import io
+import json
+import locale
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+from threegate.errors import ThreeGateError, UsageError, WaitingForHuman
+from threegate.text import visible, visible_lines
+
+GUTTER: Final = "    | "
+PROGRESS_SECONDS: Final = 0.2
+_YES: Final = frozenset({"y", "yes"})
+_MAX_ANSWER_CHARS: Final = 64
+
+Progress = Callable[[int], None]
+
+
+class Output:
+    """Where a command speaks."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO, stdin: TextIO) -> None:
+        self._stdout, self._stderr, self._stdin = stdout, stderr, stdin
+        self._drawn = 0  # characters of the progress line that stand on the terminal
+
+    @classmethod
+    def standard(cls) -> "Output":
+        """Return the output of this process, in the encoding of its locale."""
+        encoding = terminal_encoding(locale.getencoding())
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding=encoding, errors="backslashreplace")
+        return cls(sys.stdout, sys.stderr, sys.stdin)
+
+    # -- results --------------------------------------------------------------------
+
+    def line(self, text: str = "") -> None:
+        """Print one line; a line break in `text` is spelled out like any control."""
+        self._write(self._stdout, visible(text) + "\n")
+
+    def foreign(self, text: str) -> None:
+        """Print foreign text of many lines behind a gutter, so that none passes for ours."""
+        for line in visible_lines(text).split("\n"):
+            self._write(self._stdout, f"{GUTTER}{line}".rstrip() + "\n")
+
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print aligned columns; what is foreign belongs into the last one."""
+        shown = [[visible(cell) for cell in row] for row in rows]
+        widths = [max(map(_width, column)) for column in zip(head, *shown, strict=True)]
+        room = self._columns()
+        for row in (list(head), *shown):
+            cells = [_padded(cell, width) for cell, width in zip(row, widths, strict=True)]
+            self._write(self._stdout, _cut("  ".join(cells).rstrip(), room) + "\n")
+
+    def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Print names and values, one pair a line."""
+        found = list(pairs)
+        width = max((len(name) for name, _ in found), default=0)
+        for name, value in found:
+            self.line(f"{name:<{width}}  {value}".rstrip())
+
+    def showing(self, page: int, limit: int, count: int, total: int) -> None:
+        """Print which part of a listing this was."""
+        first = (page - 1) * limit + 1
+        part = f"showing {first}-{first + count - 1} of {total}" if count else f"none of {total}"
+        more = f"; --page {page + 1} for more" if count and first + count - 1 < total else ""
+        self.line(part + more)
+
+    def text(self, text: str) -> None:
+        """Print lines of our own making: a script, a picture, a table of rules."""
+        self._write(self._stdout, visible_lines(text).rstrip("\n") + "\n")
+
+    def document(self, value: Any) -> None:
+        """Print one JSON document, in ASCII."""
+        self._write(self._stdout, as_json(value) + "\n")
+
+    def bytes(self, data: bytes) -> None:
+        """Write bytes as they are; refused where a terminal would interpret them."""
+        if self._stdout.isatty():
+            hint = "send it to a file or a pipe"
+            raise UsageError("raw bytes are not written to a terminal", hint=hint)
+        self._stdout.flush()
+        self._stdout.buffer.write(data)
+        self._stdout.buffer.flush()
+
+    # -- everything else ------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Say something on stderr that is no result."""
+        self._erase()
+        self._write(self._stderr, f"threegate: {visible(text)}\n")
+
+    def error(self, error: ThreeGateError) -> None:
+        """Say what went wrong and what to do."""
+        self.note(f"error: {error.message} [{error.code}]")
+        if error.hint:
+            self.note(f"hint: {error.hint}")
+
+    def trace(self, text: str) -> None:
+        """Print a traceback, which may hold foreign text."""
+        self._erase()
+        self._write(self._stderr, visible_lines(text) + "\n")
+
+    def confirm(self, question: str) -> bool:
+        """Return the operator's answer; raise `WaitingForHuman` where nobody can be asked."""
+        if not (self._stdin.isatty() and self._stderr.isatty()):
+            hint = "run it in a terminal, or add --yes"
+            raise WaitingForHuman("this needs the operator's yes", hint=hint)
+        self._write(self._stderr, f"threegate: {visible(question)} [y/N] ")
+        return self._stdin.readline(_MAX_ANSWER_CHARS).strip().lower() in _YES
+
+    @contextmanager
+    def progress(self, what: str, total: int | None = None) -> Iterator[Progress]:
+        """Yield a function that shows how far long work is, on a terminal only."""
+        if not self._stderr.isatty():
+            yield _silent
+            return
+        due = time.monotonic() + PROGRESS_SECONDS  # short work shows nothing
+
+        def show(done: int) -> None:
+            nonlocal due
+            if time.monotonic() >= due:
+                due = time.monotonic() + PROGRESS_SECONDS
+                self._draw(f"{what}: {done}" + (f" of {total}" if total is not None else ""))
+
+        try:
+            yield show
+        finally:
+            self._erase()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system, so that a failure is noticed."""
+        self._stdout.flush()
+        self._stderr.flush()
+
+    # -- helpers --------------------------------------------------------------------
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if (stream.encoding or "").lower().replace("-", "") != "utf8":
+            text = text.replace("…", "...")
+        stream.write(text)
+
+    def _draw(self, text: str) -> None:
+        shown = _cut(visible(text), self._columns() or 80)
+        self._write(self._stderr, "\r" + shown.ljust(self._drawn))
+        self._stderr.flush()
+        self._drawn = len(shown)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write(self._stderr, "\r" + " " * self._drawn + "\r")
+            self._drawn = 0
+
+    def _columns(self) -> int | None:
+        return shutil.get_terminal_size().columns if self._stdout.isatty() else None
+
+
+def terminal_encoding(name: str) -> str:
+    """Return the encoding to write: the locale's if it has one byte meaning, else ASCII."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        return "ascii"
+    return found if found == "utf-8" or found.startswith("iso8859-") else "ascii"
+
+
+def as_json(value: Any) -> str:
+    """Return `value` as JSON of printable ASCII."""
+    # DEL is the one control that JSON leaves as it is.
+    return json.dumps(value, indent=2, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def say_nowhere() -> None:
+    """Let the interpreter's own last flush go nowhere: whoever read our output has left."""
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(null, sys.stdout.fileno())
+
+
+def _silent(_: int) -> None:
+    return None
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
+
+
+def _cut(text: str, room: int | None) -> str:
+    if room is None or _width(text) <= room:
+        return text
+    used = 0
+    for index, character in enumerate(text):
+        used += _cells(character)
+        if used > room - 3:
+            return text[:index] + "..."
+    return text

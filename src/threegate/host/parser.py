@@ -1,0 +1,60 @@
+"""The whole command line, put together from one small module per group of commands."""
+
+from typing import Final
+
+from threegate import __version__
+from threegate.host.commands import (
+    admit,
+    artifacts,
+    audit,
+    completion,
+    init,
+    key,
+    life,
+    policy,
+    quarantine,
+    schema,
+    status,
+    validate,
+)
+from threegate.host.grammar import PROGRAM, Group, Parser, add_workspace
+
+_ABOUT: Final = """\
+A research assistant in which no component both decides and acts.
+
+What crosses a gate is an artifact: text in a strict format, named by its digest. A
+workspace holds artifacts, the policy that was signed for them, and the audit log of
+everything that happened to them."""
+
+_EXITS: Final = """\
+exit codes:
+  0 done   2 usage   65 artifact rejected   69 something is missing on this machine
+  70 bug   74 disk or audit log   75 waiting for a human   76 tampered   77 denied
+  78 no valid policy   130 interrupted
+"""
+
+_GROUPS: Final = (
+    init,
+    validate,
+    admit,
+    status,
+    artifacts,
+    quarantine,
+    schema,
+    policy,
+    audit,
+    key,
+    life,
+    completion,
+)
+
+
+def build() -> Parser:
+    """Return the parser of every command."""
+    parser = Parser(PROGRAM, _ABOUT, _EXITS)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    add_workspace(parser, below=False)
+    commands = Group(parser)
+    for module in _GROUPS:
+        module.add(commands)
+    return parser
