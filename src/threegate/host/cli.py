@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -49,9 +48,7 @@ def _answer(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int
         out.note("interrupted")
         return EXIT_INTERRUPTED
     except Exception as exc:  # noqa: BLE001 -- the last resort of a main
-        if environ.get("THREEGATE_DEBUG") == "1":
-            out.trace(traceback.format_exc())
-        out.error(_bug(exc))
+        _explain(exc, out, debug=environ.get("THREEGATE_DEBUG") == "1")
         return ThreeGateError.exit_code
 
 
@@ -70,9 +67,13 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
     return code
 
 
-def _bug(exc: Exception) -> ThreeGateError:
-    """Return the error for what nobody foresaw; its own words may be foreign and stay unsaid."""
+def _explain(exc: Exception, out: Output, *, debug: bool) -> None:
+    """Say where it happened; the exception's own words may be foreign and are only debugged."""
+    import traceback
+
+    if debug:
+        out.trace("".join(traceback.format_exception(exc)))
     frames = traceback.extract_tb(exc.__traceback__)
     ours = [frame for frame in frames if "threegate" in Path(frame.filename).parts] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
-    return ThreeGateError(f"unexpected {type(exc).__name__} at {where}", hint=_REPORT)
+    out.error(ThreeGateError(f"unexpected {type(exc).__name__} at {where}", hint=_REPORT))
