@@ -390,12 +390,23 @@ def test_environment_is_short(tools: SshTools, home: Path, workspace: Path) -> N
     assert '"/"' in refused.value.message, "the last line is the directory it ran in"
 
 
-def test_silent_tool_is_stopped_and_reported(home: Path, workspace: Path, tools: SshTools) -> None:
-    fake = put(
-        home / "ssh-keygen",
-        b'#!/bin/sh\nprintf $$ > "${0%/*}/pid"\nexec sleep 600\n',
-        0o700,
-    )
+ASKED_TO_STOP = b"""#!/bin/sh
+printf $$ > "${0%/*}/pid"
+trap 'touch "${0%/*}/asked"; exit 0' TERM
+while :; do sleep 0.05; done
+"""
+DEAF = b"""#!/bin/sh
+printf $$ > "${0%/*}/pid"
+trap '' TERM
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize("script", [ASKED_TO_STOP, DEAF], ids=["polite", "deaf"])
+def test_silent_tool_is_stopped_and_reported(
+    script: bytes, home: Path, workspace: Path, tools: SshTools
+) -> None:
+    fake = put(home / "ssh-keygen", script, 0o700)
     slow = replace(tools, keygen=fake, human_timeout_seconds=0.5)
     key = put(home / "key.pub", KEY.public_line.encode())
     began = time.monotonic()
@@ -403,6 +414,8 @@ def test_silent_tool_is_stopped_and_reported(home: Path, workspace: Path, tools:
         SshKeygenSigner(key, workspace, slow).sign(MESSAGE, APPROVAL)
     assert code_of(refused) == "TG-KEY-015"
     assert time.monotonic() - began < 30
+    # ssh-keygen restores the terminal's echo when it is asked to stop, not when it is killed.
+    assert (home / "asked").exists() == (script == ASKED_TO_STOP)
     with pytest.raises(ProcessLookupError):
         os.kill(int((home / "pid").read_text()), 0)
 
