@@ -34,7 +34,7 @@ HOST_KEYS: Final = ("created", "nonce", "integrity", "derived_from", "code_sha25
 _FORMATS: Final[dict[str, Format[Any]]] = {
     item.FORMAT.name: item.FORMAT for item in (fetch_request, tool_request)
 }
-_FIRST_LINE: Final = re.compile(rb'\A---\nformat: *"(?:fr|tr)/1" *\n')
+_FIRST_LINE: Final = re.compile(rb'\A---\nformat: *"(?:fr|tr)/1" *(?:\n|\Z)')
 _STAMPS: Final = (b"\ncreated:", b"\nnonce:")
 
 
