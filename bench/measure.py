@@ -1,0 +1,91 @@
+"""What every measurement uses: clocks, memory, middle values, slopes."""
+
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STATM = Path("/proc/self/statm")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+SETTLE_SECONDS = 0.3
+MOST_REPEATS = 7
+
+
+@dataclass
+class Watch:
+    """Seconds of several laps, and what was done in them."""
+
+    seconds: list[float] = field(default_factory=list)
+    done: int = 0
+
+    @contextmanager
+    def lap(self, count: int = 1) -> Iterator[None]:
+        """Measure one lap in which `count` things are done."""
+        begin = time.perf_counter()
+        yield
+        self.seconds.append(time.perf_counter() - begin)
+        self.done += count
+
+    @property
+    def total(self) -> float:
+        """Return the seconds of all laps."""
+        return sum(self.seconds)
+
+    def rate(self) -> float:
+        """Return things a second."""
+        return self.done / self.total
+
+    def at(self, percent: int) -> float:
+        """Return the lap that `percent` of the laps do not exceed, in seconds."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+class Memory:
+    """Resident memory of this process, watched at chosen moments."""
+
+    def __init__(self) -> None:
+        self.samples: list[int] = []
+
+    def look(self) -> None:
+        """Take a sample."""
+        self.samples.append(int(STATM.read_text("ascii").split()[1]) * PAGE_BYTES)
+
+    def growth(self) -> float:
+        """Return by how many MiB the last quarter stands above the second one.
+
+        The first quarter is left out: imports and caches fill there.
+        """
+        quarter = max(1, len(self.samples) // 4)
+        early = self.samples[quarter : 2 * quarter] or self.samples
+        return (max(self.samples[-quarter:]) - max(early)) / 2**20
+
+    def peak(self) -> float:
+        """Return the largest sample in MiB."""
+        return max(self.samples) / 2**20
+
+
+def seconds_of(act: Callable[[], object]) -> float:
+    """Return the middle of several runs of `act`; a long one runs once."""
+    watch = Watch()
+    while len(watch.seconds) < MOST_REPEATS and watch.total < SETTLE_SECONDS:
+        with watch.lap():
+            act()
+    return statistics.median(watch.seconds)
+
+
+def slope(points: Sequence[tuple[int, float]]) -> float:
+    """Return the slope of the line through `points` on log-log axes: 1 is linear, 0 is flat."""
+    sizes = [math.log(size) for size, _ in points]
+    costs = [math.log(cost) for _, cost in points]
+    return statistics.linear_regression(sizes, costs).slope
+
+
+def say(text: str) -> None:
+    """Show progress."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
