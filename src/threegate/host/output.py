@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-from threegate.errors import ThreeGateError, UsageError, WaitingForHuman
+from threegate.errors import StorageFailed, ThreeGateError, UsageError, WaitingForHuman
 from threegate.text import visible, visible_lines
 
 GUTTER: Final = "    | "
@@ -95,9 +95,10 @@ class Output:
         if self._stdout.isatty():
             hint = "send it to a file or a pipe"
             raise UsageError("raw bytes are not written to a terminal", hint=hint)
-        self._stdout.flush()
-        self._stdout.buffer.write(data)
-        self._stdout.buffer.flush()
+        with _failures_named():
+            self._stdout.flush()
+            self._stdout.buffer.write(data)
+            self._stdout.buffer.flush()
 
     # -- everything else ------------------------------------------------------------
 
@@ -146,15 +147,17 @@ class Output:
 
     def flush(self) -> None:
         """Hand everything to the operating system, so that a failure is noticed."""
-        self._stdout.flush()
-        self._stderr.flush()
+        with _failures_named():
+            self._stdout.flush()
+            self._stderr.flush()
 
     # -- helpers --------------------------------------------------------------------
 
     def _write(self, stream: TextIO, text: str) -> None:
         if (stream.encoding or "").lower().replace("-", "") != "utf8":
             text = text.replace("…", "...")
-        stream.write(text)
+        with _failures_named():
+            stream.write(text)
 
     def _draw(self, text: str) -> None:
         shown = _cut(visible(text), self._columns() or 80)
@@ -190,6 +193,16 @@ def say_nowhere() -> None:
     """Let the interpreter's own last flush go nowhere: whoever read our output has left."""
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     os.dup2(null, sys.stdout.fileno())
+
+
+@contextmanager
+def _failures_named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise StorageFailed(f"cannot write the output: {os.strerror(exc.errno or 0)}") from exc
 
 
 def _silent(_: int) -> None:

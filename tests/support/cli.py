@@ -1,0 +1,131 @@
+"""The real command in a process of its own, with a home, a key and a workspace to throw away."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.workspaces import key_file
+
+PYTHON = (sys.executable, "-m", "threegate")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    raw_out: bytes
+    raw_err: bytes
+
+    @property
+    def out(self) -> str:
+        return self.raw_out.decode("utf-8")
+
+    @property
+    def err(self) -> str:
+        return self.raw_err.decode("utf-8")
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw_out)
+
+
+@dataclass
+class Cli:
+    """Runs `threegate` as a user whose home is `base`."""
+
+    base: Path
+    workspace: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def env(self, **more: str) -> dict[str, str]:
+        found = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.base),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if self.workspace is not None:
+            found["THREEGATE_WORKSPACE"] = str(self.workspace)
+        return {**found, **self.environment, **more}
+
+    def __call__(
+        self,
+        *argv: str | Path,
+        code: int | None = 0,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Done:
+        """Run one command; its exit code must be `code`, unless that is None."""
+        ended = subprocess.run(
+            [*PYTHON, *map(str, argv)],
+            input=stdin,
+            capture_output=True,
+            cwd=cwd or self.base,
+            env=self.env(**(env or {})),
+            timeout=120,
+            check=False,
+        )
+        done = Done(ended.returncode, ended.stdout, ended.stderr)
+        assert code is None or done.code == code, (
+            f"exit {done.code}\n{done.raw_out!r}\n{done.raw_err!r}"
+        )
+        return done
+
+    def in_terminal(self, *argv: str | Path, typed: bytes = b"", code: int | None = 0) -> bytes:
+        """Run one command on a terminal, type something, and return all that appears there."""
+        pid, screen = pty.fork()
+        if pid == 0:
+            os.chdir(self.base)
+            argv = (*PYTHON, *map(str, argv))
+            os.execve(argv[0], argv, self.env(TERM="xterm"))  # noqa: S606
+        shown = _converse(screen, typed)
+        _, status = os.waitpid(pid, 0)
+        ended = os.waitstatus_to_exitcode(status)
+        assert code is None or ended == code, f"exit {ended}\n{shown!r}"
+        return shown
+
+
+def _converse(screen: int, typed: bytes) -> bytes:
+    """Read until the other side closes; type once something that ends in `] ` is asked."""
+    shown, waiting = b"", typed
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if not select.select([screen], [], [], 1)[0]:
+            continue
+        try:
+            read = os.read(screen, 65536)
+        except OSError:  # EIO: the last process on the terminal has ended
+            break
+        if not read:
+            break
+        shown += read
+        if waiting and shown.endswith(b"] "):
+            os.write(screen, waiting)
+            waiting = b""
+    os.close(screen)
+    return shown
+
+
+def made(base: Path, *, name: str = "ws", arguments: Sequence[str] = ()) -> Cli:
+    """Return a user with a new workspace, whose key is `key_file(base)`."""
+    cli = Cli(base)
+    cli("init", base / name, "--key", key_file(base), *arguments)
+    cli.workspace = base / name
+    return cli
+
+
+def write(path: Path, data: bytes) -> Path:
+    """Write a file and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
