@@ -232,7 +232,7 @@ def test_kill_at_any_call_spends_once_or_not_at_all(tmp_path: Path, clock: Clock
         st.tuples(st.integers(-200, 200), st.integers(0, 12), st.integers(0, 600)), max_size=30
     )
 )
-def test_never_more_than_the_rate_in_any_true_minute(
+def test_never_more_than_the_budget_in_any_minute_or_day(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
 ) -> None:
     clock = Clock(NOON)
@@ -240,8 +240,8 @@ def test_never_more_than_the_rate_in_any_true_minute(
     latest, granted = NOON, []
     for move, requests, size in steps:
         clock.now += move
-        latest = max(latest, clock.now)
         if ask(budgets, requests=requests, size=size) is None:
+            latest = max(latest, clock.now)  # the latest time the file knows of
             granted.append((latest, requests, size))
     for start, _, _ in granted:
         window = [item for item in granted if start <= item[0] < start + 60]
