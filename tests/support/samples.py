@@ -206,15 +206,18 @@ def tool_result(
         stderr_text=box(stderr),
     )
     made = replace(base, **changes)
-    if "outcome_sha256" in changes:
-        return made
+    return made if "outcome_sha256" in changes else with_outcome(made)
+
+
+def with_outcome(result: ToolResult) -> ToolResult:
+    """Return `result` with the digest of its outcome."""
     outcome = outcome_sha256(
-        exit_state=made.exit,
-        exit_code=made.exit_code,
-        captures=(made.value, made.stdout, made.stderr),
-        files=made.files,
+        exit_state=result.exit,
+        exit_code=result.exit_code,
+        captures=(result.value, result.stdout, result.stderr),
+        files=result.files,
     )
-    return replace(made, outcome_sha256=outcome)
+    return replace(result, outcome_sha256=outcome)
 
 
 def output_file(name: str = "plot.png") -> OutputFile:

@@ -14,6 +14,7 @@ from tests.support.samples import (
     packet,
     tool_request,
     tool_result,
+    with_outcome,
 )
 from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.ids import sha256_hex
@@ -21,7 +22,7 @@ from threegate.artifacts.limits import MAX_COUNT
 from threegate.artifacts.registry import Artifact, emit
 from threegate.artifacts.research_packet import Hazard, Identifier
 from threegate.artifacts.tool_request import Input
-from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
+from threegate.artifacts.tool_result import Capture
 from threegate.text import visible
 
 RP, RES, AN = ("rp-" + digest("p"), "res-" + digest("r"), "an-" + digest("a"))
@@ -121,7 +122,7 @@ def _results() -> dict[str, Artifact]:
     return {
         "res-plain": tool_result(),
         "res-all-streams": tool_result("null", "two\nlines\n", "warning: \u00e9\n"),
-        "res-escaped-stream": _with_outcome(
+        "res-escaped-stream": with_outcome(
             replace(tool_result(), stdout=escaped, stdout_text=box(visible(raw.decode("ascii"))))
         ),
         "res-era-files": tool_result(
@@ -136,16 +137,6 @@ def _results() -> dict[str, Artifact]:
             "", backend="era", isolation="qemu-kvm", exit="crashed", exit_code=-9
         ),
     }
-
-
-def _with_outcome(result: ToolResult) -> ToolResult:
-    outcome = outcome_sha256(
-        exit_state=result.exit,
-        exit_code=result.exit_code,
-        captures=(result.value, result.stdout, result.stderr),
-        files=result.files,
-    )
-    return replace(result, outcome_sha256=outcome)
 
 
 def _analyses() -> dict[str, Artifact]:

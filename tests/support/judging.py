@@ -1,0 +1,18 @@
+"""Judge a typed artifact by reading its spelling, as every receiver does."""
+
+from threegate.artifacts.reasons import Reason
+from threegate.artifacts.registry import Artifact, emit, parse
+from threegate.errors import ArtifactRejected
+from threegate.untrusted import Untrusted
+
+_BY_CODE = {reason.code: reason for reason in Reason}
+
+
+def judge(artifact: Artifact | bytes) -> Reason | None:
+    """Return the rule that `artifact` breaks, or None if it is accepted."""
+    data = artifact if isinstance(artifact, bytes) else emit(artifact)
+    try:
+        parse(Untrusted(data))
+    except ArtifactRejected as exc:
+        return _BY_CODE[exc.code]
+    return None

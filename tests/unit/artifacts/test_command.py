@@ -1,0 +1,152 @@
+"""One program and its arguments: shell sentences, retrieval and other requests are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.samples import digest
+from threegate.artifacts.command import check_command
+from threegate.artifacts.reasons import Reason
+from threegate.errors import ArtifactRejected
+
+REQUEST = "tr-" + digest("x")
+
+
+def code_of(*argv: str) -> str | None:
+    try:
+        check_command(list(argv))
+    except ArtifactRejected as exc:
+        return exc.code
+    return None
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("true",),
+        ("/usr/bin/git", "log", "--format=%H | %s"),
+        ("jq", ".a | .b", "in.json"),
+        ("sqlite3", "x.db", "SELECT 1; SELECT 2;"),
+        ("pip", "install", "numpy>=1.0"),
+        ("python3", "-c", "print(1 > 0)"),
+        ("awk", "{print $1 > 2}", "a"),
+        ("grep", "-E", "a|b", "notes.sh"),
+        ("gcc", "-o", "a.out", "a&b.c"),
+        ("cat", "sh"),
+        ("./run-it", "--at=12:30"),
+        ("env", "A=1", "python3"),
+    ],
+    ids=" ".join,
+)
+def test_plain_commands_are_accepted(argv: tuple[str, ...]) -> None:
+    assert code_of(*argv) is None
+
+
+@pytest.mark.parametrize("line", ["ls -l", "ls|wc", "a;b", "a&&b", "a>b", "$(id)", "`id`", "é", ""])
+def test_command_line_in_one_string_is_rejected(line: str) -> None:
+    assert code_of("ls", "-l") is None
+    assert code_of(line) == Reason.COMMAND.code
+    assert code_of(line, "x") == Reason.COMMAND.code, "more arguments do not make it a program"
+
+
+@pytest.mark.parametrize(
+    "operator", ["|", "||", "|&", "&&", "&", ";", ";;", "|wc", "x;", "x&", "x|"]
+)
+def test_shell_pipeline_or_chain_as_command_is_rejected(operator: str) -> None:
+    assert code_of("ls", "-", "wc") is None
+    assert code_of("ls", operator, "wc") == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize("word", ["<<EOF", "<<", "<<-EOF", "<<<", "<<<x"])
+def test_heredoc_as_command_is_rejected(word: str) -> None:
+    assert code_of("cat", "EOF") is None
+    assert code_of("cat", word) == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize("word", [">", ">x", ">>x", "2>&1", "<x", "&>x", "<(ls)", ">(ls)", "1<>x"])
+def test_redirection_as_command_is_rejected(word: str) -> None:
+    assert code_of("ls", "x") is None
+    assert code_of("ls", word) == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize("word", ["$(id)", "`id`"])
+def test_substitution_as_command_is_rejected(word: str) -> None:
+    assert code_of("echo", "$HOME") is None
+    assert code_of("echo", word) == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "sh",
+        "bash",
+        "/bin/sh",
+        "/usr/bin/zsh",
+        "dash",
+        "fish",
+        "ksh93",
+        "bash-5.1",
+        "busybox",
+        "pwsh",
+    ],
+)
+def test_shell_as_program_is_rejected(shell: str) -> None:
+    assert code_of(shell.replace("sh", "py").replace("box", "bee"), "script") is None
+    assert code_of(shell, "script") == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("env", "bash", "script"),
+        ("/usr/bin/env", "-S", "bash -c id"),
+        ("env", "--split-string=sh -c id"),
+        ("env", "A=1", "/bin/sh", "x"),
+        ("nohup", "sh", "x"),
+        ("timeout", "5", "zsh", "x"),
+        ("xargs", "sh", "-c", "id"),
+        ("find", ".", "-exec", "sh", "-c", "id", "+"),
+        ("anything", "bash", "-c", "id"),
+    ],
+    ids=" ".join,
+)
+def test_shell_started_by_another_program_is_rejected(argv: tuple[str, ...]) -> None:
+    assert code_of(*(word.replace("sh", "py") for word in argv)) is None, "control"
+    assert code_of(*argv) == Reason.COMMAND.code
+
+
+@pytest.mark.parametrize(
+    "program", ["curl", "/usr/bin/wget", "wget2", "ssh", "rsync", "nc", "https"]
+)
+def test_retrieval_program_is_rejected(program: str) -> None:
+    assert code_of(f"{program}ish", "example.org") is None
+    assert code_of(program, "example.org") == Reason.RETRIEVAL.code
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["https://example.org", "--url=ftp://x", "git+ssh://x", "FILE:///etc", "git@example.org:x.git"],
+)
+def test_remote_place_as_argument_is_rejected(place: str) -> None:
+    assert code_of("git", "clone", "/in/repository") is None
+    assert code_of("git", "clone", place) == Reason.RETRIEVAL.code
+
+
+@pytest.mark.parametrize("word", [REQUEST, REQUEST[:15], f"--id={REQUEST}", "fr-" + digest("x")])
+def test_argument_that_names_a_request_is_rejected(word: str) -> None:
+    assert code_of("cat", REQUEST[:14]) is None, "control: too short to name one"
+    assert code_of("cat", word) == Reason.NAMES_REQUEST.code
+
+
+@pytest.mark.parametrize(
+    "program", ["threegate", "/usr/bin/threegate", "threegate-2", "threegate3"]
+)
+def test_threegate_cannot_be_started(program: str) -> None:
+    assert code_of("threegates") is None
+    assert code_of(program, "run") == Reason.NAMES_REQUEST.code
+
+
+@given(st.lists(st.text(max_size=20), max_size=5))
+def test_any_arguments_are_accepted_or_rejected(argv: list[str]) -> None:
+    code = code_of(*argv)
+    assert code is None or code.startswith("TG-ART-")
