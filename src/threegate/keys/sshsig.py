@@ -12,6 +12,7 @@ Stricter than `ssh-keygen -Y verify`, which decides everything else here the sam
     key type     everything but ed25519 and sk-ed25519: RSA, ECDSA, certificates
     application  FIDO2 keys not made for ssh
     touch        FIDO2 signatures nobody touched the token for
+    name         a NUL byte behind the name of a type or a hash
     namespace    empty, over 64 bytes, or with characters other than printable ASCII
 
 So a signature has one spelling and nothing in it is unsigned.
