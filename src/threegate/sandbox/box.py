@@ -1,0 +1,176 @@
+"""From a profile to the exact command that starts it: a pure function, pinned by golden tests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.errors import GateUnavailable
+from threegate.sandbox.filters import FAMILIES, FORBIDDEN, assemble, rules_for
+from threegate.sandbox.orders import Orders, Path
+from threegate.sandbox.profiles import Profile
+from threegate.sandbox.syscalls import Architecture
+from threegate.sandbox.view import CANARY, GATE, RUNTIME, View
+
+_STAGE2: Final = (
+    "import sys;sys.path[:]=sys.path[-2:]+['{gate}'];"
+    "from threegate.sandbox.stage2 import main;main(sys.argv[1])"
+)
+_PROVED_FAMILIES: Final = (1, 2, 10, 16, 17, 38, 40)  # unix inet inet6 netlink packet alg vsock
+_INNER_UID: Final = "1000"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a gate: its profile, what it is given, what it should run."""
+
+    profile: Profile
+    payload: str
+    given: Mapping[str, str]  # slot -> path on the host
+    program: tuple[str, ...] = ()
+    keep_fds: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()  # in addition to the profile's: the bridge's one port
+
+
+def command(
+    start: Start, view: View, arch: Architecture, *, bwrap: str, landlock_abi: int, mdwe: bool
+) -> list[str]:
+    """Return the argument list that starts the gate."""
+    orders = orders_for(start, view, arch, landlock_abi=landlock_abi, mdwe=mdwe)
+    return [
+        *_namespaces(start.profile, bwrap),
+        *_files(start, view),
+        view.interpreter,
+        "-I",
+        "-S",
+        "-B",
+        "-c",
+        _STAGE2.format(gate=GATE),
+        orders.text(),
+    ]
+
+
+def _namespaces(profile: Profile, bwrap: str) -> list[str]:
+    network = [] if profile.host_network else ["--unshare-net"]
+    return [
+        bwrap,
+        "--unshare-user",
+        "--unshare-pid",
+        *network,
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup",
+        "--disable-userns",
+        "--uid",
+        _INNER_UID,
+        "--gid",
+        _INNER_UID,
+        "--cap-drop",
+        "ALL",
+        "--die-with-parent",
+        "--new-session",
+        "--hostname",
+        profile.name,
+        "--clearenv",
+        "--setenv",
+        "LANG",
+        "C.UTF-8",
+    ]
+
+
+def _files(start: Start, view: View) -> list[str]:
+    arguments: list[str] = []
+    for mount in view.mounts:
+        if mount.source:
+            arguments += ["--ro-bind", mount.source, mount.inside]
+        else:
+            arguments += ["--tmpfs", mount.inside, "--remount-ro", mount.inside]
+    arguments += ["--ro-bind", view.loader, view.loader_link]
+    for bind in start.profile.binds:
+        if bind.slot not in start.given:
+            raise GateUnavailable(
+                f"{start.profile.name} was given no {bind.slot}", code="TG-BOX-003"
+            )
+        arguments += ["--ro-bind", start.given[bind.slot], bind.inside]
+    for device in start.profile.devices:
+        arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    if start.profile.scratch_bytes:
+        arguments += ["--size", str(start.profile.scratch_bytes), "--tmpfs", "/tmp"]  # noqa: S108
+    return [*arguments, "--remount-ro", "/", "--chdir", "/"]
+
+
+def orders_for(
+    start: Start, view: View, arch: Architecture, *, landlock_abi: int, mdwe: bool
+) -> Orders:
+    """Return what the second stage must lock, prove and run."""
+    profile = start.profile
+    proofs = proofs_for(start, view, arch, mdwe=mdwe)
+    return Orders(
+        profile=profile.name,
+        payload=start.payload,
+        program=start.program,
+        modules=profile.modules,
+        keep_fds=start.keep_fds,
+        limits=_limits(profile),
+        paths=_paths(start, view),
+        ports=(*profile.connect_ports, *start.ports),
+        landlock_abi=landlock_abi,
+        filter=assemble(rules_for(profile), arch),
+        mdwe=mdwe and profile.new_code != "any",
+        numbers=tuple(sorted(arch.numbers.items())),
+        proofs=proofs,
+    )
+
+
+def _limits(profile: Profile) -> tuple[tuple[str, int], ...]:
+    return (
+        ("core", 0),
+        ("memlock", 0),
+        ("msgqueue", 0),
+        ("cpu", profile.cpu_seconds),
+        ("processes", profile.processes),
+        ("open_files", profile.open_files),
+        ("file_size", profile.file_bytes),
+        ("address_space", profile.memory_bytes),
+    )
+
+
+def _paths(start: Start, view: View) -> tuple[Path, ...]:
+    """Return the Landlock rules: read what is in view, execute what the profile names."""
+    profile = start.profile
+    executable = {bind.inside for bind in profile.binds if bind.slot in profile.executables}
+    paths = [Path(RUNTIME, "r"), Path(GATE, "r")]
+    libraries = sorted({m.inside for m in view.mounts if m.inside.startswith("/usr/") and m.source})
+    paths += [Path(inside, "r") for inside in libraries]
+    # A program is started through its loader, so the right to execute covers both.
+    paths.append(Path(view.loader_link, "rx" if executable else "r"))
+    paths += [Path(b.inside, "rx" if b.inside in executable else "r") for b in profile.binds]
+    paths += [Path(f"/dev/{device}", "rw") for device in profile.devices]
+    if profile.scratch_bytes:
+        paths.append(Path("/tmp", "rw"))  # noqa: S108
+    return tuple(paths)
+
+
+def proofs_for(start: Start, view: View, arch: Architecture, *, mdwe: bool) -> tuple[str, ...]:
+    """Return the acts the second stage must try and fail at."""
+    profile = start.profile
+    allowed = {FAMILIES[name] for name in profile.families}
+    proofs = ["privileges", "alone", "clone3", "namespace", "memfd", "tiocsti"]
+    proofs += [f"call:{name}" for name in FORBIDDEN if name in arch.numbers]
+    proofs += [f"socket:{family}" for family in _PROVED_FAMILIES if family not in allowed]
+    proofs += [] if profile.processes_may_fork else ["fork"]
+    proofs += (
+        [f"exec-other:{view.interpreter}"]
+        if profile.executables and profile.processes_may_fork
+        else []
+    )
+    proofs += [] if profile.executables else ["exec"]
+    proofs += ["mmap-exec"] if profile.new_code == "none" else []
+    proofs += ["mprotect-exec"] if profile.new_code != "any" else []
+    proofs += ["mdwe"] if mdwe and profile.new_code != "any" else []
+    proofs.append(f"landlock:{CANARY}")
+    proofs += [
+        f"absent:{path}"
+        for path in ("/bin/sh", "/usr/bin/sh", "/etc/passwd", "/proc/self/status", "/home", "/root")
+    ]
+    kept = ",".join(map(str, (0, 1, 2, 3, *start.keep_fds)))
+    return (*proofs, f"descriptors:{kept}")

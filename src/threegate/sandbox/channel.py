@@ -1,0 +1,93 @@
+"""Framed messages between host and gate: a kind, a length, bytes; nothing else.
+
+SECURITY
+    The host reads frames written by a process that may be owned.  Lengths are checked
+    before anything is read or kept; one frame holds at most a chunk, a message is a
+    sequence of chunks bounded by the profile's output limit.
+"""
+
+import os
+import struct
+
+HEADER = struct.Struct(">BI")
+MAX_CHUNK_BYTES = 256 * 1024
+READY = b"TG1\n"
+
+CHUNK = 1  # part of a message
+END = 2  # the message is whole
+NOTE = 3  # progress, for people
+
+
+class ChannelBroken(Exception):
+    """The other side does not speak the protocol."""
+
+
+def frames(message: bytes) -> bytes:
+    """Return a whole message as frames."""
+    parts = [
+        HEADER.pack(CHUNK, len(piece)) + piece
+        for piece in (
+            message[at : at + MAX_CHUNK_BYTES] for at in range(0, len(message), MAX_CHUNK_BYTES)
+        )
+    ]
+    return b"".join([*parts, HEADER.pack(END, 0)])
+
+
+def write_message(fd: int, message: bytes) -> None:
+    """Write a whole message; used inside a gate."""
+    view = memoryview(frames(message))
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def read_message(fd: int, max_bytes: int) -> bytes:
+    """Read a whole message from a blocking descriptor; used inside a gate."""
+    message = bytearray()
+    while True:
+        kind, length = HEADER.unpack(_read_exactly(fd, HEADER.size))
+        if kind == END and length == 0:
+            return bytes(message)
+        if kind != CHUNK or length > MAX_CHUNK_BYTES or len(message) + length > max_bytes:
+            raise ChannelBroken("not a frame of this protocol")
+        message += _read_exactly(fd, length)
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = os.read(fd, size - len(data))
+        if not piece:
+            raise ChannelBroken("the channel ended inside a frame")
+        data += piece
+    return data
+
+
+class FrameReader:
+    """Takes bytes as they come and gives the frames in them; used by the host."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the frames completed by `data`; raise `ChannelBroken`."""
+        self._held += data
+        found: list[tuple[int, bytes]] = []
+        while len(self._held) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._held)
+            if kind not in (CHUNK, END, NOTE) or length > MAX_CHUNK_BYTES:
+                raise ChannelBroken("not a frame of this protocol")
+            if len(self._held) < HEADER.size + length:
+                break
+            found.append((kind, bytes(self._held[HEADER.size : HEADER.size + length])))
+            del self._held[: HEADER.size + length]
+        return found
+
+    @property
+    def mid_frame(self) -> bool:
+        """Tell whether bytes of an unfinished frame are held."""
+        return bool(self._held)
+
+
+def echo() -> None:
+    """Answer with the request itself: the smallest payload, for the doctor and benchmarks."""
+    write_message(3, read_message(0, 16 * 1024 * 1024))

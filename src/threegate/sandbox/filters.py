@@ -1,0 +1,203 @@
+"""Seccomp filters: rules as data, assembled to BPF by a pure function.
+
+SECURITY
+    The kernel applies this to every call of a gate.  A rule that is missing here is a
+    call a compromised gate can make; `tests/escape` tries each, and the mutation check
+    removes each rule in turn to see that some attempt notices.
+"""
+
+import errno
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.sandbox.profiles import Profile
+from threegate.sandbox.syscalls import Architecture
+
+ALLOW: Final = 0x7FFF0000
+KILL: Final = 0x80000000
+
+_LOAD: Final = 0x20
+_EQUAL: Final = 0x15
+_AT_LEAST: Final = 0x35
+_ABOVE: Final = 0x25
+_ANY_BIT: Final = 0x45
+_RETURN: Final = 0x06
+_ARCH_OFFSET: Final = 4
+_X32_BIT: Final = 0x40000000
+
+CLONE_THREAD: Final = 0x10000
+CLONE_NEW: Final = 0x7E020080  # every namespace flag, time included
+PROT_WRITE: Final = 2
+PROT_EXEC: Final = 4
+TIOCSTI: Final = 0x5412
+TIOCLINUX: Final = 0x541C
+
+# Calls no gate has any use for, each a door out of a box or into the kernel.
+FORBIDDEN: Final = (
+    "acct",
+    "add_key",
+    "adjtimex",
+    "bpf",
+    "chroot",
+    "clock_adjtime",
+    "clock_settime",
+    "delete_module",
+    "fanotify_init",
+    "finit_module",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "init_module",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "ioperm",
+    "iopl",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "memfd_secret",
+    "mknod",
+    "mknodat",
+    "modify_ldt",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "mq_open",
+    "msgget",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    "open_tree",
+    "open_tree_attr",
+    "perf_event_open",
+    "personality",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_madvise",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "quotactl",
+    "quotactl_fd",
+    "reboot",
+    "request_key",
+    "semget",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "settimeofday",
+    "shmget",
+    "swapoff",
+    "swapon",
+    "syslog",
+    "umount2",
+    "unshare",
+    "uselib",
+    "userfaultfd",
+    "vhangup",
+)
+FAMILIES: Final = {"unix": 1, "inet": 2, "inet6": 10}
+
+
+def error(number: int) -> int:
+    """Return the action that makes a call fail with this errno."""
+    return 0x00050000 | number
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A look at one argument: `equal` to a value, or any of its `bits` set."""
+
+    argument: int
+    equal: int | None = None
+    bits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What happens to a call: the first test that holds decides, otherwise `otherwise`."""
+
+    call: str
+    otherwise: int
+    tests: tuple[tuple[Test, int], ...] = ()
+
+
+def rules_for(profile: Profile) -> list[Rule]:
+    """Return the rules of a profile; a call without a rule is allowed."""
+    denied = error(errno.EPERM)
+    rules = [Rule(call, denied) for call in FORBIDDEN]
+    # Its arguments lie in memory where a filter cannot look: glibc falls back to clone.
+    rules.append(Rule("clone3", error(errno.ENOSYS)))
+    if not profile.executables:
+        rules.append(Rule("execve", denied))
+    rules.append(Rule("execveat", denied))  # Landlock judges paths; this one takes a descriptor
+    rules.append(Rule("memfd_create", denied))  # Landlock does not see what is run from one
+    if not profile.processes_may_fork:
+        rules += [Rule("fork", denied), Rule("vfork", denied)]
+    rules.append(_clone_rule(profile, denied))
+    rules.append(_family_rule("socket", profile.families))
+    rules.append(_family_rule("socketpair", ("unix",)))
+    typing = tuple((Test(1, equal=request), denied) for request in (TIOCSTI, TIOCLINUX))
+    rules.append(Rule("ioctl", ALLOW, typing))
+    rules += _code_rules(profile, denied)
+    return rules
+
+
+def _clone_rule(profile: Profile, denied: int) -> Rule:
+    namespaces = (Test(0, bits=CLONE_NEW), denied)
+    thread = (Test(0, bits=CLONE_THREAD), ALLOW)
+    return Rule("clone", ALLOW if profile.processes_may_fork else denied, (namespaces, thread))
+
+
+def _family_rule(call: str, families: Iterable[str]) -> Rule:
+    allowed = tuple((Test(0, equal=FAMILIES[name]), ALLOW) for name in families)
+    return Rule(call, error(errno.EACCES), allowed)
+
+
+def _code_rules(profile: Profile, denied: int) -> list[Rule]:
+    if profile.new_code == "any":
+        return []
+    executable = (Test(2, bits=PROT_EXEC), denied)
+    changing = [Rule("mprotect", ALLOW, (executable,)), Rule("pkey_mprotect", ALLOW, (executable,))]
+    if profile.new_code == "none":
+        return [Rule("mmap", ALLOW, (executable,)), *changing]
+    return changing  # "linked": a program it starts may map its libraries, and no more
+
+
+def assemble(rules: Iterable[Rule], arch: Architecture, *, default: int = ALLOW) -> bytes:
+    """Return the BPF program of the rules, for one architecture."""
+    program = [
+        (_LOAD, 0, 0, _ARCH_OFFSET),
+        (_EQUAL, 1, 0, arch.audit),
+        (_RETURN, 0, 0, KILL),  # i386 calls on x86_64 have other numbers: a filter bypass
+        (_LOAD, 0, 0, 0),
+    ]
+    if arch.has_x32:
+        program += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, KILL)]
+    # A call newer than this table cannot have been judged.
+    program += [(_ABOVE, 0, 1, arch.last_known), (_RETURN, 0, 0, error(errno.ENOSYS))]
+    for rule in rules:
+        number = arch.numbers.get(rule.call)
+        if number is not None:
+            program += _rule(rule, number)
+    program.append((_RETURN, 0, 0, default))
+    return b"".join(struct.pack("<HBBI", code, yes, no, value) for code, yes, no, value in program)
+
+
+def _rule(rule: Rule, number: int) -> list[tuple[int, int, int, int]]:
+    body: list[tuple[int, int, int, int]] = []
+    for test, action in rule.tests:
+        body.append((_LOAD, 0, 0, 16 + 8 * test.argument))
+        if test.equal is not None:
+            body.append((_EQUAL, 0, 1, test.equal))
+        else:
+            body.append((_ANY_BIT, 0, 1, test.bits or 0))
+        body.append((_RETURN, 0, 0, action))
+    body.append((_RETURN, 0, 0, rule.otherwise))
+    assert len(body) <= 255, "a BPF jump reaches 255 instructions"
+    return [(_EQUAL, 0, len(body), number), *body]

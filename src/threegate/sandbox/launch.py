@@ -1,0 +1,161 @@
+"""Starting a gate: the only way there is.
+
+No other code of ThreeGate starts one.  If any part of the box cannot be had, nothing
+starts: there is no weaker mode and no switch.
+"""
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from threegate.errors import GateUnavailable
+from threegate.sandbox import rootview
+from threegate.sandbox.box import Start, command, orders_for
+from threegate.sandbox.channel import frames
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.supervise import Conversation, Ended
+from threegate.sandbox.view import Mount, View, view_of
+from threegate.text import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was in force when a gate started; goes into results and the log."""
+
+    profile: str
+    profile_sha256: str
+    filter_sha256: str
+    kernel: str
+    landlock_abi: int
+    mdwe: bool
+    own_uid: bool
+    proofs: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record for the log."""
+        return {
+            "filter_sha256": self.filter_sha256,
+            "kernel": self.kernel,
+            "landlock_abi": self.landlock_abi,
+            "mdwe": self.mdwe,
+            "own_uid": self.own_uid,
+            "profile": self.profile,
+            "profile_sha256": self.profile_sha256,
+            "proofs": len(self.proofs),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a gate said, how it ended, and what confined it."""
+
+    message: IO[bytes]
+    ended: Ended
+    evidence: Evidence
+
+
+def run_gate(
+    machine: Machine,
+    start: Start,
+    request: bytes,
+    *,
+    deadline_seconds: float | None = None,
+    note: Callable[[bytes], None] | None = None,
+) -> Answer:
+    """Start a gate, give it one message, return its one answer.
+
+    Raises `GateUnavailable` if the gate did not prove its lock; then it has seen nothing.
+    """
+    programs = tuple(Path(start.given[slot]) for slot in start.profile.executables)
+    view = view_of(start.profile, programs)
+    process = start_process(machine, start, view)
+    conversation = Conversation(
+        process, start.profile, deadline_seconds=deadline_seconds, note=note
+    )
+    ended = conversation.run(frames(request))
+    if not ended.ready:
+        raise not_started(start.profile.name, ended)
+    return Answer(conversation.answer, ended, evidence_of(machine, start, view))
+
+
+def start_process(machine: Machine, start: Start, view: View) -> subprocess.Popen[bytes]:
+    """Start the gate's process; root is given up before anything runs."""
+    prepare: Callable[[], None] | None = None
+    uid = machine.uid_for(start.profile.name)
+    if uid is not None:
+        sources = [m.source for m in view.mounts if m.source] + [view.loader, *start.given.values()]
+        places = rootview.staged(sources)
+        view, start = _moved(view, start, places)
+        prepare = rootview.become(uid, places, machine.arch.numbers["unshare"])
+    argv = command(
+        start,
+        view,
+        machine.arch,
+        bwrap=machine.bwrap,
+        landlock_abi=machine.landlock_abi,
+        mdwe=machine.mdwe,
+    )
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(  # the child only makes system calls
+            argv,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={},
+            cwd="/",
+            umask=0o077,
+            close_fds=True,
+            pass_fds=start.keep_fds,
+            preexec_fn=prepare,
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        detail = f"cannot start {start.profile.name}: {exc}"
+        hint = (
+            "as root, ThreeGate needs CAP_SYS_ADMIN and CAP_SETUID; or run it as an ordinary user"
+        )
+        raise GateUnavailable(detail, code="TG-BOX-020", hint=hint) from exc
+
+
+def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Start]:
+    def place(source: str) -> str:
+        return places.get(source, source)
+
+    mounts = tuple(Mount(place(m.source), m.inside) for m in view.mounts)
+    given = {slot: place(source) for slot, source in start.given.items()}
+    moved = View(mounts, view.interpreter, place(view.loader), view.loader_link)
+    fields = {name: getattr(start, name) for name in ("profile", "payload", "program")}
+    return moved, Start(**fields, given=given, keep_fds=start.keep_fds, ports=start.ports)
+
+
+def evidence_of(machine: Machine, start: Start, view: View) -> Evidence:
+    """Return the record of a start whose lock was proved."""
+    orders = orders_for(
+        start, view, machine.arch, landlock_abi=machine.landlock_abi, mdwe=machine.mdwe
+    )
+    return Evidence(
+        profile=start.profile.name,
+        profile_sha256=hashlib.sha256(start.profile.to_bytes()).hexdigest(),
+        filter_sha256=hashlib.sha256(orders.filter).hexdigest(),
+        kernel=platform.release(),
+        landlock_abi=machine.landlock_abi,
+        mdwe=machine.mdwe,
+        own_uid=machine.root,
+        proofs=orders.proofs,
+    )
+
+
+def not_started(name: str, ended: Ended) -> GateUnavailable:
+    """Return the error for a gate that ended before it proved its lock."""
+    told = ended.stderr.open_for_display().decode("utf-8", "replace").strip()
+    last = told.rpartition("\n")[2]
+    hint = "`threegate doctor` shows which mechanism is missing"
+    if "new namespace" in last or "user namespace" in last or "uid map" in last:
+        hint = "allow unprivileged user namespaces (kernel.unprivileged_userns_clone, AppArmor)"
+    reason = "deadline" if ended.why == "not-ready" and not told else quote(last, 160)
+    detail = f"{name} could not be confined: {reason}"
+    return GateUnavailable(detail, code="TG-BOX-021", hint=hint)

@@ -1,0 +1,82 @@
+"""What this machine offers for confinement, found by asking the kernel.
+
+A missing mechanism that something else carries alone is noted; one that nothing carries
+is refused with a sentence that says what to do.
+"""
+
+import os
+import pwd
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import GateUnavailable
+from threegate.sandbox import kernel, landlock
+from threegate.sandbox.profiles import PROFILES
+from threegate.sandbox.syscalls import Architecture, architecture
+
+# Between the ranges that systemd and login tools hand out: nobody's by convention.
+FIRST_GATE_UID: Final = 60600
+_SEARCH: Final = "/usr/bin:/bin:/usr/local/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The mechanisms at hand."""
+
+    bwrap: str
+    arch: Architecture
+    landlock_abi: int
+    mdwe: bool
+    root: bool
+
+    def uid_for(self, profile: str) -> int | None:
+        """Return the gate's own uid when started by root, else None."""
+        return gate_uid(profile) if self.root else None
+
+
+def find_machine() -> Machine:
+    """Return what this machine offers, or raise `GateUnavailable`."""
+    bwrap = shutil.which("bwrap", path=_SEARCH)
+    if bwrap is None:
+        hint = "install it: sudo apt install bubblewrap"
+        raise GateUnavailable("bubblewrap is not installed", code="TG-BOX-010", hint=hint)
+    version = landlock.abi()
+    if version < 1:
+        hint = "use a kernel with Landlock (5.13 or newer, `landlock` among the active LSMs)"
+        raise GateUnavailable("the kernel has no Landlock", code="TG-BOX-011", hint=hint)
+    return Machine(bwrap, architecture(), version, _has_mdwe(), os.geteuid() == 0)
+
+
+def _has_mdwe() -> bool:
+    try:
+        kernel.prctl(kernel.PR_GET_MDWE)
+    except OSError:
+        return False  # before Linux 6.3; the filter on mmap and mprotect carries it alone
+    return True
+
+
+def gate_uid(profile: str) -> int:
+    """Return the uid a gate gets when root starts it; refuse one that belongs to somebody."""
+    uid = FIRST_GATE_UID + list(PROFILES).index(profile)
+    try:
+        owner = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return uid
+    if owner.startswith("threegate"):
+        return uid
+    hint = "run threegate as an ordinary user, or free that uid"
+    detail = f"uid {uid} of gate {profile} belongs to {owner}"
+    raise GateUnavailable(detail, code="TG-BOX-012", hint=hint)
+
+
+def reachable(path: Path, *, by_directory: bool = True) -> bool:
+    """Tell whether any uid can open `path`: every directory above it lets others through."""
+    try:
+        mode = path.stat().st_mode
+        above = [parent.stat().st_mode for parent in path.parents]
+    except OSError:
+        return False
+    wanted = 0o005 if path.is_dir() and by_directory else 0o004
+    return mode & wanted == wanted and all(parent & 0o001 for parent in above)

@@ -1,0 +1,318 @@
+"""What each process of ThreeGate may do: one reviewed profile each, as data.
+
+`infra/gates.table` shows them at a glance and golden tests pin the launch arguments made
+from them.  Widening one is a security change.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from threegate import canonical
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+NewCode = Literal["none", "linked", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A place in the box for something of the host, given at start."""
+
+    slot: str
+    inside: str
+    kind: Literal["file", "directory", "socket"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One process: what it sees, what it may do, how much of it."""
+
+    name: str
+    purpose: str
+    packages: tuple[str, ...]  # parts of threegate in view, besides the common base
+    modules: tuple[str, ...]  # imported before the lock: nothing native can be loaded later
+    binds: tuple[Bind, ...]  # read-only places
+    devices: tuple[str, ...]
+    scratch_bytes: int  # size of a private /tmp that dies with the process; 0: none
+    host_network: bool
+    families: tuple[str, ...]  # socket families it may open
+    connect_ports: tuple[int, ...]  # TCP, only with host_network
+    executables: tuple[str, ...]  # slots it may execute; empty: nothing at all
+    processes_may_fork: bool
+    new_code: NewCode
+    memory_bytes: int
+    cpu_seconds: int
+    processes: int
+    open_files: int
+    file_bytes: int  # largest file it may write, in its own /tmp
+    output_bytes: int
+    stderr_bytes: int
+    deadline_seconds: int
+    reuse: Literal["one job", "one start"]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the profile as plain data."""
+        value: dict[str, Any] = _listed(asdict(self))
+        return value
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of the profile; its digest goes into every result."""
+        return canonical.encode(self.plain())
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+PROXY: Final = Profile(
+    name="proxy",
+    purpose="resolves, checks and dials allowlisted names for FETCH",
+    packages=("fetch",),
+    modules=("asyncio", "ssl"),
+    binds=(
+        Bind("allowlist", "/in/allowlist.json", "file"),
+        Bind("resolver", "/etc/resolv.conf", "file"),
+    ),
+    devices=(),
+    scratch_bytes=0,
+    host_network=True,
+    families=("unix", "inet", "inet6"),
+    connect_ports=(53, 443),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=512 * MIB,
+    cpu_seconds=86_400,
+    processes=16,
+    open_files=1024,
+    file_bytes=0,
+    output_bytes=64 * MIB,
+    stderr_bytes=256 * KIB,
+    deadline_seconds=604_800,
+    reuse="one start",
+)
+FETCH_RETRIEVE: Final = Profile(
+    name="fetch-retrieve",
+    purpose="asks for one source through the proxy's socket",
+    packages=("fetch",),
+    modules=("http.client", "ssl"),
+    binds=(
+        Bind("proxy", "/run/proxy.sock", "socket"),
+        Bind("certificates", "/etc/ssl/certs/ca-certificates.crt", "file"),
+    ),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=("unix",),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=1 * GIB,
+    cpu_seconds=120,
+    processes=8,
+    open_files=64,
+    file_bytes=0,
+    output_bytes=256 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=600,
+    reuse="one job",
+)
+FETCH_NORMALIZE: Final = Profile(
+    name="fetch-normalize",
+    purpose="turns hostile bytes into one research packet",
+    packages=("artifacts", "fetch"),
+    modules=(),
+    binds=(),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=2 * GIB,
+    cpu_seconds=120,
+    processes=8,
+    open_files=64,
+    file_bytes=0,
+    output_bytes=16 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=180,
+    reuse="one job",
+)
+CORE: Final = Profile(
+    name="core",
+    purpose="reasons with a model over validated artifacts",
+    packages=("artifacts", "core"),
+    modules=("json",),
+    binds=(
+        Bind("inputs", "/in", "directory"),
+        Bind("policy", "/policy", "directory"),
+        Bind("model", "/run/model.sock", "socket"),
+    ),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=("unix",),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=2 * GIB,
+    cpu_seconds=600,
+    processes=8,
+    open_files=256,
+    file_bytes=0,
+    output_bytes=16 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=3600,
+    reuse="one job",
+)
+MODEL_SERVER: Final = Profile(
+    name="model-server",
+    purpose="generates text for CORE from one model file",
+    packages=("model",),
+    modules=(),
+    binds=(Bind("model-file", "/in/model.gguf", "file"),),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=16 * GIB,
+    cpu_seconds=86_400,
+    processes=64,
+    open_files=256,
+    file_bytes=0,
+    output_bytes=64 * MIB,
+    stderr_bytes=256 * KIB,
+    deadline_seconds=604_800,
+    reuse="one start",
+)
+EMBEDDER: Final = Profile(
+    name="embedder",
+    purpose="computes vectors of excerpts from one model file",
+    packages=("model",),
+    modules=(),
+    binds=(Bind("model-file", "/in/embedder.model", "file"),),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=4 * GIB,
+    cpu_seconds=86_400,
+    processes=64,
+    open_files=256,
+    file_bytes=0,
+    output_bytes=256 * MIB,
+    stderr_bytes=256 * KIB,
+    deadline_seconds=604_800,
+    reuse="one start",
+)
+BRIDGE: Final = Profile(
+    name="bridge",
+    purpose="carries CORE's questions to the operator's own model server on loopback",
+    packages=("model",),
+    modules=("asyncio",),
+    binds=(),
+    devices=(),
+    scratch_bytes=0,
+    host_network=True,
+    families=("unix", "inet"),
+    connect_ports=(),  # the one port comes from policy, at start
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=512 * MIB,
+    cpu_seconds=86_400,
+    processes=16,
+    open_files=256,
+    file_bytes=0,
+    output_bytes=64 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=604_800,
+    reuse="one start",
+)
+TOOL_LITE: Final = Profile(
+    name="tool-lite",
+    purpose="checks an approval and runs one request in a Monty worker",
+    packages=("artifacts", "keys", "tool_exec"),
+    modules=(),
+    binds=(
+        Bind("launcher", "/run/launcher", "file"),
+        Bind("worker", "/run/monty", "file"),
+    ),
+    devices=("null",),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=("launcher", "worker"),
+    processes_may_fork=True,
+    new_code="linked",
+    memory_bytes=2 * GIB,
+    cpu_seconds=600,
+    processes=32,
+    open_files=128,
+    file_bytes=0,
+    output_bytes=64 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=900,
+    reuse="one job",
+)
+ENGINE: Final = Profile(
+    name="engine",
+    purpose="runs one microVM for the heavy lane",
+    packages=(),
+    modules=(),
+    binds=(
+        Bind("engine", "/run/engine", "file"),
+        Bind("image", "/in/image", "file"),
+        Bind("kernel", "/in/kernel", "file"),
+    ),
+    devices=("kvm",),
+    scratch_bytes=64 * MIB,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=("engine",),
+    processes_may_fork=False,
+    new_code="any",  # an emulator writes the code it runs
+    memory_bytes=16 * GIB,
+    cpu_seconds=86_400,
+    processes=64,
+    open_files=256,
+    file_bytes=64 * MIB,
+    output_bytes=1 * GIB,
+    stderr_bytes=256 * KIB,
+    deadline_seconds=86_400,
+    reuse="one job",
+)
+
+PROFILES: Final = {
+    item.name: item
+    for item in (
+        PROXY,
+        FETCH_RETRIEVE,
+        FETCH_NORMALIZE,
+        CORE,
+        MODEL_SERVER,
+        EMBEDDER,
+        BRIDGE,
+        TOOL_LITE,
+        ENGINE,
+    )
+}

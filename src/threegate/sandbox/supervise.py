@@ -1,0 +1,194 @@
+"""Talking to a started gate: feed it, listen within bounds, end it whatever it does.
+
+SECURITY
+    Reads bytes of a process that may be owned.  Output floods, slow drips, garbage,
+    silence and refusal to die all end the same way: the whole process tree is killed and
+    the reason is recorded.  Its stderr is kept, bounded, and never shown raw.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Final
+
+from threegate.sandbox.channel import CHUNK, END, NOTE, READY, ChannelBroken, FrameReader
+from threegate.sandbox.profiles import Profile
+from threegate.untrusted import Untrusted
+
+START_SECONDS: Final = 20.0
+SPOOL_BYTES: Final = 1024 * 1024  # larger answers lie in a temporary file, not in memory
+MAX_NOTE_BYTES: Final = 4096
+_READ_BYTES: Final = 65536
+_REAP_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a gate ended, measured from outside."""
+
+    why: str  # done | not-ready | deadline | output | protocol | exit | crashed
+    exit_code: int
+    ready: bool
+    messages: int
+    wall_ms: int
+    cpu_ms: int
+    peak_memory_bytes: int
+    stderr: Untrusted[bytes]
+
+
+class Conversation:
+    """One exchange with one gate; answers go to `answer`, whole messages only."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        profile: Profile,
+        *,
+        deadline_seconds: float | None = None,
+        note: Callable[[bytes], None] | None = None,
+    ) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self._process, self._profile, self._note = process, profile, note
+        self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
+        self._limit = min(deadline_seconds or profile.deadline_seconds, profile.deadline_seconds)
+        self._reader, self._greeting = FrameReader(), b""
+        self._received = 0
+        self._stderr = bytearray()
+        self._messages = 0
+        self._listening = 2  # output and errors
+        self._closed = False  # an END has come: the answer is whole
+        self.answer: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
+
+    def run(self, request: bytes) -> Ended:
+        """Send `request` as it is, collect one answer, and see the gate to its end."""
+        began = time.monotonic()
+        why = self._listen(memoryview(request), began)
+        if why is not None:
+            self._process.kill()
+        return self._reap(why, began)
+
+    def _listen(self, waiting: memoryview, began: float) -> str | None:
+        with selectors.DefaultSelector() as selector:
+            for stream in (self._in, self._out, self._err):
+                os.set_blocking(stream.fileno(), False)
+            selector.register(self._out, selectors.EVENT_READ)
+            selector.register(self._err, selectors.EVENT_READ)
+            selector.register(self._in, selectors.EVENT_WRITE)
+            while self._listening:
+                left = self._time_left(began)
+                if left <= 0:
+                    return "deadline" if self._is_ready else "not-ready"
+                for key, _ in selector.select(left):
+                    if key.fileobj is self._in:
+                        waiting = self._write(selector, waiting)
+                        continue
+                    why = self._take(selector, is_output=key.fileobj is self._out)
+                    if why is not None:
+                        return why
+        return None
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._greeting == READY
+
+    def _time_left(self, began: float) -> float:
+        limit = self._limit if self._is_ready else min(START_SECONDS, self._limit)
+        return began + limit - time.monotonic()
+
+    def _write(self, selector: selectors.BaseSelector, waiting: memoryview) -> memoryview:
+        try:
+            waiting = waiting[os.write(self._in.fileno(), waiting[:_READ_BYTES]) :]
+        except BlockingIOError:
+            return waiting
+        except BrokenPipeError:
+            waiting = waiting[:0]
+        if not waiting:
+            selector.unregister(self._in)
+            self._in.close()
+        return waiting
+
+    def _take(self, selector: selectors.BaseSelector, *, is_output: bool) -> str | None:
+        stream = self._out if is_output else self._err
+        try:
+            data = os.read(stream.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return None
+        if not data:
+            selector.unregister(stream)
+            self._listening -= 1
+            return None
+        if not is_output:
+            room = self._profile.stderr_bytes - len(self._stderr)
+            self._stderr += data[: max(0, room)]
+            return "output" if len(data) > room else None
+        return self._take_output(data)
+
+    def _take_output(self, data: bytes) -> str | None:
+        if not self._is_ready:
+            wanted = len(READY) - len(self._greeting)
+            self._greeting += data[:wanted]
+            data = data[wanted:]
+            if not READY.startswith(self._greeting):
+                return "protocol"
+        self._received += len(data)
+        if self._received > self._profile.output_bytes:
+            return "output"
+        try:
+            for kind, piece in self._reader.feed(data):
+                self._take_frame(kind, piece)
+        except ChannelBroken:
+            return "protocol"
+        return None
+
+    def _take_frame(self, kind: int, piece: bytes) -> None:
+        if kind == NOTE:
+            if self._note is not None:
+                self._note(piece[:MAX_NOTE_BYTES])
+            return
+        if self._closed:
+            raise ChannelBroken("more after the answer")
+        if kind == CHUNK:
+            self.answer.write(piece)
+        elif kind == END:
+            self._closed = True
+            self._messages += 1
+
+    def _reap(self, why: str | None, began: float) -> Ended:
+        status, usage = _wait(self._process, _REAP_SECONDS)
+        for stream in (self._in, self._out, self._err):
+            stream.close()
+        code = os.waitstatus_to_exitcode(status)
+        if why is None:
+            whole = self._closed and not self._reader.mid_frame
+            why = "done" if code == 0 and whole else "crashed" if code < 0 or code > 128 else "exit"
+            why = why if self._is_ready else "not-ready"
+        self.answer.seek(0)
+        return Ended(
+            why=why,
+            exit_code=code,
+            ready=self._is_ready,
+            messages=self._messages,
+            wall_ms=int((time.monotonic() - began) * 1000),
+            cpu_ms=int((usage[0]) * 1000),
+            peak_memory_bytes=usage[1] * 1024,
+            stderr=Untrusted(bytes(self._stderr)),
+        )
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, tuple[float, int]]:
+    """Reap the process; kill it if it does not end in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return status, (usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+        if time.monotonic() > deadline:
+            os.kill(process.pid, signal.SIGKILL)
+            deadline += seconds
+        time.sleep(0.0005)

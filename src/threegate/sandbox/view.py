@@ -1,0 +1,171 @@
+"""The files a gate sees: interpreter, its standard library, the libraries both need, our own code.
+
+Everything lies at fixed places inside, wherever it is on the host:
+
+    /rt/bin/python3   /rt/lib/python3.N     interpreter and standard library, without what
+                                            installs packages
+    /gate/threegate/...                     the gate's own package and what it imports
+    /usr/lib/...                            exactly the shared libraries these need
+
+There is no shell, no `/proc`, no home, no package installer.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import threegate
+from threegate.errors import GateUnavailable
+from threegate.sandbox.profiles import Profile
+
+RUNTIME: Final = "/rt"
+GATE: Final = "/gate"
+CANARY: Final = "/canary"  # a readable file that Landlock does not allow: the proof that it works
+BASE: Final = ("__init__.py", "canonical.py", "errors.py", "text.py", "untrusted.py", "sandbox")
+
+# Parts of the standard library that fetch, build or install things, or are of no use in a box.
+HIDDEN: Final = (
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tkinter",
+    "turtledemo",
+    "venv",
+)
+_NATIVE_BASE: Final = ("_ctypes", "resource", "_struct")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Something of the host, and where it lies inside; an empty source hides the place."""
+
+    source: str
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All mounts of a gate, in order, and its interpreter."""
+
+    mounts: tuple[Mount, ...]
+    interpreter: str
+    loader: str
+    loader_link: str
+
+
+def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
+    """Return what a gate of this profile sees, apart from what it is given at start."""
+    python = Path(sys.executable).resolve()
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    stdlib = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})).resolve()
+    inner = f"{RUNTIME}/lib/{version}"
+    interpreter = f"{RUNTIME}/bin/{version}"
+    mounts = [Mount(str(python), interpreter), Mount(str(stdlib), inner)]
+    mounts += [Mount("", f"{inner}/{name}") for name in HIDDEN if (stdlib / name).is_dir()]
+    packages, natives = _packages(profile)
+    mounts += packages
+    loader = _interpreter_of(python)
+    libraries = _libraries([python, *natives, *extra_programs], loader)
+    mounts += [Mount(source, inside) for inside, source in sorted(libraries.items())]
+    return View(tuple(mounts), interpreter, str(Path(loader).resolve()), loader)
+
+
+def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
+    root = Path(threegate.__file__).resolve().parent
+    names = (*BASE, *profile.packages)
+    mounts = [
+        Mount(str(root / name), f"{GATE}/threegate/{name}")
+        for name in names
+        if (root / name).exists()
+    ]
+    natives: list[Path] = []
+    for module in (*_NATIVE_BASE, *profile.modules):
+        natives += _native_parts(module)
+    mounts.append(Mount(str(root / "__init__.py"), CANARY))
+    return mounts, natives
+
+
+def _native_parts(module: str) -> list[Path]:
+    """Return the shared objects that importing a standard module may load."""
+    parts = {
+        "asyncio": (
+            "_asyncio",
+            "_socket",
+            "select",
+            "_ssl",
+            "math",
+            "_contextvars",
+            "_posixsubprocess",
+        ),
+        "http.client": (
+            "_socket",
+            "_ssl",
+            "select",
+            "math",
+            "zlib",
+            "_datetime",
+            "_bisect",
+            "_random",
+            "_sha512",
+            "_hashlib",
+            "array",
+            "binascii",
+            "_random",
+        ),
+        "json": ("_json",),
+        "ssl": ("_ssl", "_socket", "select", "math", "binascii"),
+    }.get(module, (module,))
+    found = []
+    for part in parts:
+        spec = find_spec(part)
+        if spec is not None and spec.origin and spec.origin.endswith(".so"):
+            found.append(Path(spec.origin))
+    return found
+
+
+def _interpreter_of(program: Path) -> str:
+    """Return the dynamic loader an ELF program names."""
+    with program.open("rb") as file:
+        head = file.read(64)
+        if head[:5] != b"\x7fELF\x02":
+            raise GateUnavailable(f"{program} is not a 64-bit program", code="TG-BOX-002")
+        offset, size, count = (
+            struct.unpack_from("<Q", head, 32)[0],
+            *struct.unpack_from("<HH", head, 54),
+        )
+        file.seek(offset)
+        table = file.read(size * count)
+        for number in range(count):
+            kind = struct.unpack_from("<I", table, number * size)[0]
+            if kind == 3:  # PT_INTERP
+                at, length = (
+                    struct.unpack_from("<Q", table, number * size + 8)[0],
+                    struct.unpack_from("<Q", table, number * size + 32)[0],
+                )
+                file.seek(at)
+                return file.read(length).rstrip(b"\0").decode()
+    raise GateUnavailable(f"{program} has no dynamic loader", code="TG-BOX-002")
+
+
+def _libraries(objects: list[Path], loader: str) -> dict[str, str]:
+    """Return the shared libraries of ELF objects: place inside -> file on the host."""
+    found: dict[str, str] = {}
+    for item in dict.fromkeys(objects):
+        done = subprocess.run(  # the loader itself, listing and not running
+            [loader, "--list", str(item)], capture_output=True, env={}, check=False, timeout=10
+        )
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            name, arrow, rest = line.strip().partition(" => ")
+            path = rest.rpartition(" (")[0]
+            if arrow and path.startswith("/"):
+                found[os.path.realpath(os.path.dirname(path)) + "/" + name] = os.path.realpath(path)
+    return found
