@@ -20,7 +20,7 @@ from threegate.audit.limits import SEGMENT_EVENTS
 WORKSPACE = "0123456789abcdef0123456789abcdef"
 NOW = 1_794_780_000  # 2026-11-15
 
-# Every call by which a log changes the disk.
+# Every call by which a log changes the disk; an open that creates is counted as "create".
 CALLS = ("open", "write", "fdatasync", "fsync", "ftruncate", "fchmod", "rename", "unlink", "mkdir")
 
 FORK = multiprocessing.get_context("fork")
@@ -112,7 +112,8 @@ class Machine:
     def _wrap(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             index = len(self.names)
-            self.names.append(name)
+            creates = name == "open" and args[1] & os.O_CREAT
+            self.names.append("create" if creates else name)
             if self.point == Point(index, "before"):
                 self.happen(self)
             if self.point == Point(index, "half"):
@@ -141,11 +142,21 @@ class Machine:
         if name == "ftruncate" and args[0] in self.unsynced:
             self.unsynced[args[0]] = min(args[1], self.unsynced[args[0]])
 
-    def points(self) -> list[Point]:
-        """Return every point of the run that was counted."""
-        found = [Point(n, when) for n in range(len(self.names)) for when in ("before", "after")]
-        halves = [Point(n, "half") for n, name in enumerate(self.names) if name == "write"]
-        return found + halves
+    def failures(self) -> list[Point]:
+        """Return every point at which a call of the counted run can fail."""
+        calls = list(enumerate(self.names))
+        halves = [Point(index, "half") for index, name in calls if name == "write"]
+        return halves + [Point(index, "before") for index, name in calls if name != "unlink"]
+
+    def crashes(self) -> list[Point]:
+        """Return every point of the counted run at which the disk looks different.
+
+        After a call is before the next one, as far as the disk knows.
+        """
+        calls = list(enumerate(self.names))
+        halves = [Point(index, "half") for index, name in calls if name == "write"]
+        points = [Point(index, "before") for index, name in calls if name != "open"]
+        return [*halves, *points, Point(len(self.names) - 1, "after")]
 
 
 def die(machine: Machine) -> None:

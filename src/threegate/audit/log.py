@@ -173,7 +173,7 @@ class AuditLog:
         """Return whether another process wrote; raise Broken if the file is not ours any more."""
         segment = self._chain.segment
         try:
-            there = os.lstat(self._directory / segment_name(segment))
+            there = os.lstat(os.path.join(self._directory, segment_name(segment)))
         except FileNotFoundError:
             there = None
         except OSError as exc:

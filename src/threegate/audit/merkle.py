@@ -79,7 +79,9 @@ class Tree:
 
     def copy(self) -> "Tree":
         """Return a tree that can grow without changing this one."""
-        return Tree(size=self._size, frontier=self._frontier)
+        twin = Tree()
+        twin._size, twin._frontier = self._size, self._frontier.copy()
+        return twin
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:

@@ -121,7 +121,7 @@ class Writer:
         try:
             for part in new:
                 publish(self._dir_fd, segment_name(part.segment))
-            if new:
+                # Each before the next: a power cut may keep the later of two names only.
                 self._sync(self._dir_fd, os.fsync)
         except OSError as exc:
             # The open segment is sealed already: what follows must come from the disk.
