@@ -237,7 +237,7 @@ def test_never_more_than_the_budget_in_any_minute_or_day(
 ) -> None:
     clock = Clock(NOON)
     budgets = Budgets(tmp_path_factory.mktemp("budgets"), clock)
-    latest, granted = NOON, []
+    latest, granted = 0, []
     for move, requests, size in steps:
         clock.now += move
         if ask(budgets, requests=requests, size=size) is None:
