@@ -72,8 +72,9 @@ def test_two_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     """Over two segment boundaries, so that each has to follow the other's rotation."""
     directory = tmp_path / "audit"
     new_log(directory, size=SEGMENT_EVENTS - 100).close()
-    pipes = [start(directory, name, 4 * ROUNDS)[1] for name in (1, 2)]
-    reported = [drain(pipe) for pipe in pipes]
+    writers = [start(directory, name, 4 * ROUNDS) for name in (1, 2)]
+    reported = [drain(pipe) for _, pipe in writers]
+    assert [os.waitpid(pid, 0)[1] for pid, _ in writers] == [0, 0]
     assert all(len(found) > 4 * ROUNDS for found in reported), "control: both wrote"
     found = recorded(directory)
     assert sorted(found) == sorted(reported[0] + reported[1])
