@@ -141,9 +141,10 @@ class Journal:
                 self._write_incoming(acts, entries)
                 self._apply(acts, entries)
         except StorageFailed:
-            self._settle([parse_intent(entry) for entry in entries])
-            raise
-        self._close_batch(OUTCOME, entries[0].seq, entries[-1].seq, planned)
+            if not self._settle([parse_intent(entry) for entry in entries], failed=True):
+                raise
+        else:
+            self._close_batch(OUTCOME, entries[0].seq, entries[-1].seq, planned)
 
     def _plan(self, acts: Sequence[Act]) -> Usage:
         planned = self._usage.copy()
@@ -226,11 +227,16 @@ class Journal:
             self._settle(pending)
         self._settled = self.log.head.digest
 
-    def _settle(self, intents: Sequence[Intent]) -> None:
-        """Complete or undo a batch whose intents are in the log and whose outcome is not."""
+    def _settle(self, intents: Sequence[Intent], *, failed: bool = False) -> bool:
+        """Complete or undo a batch whose intents are in the log and whose outcome is not.
+
+        Returns whether it was completed.  After an error (`failed`) that came before the
+        first rename it is undone: what a failed sync was to keep may only look written.
+        """
         with storage_errors("settle an interrupted change"):
             states = [self._state(intent) for intent in intents]
             complete = len(intents) == intents[0].of and "lost" not in states
+            complete = complete and not (failed and "done" not in states)
             if complete:
                 self._finish(intents, states)
             else:
@@ -238,6 +244,7 @@ class Journal:
         direction = "forward" if complete else "back"
         usage = scan_usage(self.directories)
         self._close_batch(RECOVERED, intents[0].seq, intents[-1].seq, usage, direction)
+        return complete
 
     def _state(self, intent: Intent) -> str:
         """Return `done`, `ready` (can be completed) or `lost` for one intent."""
@@ -294,17 +301,18 @@ class Journal:
 def read_tail(log: AuditLog) -> tuple[list[Intent], Usage | None]:
     """Return the intents at the end of the log that have no outcome, and the last usage."""
     newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
-    pending: list[Intent] = []
-    usage: Usage | None = None
+    pending: list[Entry] = []
+    last: Entry | None = None
     for start in (newest, newest - SEGMENT_EVENTS):  # a batch may lie across two segments
-        pending, usage = [], None
+        pending, last = [], None
         for entry in log.entries(max(0, start)):
             if entry.kind == INTENT:
-                pending.append(parse_intent(entry))
+                pending.append(entry)
             elif entry.kind in (OUTCOME, RECOVERED):
-                pending, usage = [], parse_outcome(entry).usage
+                pending, last = [], entry
             elif entry.kind not in BOOKKEEPING:
                 pending = []
-        if usage is not None:
+        if last is not None:
             break
-    return pending, usage
+    usage = None if last is None else parse_outcome(last).usage
+    return [parse_intent(entry) for entry in pending], usage
