@@ -33,7 +33,10 @@ from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.verify import Finding, Fold, verify_files
 from threegate.host import applied, checkpoints
 from threegate.host.checkpoints import Kept
+from threegate.host.forget import NAMESPACE as TOMBSTONE
+from threegate.keys import sshsig
 from threegate.keys.signers import Signers
+from threegate.untrusted import Untrusted
 
 # What says that something is not as it was written, as opposed to: I cannot look.
 _TAMPERED: Final = (
@@ -67,6 +70,7 @@ class _Walk:
     def __init__(self, sizes: set[int]) -> None:
         self.fold = Fold()
         self.applied: dict[str, int] = {}  # digest of a bundle -> when it was put in force
+        self.stones: dict[str, int] = {}  # id of what was forgotten -> when
         self.times: dict[int, int] = {}  # size of a checkpoint -> when it was made, at the latest
         self._sizes = sizes
 
@@ -74,9 +78,11 @@ class _Walk:
         """Take the next entry of the log."""
         self.fold.feed(entry)
         name, _, suffix = str(entry.data.get("name", "")).partition(".")
-        if entry.kind == INTENT and entry.data.get("to") == states.BUNDLES and suffix == "json":
-            if is_digest(name):
+        if entry.kind == INTENT and suffix == "json":
+            if entry.data.get("to") == states.BUNDLES and is_digest(name):
                 self.applied.setdefault(name, unix_of(entry.time))
+            elif entry.data.get("to") == states.TOMBSTONES:
+                self.stones[name] = unix_of(entry.time)
         elif entry.kind == checkpoints.KIND and type(entry.data.get("size")) is int:
             self.times[entry.data["size"]] = unix_of(entry.time)
         if entry.seq + 1 in self._sizes:
@@ -102,6 +108,7 @@ def verify_workspace(
         _verify_files(store, report, walk, progress)
         signers = _verify_policies(store, report, walk)
         if signers is not None:
+            _verify_tombstones(store, report, walk, signers)
             _verify_checkpoints(report, walk, kept, signers, now=clock())
     finally:
         store.close()
@@ -191,6 +198,19 @@ def _verify_policies(store: Store, report: Report, walk: _Walk) -> Signers | Non
     except _TAMPERED as exc:
         report.findings.append(_finding(states.BUNDLES, digest or applied.CURRENT, exc))
     return signers
+
+
+def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signers) -> None:
+    """Check who signed for what was forgotten."""
+    for artifact_id, at in walk.stones.items():
+        try:
+            record = store.read_file(states.TOMBSTONES, f"{artifact_id}.json")
+            armored = store.read_file(states.TOMBSTONES, f"{artifact_id}.sig")
+            sshsig.verify(record, Untrusted(armored), namespace=TOMBSTONE, signers=signers, at=at)
+        except FileNotFoundError:
+            continue  # undone before it happened, or missing, which the files have shown
+        except _TAMPERED as exc:
+            report.findings.append(_finding(states.TOMBSTONES, artifact_id, exc))
 
 
 def _verify_checkpoints(
