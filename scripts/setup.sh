@@ -23,6 +23,10 @@ missing_packages() {
   command -v git >/dev/null || echo git
   command -v ssh-keygen >/dev/null || echo openssh-client
   command -v flock >/dev/null || echo util-linux
+  command -v bwrap >/dev/null || echo bubblewrap
+  command -v cc >/dev/null || echo gcc
+  # A compiler without the C library's headers and static archive cannot make the launcher.
+  [ -n "$(find /usr/lib -maxdepth 2 -name libc.a -print -quit 2>/dev/null)" ] || echo libc6-dev
   command -v "$PYTHON" >/dev/null || echo python3
   # Debian ships venv without ensurepip unless this package is there.
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
@@ -88,6 +92,11 @@ unless_done() {
   printf '%s\n' "$2" >"$stamp"
 }
 
+# What the Monty worker's launcher is compiled from.
+native_key() { cat src/threegate/sandbox/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py | sha256sum; }
+
+build_native() { "$VENV/bin/python" scripts/build_native.py; }
+
 install_project() { pip_install --no-index --no-deps --no-build-isolation --editable .; }
 
 main() {
@@ -97,6 +106,8 @@ main() {
   flock 9 # two targets started at once make one venv
   unless_done packages "$(packages_key)" install_packages
   unless_done project "$(project_key)" install_project
+  if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
+  unless_done native "$(native_key)" build_native
 }
 
 main "$@"

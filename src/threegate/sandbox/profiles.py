@@ -32,6 +32,7 @@ class Profile:
     name: str
     purpose: str
     packages: tuple[str, ...]  # parts of threegate in view, besides the common base
+    libraries: tuple[str, ...]  # installed packages in view; nothing else of site-packages
     modules: tuple[str, ...]  # imported before the lock: nothing native can be loaded later
     binds: tuple[Bind, ...]  # read-only places
     devices: tuple[str, ...]
@@ -72,6 +73,7 @@ PROXY: Final = Profile(
     name="proxy",
     purpose="resolves, checks and dials allowlisted names for FETCH",
     packages=("fetch",),
+    libraries=(),
     modules=("asyncio", "ssl"),
     binds=(
         Bind("allowlist", "/in/allowlist.json", "file"),
@@ -99,6 +101,7 @@ FETCH_RETRIEVE: Final = Profile(
     name="fetch-retrieve",
     purpose="asks for one source through the proxy's socket",
     packages=("fetch",),
+    libraries=(),
     modules=("http.client", "ssl"),
     binds=(
         Bind("proxy", "/run/proxy.sock", "socket"),
@@ -126,6 +129,7 @@ FETCH_NORMALIZE: Final = Profile(
     name="fetch-normalize",
     purpose="turns hostile bytes into one research packet",
     packages=("artifacts", "fetch"),
+    libraries=(),
     modules=(),
     binds=(),
     devices=(),
@@ -150,6 +154,7 @@ CORE: Final = Profile(
     name="core",
     purpose="reasons with a model over validated artifacts",
     packages=("artifacts", "core"),
+    libraries=(),
     modules=("json",),
     binds=(
         Bind("inputs", "/in", "directory"),
@@ -178,6 +183,7 @@ MODEL_SERVER: Final = Profile(
     name="model-server",
     purpose="generates text for CORE from one model file",
     packages=("model",),
+    libraries=(),
     modules=(),
     binds=(Bind("model-file", "/in/model.gguf", "file"),),
     devices=(),
@@ -202,6 +208,7 @@ EMBEDDER: Final = Profile(
     name="embedder",
     purpose="computes vectors of excerpts from one model file",
     packages=("model",),
+    libraries=(),
     modules=(),
     binds=(Bind("model-file", "/in/embedder.model", "file"),),
     devices=(),
@@ -226,6 +233,7 @@ BRIDGE: Final = Profile(
     name="bridge",
     purpose="carries CORE's questions to the operator's own model server on loopback",
     packages=("model",),
+    libraries=(),
     modules=("asyncio",),
     binds=(),
     devices=(),
@@ -250,9 +258,11 @@ TOOL_LITE: Final = Profile(
     name="tool-lite",
     purpose="checks an approval and runs one request in a Monty worker",
     packages=("artifacts", "keys", "tool_exec"),
-    modules=(),
+    libraries=("pydantic_monty", "typing_extensions"),
+    modules=("pydantic_monty",),
     binds=(
         Bind("launcher", "/run/launcher", "file"),
+        Bind("lock", "/run/lock.so", "file"),
         Bind("worker", "/run/monty", "file"),
     ),
     devices=("null",),
@@ -277,6 +287,7 @@ ENGINE: Final = Profile(
     name="engine",
     purpose="runs one microVM for the heavy lane",
     packages=(),
+    libraries=(),
     modules=(),
     binds=(
         Bind("engine", "/run/engine", "file"),

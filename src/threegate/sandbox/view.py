@@ -90,8 +90,22 @@ def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
     natives: list[Path] = []
     for module in (*_NATIVE_BASE, *profile.modules):
         natives += _native_parts(module)
+    for library in profile.libraries:
+        place = _installed(library)
+        mounts.append(Mount(str(place), f"{GATE}/{place.name}"))
+        natives += sorted(place.rglob("*.so")) if place.is_dir() else []
     mounts.append(Mount(str(root / "__init__.py"), CANARY))
     return mounts, natives
+
+
+def _installed(library: str) -> Path:
+    """Return the directory, or the single file, of an installed package."""
+    spec = find_spec(library)
+    if spec is None or spec.origin is None:
+        hint = "run `make setup`"
+        raise GateUnavailable(f"{library} is not installed", code="TG-BOX-004", hint=hint)
+    origin = Path(spec.origin).resolve()
+    return origin.parent if spec.submodule_search_locations else origin
 
 
 def _native_parts(module: str) -> list[Path]:

@@ -1,0 +1,139 @@
+"""The Monty worker's own box: a list of calls, everything else ends the process.
+
+The worker is started by `native/launcher.c` inside the tool-lite box, whose namespaces,
+Landlock rules and filter it inherits.  The header both C files include is made from the
+data here, so there is one list and one assembler.
+"""
+
+import errno
+import struct
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import GateUnavailable
+from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, Rule, Test, assemble, error
+from threegate.sandbox.profiles import MIB
+from threegate.sandbox.syscalls import Architecture
+
+NAME: Final = "monty-worker"
+MEMORY_BYTES: Final = 1024 * MIB
+CPU_SECONDS: Final = 120
+OPEN_FILES: Final = 64
+LAUNCHER: Final = "/run/launcher"
+BINARY: Final = "/run/monty"
+LOCK: Final = "/run/lock.so"
+
+# What the worker's runtime needs once it is linked; found by running Monty's own tests.
+ALLOWED: Final = (
+    "brk",
+    "clock_gettime",
+    "close",
+    "exit",
+    "exit_group",
+    "futex",
+    "getpid",
+    "getrandom",
+    "gettid",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "poll",
+    "prlimit64",
+    "read",
+    "rseq",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sched_getaffinity",
+    "sched_yield",
+    "set_robust_list",
+    "sigaltstack",
+    "tgkill",
+    "write",
+)
+# Asked for and refused without harm: files, and new threads by the newer call.
+REFUSED: Final = {
+    "access": errno.EACCES,
+    "getdents64": errno.EACCES,
+    "lseek": errno.EACCES,
+    "newfstatat": errno.EACCES,
+    "openat": errno.EACCES,
+    "prctl": errno.EPERM,
+    "pread64": errno.EACCES,
+    "readlink": errno.EACCES,
+    "statx": errno.EACCES,
+    "clone3": errno.ENOSYS,
+}
+_NATIVE: Final = Path(__file__).parent / "native"
+BUILT: Final = _NATIVE / "bin"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFiles:
+    """What a Monty worker is started from, and the digests that go into evidence."""
+
+    launcher: Path
+    lock: Path
+    binary: Path
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each file."""
+        return {
+            name: sha256(path.read_bytes()).hexdigest()
+            for name, path in (
+                ("launcher", self.launcher),
+                ("lock", self.lock),
+                ("monty", self.binary),
+            )
+        }
+
+    def given(self) -> dict[str, str]:
+        """Return the slots of the tool-lite profile."""
+        return {"launcher": str(self.launcher), "lock": str(self.lock), "worker": str(self.binary)}
+
+
+def find_worker() -> WorkerFiles:
+    """Return the worker's files, or raise `GateUnavailable` if they were not built."""
+    binary = _installed_binary()
+    files = (BUILT / "launcher", BUILT / "lock.so")
+    if binary is None or not binary.exists() or not all(path.exists() for path in files):
+        hint = "run `make setup`; it compiles the launcher and installs Monty"
+        raise GateUnavailable("the Monty worker is not installed", code="TG-BOX-030", hint=hint)
+    return WorkerFiles(files[0], files[1], binary)
+
+
+def _installed_binary() -> Path | None:
+    try:
+        files = metadata.files("pydantic-monty-runtime") or []
+    except metadata.PackageNotFoundError:
+        return None
+    found = [Path(str(file.locate())) for file in files if file.name == "monty"]
+    return found[0].resolve() if found else None
+
+
+def worker_rules() -> list[Rule]:
+    """Return the worker's filter; a call without a rule ends the process."""
+    rules = [Rule(call, ALLOW) for call in ALLOWED]
+    rules += [Rule(call, error(number)) for call, number in REFUSED.items()]
+    rules.append(Rule("clone", KILL, ((Test(0, bits=CLONE_THREAD), ALLOW),)))
+    return rules
+
+
+def header(arch: Architecture) -> str:
+    """Return the C header with the worker's limits, places and filter."""
+    program = assemble(worker_rules(), arch, default=KILL)
+    rows = [struct.unpack_from("<HBBI", program, at) for at in range(0, len(program), 8)]
+    cells = ",".join(f"{{{code:#x},{yes},{no},{value:#x}}}" for code, yes, no, value in rows)
+    return (
+        f'#define WORKER_BINARY "{BINARY}"\n'
+        f'#define WORKER_LOCK "{LOCK}"\n'
+        f"#define WORKER_MEMORY_BYTES {MEMORY_BYTES}UL\n"
+        f"#define WORKER_CPU_SECONDS {CPU_SECONDS}\n"
+        f"#define WORKER_OPEN_FILES {OPEN_FILES}\n"
+        f"#define WORKER_FILTER {{{cells}}}\n"
+    )
