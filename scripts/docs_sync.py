@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from threegate.artifacts import fields as formats
 from threegate.policy.fields import field_table, reason_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +42,19 @@ def help_block(argument: str) -> str:
     return f"```console\n$ {' '.join(command)}\n{shown.stdout.rstrip()}\n```\n"
 
 
+def vector_block(argument: str) -> str:
+    """Return the artifact in an accept vector, as a fenced block."""
+    path = ROOT / "tests" / "vectors" / "artifacts" / "accept" / f"{argument}.md"
+    return f"````markdown\n{path.read_text('utf-8').partition(chr(10) * 2)[2]}````\n"
+
+
 GENERATORS: Mapping[str, Generator] = {
+    "format-characters": lambda _: formats.character_table(),
+    "format-codes": lambda _: formats.reason_table(),
+    "format-example": vector_block,
+    "format-fields": formats.field_tables,
+    "format-kinds": lambda _: formats.kind_table(),
+    "format-sections": formats.section_table,
     "help": help_block,
     "policy-codes": lambda _: reason_table(),
     "policy-fields": field_table,

@@ -286,8 +286,7 @@ class Record:
         return object_schema(self.shapes)
 
     def describe(self) -> str:
-        inner = "; ".join(f"`{key}`: {shape.describe()}" for key, shape in self.shapes.items())
-        return f"object ({inner})"
+        return f"`{self.kind.__name__}` object"
 
 
 def explain(shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> None:
@@ -325,8 +324,8 @@ def shapes_of(kind: type) -> dict[str, Shape]:
 
 
 def docs_of(kind: type) -> dict[str, str]:
-    """Return the declared sentences of a dataclass, in order."""
-    return {item.name: item.metadata["doc"] for item in _declared(kind)}
+    """Return the declared sentences of a dataclass, sections included, in order."""
+    return {item.name: item.metadata["doc"] for item in fields(kind)}
 
 
 def _declared(kind: type) -> list[Field[Any]]:
