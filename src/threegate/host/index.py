@@ -106,7 +106,7 @@ class Index:
         try:
             self._follow_log(progress)
         except sqlite3.DatabaseError as exc:
-            if exc.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if not _is_broken(exc):
                 raise StorageFailed(f"cannot write {FILE}: {exc.sqlite_errorname}") from exc
             self.reset()
             self._follow_log(progress)
@@ -299,12 +299,31 @@ def _first_line(text: str) -> str:
 
 def _open(path: Path) -> sqlite3.Connection:
     try:
-        path.touch(mode=0o600)
-        db = sqlite3.connect(path, timeout=30.0)
-        db.executescript(_SCHEMA)
+        try:
+            return _connect(path)
+        except sqlite3.DatabaseError as exc:
+            if not _is_broken(exc):
+                raise
+            remove_index(path.parent)
+            return _connect(path)
     except (OSError, sqlite3.Error) as exc:
         raise StorageFailed(f"cannot open {FILE}", hint="delete it; it is made anew") from exc
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600)
+    db = sqlite3.connect(path, timeout=30.0)
+    try:
+        db.executescript(_SCHEMA)
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def _is_broken(exc: sqlite3.DatabaseError) -> bool:
+    code = getattr(exc, "sqlite_errorcode", None)  # absent where SQLite itself was not asked
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _forgets(entry: Entry) -> bool:

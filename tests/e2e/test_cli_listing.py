@@ -1,0 +1,142 @@
+"""list, show and search: pages, exact JSON, inert text."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Cli, made, write
+from tests.support.samples import box, fetch_request, packet, tool_request
+from threegate.artifacts import registry
+from threegate.artifacts.ids import sha256_hex, short
+from threegate.artifacts.registry import Artifact
+
+COUNT = 7
+
+
+@pytest.fixture(scope="module")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    cli = made(tmp_path_factory.mktemp("listing"))
+    offered: list[Artifact] = [
+        packet(f"Sea ice, sample {n}.", title=box(f"Sample {n}")) for n in range(COUNT)
+    ]
+    offered += [fetch_request(), tool_request(inputs=())]
+    files = [write(cli.base / f"{n}.md", registry.emit(item)) for n, item in enumerate(offered)]
+    cli("admit", *files)
+    return cli
+
+
+def an_id(cli: Cli, number: int = 0) -> str:
+    return f"rp-{sha256_hex((cli.base / f'{number}.md').read_bytes())}"
+
+
+def test_a_list_is_newest_first_and_pages(cli: Cli) -> None:
+    pages = [
+        cli("packet", "list", "--json", "--limit", "3", "--page", str(page)).json
+        for page in (1, 2, 3, 4)
+    ]
+    titles = [item["title"] for page in pages for item in page["items"]]
+    assert titles == [f"Sample {n}" for n in reversed(range(COUNT))]
+    assert [len(page["items"]) for page in pages] == [3, 3, 1, 0]
+    assert {page["total"] for page in pages} == {COUNT}
+
+
+def test_a_list_for_people_has_short_ids_and_a_footer(cli: Cli) -> None:
+    shown = cli("packet", "list", "--limit", "2").out.splitlines()
+    assert shown[0].split() == [
+        "ID",
+        "STATE",
+        "MADE",
+        "BYTES",
+        "INTEGRITY",
+        "CONFIDENTIALITY",
+        "TITLE",
+    ]
+    assert shown[1].startswith(short(an_id(cli, COUNT - 1)))
+    assert shown[1].endswith("Sample 6")
+    assert shown[-1] == f"showing 1-2 of {COUNT}; --page 2 for more"
+
+
+def test_requests_are_both_kinds_and_can_be_filtered_by_state(cli: Cli) -> None:
+    items = cli("request", "list", "--json").json["items"]
+    assert sorted(item["id"][:3] for item in items) == ["fr-", "tr-"]
+    assert cli("request", "list", "--json", "--state", "held").json["total"] == 2
+    assert cli("request", "list", "--json", "--state", "done").json["total"] == 0
+    cli("request", "list", "--state", "gone", code=2)
+
+
+def test_an_empty_list_says_so(cli: Cli) -> None:
+    assert cli("result", "list").out == "none of 0\n"
+    assert cli("analysis", "list", "--json").json["items"] == []
+
+
+def test_search_finds_words_and_phrases(cli: Cli) -> None:
+    assert cli("packet", "search", "--json", "sea", "ice").json["total"] == COUNT
+    found = cli("packet", "search", "--json", '"sample 3"').json
+    assert [item["title"] for item in found["items"]] == ["Sample 3"]
+    assert cli("packet", "search", "penguin").out == "none of 0\n"
+    assert cli("packet", "search", "--limit", "2", "ice").out.endswith(
+        f"showing 1-2 of {COUNT}; --page 2 for more\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "NEAR(", "title:x", "*", "ice AND", "a OR b NOT", "x^y", "'"]
+)
+def test_query_syntax_is_only_text(cli: Cli, query: str) -> None:
+    assert cli("packet", "search", "--json", "--", query).json["items"] == []
+
+
+def test_show_by_short_form_is_the_whole_artifact(cli: Cli) -> None:
+    shown = cli("packet", "show", short(an_id(cli))).out
+    assert shown.startswith(f"Research Packet {an_id(cli)}\nstate")
+    assert "\nExcerpts 1\n    | Sea ice, sample 0.\n" in shown
+    found = cli("packet", "show", "--json", an_id(cli)).json
+    assert found["fields"]["title"] == "Sample 0"
+    assert found["sections"] == {"Excerpts": ["Sea ice, sample 0."]}
+
+
+def test_show_raw_gives_the_very_bytes_but_not_to_a_terminal(cli: Cli) -> None:
+    raw = cli("packet", "show", "--raw", an_id(cli)).raw_out
+    assert raw == (cli.base / "0.md").read_bytes()
+    screen = cli.in_terminal("packet", "show", "--raw", an_id(cli), code=2)
+    assert b"raw bytes are not written to a terminal" in screen
+    assert b"---" not in screen
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("rp-12", "is not an artifact id"),
+        ("rp-" + "0" * 64, "no artifact"),
+        ("rp-" + "0" * 12, "no artifact"),
+        ("../../etc/passwd", "is not an artifact id"),
+        ("tr-\x1b[2J", "is not an artifact id"),
+    ],
+)
+def test_what_is_not_an_id_or_not_here(cli: Cli, given: str, says: str) -> None:
+    done = cli("packet", "show", "--", given, code=2)
+    assert says in done.err
+    assert b"\x1b" not in done.raw_err
+
+
+def test_an_id_of_another_kind_points_there(cli: Cli) -> None:
+    done = cli("result", "show", an_id(cli), code=2)
+    assert f"`threegate packet show {short(an_id(cli))}`" in done.err
+
+
+def test_a_terminal_cuts_lines_and_a_pipe_does_not(cli: Cli) -> None:
+    screen = cli.in_terminal("packet", "list", "--limit", "1")
+    assert b"showing 1-1" in screen
+    assert all(len(line) <= 80 for line in screen.decode().splitlines())
+
+
+def test_a_deleted_or_broken_index_is_made_anew(cli: Cli) -> None:
+    assert cli.workspace is not None
+    index = cli.workspace / "index.sqlite"
+    before = cli("packet", "list", "--json").json
+    index.unlink()
+    assert cli("packet", "list", "--json").json == before
+    index.write_bytes(b"not a database" * 1000)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{index}{suffix}").unlink(missing_ok=True)
+    assert cli("packet", "list", "--json").json == before
