@@ -17,14 +17,12 @@ from threegate.errors import GateUnavailable
 from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, Rule, Test, assemble, error
 from threegate.sandbox.profiles import MIB
 from threegate.sandbox.syscalls import Architecture
+from threegate.sandbox.worker_places import BINARY, LOCK
 
 NAME: Final = "monty-worker"
 MEMORY_BYTES: Final = 1024 * MIB
 CPU_SECONDS: Final = 120
 OPEN_FILES: Final = 64
-LAUNCHER: Final = "/run/launcher"
-BINARY: Final = "/run/monty"
-LOCK: Final = "/run/lock.so"
 
 # What the worker's runtime needs once it is linked; found by running Monty's own tests.
 ALLOWED: Final = (
