@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tests.support import samples
 from tests.support.stores import NOW, audited, clock, findings, make_store
-
 from threegate.artifacts import registry
 from threegate.errors import UsageError
 from threegate.handoff import claims, states

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support import samples
 from tests.support.stores import NOW, adopt, clock, files_of, findings, make_store
-
 from threegate.artifacts import registry
 from threegate.errors import HandoffTampered, QuotaExceeded, UsageError
 from threegate.handoff import claims, states
