@@ -66,8 +66,9 @@ class Directories:
         return self._fds[directory]
 
     def close(self) -> None:
-        """Close all descriptors."""
-        for fd in self._fds.values():
+        """Close all descriptors; once, for their numbers are given to others afterwards."""
+        fds, self._fds = self._fds, {}
+        for fd in fds.values():
             os.close(fd)
 
 

@@ -114,7 +114,9 @@ class Journal:
     def close(self) -> None:
         """Give the log and the lock back."""
         self.log.close()
-        os.close(self._lock)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     @contextmanager
     def locked(self) -> Iterator[None]:
