@@ -4,11 +4,22 @@ One way in for both: compile the files, compare with the applied bundle, sign th
 bundle with a key the *current* bundle allows, record it, keep it by digest.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import PolicyInvalid, SignatureRefused, StorageFailed, UsageError
+from threegate.errors import (
+    PolicyInvalid,
+    SignatureRefused,
+    StorageFailed,
+    ThreeGateError,
+    UsageError,
+    WorkspaceBusy,
+)
+from threegate.handoff.disk import storage_errors
+from threegate.handoff.lock import WAIT_SECONDS, held
 from threegate.host import applied, workspace
 from threegate.host.signing import Signer
 from threegate.host.workspace import Workspace
@@ -26,6 +37,7 @@ POLICY: Final = workspace.POLICY
 
 def edited(ws: Workspace) -> Compiled:
     """Return what the files in `policy/` say now."""
+    settle_signers_file(ws)
     return load_policy(ws.root / POLICY)
 
 
@@ -64,7 +76,12 @@ def _widened(ws: Workspace, bundle: Bundle) -> Mapping[str, list[str]]:
 
 def change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
     """Put another list of signers in force, leaving every other rule as it is applied."""
-    path = ws.root / POLICY / SIGNERS_FILE
+    with _only_one(ws.root):
+        return _change_signers(ws, signers, signer, op=op)
+
+
+def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
+    _settle_file(ws)
     files = _policy_files(ws.root / POLICY)
     if files[SIGNERS_FILE] != emit(ws.bundle.signers):
         hint = "apply it first with `threegate policy apply`"
@@ -76,17 +93,82 @@ def change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) 
     if others:
         hint = "`threegate policy diff` shows it; apply it first"
         raise UsageError("the policy was edited and not applied", hint=hint)
-    bundle = apply_policy(ws, compiled, signer, op=op)
+    pending = _pending_file(ws.root)
+    with storage_errors(f"write {SIGNERS_FILE}"):
+        _write_durably(pending, emit(signers))
     try:
-        temporary = path.with_name(f".{SIGNERS_FILE}.new")
-        temporary.write_bytes(emit(signers))
-        temporary.replace(path)
+        bundle = apply_policy(ws, compiled, signer, op=op)
+    except ThreeGateError:
+        pending.unlink(missing_ok=True)
+        raise
+    _publish(pending)
+    return bundle
+
+
+def settle_signers_file(ws: Workspace) -> None:
+    """Complete a change of signers that was put in force before its file could be renamed.
+
+    Else the file would show the list before the change, and applying it, as an edit of
+    the operator's, would undo a revocation.
+    """
+    try:
+        with _only_one(ws.root, wait_seconds=0):
+            _settle_file(ws)
+    except WorkspaceBusy:
+        return  # a change is under way
+
+
+@contextmanager
+def _only_one(root: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Keep other changes of signers out; not the workspace, for a human has to sign."""
+    with storage_errors(f"open {POLICY}"):
+        fd = os.open(root / POLICY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with held(fd, wait_seconds=wait_seconds):
+            yield
+    finally:
+        os.close(fd)
+
+
+def _settle_file(ws: Workspace) -> None:
+    pending = _pending_file(ws.root)
+    try:
+        data = pending.read_bytes() if pending.is_file() else b""
+    except OSError as exc:
+        raise StorageFailed(f"cannot read {pending.name} in {POLICY}") from exc
+    # Not `ws.bundle`: the change may have come after this workspace was opened.
+    if data and data == emit(applied.read_current(ws.store).signers):
+        _publish(pending)
+    elif data:
+        pending.unlink(missing_ok=True)  # the change it was written for did not happen
+
+
+def _pending_file(root: Path) -> Path:
+    return root / POLICY / f".{SIGNERS_FILE}.new"
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def _publish(pending: Path) -> None:
+    try:
+        pending.replace(pending.with_name(SIGNERS_FILE))
+        fd = os.open(pending.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
     except OSError as exc:
         hint = "`threegate policy show --source allowed_signers` prints what is in force"
         raise StorageFailed(
             "the change is in force, but the file could not be written", hint=hint
         ) from exc
-    return bundle
 
 
 def _policy_files(directory: Path) -> dict[str, bytes]:
