@@ -51,8 +51,19 @@ def choose_key(
     path = settings.config_home / KEY_NAME
     if path.exists() and chosen is None:
         return Operator(path, public_key_of(path, tools))
+    path = _free_name(path)
     public = make_key(path, "threegate operator", workspace=workspace, tools=tools)
     return Operator(path, public, made_now=True)
+
+
+def _free_name(path: Path) -> Path:
+    """Return the first name like `path` that no key has yet; a key is never written over."""
+    number = 1
+    found = path
+    while os.path.lexists(found) or os.path.lexists(f"{found}.pub"):
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found
 
 
 def remember(settings: Settings, operator: Operator) -> None:

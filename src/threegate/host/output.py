@@ -124,6 +124,7 @@ class Output:
             hint = "run it in a terminal, or add --yes"
             raise WaitingForHuman("this needs the operator's yes", hint=hint)
         self._write(self._stderr, f"threegate: {visible(question)} [y/N] ")
+        self.flush()
         return self._stdin.readline(_MAX_ANSWER_CHARS).strip().lower() in _YES
 
     @contextmanager
