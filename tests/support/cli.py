@@ -1,18 +1,23 @@
 """The real command in a process of its own, with a home, a key and a workspace to throw away."""
 
+import atexit
 import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.workspaces import key_file
+from tests.support.workspaces import key_file, public_of
+from threegate.host.operator import Operator, remember
+from threegate.host.settings import Settings
 
 PYTHON = (sys.executable, "-m", "threegate")
 
@@ -98,7 +103,7 @@ class Cli:
 def _converse(screen: int, typed: bytes) -> bytes:
     """Read until the other side closes; type once something that ends in `] ` is asked."""
     shown, waiting = b"", typed
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if not select.select([screen], [], [], 1)[0]:
             continue
@@ -116,12 +121,21 @@ def _converse(screen: int, typed: bytes) -> bytes:
     return shown
 
 
-def made(base: Path, *, name: str = "ws", arguments: Sequence[str] = ()) -> Cli:
-    """Return a user with a new workspace, whose key is `key_file(base)`."""
-    cli = Cli(base)
-    cli("init", base / name, "--key", key_file(base), *arguments)
-    cli.workspace = base / name
-    return cli
+def made(base: Path, *, name: str = "ws") -> Cli:
+    """Return a user with a workspace, whose key is `key_file(base)`."""
+    operator = Operator(key_file(base), public_of())
+    remember(Settings(base / ".config/threegate", base / "state", None, base), operator)
+    shutil.copytree(_template(), base / name)
+    return Cli(base, base / name)
+
+
+@cache
+def _template() -> Path:
+    """Return a new workspace to copy: making one starts `ssh-keygen` four times."""
+    base = Path(tempfile.mkdtemp(prefix="threegate-template-"))
+    atexit.register(shutil.rmtree, base)
+    Cli(base)("init", base / "ws", "--key", key_file(base))
+    return base / "ws"
 
 
 def write(path: Path, data: bytes) -> Path:
