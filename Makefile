@@ -56,7 +56,7 @@ slow: setup ## the tests that take minutes or the network
 
 fuzz: setup ## coverage-guided fuzzing of every parser, FUZZ_SECONDS each
 	$(call need,tests/fuzz/run.py)
-	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
 bench: setup ## measure against peers; figures go to docs/performance.md
 	$(call need,bench/run.py)

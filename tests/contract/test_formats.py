@@ -11,12 +11,11 @@ import yaml
 
 from tests.support import vectors
 from tests.support.jsonschema import problems
-from tests.support.policies import policy_files
+from tests.support.policies import policy
 from tests.support.vectors import Vector
 from threegate.artifacts.draft import LANES
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS, schema_of
-from threegate.policy.compiler import compile_policy
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "formats"
@@ -94,7 +93,7 @@ def test_links_between_the_pages_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("backend", LANES)
 def test_defaults_of_a_draft_are_those_of_the_default_policy(backend: str) -> None:
-    policy, lane = compile_policy(policy_files()), ("tool-exec", "lanes", backend)
-    limits = {key: policy.integer(*lane, "default", key) for key in asdict(LANES[backend].limits)}
+    shipped, lane = policy(), ("tool-exec", "lanes", backend)
+    limits = {key: shipped.integer(*lane, "default", key) for key in asdict(LANES[backend].limits)}
     assert asdict(LANES[backend].limits) == limits
-    assert LANES[backend].profile == policy.text(*lane, "default_profile")
+    assert LANES[backend].profile == shipped.text(*lane, "default_profile")

@@ -344,7 +344,7 @@ DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
 NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
 TIME: Final = Time(
     # Hours by hand: `24:00:00` is a moment for some versions of Python and none for others.
-    r"20[0-9]{2}-[01][0-9]-[0-3][0-9]T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z",
+    r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z",
     "a UTC time, whole seconds, `Z`",
 )
 DATE: Final = Pattern(
