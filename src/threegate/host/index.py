@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
 CREATE TABLE IF NOT EXISTS artifacts (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, kind TEXT, state TEXT, title TEXT,
     made TEXT, bytes INTEGER, integrity TEXT, confidentiality TEXT);
-CREATE INDEX IF NOT EXISTS by_kind ON artifacts (kind, state, number);
+CREATE INDEX IF NOT EXISTS by_kind ON artifacts (kind, number, state);
 CREATE TABLE IF NOT EXISTS sources (child TEXT, parent TEXT, PRIMARY KEY (child, parent))
     WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_parent ON sources (parent);
@@ -60,8 +60,11 @@ CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
 """
 
 _PAGE: Final = """
-SELECT id, state, title, made, bytes, integrity, confidentiality FROM artifacts
-WHERE kind IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR state = ?2)
+SELECT id, state, title, made, bytes, integrity, confidentiality
+FROM (SELECT value AS wanted FROM json_each(?1)) JOIN artifacts ON number IN (
+    -- The newest of each kind: the first page costs the same however many there are.
+    SELECT number FROM artifacts WHERE kind = wanted AND (?2 IS NULL OR state = ?2)
+    ORDER BY number DESC LIMIT ?3 + ?4)
 ORDER BY number DESC LIMIT ?3 OFFSET ?4
 """
 _COUNT: Final = """
@@ -124,7 +127,7 @@ class Index:
         if seq >= 0 and not _still_there(self._store, seq, digest):
             self.reset()
             seq = -1
-        fold = Fold()
+        fold, taken = Fold(), 0
         for done, entry in enumerate(log.entries(seq + 1), 1):
             if seq >= 0 and _forgets(entry):
                 # Deleted rows leave their words in FTS and WAL pages; a deleted file does not.
@@ -132,9 +135,9 @@ class Index:
                 return self._follow_log(progress)
             fold.feed(entry)
             # Only between batches: a batch that is half read would be half indexed.
-            if not fold.pending and done % COMMIT_EVERY == 0:
+            if not fold.pending and done - taken >= COMMIT_EVERY:
                 self._take(fold, entry.seq, entry.digest)
-                fold = Fold()
+                fold, taken = Fold(), done
             if progress is not None and done % COMMIT_EVERY == 0:
                 progress(entry.seq, log.head.seq)
         if not fold.pending:
