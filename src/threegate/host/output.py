@@ -184,6 +184,11 @@ def terminal_encoding(name: str) -> str:
     return found if found == "utf-8" or found.startswith("iso8859-") else "ascii"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def as_json(value: Any) -> str:
     """Return `value` as JSON of printable ASCII."""
     # DEL is the one control that JSON leaves as it is.

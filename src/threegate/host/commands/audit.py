@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from threegate.host.commands import graph
 from threegate.host.context import Context
 from threegate.host.grammar import Group, add_paging
+from threegate.host.output import counted
 
 if TYPE_CHECKING:
     from threegate.audit.entry import Entry
@@ -114,10 +115,14 @@ def _tell(context: Context, report: "Report") -> None:
         context.out.line(f"differs: {finding.directory}/{finding.name}: {finding.problem}")
     for stray in report.strays:
         context.out.line(f"stray: {stray.directory}/{stray.name}: {stray.problem}")
-    counts = f"{report.log.events} entries, {report.files} files, {report.policies} policies"
-    seen = f"{counts}, {report.checkpoints} checkpoints"
-    verdict = f"{len(report.findings)} differences" if report.findings else "verified"
-    context.out.line(f"{verdict}: {seen}")
+    seen = (
+        counted(report.log.events, "entry", "entries"),
+        counted(report.files, "file"),
+        counted(report.policies, "policy", "policies"),
+        counted(report.checkpoints, "checkpoint"),
+    )
+    verdict = counted(len(report.findings), "difference") if report.findings else "verified"
+    context.out.line(f"{verdict}: {', '.join(seen)}")
 
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
@@ -181,6 +186,6 @@ def _made(args: argparse.Namespace, context: Context, paths: list[Path], size: i
     if args.json:
         context.out.document({"size": size, "files": [str(path) for path in paths]})
         return
-    context.out.line(f"checkpoint at {size} entries")
+    context.out.line(f"checkpoint at {counted(size, 'entry', 'entries')}")
     for path in paths:
         context.out.line(f"  {path}")

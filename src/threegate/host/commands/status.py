@@ -7,6 +7,7 @@ from typing import Any
 
 from threegate.host.context import Context
 from threegate.host.grammar import Group
+from threegate.host.output import counted
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -46,13 +47,17 @@ def _fields(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     place = f"generation {policy['generation']}, {policy['digest'][:12]}"
     yield "policy", f"{place}, applied {policy['applied']}"
     yield "policy/", _files(policy)
-    yield "log", f"{found['log']['entries']} entries, the last {found['log']['last']}"
+    yield (
+        "log",
+        f"{counted(found['log']['entries'], 'entry', 'entries')}, last {found['log']['last']}",
+    )
     size = found["checkpoint"]
-    yield "checkpoint", "none" if size is None else f"at {size} entries"
+    yield "checkpoint", "none" if size is None else f"at {counted(size, 'entry', 'entries')}"
     behind = found["clock_behind_seconds"]
     yield "clock", f"{behind} seconds behind the log" if behind else "not behind the log"
     waiting = found["waiting"]
-    yield "waiting", f"{waiting['held']} requests held, {waiting['draft']} drafts"
+    held = counted(waiting["held"], "request")
+    yield "waiting", f"{held} held, {counted(waiting['draft'], 'draft')}"
     claims = found["claims"]
     dead = ", ".join(claims["dead"])
     yield "claims", f"{len(claims['alive'])} running" + (f", abandoned: {dead}" if dead else "")
@@ -63,7 +68,7 @@ def _files(policy: dict[str, Any]) -> str:
     if policy["files"] == "invalid":
         return f"edited and invalid, not in force: {policy['problem']}"
     if policy["files"] == "edited":
-        count = f"{policy['changes']} rules, {policy['widening']} wider"
+        count = f"{counted(policy['changes'], 'rule')}, {policy['widening']} wider"
         return f"edited, not in force: {count}; `threegate policy diff`"
     words = {"as applied": "as applied", "reworded": "as applied, but for prose"}
     return words[policy["files"]]
