@@ -18,7 +18,10 @@ _ENCODER = json.JSONEncoder(
 
 
 def encode(value: Any) -> bytes:
-    """Return the one spelling of `value`; raise ValueError if it has none."""
+    """Return the one spelling of `value`, made of dict, list, str, int, bool and None.
+
+    The caller keeps floats and keys that are not text out: `decode` would refuse them.
+    """
     return _ENCODER.encode(value).encode("utf-8")
 
 

@@ -1,0 +1,1 @@
+"""The lite lane: one approved request, one fresh Monty worker, one result."""
