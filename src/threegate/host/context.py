@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from threegate.errors import UsageError
 from threegate.host.output import Output
 from threegate.host.settings import Settings
 
 if TYPE_CHECKING:  # a command pays only for what it uses
+    from threegate.host.checkpoints import Kept
     from threegate.host.index import Index
     from threegate.host.signing import SshKeygenSigner, SshTools
     from threegate.host.workspace import Workspace
@@ -55,6 +57,21 @@ class Context:
             yield index
         finally:
             index.close()
+
+    def checkpoints(self, args: argparse.Namespace) -> "list[Kept]":
+        """Return the checkpoint from elsewhere that the command names, if it names one."""
+        from threegate.host.checkpoints import read_kept
+
+        if args.signature and not args.checkpoint:
+            raise UsageError("--signature needs the --checkpoint it signs")
+        if not args.checkpoint:
+            return []
+        cwd = self.settings.cwd
+        signature = cwd / args.signature if args.signature else None
+        kept = read_kept(cwd / args.checkpoint, signature)
+        if kept.signature is None:
+            self.out.note("the checkpoint has no signature: it is compared as it is")
+        return [kept]
 
     def tools(self) -> "SshTools":
         """Return OpenSSH as found on this machine."""

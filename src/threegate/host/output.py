@@ -103,8 +103,9 @@ class Output:
     # -- everything else ------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Say something on stderr that is no result."""
+        """Say something on stderr that is no result, after the results before it."""
         self._erase()
+        self.flush()
         self._write(self._stderr, f"threegate: {visible(text)}\n")
 
     def error(self, error: ThreeGateError) -> None:

@@ -9,6 +9,7 @@ from threegate.host.commands import (
     audit,
     completion,
     init,
+    keeping,
     key,
     life,
     policy,
@@ -45,6 +46,7 @@ _GROUPS: Final = (
     audit,
     key,
     life,
+    keeping,
     completion,
 )
 

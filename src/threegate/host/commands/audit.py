@@ -72,23 +72,14 @@ def _add_verify(group: Group) -> None:
 
 def run_verify(args: argparse.Namespace, context: Context) -> int:
     """Verify everything."""
-    from threegate.errors import EX_TAMPERED, UsageError
-    from threegate.host.checkpoints import read_kept
+    from threegate.errors import EX_TAMPERED
     from threegate.host.settings import unix_now
     from threegate.host.verification import verify_workspace
     from threegate.host.workspace import read_marker
 
     root = context.root(args)
     read_marker(root)
-    if args.signature and not args.checkpoint:
-        raise UsageError("--signature needs the --checkpoint it signs")
-    given = []
-    if args.checkpoint:
-        cwd = context.settings.cwd
-        signature = cwd / args.signature if args.signature else None
-        given.append(read_kept(cwd / args.checkpoint, signature))
-        if given[0].signature is None:
-            context.out.note("the checkpoint has no signature: it is compared as it is")
+    given = context.checkpoints(args)
     report = verify_workspace(root, given=given, clock=unix_now, progress=context.out.progress)
     if args.json:
         context.out.document(_report(report))

@@ -1,4 +1,4 @@
-"""`threegate withdraw|forget|backup|restore|upgrade`."""
+"""`threegate withdraw|forget`: taking artifacts out again."""
 
 import argparse
 
