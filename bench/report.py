@@ -74,6 +74,8 @@ def _curves(figures: Figures, of: str) -> list[Plain]:
 
 def markdown(rows: Sequence[tuple[str, ...]]) -> str:
     """Return a Markdown table."""
+    if len(rows) < 2:
+        return "Not measured yet.\n"
     head, *body = rows
     lines = [head, tuple("---" for _ in head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -87,17 +89,22 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def machine(figures: Figures) -> str:
-    """Return where each topic was measured, as a Markdown table."""
-    head = ("topic", "date", "revision", "load", "seconds", "machine")
-    rows = [head]
+    """Return when and where each topic was measured, in Markdown."""
+    rows = [("topic", "sizes", "date", "revision", "load before", "seconds")]
+    places: dict[str, list[str]] = {}
     for name, topic in figures.items():
-        where = topic["facts"]
-        built = f"{where['cores']} cores of {where['processor']}, {where['memory_gib']} GiB"
-        runs = f"{where['kernel']}, {where['filesystem']}, {where['python']}"
-        shown = f"{built}; {runs}, SQLite {where['sqlite']}"
-        spent = f"{topic['seconds']:.0f}"
-        rows.append((name, where["date"], where["revision"], str(where["load"]), spent, shown))
-    return markdown(rows)
+        facts = topic["facts"]
+        when = (topic["sizes"], facts["date"], facts["revision"], str(facts["load"]))
+        rows.append((name, *when, f"{topic['seconds']:.0f}"))
+        places.setdefault(_place(facts), []).append(name)
+    lines = [f"- {', '.join(names)}: {place}\n" for place, names in places.items()]
+    return markdown(rows) + "\n" + "".join(lines)
+
+
+def _place(facts: Plain) -> str:
+    built = f"{facts['cores']} cores of {facts['processor']}, {facts['memory_gib']} GiB"
+    runs = f"{facts['kernel']}, {facts['filesystem']}, {facts['python']} {facts['build']}"
+    return f"{built}; {runs}, SQLite {facts['sqlite']}"
 
 
 def pictures(figures: Figures) -> dict[str, str]:

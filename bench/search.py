@@ -15,6 +15,7 @@ from bench.verify import almost_full
 from tests.support.workspaces import Clock, make_workspace
 from threegate.handoff.admission import CHUNK, admit
 from threegate.host.index import Index, remove_index
+from threegate.host.overview import overview
 from threegate.host.workspace import Workspace, open_workspace
 from threegate.untrusted import Untrusted
 
@@ -37,6 +38,7 @@ class _Costs:
     every: Points = field(default_factory=list)
     page: Points = field(default_factory=list)
     count: Points = field(default_factory=list)
+    status: Points = field(default_factory=list)
     opening: Points = field(default_factory=list)
 
 
@@ -86,6 +88,7 @@ def _measure(ws: Workspace, index: Index, size: int, sizes: Sizes, costs: _Costs
     page = seconds_of(lambda: index.page(PACKETS, state=None, limit=PAGE, skip=0))
     costs.page.append((size, page))
     costs.count.append((size, seconds_of(lambda: index.count(PACKETS, state=None))))
+    costs.status.append((size, seconds_of(lambda: overview(ws))))
     _fill_segment(ws)
     costs.opening.append((size, seconds_of(lambda: open_workspace(ws.root, clock=Clock()).close())))
 
@@ -164,6 +167,7 @@ def _curves(costs: _Costs) -> list[Plain]:
         ("search: a word of every packet", costs.every),
         ("search: a phrase of 1 %", costs.few),
         ("count a listing", costs.count),
+        ("status, which looks for stray files", costs.status),
     )
     logarithmic = (("search: a word of one packet", costs.one),)
     flat = (

@@ -6,7 +6,17 @@ from html import escape
 
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 80, 250, 40, 50
-COLOURS = ("#1b6ca8", "#c8553d", "#2a7f62", "#8a4fa3", "#b5851b", "#5b6770", "#d1495b", "#3d5a80")
+COLOURS = (
+    "#1b6ca8",
+    "#c8553d",
+    "#2a7f62",
+    "#8a4fa3",
+    "#b5851b",
+    "#5b6770",
+    "#d1495b",
+    "#3d5a80",
+    "#111",
+)
 
 Curve = tuple[str, Sequence[tuple[float, float]]]
 

@@ -18,7 +18,7 @@ from threegate.audit.log import AuditLog
 from threegate.audit.verify import LogReport, verify_log
 
 APPENDS = 25
-ROOM = 2 * APPENDS  # left in the open segment
+ROOM = 24  # lines left in the open segment
 PEER_ROUNDS = 3
 Points = list[tuple[int, float]]
 

@@ -48,7 +48,20 @@ def vector_block(argument: str) -> str:
     return f"````markdown\n{path.read_text('utf-8').partition(chr(10) * 2)[2]}````\n"
 
 
+def bench_block(argument: str) -> str:
+    """Return a table of the figures `make bench` measured last and wrote down."""
+    run = [sys.executable, str(ROOT / "bench" / "run.py"), "--show", argument]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+
+def transcript_block(_: str) -> str:
+    """Return a session with the real command, as a fenced block."""
+    run = [sys.executable, str(ROOT / "scripts" / "transcript.py")]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+
 GENERATORS: Mapping[str, Generator] = {
+    "bench": bench_block,
     "format-characters": lambda _: formats.character_table(),
     "format-codes": lambda _: formats.reason_table(),
     "format-example": vector_block,
@@ -58,6 +71,7 @@ GENERATORS: Mapping[str, Generator] = {
     "help": help_block,
     "policy-codes": lambda _: reason_table(),
     "policy-fields": field_table,
+    "transcript": transcript_block,
 }
 
 
