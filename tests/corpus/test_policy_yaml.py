@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.policies import policy_files
+from tests.support.policies import GATES, policy_files
 from threegate.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy
 from threegate.policy.nodes import Scalar
@@ -54,13 +54,13 @@ def page(block: bytes) -> bytes:
 
 def refused(block: bytes) -> PolicyInvalid:
     with pytest.raises(PolicyInvalid) as caught:
-        compile_policy({**policy_files(), FILE: page(block)})
+        compile_policy({**policy_files(), FILE: page(block)}, gates=GATES)
     assert caught.value.exit_code == 78
     return caught.value
 
 
 def test_control_the_block_without_the_hostile_part_is_valid() -> None:
-    compile_policy({**policy_files(), FILE: page(RULES)})
+    compile_policy({**policy_files(), FILE: page(RULES)}, gates=GATES)
 
 
 def test_every_file_as_the_whole_block_is_refused(hostile: dict[str, bytes]) -> None:

@@ -49,7 +49,7 @@ def test_an_edit_is_not_in_force_until_it_is_applied(cli: Cli) -> None:
     (change,) = cli("policy", "diff", "--json").json["changes"]
     assert change["path"] == "handoff/held_expiry_seconds"
     assert (change["effect"], change["old"], change["new"]) == ("widens", 604800, 691200)
-    assert "policy/      edited, not in force: 1 rules, 1 wider" in cli("status").out
+    assert "policy/      edited, not in force: 1 rule, 1 wider" in cli("status").out
 
 
 def test_apply_needs_a_yes_and_without_a_terminal_the_option(cli: Cli) -> None:
@@ -67,7 +67,7 @@ def test_apply_on_a_terminal_shows_asks_and_takes_no_for_an_answer(cli: Cli) -> 
     edit(cli, *WIDER)
     screen = cli.in_terminal("policy", "apply", typed=b"n\n", code=77)
     assert b"! wider" in screen
-    assert b"apply 1 changes, 1 of them wider? [y/N] n" in screen
+    assert b"apply 1 change, 1 wider? [y/N] n" in screen
     assert b"the operator said no" in screen
     assert generation(cli) == 1
     screen = cli.in_terminal("policy", "apply", typed=b"y\n")
@@ -123,6 +123,7 @@ def test_check_needs_no_workspace_when_a_directory_is_named(cli: Cli) -> None:
         "handoff",
         "instruction-hierarchy",
         "signers",
+        "gates",
     ]
     assert set(outside("policy", "check", "--json", workspace(cli) / "policy").json) == {
         "ok",

@@ -6,6 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from threegate.host.gates import program_gates
 from threegate.keys.public import ED25519, PublicKey
 from threegate.keys.signers import AllowedSigner, Signers, emit
 from threegate.policy.bundle import Compiled, check_together, read_sections
@@ -13,6 +14,7 @@ from threegate.policy.compiler import compile_policy, default_files
 from threegate.policy.nodes import plain
 from threegate.policy.sections import SECTION_NAMES
 
+GATES = program_gates()
 VECTORS = Path(__file__).parents[1] / "unit" / "policy" / "vectors"
 
 
@@ -37,7 +39,7 @@ def policy_files(**changes: tuple[str, str]) -> dict[str, bytes]:
 
 
 def policy(**changes: tuple[str, str]) -> Compiled:
-    return compile_policy(policy_files(**changes))
+    return compile_policy(policy_files(**changes), gates=GATES)
 
 
 def plain_sections(compiled: Compiled) -> dict[str, Any]:

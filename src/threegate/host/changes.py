@@ -21,6 +21,7 @@ from threegate.errors import (
 from threegate.handoff.disk import storage_errors
 from threegate.handoff.lock import WAIT_SECONDS, held
 from threegate.host import applied, workspace
+from threegate.host.gates import program_gates
 from threegate.host.signing import Signer
 from threegate.host.workspace import Workspace
 from threegate.keys import sshsig
@@ -29,20 +30,21 @@ from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.change import Change
 from threegate.policy.compiler import compile_policy, load_policy
 from threegate.policy.diff import diff
-from threegate.policy.sections import SIGNERS_FILE
+from threegate.policy.nodes import plain
+from threegate.policy.sections import GATES, SIGNERS_FILE
 from threegate.untrusted import Untrusted
 
 POLICY: Final = workspace.POLICY
 
 
 def edited(ws: Workspace) -> Compiled:
-    """Return what the files in `policy/` say now."""
+    """Return what the files in `policy/` and the gates of this program say now."""
     settle_signers_file(ws)
-    return load_policy(ws.root / POLICY)
+    return load_policy(ws.root / POLICY, gates=program_gates())
 
 
 def pending_changes(ws: Workspace) -> list[Change]:
-    """Return how the files differ from what is in force."""
+    """Return how files and gates differ from what is in force."""
     return diff(ws.bundle, edited(ws))
 
 
@@ -86,7 +88,9 @@ def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str)
     if files[SIGNERS_FILE] != emit(ws.bundle.signers):
         hint = "apply it first with `threegate policy apply`"
         raise UsageError("allowed_signers was edited and not applied", hint=hint)
-    compiled = compile_policy({**files, SIGNERS_FILE: emit(signers)})
+    # The signed boxes stay: a key must be revocable before a new version is looked at.
+    signed = plain(ws.bundle.sections[GATES])
+    compiled = compile_policy({**files, SIGNERS_FILE: emit(signers)}, gates=signed)
     others = [
         change for change in diff(ws.bundle, compiled) if not change.path.startswith("signers")
     ]
@@ -172,7 +176,8 @@ def _publish(pending: Path) -> None:
 
 
 def _policy_files(directory: Path) -> dict[str, bytes]:
-    load_policy(directory)  # refuses links, strangers and whatever does not compile
+    # Refuses links, strangers and whatever does not compile.
+    load_policy(directory, gates=program_gates())
     names = [path.name for path in directory.iterdir() if path.is_file()]
     wanted = [name for name in names if name == SIGNERS_FILE or name.endswith(".md")]
     return {name: (directory / name).read_bytes() for name in wanted}

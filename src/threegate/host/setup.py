@@ -10,6 +10,7 @@ from threegate.errors import StorageFailed, UsageError
 from threegate.handoff import states
 from threegate.handoff.store import AUDIT, Store
 from threegate.host import applied, workspace
+from threegate.host.gates import program_gates
 from threegate.host.operator import Operator
 from threegate.host.signing import Signer
 from threegate.host.workspace import Marker
@@ -32,7 +33,7 @@ def init_workspace(
     """Make a workspace at `root`; the marker comes last, so a crash leaves none."""
     signers = Signers((AllowedSigner(principal, operator.public),))
     files = {**default_files(), SIGNERS_FILE: emit(signers)}
-    bundle = compile_policy(files).bundle()
+    bundle = compile_policy(files, gates=program_gates()).bundle()
     now = clock()
     armored = signer.sign(bundle.bundle_bytes(), applied.NAMESPACE)
     marker = workspace.make_marker(created=time_of(now))

@@ -23,7 +23,8 @@ from threegate.policy.decision import RuleRef
 from threegate.policy.limits import MAX_BUNDLE_BYTES
 from threegate.policy.nodes import Value, frozen, plain
 from threegate.policy.reasons import Reason, invalid
-from threegate.policy.sections import BY_NAME, FILES, SECTION_NAMES, SIGNERS
+from threegate.policy.sections import BY_NAME, FILES, GATES, SECTION_NAMES, SIGNERS
+from threegate.policy.sections.gates import check_gates
 from threegate.policy.sections.signers import signers_of
 
 FORMAT: Final = "bundle/1"
@@ -149,6 +150,9 @@ def read_sections(value: Any) -> tuple[Mapping[str, Value], Mapping[str, Lines]]
         if name == SIGNERS:
             lines[name] = signer_lines(signers_of(stored))
             sections[name] = stored
+        elif name == GATES:
+            check_gates(stored)
+            sections[name], lines[name] = stored, {}  # of the program, so in no line of a file
         else:
             sections[name], lines[name] = _read_section(name, stored)
     return MappingProxyType(sections), lines

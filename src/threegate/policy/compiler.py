@@ -14,14 +14,15 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from threegate.errors import PolicyInvalid
 from threegate.policy.bundle import Compiled, Lines, check_together, signer_lines
 from threegate.policy.limits import MAX_FILE_BYTES
-from threegate.policy.nodes import Value
+from threegate.policy.nodes import Value, frozen
 from threegate.policy.reasons import Reason, invalid, place
-from threegate.policy.sections import FILES, SECTIONS, SIGNERS, SIGNERS_FILE
+from threegate.policy.sections import FILES, GATES, SECTIONS, SIGNERS, SIGNERS_FILE
+from threegate.policy.sections.gates import check_gates
 from threegate.policy.sections.signers import read_signers, signers_of
 from threegate.policy.source import read_source
 from threegate.text import quote
@@ -29,8 +30,11 @@ from threegate.text import quote
 POLICY_SUFFIX: Final = ".policy.md"
 
 
-def compile_policy(files: Mapping[str, bytes]) -> Compiled:
-    """Return the policy in `files`, by file name, or raise `PolicyInvalid`."""
+def compile_policy(files: Mapping[str, bytes], *, gates: Mapping[str, Any]) -> Compiled:
+    """Return the policy in `files`, by file name, or raise `PolicyInvalid`.
+
+    `gates` are the profiles the program starts its gates with, as plain data.
+    """
     for name in files:
         if name not in FILES.values():
             raise _unknown(name)
@@ -45,13 +49,15 @@ def compile_policy(files: Mapping[str, bytes]) -> Compiled:
         )
     sections[SIGNERS] = read_signers(_file(files, SIGNERS_FILE))
     refs[SIGNERS] = MappingProxyType(dict(signer_lines(signers_of(sections[SIGNERS]))))
+    sections[GATES], refs[GATES] = frozen(gates), MappingProxyType({})
+    check_gates(sections[GATES])
     compiled = Compiled(MappingProxyType(sections), MappingProxyType(refs))
     check_together(compiled)
     return compiled
 
 
-def load_policy(directory: Path) -> Compiled:
-    """Return the policy in `directory`, or raise `PolicyInvalid`."""
+def load_policy(directory: Path, *, gates: Mapping[str, Any]) -> Compiled:
+    """Return the policy in `directory`, or raise `PolicyInvalid`; see `compile_policy`."""
     try:
         names = os.listdir(directory)
     except OSError as exc:
@@ -61,7 +67,8 @@ def load_policy(directory: Path) -> Compiled:
     for name in sorted(names):
         if name.endswith(POLICY_SUFFIX) and name not in FILES.values():
             raise _unknown(name)
-    return compile_policy({name: _read(directory, name) for name in FILES.values()})
+    files = {name: _read(directory, name) for name in FILES.values()}
+    return compile_policy(files, gates=gates)
 
 
 def default_files() -> Mapping[str, bytes]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from threegate.policy.bundle import Compiled
 from threegate.policy.change import Change
-from threegate.policy.sections import SECTIONS, SIGNERS
+from threegate.policy.sections import GATES, SECTIONS, SIGNERS
+from threegate.policy.sections.gates import compare_gates
 from threegate.policy.sections.signers import compare_signers
 
 
@@ -19,3 +20,4 @@ def _changes(old: Compiled, new: Compiled) -> Iterator[Change]:
         before, after = old.sections[section.name], new.sections[section.name]
         yield from section.record.compare(before, after, (section.name,), section.name)
     yield from compare_signers(old.sections[SIGNERS], new.sections[SIGNERS])
+    yield from compare_gates(old.sections[GATES], new.sections[GATES])

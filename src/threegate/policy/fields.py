@@ -4,14 +4,16 @@ from collections.abc import Iterator
 
 from threegate.policy.reasons import Reason
 from threegate.policy.schema import Examples, Field, Record, Table
-from threegate.policy.sections import BY_NAME
+from threegate.policy.sections import BY_NAME, GATES
+from threegate.policy.sections.gates import PROFILE
 
 _HEAD = "| key | value | wider is | what it is |\n|---|---|---|---|\n"
 
 
 def field_table(section: str) -> str:
     """Return the table of one section, as Markdown."""
-    return _HEAD + "".join(f"{row}\n" for row in _rows(BY_NAME[section].record, "", {}))
+    record, prefix = (PROFILE, "NAME.") if section == GATES else (BY_NAME[section].record, "")
+    return _HEAD + "".join(f"{row}\n" for row in _rows(record, prefix, {}))
 
 
 def reason_table() -> str:

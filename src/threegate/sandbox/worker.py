@@ -9,7 +9,6 @@ import errno
 import struct
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -106,6 +105,8 @@ def find_worker() -> WorkerFiles:
 
 
 def _installed_binary() -> Path | None:
+    from importlib import metadata  # slow, and most who import this module want the data only
+
     try:
         files = metadata.files("pydantic-monty-runtime") or []
     except metadata.PackageNotFoundError:

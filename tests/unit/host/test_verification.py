@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.policies import GATES
 from tests.support.samples import fetch_request, packet
 from tests.support.sshlab import Forge
 from tests.support.workspaces import (
@@ -59,7 +60,7 @@ def edit(root: Path, old: str, new: str) -> None:
 
 def apply(ws: Workspace) -> None:
     edit(ws.root, "held_expiry_seconds: 7d", "held_expiry_seconds: 6d")
-    apply_policy(ws, load_policy(ws.root / "policy"), soft_signer(), op="policy.apply")
+    apply_policy(ws, load_policy(ws.root / "policy", gates=GATES), soft_signer(), op="policy.apply")
 
 
 def test_an_untouched_workspace_verifies(ws: Workspace) -> None:
@@ -158,7 +159,7 @@ def test_a_broken_checkpoint_file_is_found(ws: Workspace) -> None:
 def test_a_policy_that_nobody_signed_is_found(ws: Workspace) -> None:
     # The attacker puts another bundle in force and even tells the log, signed by a stranger.
     edit(ws.root, "held_expiry_seconds: 7d", "held_expiry_seconds: 6d")
-    compiled = load_policy(ws.root / "policy")
+    compiled = load_policy(ws.root / "policy", gates=GATES)
     bundle = compiled.bundle(generation=2, previous=ws.bundle.digest)
     forged = soft_signer("stranger").sign(bundle.bundle_bytes(), "threegate-policy")
     from threegate.host.applied import acts_to_apply

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.policies import policy, policy_files
+from tests.support.policies import GATES, policy, policy_files
 from threegate import canonical
 from threegate.errors import PolicyInvalid, VersionUnsupported
 from threegate.policy.bundle import Bundle, parse_bundle
@@ -67,7 +67,7 @@ def test_order_of_hosts_in_the_file_means_nothing() -> None:
     entry = text[start:end]
     moved = text[:start] + text[end:]
     moved = moved.replace("hosts:\n  # DOI", f"hosts:\n{entry}  # DOI", 1)
-    changed = compile_policy({**policy_files(), "fetch.policy.md": moved.encode()})
+    changed = compile_policy({**policy_files(), "fetch.policy.md": moved.encode()}, gates=GATES)
     assert changed.section_digest("fetch") == BUNDLE.section_digest("fetch")
 
 
@@ -81,7 +81,8 @@ def test_each_rule_change_changes_its_own_section_digest_only(name: str) -> None
         "instruction-hierarchy": {"instruction": ("marker_bytes: 16", "marker_bytes: 17")},
         "signers": {"allowed": ("operator", "somebody")},
     }
-    changed = policy(**changes[name])
+    gates = {**GATES, "core": {**GATES["core"], "processes": 9}} if name == "gates" else GATES
+    changed = compile_policy(policy_files(**changes.get(name, {})), gates=gates)
     differing = {
         section
         for section in SECTION_NAMES
@@ -150,6 +151,50 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
         lambda v: _set(v, "sections/fetch/hosts/doi.org/match", ["https://doi.org/"]),
         "canonically",
     ),
+    "gates gone": (lambda v: _set(v, "sections/gates", {}), "1 to 64 profiles"),
+    "gates list": (lambda v: _set(v, "sections/gates", []), "1 to 64 profiles"),
+    "gate of no fields": (lambda v: _set(v, "sections/gates/core", {}), "1 to 64 fields"),
+    "gate with a path as name": (
+        lambda v: v["sections"]["gates"].update({"../core": {"processes": 1}}),
+        "no name of a gate",
+    ),
+    "gate number as text": (
+        lambda v: _set(v, "sections/gates/core/processes", "8"),
+        "canonically",
+    ),
+    "gate true for one": (
+        lambda v: _set(v, "sections/gates/core/processes", True),
+        "expected a whole number",
+    ),
+    "gate switch as true": (
+        lambda v: _set(v, "sections/gates/core/host_network", True),
+        "expected `no`, `yes`",
+    ),
+    "gate list doubled": (
+        lambda v: v["sections"]["gates"]["proxy"]["families"].append("unix"),
+        "stands twice",
+    ),
+    "gate list unsorted": (
+        lambda v: v["sections"]["gates"]["proxy"]["families"].reverse(),
+        "canonically",
+    ),
+    "gate port as number": (
+        lambda v: _set(v, "sections/gates/proxy/connect_ports", [443, 53]),
+        "canonically",
+    ),
+    "gate unknown field of an object": (
+        lambda v: _set(v, "sections/gates/core/extra", {"a": 1}),
+        "no field of a profile",
+    ),
+    "gate unknown field of unsorted words": (
+        lambda v: _set(v, "sections/gates/core/extra", ["b", "a"]),
+        "no field of a profile",
+    ),
+    "gate unknown field with a control character": (
+        lambda v: _set(v, "sections/gates/core/extra", "a\n"),
+        "no field of a profile",
+    ),
+    "gate ref": (lambda v: _set(v, "refs/gates/core", 1), "do not name its rules"),
     "ref removed": (lambda v: v["refs"]["fetch"].pop("hosts") and None, "do not name its rules"),
     "ref added": (lambda v: _set(v, "refs/fetch/x", 1), "do not name its rules"),
     "ref of nothing": (lambda v: v["refs"].pop("core") and None, "unexpected refs"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.policies import policy_files
+from tests.support.policies import GATES, policy_files
 from threegate.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy, default_files, load_policy
 from threegate.policy.limits import MAX_FILE_BYTES
@@ -20,12 +20,15 @@ def directory(tmp_path: Path) -> Path:
 
 def refused(directory: Path) -> PolicyInvalid:
     with pytest.raises(PolicyInvalid) as caught:
-        load_policy(directory)
+        load_policy(directory, gates=GATES)
     return caught.value
 
 
 def test_directory_compiles_to_what_its_files_compile_to(directory: Path) -> None:
-    assert load_policy(directory).bundle().digest == compile_policy(policy_files()).bundle().digest
+    assert (
+        load_policy(directory, gates=GATES).bundle().digest
+        == compile_policy(policy_files(), gates=GATES).bundle().digest
+    )
 
 
 @pytest.mark.parametrize("name", policy_files())
@@ -42,7 +45,7 @@ def test_missing_directory_is_an_error(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", policy_files())
 def test_symlink_is_not_followed(directory: Path, name: str) -> None:
-    load_policy(directory)  # control: the target itself is valid
+    load_policy(directory, gates=GATES)  # control: the target itself is valid
     (directory / name).rename(directory / "elsewhere")
     (directory / name).symlink_to(directory / "elsewhere")
     error = refused(directory)
@@ -79,15 +82,15 @@ def test_policy_file_that_would_not_be_enforced_is_an_error(directory: Path, nam
 def test_other_files_beside_the_policy_are_left_alone(directory: Path) -> None:
     (directory / "README.md").write_text("notes\n")
     (directory / "fetch.policy.md~").write_text("backup\n")
-    load_policy(directory)
+    load_policy(directory, gates=GATES)
 
 
 def test_unknown_name_is_refused_by_the_pure_compiler_too() -> None:
     with pytest.raises(PolicyInvalid, match=r"\Apolicy: \"x\" is no file"):
-        compile_policy({**policy_files(), "x": b""})
+        compile_policy({**policy_files(), "x": b""}, gates=GATES)
 
 
 def test_shipped_files_hold_no_signer() -> None:
     assert "allowed_signers" not in default_files()
     with pytest.raises(PolicyInvalid, match="allowed_signers: missing"):
-        compile_policy(default_files())
+        compile_policy(default_files(), gates=GATES)

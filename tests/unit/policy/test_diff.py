@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.policies import policy, policy_files
+from tests.support.policies import GATES, policy, policy_files
 from threegate.policy.change import OPPOSITE, Change
 from threegate.policy.compiler import compile_policy
 from threegate.policy.diff import diff
@@ -94,7 +94,8 @@ def test_remote_model_is_a_widening_that_names_the_host() -> None:
     fields["remote_host"] = "llm.example.org"
     model = "".join(f"  {key}: {value}\n" for key, value in fields.items())
     changed = compile_policy(
-        {**policy_files(), "core.policy.md": (text[:start] + model + text[end:]).encode()}
+        {**policy_files(), "core.policy.md": (text[:start] + model + text[end:]).encode()},
+        gates=GATES,
     )
     effects = {change.path: change for change in diff(POLICY, changed)}
     assert effects["core/model/kind"].effect == "widens"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.policies import altered, plain_sections, policy, policy_files
+from tests.support.policies import GATES, altered, plain_sections, policy, policy_files
 from threegate.errors import PolicyInvalid
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.change import OPPOSITE
@@ -24,6 +24,7 @@ from threegate.policy.diff import diff
 from threegate.policy.leaves import Choice, Leaf, Number, Word
 from threegate.policy.schema import Examples, Group, Kind, Record, Sentences, Table
 from threegate.policy.sections import SECTION_NAMES, SECTIONS
+from threegate.policy.sections.gates import PROFILE
 
 FILES = policy_files()
 POLICY_FILES = [name for name in FILES if name.endswith(".md")]
@@ -71,7 +72,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
 def test_any_bytes_in_a_policy_file_compile_or_are_refused(file: tuple[str, bytes]) -> None:
     name, data = file
     try:
-        compiled = compile_policy({**FILES, name: data})
+        compiled = compile_policy({**FILES, name: data}, gates=GATES)
     except PolicyInvalid as exc:
         assert exc.message.startswith(f"policy/{name}") or name == "handoff.policy.md"
         assert exc.message.isprintable()
@@ -97,7 +98,7 @@ YAML_TEXT = st.lists(
 def test_any_block_compiles_or_is_refused(text: str) -> None:
     page = f"```yaml threegate-policy\n{text}\n```\n".encode("utf-8", "surrogatepass")
     with pytest.raises(PolicyInvalid):  # no random text is a whole section
-        compile_policy({**FILES, "fetch.policy.md": page})
+        compile_policy({**FILES, "fetch.policy.md": page}, gates=GATES)
 
 
 BUNDLE_BYTES = policy().bundle().bundle_bytes()
@@ -148,6 +149,12 @@ def all_spots(sections: Mapping[str, Any]) -> list[Spot]:
     found: list[Spot] = []
     for section in SECTIONS:
         found += spots(section.record, sections[section.name], (section.name,))
+    kinds = {field.name: field.kind for field in PROFILE.fields}
+    for name, profile in sections["gates"].items():
+        for field in profile:
+            kind = kinds[field]
+            assert not isinstance(kind, Examples)
+            found.append(Spot(("gates", name, field), kind))
     return found
 
 

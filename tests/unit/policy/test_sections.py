@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.policies import policy, policy_files
+from tests.support.policies import GATES, policy, policy_files
 from threegate.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy
 
@@ -21,7 +21,7 @@ RULE = """    rate_per_minute: 1
 def refused(**changes: tuple[str, str]) -> PolicyInvalid:
     files = policy_files(**changes)
     with pytest.raises(PolicyInvalid) as caught:
-        compile_policy(files)
+        compile_policy(files, gates=GATES)
     return caught.value
 
 

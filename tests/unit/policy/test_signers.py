@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.policies import policy_files, public_key, signers_file
+from tests.support.policies import GATES, policy_files, public_key, signers_file
 from threegate.errors import PolicyInvalid
 from threegate.keys.signers import AllowedSigner, Signers, parse_signers
 from threegate.policy.bundle import Compiled
@@ -22,7 +22,8 @@ WINDOW = AllowedSigner(
 
 
 def with_signers(*signers: AllowedSigner) -> Compiled:
-    return compile_policy({**policy_files(), "allowed_signers": signers_file(*signers)})
+    files = {**policy_files(), "allowed_signers": signers_file(*signers)}
+    return compile_policy(files, gates=GATES)
 
 
 def test_value_is_plain_and_reads_back_as_the_same_signers() -> None:
@@ -51,10 +52,10 @@ def test_broken_file_is_an_invalid_policy_with_file_and_line() -> None:
 
 def test_empty_file_is_a_list_of_nobody_and_a_missing_one_is_an_error() -> None:
     files = policy_files()
-    assert compile_policy({**files, "allowed_signers": b""}).signers == Signers()
+    assert compile_policy({**files, "allowed_signers": b""}, gates=GATES).signers == Signers()
     del files["allowed_signers"]
     with pytest.raises(PolicyInvalid, match="policy/allowed_signers: missing"):
-        compile_policy(files)
+        compile_policy(files, gates=GATES)
 
 
 def test_refs_name_the_line_of_each_key() -> None:

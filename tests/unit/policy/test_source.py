@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tests.support.policies import policy_files, vectors
+from tests.support.policies import GATES, policy_files, vectors
 from threegate.errors import PolicyInvalid
 from threegate.policy import limits
 from threegate.policy.compiler import compile_policy
@@ -25,13 +25,13 @@ def page(rules: str) -> bytes:
 
 def refused(data: bytes) -> PolicyInvalid:
     with pytest.raises(PolicyInvalid) as caught:
-        compile_policy({**policy_files(), FILE: data})
+        compile_policy({**policy_files(), FILE: data}, gates=GATES)
     return caught.value
 
 
 @pytest.mark.parametrize("name", ACCEPT)
 def test_accept_vector(name: str) -> None:
-    compiled = compile_policy({**policy_files(), FILE: ACCEPT[name][1]})
+    compiled = compile_policy({**policy_files(), FILE: ACCEPT[name][1]}, gates=GATES)
     assert compiled.integer("instruction-hierarchy", "marker_bytes") in {16, 64}
 
 
@@ -108,7 +108,7 @@ def test_a_value_may_not_be_longer_than_the_cap() -> None:
 def test_the_fence_word_may_not_stand_in_prose() -> None:
     data = ACCEPT["001-plain"][1]
     assert refused(data + b"\nSee threegate-policy above.\n").code == "TG-POL-005"
-    compile_policy({**policy_files(), FILE: data + b"\nSee above.\n"})  # control
+    compile_policy({**policy_files(), FILE: data + b"\nSee above.\n"}, gates=GATES)  # control
 
 
 PROSE = st.lists(

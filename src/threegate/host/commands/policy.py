@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.host.context import Context
 from threegate.host.grammar import Group
+from threegate.host.output import counted
 
 if TYPE_CHECKING:
     from threegate.host.workspace import Workspace
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from threegate.policy.decision import Decision
     from threegate.policy.nodes import Value
 
-_SECTIONS = ("core", "fetch", "tool-exec", "handoff", "instruction-hierarchy", "signers")
+_SECTIONS = ("core", "fetch", "tool-exec", "handoff", "instruction-hierarchy", "signers", "gates")
 _MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
@@ -98,6 +99,7 @@ def _add_explain(group: Group) -> None:
 
 def run_check(args: argparse.Namespace, context: Context) -> int:
     """Compile the files; the error says where they are wrong."""
+    from threegate.host.gates import program_gates
     from threegate.host.workspace import POLICY
     from threegate.policy.compiler import load_policy
 
@@ -105,7 +107,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
         directory = context.settings.cwd / args.directory
     else:
         directory = context.root(args) / POLICY
-    compiled = load_policy(directory)
+    compiled = load_policy(directory, gates=program_gates())
     digests = {name: compiled.section_digest(name) for name in _SECTIONS}
     if args.json:
         context.out.document({"ok": True, "sections": digests})
@@ -143,6 +145,9 @@ def _rules(bundle: "Bundle", section: str) -> Iterator[tuple[str, str, str]]:
             where = bundle.ref(section, entry.key.fingerprint)
             yield str(where), f"signers/{entry.principal}", entry.line.partition(" ")[2]
         return
+    if section == "gates":
+        yield from _profiles(bundle)
+        return
     lines = bundle.refs[section]
     for path in sorted(lines, key=lambda path: lines[path]):
         value: Value = bundle.sections[section]
@@ -151,6 +156,15 @@ def _rules(bundle: "Bundle", section: str) -> Iterator[tuple[str, str, str]]:
         if value is not None and not isinstance(value, Mapping):
             where = bundle.ref(section, path)
             yield str(where), f"{section}/{path}", _shown(value)
+
+
+def _profiles(bundle: "Bundle") -> Iterator[tuple[str, str, str]]:
+    gates = bundle.sections["gates"]
+    assert isinstance(gates, Mapping)
+    for name, profile in gates.items():
+        assert isinstance(profile, Mapping)
+        for field, value in profile.items():
+            yield "the program", f"gates/{name}/{field}", _shown(value)
 
 
 def _shown(value: "Value") -> str:
@@ -256,10 +270,10 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         if not args.json:
             _tell(context, ws.bundle, compiled, found)
         widening = sum(change.effect == "widens" for change in found)
-        question = f"apply {len(found)} changes, {widening} of them wider?"
+        question = f"apply {counted(len(found), 'change')}, {widening} wider?"
         if not args.yes and not context.out.confirm(question):
             raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
-        bundle = apply_policy(ws, compiled, context.signer(args, ws.root), op="policy.apply")
+        bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
     return _applied(args, context, bundle, found)
 
 

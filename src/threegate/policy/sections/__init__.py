@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from threegate.policy.sections import core, fetch, handoff, hierarchy, signers, tool_exec
+from threegate.policy.sections import core, fetch, gates, handoff, hierarchy, signers, tool_exec
 from threegate.policy.sections.section import Section
 
 SECTIONS: Final[tuple[Section, ...]] = (
@@ -15,12 +15,14 @@ SECTIONS: Final[tuple[Section, ...]] = (
 BY_NAME: Final = {section.name: section for section in SECTIONS}
 SIGNERS: Final = signers.NAME_OF_SECTION
 SIGNERS_FILE: Final = signers.FILE
-SECTION_NAMES: Final = (*BY_NAME, SIGNERS)
+GATES: Final = gates.NAME_OF_SECTION
+SECTION_NAMES: Final = (*BY_NAME, SIGNERS, GATES)
 FILES: Final = {**{section.name: section.file for section in SECTIONS}, SIGNERS: SIGNERS_FILE}
 
 __all__ = [
     "BY_NAME",
     "FILES",
+    "GATES",
     "SECTIONS",
     "SECTION_NAMES",
     "SIGNERS",
