@@ -55,7 +55,10 @@ def deaths(
                 break
             yield Death(call, mode, name)
             call += 1
-        assert call > 0, "no call was ever reached: the wrapper is not in the way"
+        half_is_possible = mode != "half" or "write" in calls
+        assert call > 0 or not half_is_possible, (
+            "no call was ever reached: the wrapper is not in the way"
+        )
 
 
 def _run(action: Callable[[], None], call: int, mode: str, calls: Sequence[str]) -> str | None:

@@ -1,0 +1,113 @@
+"""Tar files of plain files, written in one spelling and read back in no other.
+
+Every tar program can list and unpack what is written here.  What is read must have been
+written here: the header of a member is made again from its name and size and compared byte
+for byte, so there are no links, devices, sparse maps, extensions, second spellings or
+paths to argue about.  The last member is the digest of everything before it: it tells a
+disk that forgets from a sender who lies.
+
+SECURITY
+    Reads files that anybody may have made.  At most one member is in memory, none larger
+    than the caller allows, and nothing is written.  Raises `ArtifactRejected` and nothing
+    else for any bytes.
+"""
+
+import re
+from hashlib import sha256
+from typing import BinaryIO, Final
+
+from threegate.errors import ArtifactRejected
+from threegate.text import quote
+
+CODE: Final = "TG-BAK-001"
+BLOCK_BYTES: Final = 512
+MAX_NAME_BYTES: Final = 100
+CHECKSUM: Final = "sha256"
+_END: Final = bytes(2 * BLOCK_BYTES)
+_MTIME: Final = 946_684_800  # 2000-01-01: equal content gives equal archives
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*){0,3}")
+_SIZE: Final = re.compile(rb"[0-7]{11}\0")
+
+
+def header_of(name: str, size: int) -> bytes:
+    """Return the ustar header of a plain file that only its owner can read."""
+    encoded = name.encode("ascii")
+    assert _NAME.fullmatch(name), name
+    assert len(encoded) <= MAX_NAME_BYTES, name
+    assert 0 <= size < 8**11, size
+    head = encoded.ljust(100, b"\0") + b"0000600\0" + b"0000000\0" * 2
+    head += b"%011o\0%011o\0" % (size, _MTIME)
+    tail = b"0" + bytes(100) + b"ustar\00000" + bytes(247)
+    checksum = sum(head) + 8 * ord(" ") + sum(tail)
+    return head + b"%06o\0 " % checksum + tail
+
+
+class ArchiveWriter:
+    """Adds members one after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._sum = file, sha256()
+
+    def add(self, name: str, data: bytes) -> None:
+        """Add a plain file."""
+        for part in (header_of(name, len(data)), data, bytes(-len(data) % BLOCK_BYTES)):
+            self._file.write(part)
+            self._sum.update(part)
+
+    def end(self) -> None:
+        """Write the digest of it all and the end mark."""
+        self.add(CHECKSUM, self._sum.hexdigest().encode("ascii"))
+        self._file.write(_END)
+
+
+class ArchiveReader:
+    """Reads members one after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._sum = file, sha256()
+
+    def next(self, wanted: str, *, max_bytes: int) -> bytes:
+        """Return the content of the next member, which must have this name."""
+        block = self._exactly(BLOCK_BYTES)
+        size = block[124:136]
+        if not _SIZE.fullmatch(size) or block != header_of(wanted, int(size[:11], 8)):
+            raise rejected(f"{_shown(block)} stands where {wanted} must stand")
+        count = int(size[:11], 8)
+        if count > max_bytes:
+            raise rejected(f"{wanted} has {count} bytes, {max_bytes} are expected at most")
+        data = self._exactly(count)
+        if any(self._exactly(-count % BLOCK_BYTES)):
+            raise rejected(f"there is something behind {wanted}")
+        return data
+
+    def end(self) -> None:
+        """Refuse anything but the digest of it all, the end mark and the end of the file."""
+        expected = self._sum.hexdigest().encode("ascii")
+        if self.next(CHECKSUM, max_bytes=len(expected)) != expected:
+            raise rejected("it was damaged since it was written")
+        if self._exactly(len(_END)) != _END or self._read(1):
+            raise rejected("there is something behind the last file")
+
+    def _exactly(self, count: int) -> bytes:
+        data = self._read(count)
+        if len(data) != count:
+            raise rejected("it ends too early")
+        self._sum.update(data)
+        return data
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return self._file.read(count)
+        except OSError as exc:
+            raise rejected("it cannot be read") from exc
+
+
+def rejected(reason: str) -> ArtifactRejected:
+    """Return the refusal of an archive."""
+    hint = "is it a whole backup, and from `threegate backup`? nothing was restored"
+    return ArtifactRejected(f"the backup is not usable: {reason}", code=CODE, hint=hint)
+
+
+def _shown(block: bytes) -> str:
+    name = block[:MAX_NAME_BYTES].rstrip(b"\0")
+    return quote(name.decode("utf-8", "replace")) if name else "nothing"
