@@ -29,9 +29,7 @@ def only_packet(cli: Cli) -> Path:
 
 
 def test_verify_counts_what_it_saw(cli: Cli) -> None:
-    assert cli("audit", "verify").out == (
-        "verified: 7 entries, 4 files, 1 policies, 0 checkpoints\n"
-    )
+    assert cli("audit", "verify").out == ("verified: 7 entries, 4 files, 1 policy, 0 checkpoints\n")
     found = cli("audit", "verify", "--json").json
     assert (found["ok"], found["findings"], found["strays"]) == (True, [], [])
     assert len(found["root"]) == 64
@@ -43,7 +41,7 @@ def test_verify_exits_76_and_names_each_difference(cli: Cli) -> None:
     path.write_bytes(b"x")
     done = cli("audit", "verify", code=76)
     assert f"differs: handoff/packets/accepted/{path.name}: " in done.out
-    assert done.out.endswith(" differences: 7 entries, 4 files, 1 policies, 0 checkpoints\n")
+    assert done.out.endswith(" differences: 7 entries, 4 files, 1 policy, 0 checkpoints\n")
     found = cli("audit", "verify", "--json", code=76).json
     assert found["ok"] is False
     assert path.name in [finding["name"] for finding in found["findings"]]

@@ -79,14 +79,15 @@ class Context:
 
         return SshTools.find(self.environ)
 
-    def signer(self, args: argparse.Namespace, root: Path) -> "SshKeygenSigner":
-        """Return the operator's signer for an existing workspace."""
+    def signer(self, args: argparse.Namespace, ws: "Workspace") -> "SshKeygenSigner":
+        """Return the operator's signer for an open workspace."""
         from threegate.host.operator import signer_for
 
         return signer_for(
             self.settings,
             self.tools(),
             chosen=args.key,
-            workspace=root,
+            workspace=ws.root,
             notify=self.out.note,
+            may_sign=ws.may_sign,
         )

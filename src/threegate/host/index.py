@@ -260,6 +260,10 @@ def fts_query(words: str) -> str:
     """Return an FTS5 query for all words and "phrases" in `words`, as quoted strings only."""
     if len(words) > MAX_QUERY_CHARS:
         raise UsageError(f"query of {len(words)} characters, limit {MAX_QUERY_CHARS}")
+    try:
+        words.encode("utf-8")
+    except UnicodeEncodeError as exc:  # bytes on the command line that are no text
+        raise UsageError("the query is not valid text") from exc
     found = [phrase or word for phrase, word in _WORD.findall(words.replace("\0", " "))]
     terms = ['"' + term.replace('"', '""') + '"' for term in found]
     if not terms:

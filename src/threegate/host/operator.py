@@ -1,16 +1,18 @@
-"""The operator's key: which one signs for this user, kept in the user's configuration.
+"""The operator's keys: which ones sign for this user, kept in the user's configuration.
 
-The key itself is the operator's, in a file, an agent or a token; only its path is kept.
+The keys themselves are the operator's, in a file, an agent or a token; only paths are kept.
+There can be several: each workspace has its own signers, and a rotation changes one only.
 """
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from threegate import canonical
-from threegate.errors import GateUnavailable, StorageFailed, UsageError
+from threegate.errors import GateUnavailable, SignatureRefused, StorageFailed, UsageError
 from threegate.host.settings import Settings
 from threegate.host.signing import (
     SshKeygenSigner,
@@ -25,6 +27,7 @@ from threegate.text import visible
 FILE: Final = "operator.json"
 KEY_NAME: Final = "operator_ed25519"
 DEFAULT_PRINCIPAL: Final = "operator"
+MAX_KEYS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,9 @@ def choose_key(
     if chosen not in (None, "new"):
         path = settings.cwd / Path(str(chosen)).expanduser()
         return Operator(path, public_key_of(path, tools))
-    remembered = None if chosen == "new" else _remembered(settings)
-    if remembered is not None:
-        return Operator(remembered, public_key_of(remembered, tools))
+    remembered = [] if chosen == "new" else _remembered(settings)
+    if remembered:
+        return Operator(remembered[0], public_key_of(remembered[0], tools))
     path = settings.config_home / KEY_NAME
     if path.exists() and chosen is None:
         return Operator(path, public_key_of(path, tools))
@@ -67,8 +70,10 @@ def _free_name(path: Path) -> Path:
 
 
 def remember(settings: Settings, operator: Operator) -> None:
-    """Note which key signs for this user."""
-    record = {"format": "operator/1", "key": str(operator.key.absolute())}
+    """Note which key this user signed with last; earlier ones stay known."""
+    key = operator.key.absolute()
+    others = [str(path) for path in _remembered(settings) if path != key][: MAX_KEYS - 1]
+    record = {"format": "operator/1", "key": str(key), "others": others}
     try:
         settings.config_home.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = settings.config_home / f".{FILE}.new"
@@ -87,39 +92,57 @@ def signer_for(
     chosen: str | None,
     workspace: Path,
     notify: Callable[[str], None],
+    may_sign: Callable[[PublicKey], bool],
 ) -> SshKeygenSigner:
-    """Return the signer for an existing workspace; never makes a key."""
+    """Return the signer for an existing workspace; never makes a key.
+
+    Of several known keys it is the last used one that `may_sign` there.
+    """
     if chosen == "agent":
-        path = _from_agent(settings, tools).key
+        path = _from_agent(settings, tools, may_sign).key
     elif chosen is not None:
         path = settings.cwd / Path(chosen).expanduser()
     else:
-        remembered = _remembered(settings)
-        if remembered is None:
-            hint = "name it with --key FILE, or --key agent"
-            raise GateUnavailable("no key of the operator is known here", hint=hint)
-        path = remembered
+        path = _known_key(settings, tools, may_sign)
     return SshKeygenSigner(path, workspace, tools, notify)
 
 
-def _remembered(settings: Settings) -> Path | None:
+def _known_key(settings: Settings, tools: SshTools, may_sign: Callable[[PublicKey], bool]) -> Path:
+    remembered = _remembered(settings)
+    if not remembered:
+        hint = "name it with --key FILE, or --key agent"
+        raise GateUnavailable("no key of the operator is known here", hint=hint)
+    for path in remembered:
+        with suppress(GateUnavailable, SignatureRefused):  # a file that is gone, or changed
+            if may_sign(public_key_of(path, tools)):
+                return path
+    return remembered[0]  # whose refusal says what is wrong
+
+
+def _remembered(settings: Settings) -> list[Path]:
     path = settings.config_home / FILE
     if not path.exists():
-        return None
+        return []
     try:
         value: Mapping[str, Any] = canonical.decode(path.read_bytes().removesuffix(b"\n"))
-        return Path(str(value["key"]))
+        return [Path(str(name)) for name in (value["key"], *value["others"])]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         hint = "delete it and name the key with --key"
         raise GateUnavailable(f"{visible(str(path))} is not readable", hint=hint) from exc
 
 
-def _from_agent(settings: Settings, tools: SshTools) -> Operator:
-    found = agent_keys(tools)
+def _anybody(_: PublicKey) -> bool:
+    return True
+
+
+def _from_agent(
+    settings: Settings, tools: SshTools, may_sign: Callable[[PublicKey], bool] = _anybody
+) -> Operator:
+    found = [offered.key for offered in agent_keys(tools)]
     if not found:
         hint = "start one and `ssh-add` an ed25519 key, or leave --key out"
         raise UsageError("no ed25519 key in an SSH agent", hint=hint)
-    key = found[0].key
+    key = next(filter(may_sign, found), found[0])
     # ssh-keygen finds the private half in the agent by the public half in a file.
     name = key.fingerprint.removeprefix("SHA256:").replace("/", "_").replace("+", "-")
     path = settings.config_home / f"agent-{name[:16]}.pub"

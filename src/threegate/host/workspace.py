@@ -27,6 +27,7 @@ from threegate.handoff.store import Store
 from threegate.host import applied
 from threegate.host.filesystem import refuse_network_filesystem
 from threegate.host.settings import Settings, unix_now
+from threegate.keys.public import PublicKey
 from threegate.policy.bundle import Bundle
 from threegate.text import visible
 
@@ -69,6 +70,13 @@ class Workspace:
         if behind > tolerance:
             detail = f"the clock is {behind} seconds behind the last audit entry"
             raise ClockRefused(f"{detail}, {tolerance} are tolerated")
+
+    def may_sign(self, key: PublicKey) -> bool:
+        """Tell whether a key is one of this workspace's signers, and its time is not over."""
+        entry = self.bundle.signers.find(key)
+        if entry is None:
+            return False
+        return entry.valid_before is None or self.clock() <= entry.valid_before
 
     def close(self) -> None:
         """Give descriptors back."""

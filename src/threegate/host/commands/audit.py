@@ -156,7 +156,7 @@ def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.checkpoints import DIRECTORY, make_checkpoint
 
     with context.workspace(args) as ws:
-        kept = make_checkpoint(ws, context.signer(args, ws.root))
+        kept = make_checkpoint(ws, context.signer(args, ws))
         path = ws.root / "audit" / DIRECTORY / kept.name
     _made(args, context, [path, path.with_name(f"{path.name}.sig")], kept.checkpoint.size)
     return 0
@@ -167,7 +167,7 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.checkpoints import export, make_checkpoint
 
     with context.workspace(args) as ws:
-        kept = make_checkpoint(ws, context.signer(args, ws.root))
+        kept = make_checkpoint(ws, context.signer(args, ws))
         paths = export(ws, kept, context.settings.cwd / args.directory)
     _made(args, context, paths, kept.checkpoint.size)
     return 0

@@ -125,7 +125,7 @@ def run_add(args: argparse.Namespace, context: Context) -> int:
     with context.workspace(args) as ws:
         bundle = keyring.add(
             ws,
-            context.signer(args, ws.root),
+            context.signer(args, ws),
             principal=args.name,
             key=key,
             valid_after=_moment(args.after),
@@ -143,7 +143,7 @@ def run_rotate(args: argparse.Namespace, context: Context) -> int:
 
     tools = context.tools()
     with context.workspace(args) as ws:
-        signer = context.signer(args, ws.root)
+        signer = context.signer(args, ws)
         old = args.fingerprint or public_key_of(signer.key, tools).fingerprint
         keyring.find_key(ws.bundle.signers, old)  # before a new key is made for nothing
         new = choose_key(context.settings, tools, chosen=args.new, workspace=ws.root)
@@ -167,7 +167,7 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
         since = _moment(args.since)
         bundle = keyring.revoke(
             ws,
-            context.signer(args, ws.root),
+            context.signer(args, ws),
             fingerprint=args.fingerprint,
             since=ws.clock() if since is None else since,
         )

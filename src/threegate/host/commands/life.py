@@ -78,7 +78,7 @@ def run_forget(args: argparse.Namespace, context: Context) -> int:
         question = f"forget {artifact_id}{also} for good?"
         if not args.yes and not context.out.confirm(question):
             raise PolicyDenied("not forgotten: the operator said no", code="TG-ASK-002", hint="")
-        signer = context.signer(args, ws.root)
+        signer = context.signer(args, ws)
         done = forget(ws, index, artifact_id, args.reason, signer, derived=args.derived)
     if args.json:
         document = {"forgotten": list(done.ids), "may_quote": list(done.may_quote)}
