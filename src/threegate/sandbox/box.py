@@ -9,7 +9,7 @@ from threegate.sandbox.filters import FAMILIES, FORBIDDEN, assemble, rules_for
 from threegate.sandbox.orders import Orders, Path
 from threegate.sandbox.profiles import Profile
 from threegate.sandbox.syscalls import Architecture
-from threegate.sandbox.view import CANARY, GATE, RUNTIME, View
+from threegate.sandbox.view import CANARY, GATE, LIBRARIES, RUNTIME, View
 
 _STAGE2: Final = (
     "import sys;sys.path[:]=sys.path[-2:]+['{gate}'];"
@@ -74,6 +74,9 @@ def _namespaces(profile: Profile, bwrap: str) -> list[str]:
         "--setenv",
         "LANG",
         "C.UTF-8",
+        "--setenv",
+        "LD_LIBRARY_PATH",
+        LIBRARIES,
     ]
 
 
@@ -123,7 +126,7 @@ def orders_for(
 
 def _limits(profile: Profile) -> tuple[tuple[str, int], ...]:
     return (
-        ("core", 0),
+        ("core", 1),  # 0 would not stop a core dump into a pipe; 1 is the kernel's word for none
         ("memlock", 0),
         ("msgqueue", 0),
         ("cpu", profile.cpu_seconds),
@@ -154,18 +157,14 @@ def proofs_for(start: Start, view: View, arch: Architecture, *, mdwe: bool) -> t
     """Return the acts the second stage must try and fail at."""
     profile = start.profile
     allowed = {FAMILIES[name] for name in profile.families}
-    proofs = ["privileges", "alone", "clone3", "namespace", "memfd", "tiocsti"]
+    proofs = ["privileges", "alone", "clone3", "namespace", "memfd", "tiocsti", "pair", "dumpable"]
     proofs += [f"call:{name}" for name in FORBIDDEN if name in arch.numbers]
     proofs += [f"socket:{family}" for family in _PROVED_FAMILIES if family not in allowed]
+    if profile.host_network:
+        proofs += ["call:bind", "call:listen", "kinds", "fast-open"]
     proofs += [] if profile.processes_may_fork else ["fork"]
-    proofs += (
-        [f"exec-other:{view.interpreter}"]
-        if profile.executables and profile.processes_may_fork
-        else []
-    )
-    proofs += [] if profile.executables else ["exec"]
-    proofs += ["mmap-exec"] if profile.new_code == "none" else []
-    proofs += ["mprotect-exec"] if profile.new_code != "any" else []
+    proofs.append(f"exec-other:{view.interpreter}" if profile.executables else "exec")
+    proofs += ["mmap-exec", "mprotect-exec"] if profile.new_code != "any" else []
     proofs += ["mdwe"] if mdwe and profile.new_code != "any" else []
     proofs.append(f"landlock:{CANARY}")
     proofs += [

@@ -23,6 +23,7 @@ _EQUAL: Final = 0x15
 _AT_LEAST: Final = 0x35
 _ABOVE: Final = 0x25
 _ANY_BIT: Final = 0x45
+_MASK: Final = 0x54
 _RETURN: Final = 0x06
 _ARCH_OFFSET: Final = 4
 _X32_BIT: Final = 0x40000000
@@ -31,8 +32,18 @@ CLONE_THREAD: Final = 0x10000
 CLONE_NEW: Final = 0x7E020080  # every namespace flag, time included
 PROT_WRITE: Final = 2
 PROT_EXEC: Final = 4
+MAP_ANONYMOUS: Final = 0x20
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
+SOCK_STREAM: Final = 1
+SOCK_DGRAM: Final = 2
+SOCK_KIND: Final = 0xF  # the rest of the argument are flags
+PLAIN_PROTOCOLS: Final = (0, 6, 17)  # the default, TCP, UDP
+MSG_FASTOPEN: Final = 0x20000000
+RESOLVER_PORT: Final = 53
+PR_SET_DUMPABLE: Final = 4
+PR_SET_MM: Final = 35
+PR_SET_PTRACER: Final = 0x59616D61
 
 # Calls no gate has any use for, each a door out of a box or into the kernel.
 FORBIDDEN: Final = (
@@ -60,6 +71,7 @@ FORBIDDEN: Final = (
     "kexec_file_load",
     "kexec_load",
     "keyctl",
+    "listmount",
     "lookup_dcookie",
     "memfd_secret",
     "mknod",
@@ -92,6 +104,7 @@ FORBIDDEN: Final = (
     "setns",
     "settimeofday",
     "shmget",
+    "statmount",
     "swapoff",
     "swapon",
     "syslog",
@@ -111,11 +124,13 @@ def error(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A look at one argument: `equal` to a value, or any of its `bits` set."""
+    """A look at one argument: `equal` to a value, any of its `bits` set, or `outside` a list."""
 
     argument: int
     equal: int | None = None
     bits: int | None = None
+    outside: tuple[int, ...] = ()
+    mask: int | None = None  # applied before `equal` and `outside`
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +155,10 @@ def rules_for(profile: Profile) -> list[Rule]:
     if not profile.processes_may_fork:
         rules += [Rule("fork", denied), Rule("vfork", denied)]
     rules.append(_clone_rule(profile, denied))
-    rules.append(_family_rule("socket", profile.families))
-    rules.append(_family_rule("socketpair", ("unix",)))
+    rules += _socket_rules(profile, denied)
     typing = tuple((Test(1, equal=request), denied) for request in (TIOCSTI, TIOCLINUX))
     rules.append(Rule("ioctl", ALLOW, typing))
+    rules.append(_prctl_rule(denied))
     rules += _code_rules(profile, denied)
     return rules
 
@@ -154,9 +169,41 @@ def _clone_rule(profile: Profile, denied: int) -> Rule:
     return Rule("clone", ALLOW if profile.processes_may_fork else denied, (namespaces, thread))
 
 
-def _family_rule(call: str, families: Iterable[str]) -> Rule:
-    allowed = tuple((Test(0, equal=FAMILIES[name]), ALLOW) for name in families)
-    return Rule(call, error(errno.EACCES), allowed)
+def _socket_rules(profile: Profile, denied: int) -> list[Rule]:
+    refused = error(errno.EACCES)
+    allowed = tuple(FAMILIES[name] for name in profile.families)
+    # A pair of datagram sockets can be pointed anywhere; a pair of streams is connected for good.
+    stream = (Test(1, mask=SOCK_KIND, outside=(SOCK_STREAM,)), refused)
+    rules = [Rule("socketpair", ALLOW, ((Test(0, outside=(FAMILIES["unix"],)), refused), stream))]
+    if not profile.host_network:
+        return [Rule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)), *rules]
+    # Landlock judges plain TCP alone: MPTCP, raw, ping and the rest would pass unseen.
+    datagrams = RESOLVER_PORT in profile.connect_ports
+    kinds = (SOCK_STREAM, SOCK_DGRAM) if datagrams else (SOCK_STREAM,)
+    tests = (
+        (Test(0, outside=allowed), refused),
+        (Test(1, mask=SOCK_KIND, outside=kinds), refused),
+        (Test(2, outside=PLAIN_PROTOCOLS), refused),
+    )
+    rules.append(Rule("socket", ALLOW, tests))
+    # So would data in the first packet (landlock-lsm/linux issue 41), and a socket that
+    # listens without bind.
+    rules += [
+        Rule(call, ALLOW, ((Test(argument, bits=MSG_FASTOPEN), denied),))
+        for call, argument in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
+    ]
+    return [*rules, Rule("bind", denied), Rule("listen", denied)]
+
+
+def _prctl_rule(denied: int) -> Rule:
+    """Nothing may undo what keeps the process's memory from crash handlers and tracers."""
+    watched = (PR_SET_DUMPABLE, PR_SET_MM, PR_SET_PTRACER)
+    tests = (
+        (Test(0, outside=watched), ALLOW),
+        (Test(0, outside=(PR_SET_DUMPABLE,)), denied),
+        (Test(1, equal=0), ALLOW),  # less dumpable is fine: the Monty worker's lock does it
+    )
+    return Rule("prctl", denied, tests)
 
 
 def _code_rules(profile: Profile, denied: int) -> list[Rule]:
@@ -166,7 +213,12 @@ def _code_rules(profile: Profile, denied: int) -> list[Rule]:
     changing = [Rule("mprotect", ALLOW, (executable,)), Rule("pkey_mprotect", ALLOW, (executable,))]
     if profile.new_code == "none":
         return [Rule("mmap", ALLOW, (executable,)), *changing]
-    return changing  # "linked": a program it starts may map its libraries, and no more
+    # "linked": a program it starts may map its libraries, and no more.  Before Linux 6.3 there
+    # is no memory-deny-write-execute to hold that, so the filter does.
+    data = (Test(2, mask=PROT_EXEC, equal=0), ALLOW)
+    writable = (Test(2, bits=PROT_WRITE), denied)
+    anonymous = (Test(3, bits=MAP_ANONYMOUS), denied)
+    return [Rule("mmap", ALLOW, (data, writable, anonymous)), *changing]
 
 
 def assemble(rules: Iterable[Rule], arch: Architecture, *, default: int = ALLOW) -> bytes:
@@ -192,12 +244,20 @@ def assemble(rules: Iterable[Rule], arch: Architecture, *, default: int = ALLOW)
 def _rule(rule: Rule, number: int) -> list[tuple[int, int, int, int]]:
     body: list[tuple[int, int, int, int]] = []
     for test, action in rule.tests:
-        body.append((_LOAD, 0, 0, 16 + 8 * test.argument))
-        if test.equal is not None:
-            body.append((_EQUAL, 0, 1, test.equal))
-        else:
-            body.append((_ANY_BIT, 0, 1, test.bits or 0))
-        body.append((_RETURN, 0, 0, action))
+        body += [*_looked_at(test), (_RETURN, 0, 0, action)]
     body.append((_RETURN, 0, 0, rule.otherwise))
     assert len(body) <= 255, "a BPF jump reaches 255 instructions"
     return [(_EQUAL, 0, len(body), number), *body]
+
+
+def _looked_at(test: Test) -> list[tuple[int, int, int, int]]:
+    """Return the instructions after which the next one is reached only if the test holds."""
+    load = [(_LOAD, 0, 0, 16 + 8 * test.argument)]
+    if test.mask is not None:
+        load.append((_MASK, 0, 0, test.mask))
+    if test.outside:
+        last = len(test.outside)
+        return [*load, *((_EQUAL, last - at, 0, v) for at, v in enumerate(test.outside))]
+    if test.equal is not None:
+        return [*load, (_EQUAL, 0, 1, test.equal)]
+    return [*load, (_ANY_BIT, 0, 1, test.bits or 0)]

@@ -10,9 +10,11 @@ import errno
 import os
 
 from threegate.sandbox.kernel import (
+    PR_GET_DUMPABLE,
     PR_GET_MDWE,
     PR_GET_NO_NEW_PRIVS,
     PR_GET_SECCOMP,
+    PR_SET_DUMPABLE,
     buffer,
     prctl,
     syscall,
@@ -55,11 +57,9 @@ def _exec(_: str, numbers: dict[str, int]) -> None:
 
 def _exec_other(argument: str, numbers: dict[str, int]) -> None:
     # The gate may start its worker; Landlock must refuse everything else that is in view.
-    def run() -> None:
-        pid = os.posix_spawn(argument, [argument, "-I", "-S", "-c", "pass"], {})
-        os.waitpid(pid, 0)
-
-    _refused(f"execution of {argument}", run, errno.EACCES)
+    # If it did not, this process would end here, and the host would never hear it is ready.
+    words = [argument, "-I", "-S", "-c", "pass"]
+    _refused(f"execution of {argument}", lambda: os.execve(argument, words, {}), errno.EACCES)
 
 
 def _fork(_: str, numbers: dict[str, int]) -> None:
@@ -90,6 +90,48 @@ def _socket(argument: str, numbers: dict[str, int]) -> None:
         lambda: os.close(syscall(numbers["socket"], int(argument), stream, 0)),
         errno.EACCES,
     )
+
+
+def _kinds(_: str, numbers: dict[str, int]) -> None:
+    raw, stream, icmp, mptcp = 3, 1, 1, 262
+    _refuse_kind(raw, icmp, numbers)
+    _refuse_kind(stream, mptcp, numbers)
+
+
+def _refuse_kind(kind: int, protocol: int, numbers: dict[str, int]) -> None:
+    inet = 2
+    _refused(
+        f"socket of kind {kind}, protocol {protocol}",
+        lambda: os.close(syscall(numbers["socket"], inet, kind, protocol)),
+        errno.EACCES,
+    )
+
+
+def _fast_open(_: str, numbers: dict[str, int]) -> None:
+    flag = 0x20000000
+    _refuse_sending("sendto", (-1, 0, 0, flag, 0, 0), numbers)
+    _refuse_sending("sendmsg", (-1, 0, flag), numbers)
+    _refuse_sending("sendmmsg", (-1, 0, 0, flag), numbers)
+
+
+def _refuse_sending(name: str, arguments: tuple[int, ...], numbers: dict[str, int]) -> None:
+    _refused(f"fast open by {name}", lambda: syscall(numbers[name], *arguments), errno.EPERM)
+
+
+def _pair(_: str, numbers: dict[str, int]) -> None:
+    unix, datagram = 1, 2
+    room = buffer(bytes(8))
+    _refused(
+        "a pair of datagram sockets",
+        lambda: syscall(numbers["socketpair"], unix, datagram, 0, room),
+        errno.EACCES,
+    )
+
+
+def _dumpable(_: str, numbers: dict[str, int]) -> None:
+    _refused("being dumpable again", lambda: prctl(PR_SET_DUMPABLE, 1), errno.EPERM)
+    if prctl(PR_GET_DUMPABLE) != 0:
+        raise LockBroken("the process is dumpable")
 
 
 def _memfd(_: str, numbers: dict[str, int]) -> None:
@@ -127,12 +169,8 @@ def _landlock(argument: str, numbers: dict[str, int]) -> None:
 
 
 def _absent(argument: str, numbers: dict[str, int]) -> None:
-    _refused(
-        f"{argument} in view",
-        lambda: os.close(os.open(argument, os.O_RDONLY)),
-        errno.ENOENT,
-        errno.EACCES,
-    )
+    # Looked at and not opened: Landlock would refuse to open what the view shows by mistake.
+    _refused(f"{argument} in view", lambda: os.stat(argument), errno.ENOENT)
 
 
 def _descriptors(argument: str, numbers: dict[str, int]) -> None:
@@ -172,15 +210,19 @@ _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "call": _call,
     "clone3": _clone3,
     "descriptors": _descriptors,
+    "dumpable": _dumpable,
     "exec": _exec,
     "exec-other": _exec_other,
+    "fast-open": _fast_open,
     "fork": _fork,
+    "kinds": _kinds,
     "landlock": _landlock,
     "mdwe": _mdwe,
     "memfd": _memfd,
     "mmap-exec": _mmap_exec,
     "mprotect-exec": _mprotect_exec,
     "namespace": _namespace,
+    "pair": _pair,
     "privileges": _privileges,
     "socket": _socket,
     "tiocsti": _tiocsti,

@@ -25,6 +25,7 @@ from threegate.errors import GateUnavailable
 from threegate.sandbox.profiles import Profile
 
 RUNTIME: Final = "/rt"
+LIBRARIES: Final = "/rt/lib"  # for libraries that lie where only this host has a directory
 GATE: Final = "/gate"
 CANARY: Final = "/canary"  # a readable file that Landlock does not allow: the proof that it works
 BASE: Final = ("__init__.py", "canonical.py", "errors.py", "text.py", "untrusted.py", "sandbox")
@@ -181,5 +182,11 @@ def _libraries(objects: list[Path], loader: str) -> dict[str, str]:
             name, arrow, rest = line.strip().partition(" => ")
             path = rest.rpartition(" (")[0]
             if arrow and path.startswith("/"):
-                found[os.path.realpath(os.path.dirname(path)) + "/" + name] = os.path.realpath(path)
+                found[f"{_directory(path)}/{name}"] = os.path.realpath(path)
     return found
+
+
+def _directory(path: str) -> str:
+    """Return where a library lies inside; a private place would tell names of the host."""
+    directory = os.path.realpath(os.path.dirname(path))
+    return directory if directory.startswith("/usr/") else LIBRARIES
