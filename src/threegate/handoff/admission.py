@@ -140,7 +140,7 @@ def _refuse_gone(store: Store, artifact_id: str) -> None:
 def _check_in_place(store: Store, artifact: Artifact, pending: dict[str, _Parsed]) -> None:
     """Check what a parser cannot: signature, parents, labels, blobs."""
     if isinstance(artifact, Approval):
-        hint = "approve with `threegate review`"
+        hint = "an approval is made by signing a request, not brought in by hand"
         raise ArtifactRejected(
             "an approval comes with its signature", code=NEEDS_SIGNATURE, hint=hint
         )

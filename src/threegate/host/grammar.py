@@ -11,11 +11,19 @@ PROGRAM: Final = "threegate"
 Run = Callable[[argparse.Namespace, Context], int]
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
+class _Help(argparse.HelpFormatter):
     """Help that looks the same in every Python version."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=26)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Return paragraphs wrapped and indented lines as they are."""
+        parts = text.split("\n\n")
+        return "\n\n".join(
+            part if "\n  " in part else super(_Help, self)._fill_text(part, width, indent)
+            for part in parts
+        )
 
     def _format_action(self, action: argparse.Action) -> str:
         if action.nargs == argparse.PARSER:  # the heading of the list says it already

@@ -29,9 +29,11 @@ everything that happened to them."""
 
 _EXITS: Final = """\
 exit codes:
-  0 done   2 usage   65 artifact rejected   69 something is missing on this machine
-  70 bug   74 disk or audit log   75 waiting for a human   76 tampered   77 denied
-  78 no valid policy   130 interrupted
+  0  done                            74  disk or audit log cannot be written
+  2  usage                           75  waiting for a human
+  65 artifact rejected               76  tampered
+  69 something is missing here       77  denied
+  70 bug                             78  no valid policy
 """
 
 _GROUPS: Final = (

@@ -1,0 +1,38 @@
+"""The session in the README is what the program really prints."""
+
+import re
+from pathlib import Path
+
+from scripts import docs_sync, transcript
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+
+
+def block_of(name: str) -> str:
+    (found,) = [m["body"] for m in docs_sync.BLOCK.finditer(README) if m["name"] == name]
+    return found
+
+
+def test_the_readme_shows_what_the_program_prints() -> None:
+    assert block_of("transcript") == transcript.block("")
+
+
+def test_it_shows_init_validate_admit_quarantine_and_verify() -> None:
+    shown = block_of("transcript")
+    for command in ("init", "validate", "admit", "quarantine list", "audit verify"):
+        assert f"$ threegate {command}" in shown
+    assert "quarantined TG-ART-003" in shown
+    assert "\nverified: " in shown
+    assert "(exit 65)" in shown
+
+
+def test_what_differs_from_run_to_run_is_masked_and_nothing_else() -> None:
+    first, second = transcript.run_session(), transcript.run_session()
+    assert first != second, "control: keys, times and nonces differ"
+    assert transcript.mask(first) == transcript.mask(second)
+    ids = set(re.findall(r"rp-[0-9a-f]{64}", transcript.mask(first)))
+    assert len(ids) == 1, "the id of an example is its digest, and stays"
+
+
+def test_the_transcript_names_no_place_of_this_machine() -> None:
+    assert "/tmp" not in transcript.mask(transcript.run_session())
