@@ -31,7 +31,7 @@ from threegate.policy.change import Change
 from threegate.policy.compiler import compile_policy, load_policy
 from threegate.policy.diff import diff
 from threegate.policy.nodes import plain
-from threegate.policy.sections import GATES, SIGNERS_FILE
+from threegate.policy.sections import FILES, GATES, SIGNERS_FILE
 from threegate.untrusted import Untrusted
 
 POLICY: Final = workspace.POLICY
@@ -178,9 +178,7 @@ def _publish(pending: Path) -> None:
 def _policy_files(directory: Path) -> dict[str, bytes]:
     # Refuses links, strangers and whatever does not compile.
     load_policy(directory, gates=program_gates())
-    names = [path.name for path in directory.iterdir() if path.is_file()]
-    wanted = [name for name in names if name == SIGNERS_FILE or name.endswith(".md")]
-    return {name: (directory / name).read_bytes() for name in wanted}
+    return {name: (directory / name).read_bytes() for name in FILES.values()}
 
 
 def refuse_last_signer(signers: Signers, at: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.crash import deaths
+from tests.support.crash import TURNING, deaths
 from tests.support.families import Family, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
 from tests.support.stores import findings
@@ -57,8 +57,6 @@ from threegate.host.workspace import MARKER, Workspace, open_workspace
 from threegate.untrusted import Untrusted
 
 REASON = "because"
-# The calls between which something becomes true; no write in between makes a difference.
-RENAMING = ("fsync", "rename", "replace", "mkdir")
 # What a workspace has of its own; a restored one has one line more in its log, too.
 OWN = ("handoff/lock", "index.sqlite", "index.sqlite-wal", "index.sqlite-shm")
 
@@ -525,7 +523,7 @@ def test_kill_during_a_backup_leaves_no_half_file(ws: Workspace, tmp_path: Path)
     def action() -> None:
         backup(open_workspace(ws.root, clock=Clock()), target)
 
-    for death in deaths(action, prepare, RENAMING):
+    for death in deaths(action, prepare, TURNING):
         seen.add(target.exists())
         if target.exists():
             restore(target, tmp_path / "again", clock=Clock())
@@ -548,7 +546,7 @@ def test_kill_during_a_restore_leaves_no_half_workspace(ws: Workspace, tmp_path:
     def action() -> None:
         restore(tmp_path / "x.tar", root, clock=Clock())
 
-    for death in deaths(action, prepare, RENAMING):
+    for death in deaths(action, prepare, TURNING):
         whole = (root / MARKER).exists()
         seen.add(whole)
         if whole:

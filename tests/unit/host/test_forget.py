@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash import CHANGING, deaths
+from tests.support.crash import TURNING, deaths
 from tests.support.families import analysis_of, make_family, places
 from tests.support.samples import box, packet, tool_request
 from tests.support.stores import findings
@@ -303,7 +303,7 @@ def test_digest_of_an_artifact_is_not_forgotten_as_raw_bytes(ws: Workspace, inde
     assert places(ws, [found]) == ["accepted"]
 
 
-def test_kill_at_any_call_leaves_all_or_nothing(tmp_path: Path) -> None:
+def test_kill_at_any_turn_leaves_all_or_nothing(tmp_path: Path) -> None:
     ws = make_workspace(tmp_path)
     found = lonely(ws)
     index = Index(ws.store)
@@ -324,7 +324,7 @@ def test_kill_at_any_call_leaves_all_or_nothing(tmp_path: Path) -> None:
         opened = open_workspace(ws.root, clock=Clock())
         forget(opened, Index(opened.store), found, REASON, soft_signer())
 
-    for death in deaths(action, prepare, CHANGING):
+    for death in deaths(action, prepare, TURNING):
         opened = open_workspace(ws.root, clock=Clock())  # settles what the crash left
         left = sorted(name for name in holding(ws.root) if "sqlite" not in name)
         assert left in ([], whole), death

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash import CHANGING, deaths
+from tests.support.crash import TURNING, deaths
 from tests.support.stores import findings
 from tests.support.workspaces import (
     START,
@@ -299,6 +299,11 @@ def test_edited_files_stop_a_change_of_keys(ws: Workspace) -> None:
     assert fingerprint("eve") in states(ws)
 
 
+def test_notes_beside_the_policy_do_not_stop_it(ws: Workspace) -> None:
+    (ws.root / "policy/README.md").write_text("notes of the operator's")
+    keyring.add(ws, soft_signer(), principal="ada", key=public_of("ada"))
+
+
 def test_another_command_changed_the_policy_meanwhile(ws: Workspace, clock: Clock) -> None:
     class Slow:
         def sign(self, message: bytes, namespace: str) -> bytes:
@@ -337,7 +342,7 @@ def test_two_changes_at_once_wait_for_each_other(
     assert set(states(ws)) == {fingerprint(), fingerprint("ada")}
 
 
-def test_kill_at_any_call_leaves_file_and_policy_agreeing(tmp_path: Path) -> None:
+def test_kill_at_any_turn_leaves_file_and_policy_agreeing(tmp_path: Path) -> None:
     clock = Clock()
     ws = make_workspace(tmp_path, clock=clock)
     keyring.add(ws, soft_signer(), principal="ada", key=public_of("ada"))
@@ -354,7 +359,7 @@ def test_kill_at_any_call_leaves_file_and_policy_agreeing(tmp_path: Path) -> Non
         opened = open_workspace(ws.root, clock=clock)
         keyring.revoke(opened, soft_signer(), fingerprint=fingerprint("ada"), since=START)
 
-    for death in deaths(action, prepare, CHANGING):
+    for death in deaths(action, prepare, TURNING):
         opened = open_workspace(ws.root, clock=clock)
         # An edit nobody made, shown as one to apply, would undo the revocation.
         assert pending_changes(opened) == [], death

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash import CHANGING, deaths
+from tests.support.crash import TURNING, deaths
 from tests.support.samples import packet
 from tests.support.stores import findings
 from tests.support.workspaces import Clock, make_workspace, take_in
@@ -183,7 +183,7 @@ def test_failing_step_leaves_the_version_and_is_tried_again(root: Path) -> None:
     assert_migrated(root)
 
 
-def test_kill_at_any_call_is_resumed(root: Path, tmp_path: Path) -> None:
+def test_kill_at_any_turn_is_resumed(root: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     shutil.copytree(root, kept)
     versions = set()
@@ -195,7 +195,7 @@ def test_kill_at_any_call_is_resumed(root: Path, tmp_path: Path) -> None:
     def action() -> None:
         upgrade(root, TABLE, clock=Clock())
 
-    for death in deaths(action, prepare, CHANGING):
+    for death in deaths(action, prepare, TURNING):
         versions.add(read_marker(root, newest=3).version)
         upgrade(root, TABLE, clock=Clock())
         assert_migrated(root)

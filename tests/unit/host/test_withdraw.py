@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash import CHANGING, deaths
+from tests.support.crash import TURNING, deaths
 from tests.support.families import Family, analysis_of, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
 from tests.support.stores import findings
@@ -126,7 +126,7 @@ def test_more_than_one_batch(ws: Workspace, index: Index) -> None:
     assert findings(ws.root) == []
 
 
-def test_kill_at_any_call_is_completed_by_the_next_run(
+def test_kill_at_any_turn_is_completed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threegate.host.withdraw.IDS_PER_BATCH", 3)
@@ -145,7 +145,7 @@ def test_kill_at_any_call_is_completed_by_the_next_run(
         opened = open_workspace(ws.root, clock=Clock())
         withdraw(opened, Index(opened.store), family.packet, REASON)
 
-    for death in deaths(action, prepare, CHANGING):
+    for death in deaths(action, prepare, TURNING):
         count += 1
         opened = open_workspace(ws.root, clock=Clock())
         # The root first: if anything at all is gone, nothing can be made from the root.
@@ -159,7 +159,7 @@ def test_kill_at_any_call_is_completed_by_the_next_run(
         found.close()
         opened.close()
         assert findings(ws.root) == [], death
-    assert count > 30
+    assert count > 20
 
 
 def test_running_twice_withdraws_nothing_more(ws: Workspace, index: Index) -> None:
