@@ -163,28 +163,29 @@ def read_front_matter(text: str, heads: tuple[str, ...]) -> tuple[list[Any], str
     lines, body = split_front_matter(text)
     if len(lines) != len(heads) or not all(map(str.startswith, lines, heads)):
         _explain_keys(list(map(_key, lines)), tuple(map(_key, heads)))
-    values = _read_values(lines, list(map(len, heads)))
+    spelled = [line[len(head) :] for line, head in zip(lines, heads, strict=True)]
+    values = _read_values(spelled)
     if values is None:
         _explain_values(lines)
     return values, body
 
 
-def _read_values(lines: list[str], starts: list[int]) -> list[Any] | None:
+def _read_values(spelled: list[str]) -> list[Any] | None:
     """Return the value in each line, or None if one is not a single canonical value."""
     try:
         # Line by line: read as one list, `["a"` and `"b"]` in two lines would be one value
         # and `null, null` in a third would make up for the missing one.
-        values = [value for value, _ in map(_scan, lines, starts)]
+        values = [value for value, _ in map(_scan, spelled)]
         canonical = _encode(values)
     except (ValueError, RecursionError):  # 1e999 has no spelling; "[" * 100_000 is 100 kB
         return None
-    spelled = ", ".join([line[start:] for line, start in zip(lines, starts, strict=True)])
+    line = ", ".join(spelled)
     # Every line starts with a whole value, and all of them are spelled as these values are:
     # so nothing stands after a value, and no value is spelled in another way.
-    if canonical != f"[{spelled}]":
+    if canonical != f"[{line}]":
         return None
-    if "\\" in spelled:
-        _refuse_escaped_controls(spelled)
+    if "\\" in line:
+        _refuse_escaped_controls(line)
     return values
 
 
