@@ -84,8 +84,6 @@ def _split(text: str) -> tuple[list[str], str]:
     front, line, body = text.partition("\n---\n")
     if not front.startswith("---\n") or not line:
         raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
-    if len(front) > MAX_FRONT_MATTER_CHARS:
-        raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters")
     return front.split("\n")[1:], body
 
 

@@ -201,6 +201,19 @@ def test_odd_values_are_rejected_by_the_rule_they_break(line: str, reason: Reaso
     assert reason_of(key(TR, line)) is reason
 
 
+def test_draft_has_front_matter_between_two_lines() -> None:
+    assert reason_of(TR) is None
+    assert reason_of(TR.removeprefix(b"---\n")) is Reason.FRONT_MATTER
+    assert reason_of(b'---\nformat: "tr/1"\n') is Reason.FRONT_MATTER
+    assert reason_of(TR.replace(b"\n---\n", b"\n")) is Reason.FRONT_MATTER
+
+
+def test_front_matter_of_a_draft_is_held_to_the_limit_of_the_request() -> None:
+    at_limit, over = (key(TR, f'profile: "{"x" * size}"') for size in (500_000, 524_288))
+    assert reason_of(at_limit) is Reason.OUT_OF_RANGE
+    assert reason_of(over) is Reason.OVERSIZE
+
+
 def test_host_stamps_are_checked_like_everything_else() -> None:
     with pytest.raises(ArtifactRejected) as refusal:
         complete_draft(Untrusted(TR), created="yesterday", nonce=NONCE)

@@ -10,6 +10,7 @@ from tests.support.samples import NONCE, fetch_request, one_of_each, tool_reques
 from threegate.artifacts import registry
 from threegate.artifacts.codec import sections_of
 from threegate.artifacts.labels import Labels
+from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
 from threegate.artifacts.reasons import Reason
 from threegate.errors import ArtifactRejected
 from threegate.untrusted import Untrusted
@@ -47,11 +48,12 @@ def test_huge_unknown_file_is_refused_for_its_size() -> None:
 
 def test_front_matter_has_a_limit_of_its_own() -> None:
     data = registry.emit(EACH["rp"])
-    title = b'title: "On the toughness'
+    room = MAX_FRONT_MATTER_CHARS - data.decode("utf-8").index("\n---\n\n")
+    title = b'title: "'
     assert title in data
-    within = data.replace(title, b'title: "' + b"x" * (510 * 1024))
-    over = data.replace(title, b'title: "' + b"x" * (512 * 1024))
-    assert code_of(within) == Reason.OUT_OF_RANGE.code
+    within = data.replace(title, title + b"x" * room)
+    over = data.replace(title, title + b"x" * (room + 1))
+    assert code_of(within) == Reason.OUT_OF_RANGE.code, "at the limit: only the title is too long"
     assert code_of(over) == Reason.OVERSIZE.code
 
 
@@ -60,6 +62,29 @@ def test_a_format_reads_no_other_kind() -> None:
     with pytest.raises(ArtifactRejected) as refusal:
         registry.FORMATS["fr"].parse(Untrusted(data))
     assert refusal.value.code == Reason.UNKNOWN_KEY.code
+
+
+def test_a_format_reads_no_other_version() -> None:
+    data = registry.emit(EACH["rp"]).replace(b'"rp/1"', b'"rp/2"')
+    with pytest.raises(ArtifactRejected) as refusal:
+        registry.FORMATS["rp"].parse(Untrusted(data))
+    assert refusal.value.code == Reason.UNKNOWN_FORMAT.code
+
+
+@pytest.mark.parametrize(
+    ("spelled", "words"),
+    [
+        (b"3, 4", "raw_bytes has something after its value"),
+        (b"-0", "raw_bytes is not in canonical JSON spelling"),
+        (b"x", "raw_bytes is not a JSON value"),
+        (b"NaN", "raw_bytes is not a JSON value"),
+        (b"-1", "raw_bytes is not within 0..9007199254740991"),
+    ],
+)
+def test_rejection_says_which_line_and_why(spelled: bytes, words: str) -> None:
+    data = registry.emit(EACH["rp"]).replace(b"raw_bytes: 3", b"raw_bytes: " + spelled)
+    with pytest.raises(ArtifactRejected, match=words):
+        registry.parse(Untrusted(data))
 
 
 def test_content_digest_forgets_the_stamps_and_nothing_else() -> None:
