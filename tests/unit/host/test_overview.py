@@ -1,0 +1,96 @@
+"""status: what waits, what is left over, how far the clock is off."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.samples import fetch_request, packet
+from tests.support.workspaces import Clock, make_workspace, soft_signer, take_in
+from threegate.handoff.claims import claim
+from threegate.host.checkpoints import make_checkpoint
+from threegate.host.commands.status import size
+from threegate.host.overview import overview
+from threegate.host.workspace import Workspace
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ws(tmp_path: Path, clock: Clock) -> Iterator[Workspace]:
+    opened = make_workspace(tmp_path, clock=clock)
+    yield opened
+    opened.close()
+
+
+def test_a_new_workspace(ws: Workspace) -> None:
+    found = overview(ws)
+    assert found["id"] == ws.marker.id
+    assert found["policy"]["generation"] == 1
+    assert found["policy"]["files"] == "as applied"
+    assert (found["checkpoint"], found["clock_behind_seconds"], found["strays"]) == (None, 0, [])
+    assert found["waiting"] == {"held": 0, "draft": 0}
+
+
+def test_counts_come_with_their_quotas(ws: Workspace) -> None:
+    take_in(ws, packet("One."), packet("Two."))
+    (row,) = [row for row in overview(ws)["usage"] if row["files"]]
+    assert (row["directory"], row["files"]) == ("handoff/packets/accepted", 2)
+    assert row["bytes"] == sum(
+        path.stat().st_size for path in (ws.root / "handoff/packets/accepted").iterdir()
+    )
+    assert row["max_files"] == 1_000_000
+
+
+def test_a_clock_that_went_back_is_told_in_seconds(ws: Workspace, clock: Clock) -> None:
+    clock.now -= 500
+    assert overview(ws)["clock_behind_seconds"] == 500
+
+
+def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace) -> None:
+    first, second = take_in(ws, fetch_request(), fetch_request(nonce="f" * 32))
+    for request_id in (first, second):
+        ws.store.move(request_id, source="held", to="approved", op="test")
+    claim(ws.store, first, reserve_bytes=4096)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from threegate.handoff.store import Store; from threegate.handoff.claims import claim\n"
+        f"store = Store.open(Path(sys.argv[1]), clock=lambda: {ws.clock()})\n"
+        "claim(store, sys.argv[2], reserve_bytes=4096)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, ws.root, second], check=True)
+    assert overview(ws)["claims"] == {"alive": [first], "dead": [second]}
+
+
+def test_files_that_are_not_ours_are_listed(ws: Workspace) -> None:
+    (ws.root / "handoff/blobs/notes.txt").touch()
+    (ws.root / "bundles/old").mkdir()
+    assert overview(ws)["strays"] == ["bundles/old", "handoff/blobs/notes.txt"]
+
+
+def test_the_largest_checkpoint_counts(ws: Workspace) -> None:
+    make_checkpoint(ws, soft_signer())
+    second = make_checkpoint(ws, soft_signer())
+    assert overview(ws)["checkpoint"] == second.checkpoint.size
+
+
+def test_looking_changes_nothing(ws: Workspace) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sorted(ws.root.rglob("*"))}
+    overview(ws)
+    after = {path: path.stat().st_mtime_ns for path in sorted(ws.root.rglob("*"))}
+    assert after == before
+    assert os.fspath(ws.root) in map(os.fspath, [path.parent for path in before])
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (2**34, "16 GiB")],
+)
+def test_sizes_for_people(count: int, text: str) -> None:
+    assert size(count) == text
