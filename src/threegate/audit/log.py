@@ -26,7 +26,7 @@ from threegate.audit.chain import Chain
 from threegate.audit.checkpoint import WORKSPACE_ID, Checkpoint
 from threegate.audit.entry import RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
 from threegate.audit.plan import Events, Plan, plan_batch
-from threegate.audit.reading import Followed, follow, read_entries, stand_before_newest
+from threegate.audit.reading import Followed, Visit, follow, read_entries, stand_before_newest
 from threegate.audit.segment import (
     is_plain,
     list_segments,
@@ -72,12 +72,15 @@ class AuditLog:
         return log
 
     @classmethod
-    def open(cls, directory: Path, *, clock: Clock) -> Self:
-        """Open the log, recovering what a crash left; raise AuditTampered or AuditUnavailable."""
+    def open(cls, directory: Path, *, clock: Clock, visit: Visit | None = None) -> Self:
+        """Open the log, recovering what a crash left; raise AuditTampered or AuditUnavailable.
+
+        `visit` sees the entries of the newest segment on the way.
+        """
         log = cls(directory, clock=clock)
         try:
             log._chain = stand_before_newest(log._dir_fd)
-            log._catch_up()
+            log._catch_up(visit)
         except BaseException:
             log.close()
             raise
@@ -125,11 +128,14 @@ class AuditLog:
         self._write(plan, durable=durable)
         return list(plan.entries)
 
-    def refresh(self) -> None:
-        """Catch up with what other processes appended, or began to append and left torn."""
+    def refresh(self, visit: Visit | None = None) -> None:
+        """Catch up with what other processes appended, or began to append and left torn.
+
+        `visit` sees what they appended; after a failure it may see the same entries again.
+        """
         self._writer.check_usable()
         if self._moved_on():
-            self._catch_up()
+            self._catch_up(visit)
 
     def entries(self, start: int = 0) -> Iterator[Entry]:
         """Return an iterator over the entries from `start` to the present last one.
@@ -191,10 +197,10 @@ class AuditLog:
             raise Broken(Reason.SHRUNK, segment=segment, seq=self.size - 1)
         return there.st_size > self._writer.length
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, visit: Visit | None) -> None:
         """Follow the files to their end and stand there, ready to write."""
         chain = self._chain.copy()
-        followed = follow(self._dir_fd, chain, start=self._writer.length)
+        followed = follow(self._dir_fd, chain, start=self._writer.length, visit=visit)
         try:
             fd = self._cut_off(chain, followed)
         except OSError as exc:

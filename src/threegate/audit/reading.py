@@ -7,7 +7,7 @@ SECURITY
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from threegate.audit.segment import (
     refuse_gap,
     unavailable,
 )
+
+Visit = Callable[[Entry], None]
 
 
 @dataclass(slots=True)
@@ -58,13 +60,13 @@ def stand_before_newest(dir_fd: int) -> Chain:
     return Chain(segment=newest, prev=seal.digest, time=seal.time)
 
 
-def follow(dir_fd: int, chain: Chain, *, start: int) -> Followed:
+def follow(dir_fd: int, chain: Chain, *, start: int, visit: Visit | None) -> Followed:
     """Take `chain` from byte `start` of its segment to the end of the log."""
     followed = Followed(start)
     while (fd := _open_next(dir_fd, chain)) is not None:
         segment = chain.segment
         try:
-            tail = _follow_file(fd, chain, followed)
+            tail = _follow_file(fd, chain, followed, visit)
             if chain.segment == segment:
                 followed.tail = tail if tail or chain.position == 0 else None
                 return followed
@@ -106,10 +108,14 @@ def _read_segment(dir_fd: int, chain: Chain, *, upto: int) -> Iterator[Entry]:
         raise Broken(Reason.SHRUNK, segment=segment, seq=chain.size)
 
 
-def _follow_file(fd: int, chain: Chain, followed: Followed) -> bytes:
+def _follow_file(fd: int, chain: Chain, followed: Followed, visit: Visit | None) -> bytes:
     segment, tail = chain.segment, b""
     for block in read_blocks(fd, segment=segment, start=followed.length):
-        followed.note(chain.feed(block.lines, segment=segment))
+        links = chain.feed(block.lines, segment=segment)
+        followed.note(links)
+        if visit is not None:
+            for entry in links.entries():
+                visit(entry)
         followed.length, tail = block.end, block.tail
     if chain.size == 0:  # a log is born with its first line
         raise Broken(Reason.HEADER, segment=0, seq=0)

@@ -21,6 +21,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
+from threegate.audit.plan import Events
 from threegate.errors import HandoffTampered, StorageFailed
 from threegate.handoff.disk import (
     FILE_MODE,
@@ -31,22 +32,14 @@ from threegate.handoff.disk import (
     storage_errors,
 )
 from threegate.handoff.lock import held
-from threegate.handoff.records import (
-    INTENT,
-    OUTCOME,
-    RECOVERED,
-    Intent,
-    parse_intent,
-    parse_outcome,
-)
+from threegate.handoff.records import INTENT, OUTCOME, RECOVERED, Intent, parse_intent
 from threegate.handoff.states import INCOMING, NAMES
+from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota, Usage, scan_usage
 
 MAX_BATCH: Final = 256
 MAX_FILE_BYTES: Final = 256 * 2**20
 SYNC_TOGETHER: Final = 8  # from here on one syncfs is cheaper than a fsync for each file
-
-BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +93,11 @@ class Journal:
         log: AuditLog,
         lock: int,
         quotas: Mapping[str, Quota],
+        tail: Tail,
     ) -> None:
+        """Go on after `tail`, to which the newest segment of `log` was fed."""
         self.directories, self.log, self.quotas = directories, log, quotas
-        self._lock = lock
+        self._lock, self._tail = lock, tail
         self._settled: str | None = None  # head digest at which nothing was pending
         self._usage = Usage()
 
@@ -122,7 +117,7 @@ class Journal:
     def locked(self) -> Iterator[None]:
         """Hold the workspace, with the log up to date and every crash behind us settled."""
         with held(self._lock):
-            self.log.refresh()
+            self.log.refresh(self._tail.feed)
             if self.log.head.digest != self._settled:
                 self._settle_pending()
             yield
@@ -137,7 +132,7 @@ class Journal:
         planned = self._plan(acts)
         stamp = {"detail": dict(detail or {}), "of": len(acts), "op": op}
         events = [(INTENT, {**act.intent(), **stamp, "n": n}) for n, act in enumerate(acts)]
-        entries = self.log.append(events)
+        entries = self._append(events)
         try:
             with storage_errors(f"write to the workspace ({op})"):
                 self._write_incoming(acts, entries)
@@ -218,12 +213,20 @@ class Journal:
         if direction is not None:
             data["direction"] = direction
         # Not flushed on its own: without it the next opener finds the acts done and says so.
-        self.log.append([(kind, data)], durable=kind == RECOVERED)
+        self._append([(kind, data)], durable=kind == RECOVERED)
         self._usage = usage
         self._settled = self.log.head.digest
 
+    def _append(self, events: Events, *, durable: bool = True) -> list[Entry]:
+        entries = self.log.append(events, durable=durable)
+        for entry in entries:
+            self._tail.feed(entry)
+        return entries
+
     def _settle_pending(self) -> None:
-        pending, usage = read_tail(self.log)
+        if not self._tail.is_known:
+            self._tail = _longer_tail(self.log)
+        pending, usage = self._tail.pending(), self._tail.usage()
         self._usage = usage if usage is not None else scan_usage(self.directories)
         if pending:
             self._settle(pending)
@@ -300,21 +303,10 @@ class Journal:
             return
 
 
-def read_tail(log: AuditLog) -> tuple[list[Intent], Usage | None]:
-    """Return the intents at the end of the log that have no outcome, and the last usage."""
+def _longer_tail(log: AuditLog) -> Tail:
+    """Return what the last two segments leave open: a batch may lie across them."""
     newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
-    pending: list[Entry] = []
-    last: Entry | None = None
-    for start in (newest, newest - SEGMENT_EVENTS):  # a batch may lie across two segments
-        pending, last = [], None
-        for entry in log.entries(max(0, start)):
-            if entry.kind == INTENT:
-                pending.append(entry)
-            elif entry.kind in (OUTCOME, RECOVERED):
-                pending, last = [], entry
-            elif entry.kind not in BOOKKEEPING:
-                pending = []
-        if last is not None:
-            break
-    usage = None if last is None else parse_outcome(last).usage
-    return [parse_intent(entry) for entry in pending], usage
+    tail = Tail()
+    for entry in log.entries(max(0, newest - SEGMENT_EVENTS)):
+        tail.feed(entry)
+    return tail

@@ -21,6 +21,7 @@ from threegate.handoff import states
 from threegate.handoff.disk import Directories, check_file, make_directories, read_file
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
 from threegate.handoff.lock import held, open_lock
+from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota
 from threegate.text import quote
 from threegate.untrusted import Untrusted
@@ -51,9 +52,10 @@ class Store:
             lock = open_lock(handoff)
         finally:
             os.close(handoff)
+        tail = Tail()
         with held(lock):  # opening may have to recover a torn last line
-            log = AuditLog.open(root / AUDIT, clock=clock)
-        return cls(root, directories, Journal(directories, log, lock, quotas or {}))
+            log = AuditLog.open(root / AUDIT, clock=clock, visit=tail.feed)
+        return cls(root, directories, Journal(directories, log, lock, quotas or {}, tail))
 
     def locate(self, artifact_id: str) -> str | None:
         """Return the directory an artifact lies in, or None."""

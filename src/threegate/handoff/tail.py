@@ -1,0 +1,54 @@
+"""The end of the log: which changes were announced and not closed, and the last totals.
+
+Fed with each entry while the log is verified at opening and at each refresh, so that nobody
+reads a segment twice to find out what a crash left.
+"""
+
+from typing import Final
+
+from threegate.audit.entry import Entry
+from threegate.handoff.records import (
+    INTENT,
+    OUTCOME,
+    RECOVERED,
+    Intent,
+    parse_intent,
+    parse_outcome,
+)
+from threegate.handoff.usage import Usage
+
+BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
+
+
+class Tail:
+    """What the entries fed so far leave open."""
+
+    def __init__(self) -> None:
+        self._seen = -1
+        self._announced: list[Entry] = []
+        self._closing: Entry | None = None
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry; one that was fed before changes nothing."""
+        if entry.seq <= self._seen:  # a refresh that failed half way shows its entries again
+            return
+        self._seen = entry.seq
+        if entry.kind == INTENT:
+            self._announced.append(entry)
+        elif entry.kind in (OUTCOME, RECOVERED):
+            self._announced, self._closing = [], entry
+        elif entry.kind not in BOOKKEEPING:
+            self._announced = []
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether a batch was closed in what was fed, so that no totals lie further back."""
+        return self._closing is not None
+
+    def pending(self) -> list[Intent]:
+        """Return the acts without an outcome, or raise `AuditTampered`."""
+        return [parse_intent(entry) for entry in self._announced]
+
+    def usage(self) -> Usage | None:
+        """Return the last totals, or raise `AuditTampered`."""
+        return None if self._closing is None else parse_outcome(self._closing).usage
