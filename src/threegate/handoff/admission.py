@@ -78,12 +78,12 @@ def _parse(item: Untrusted[bytes], complete: Complete | None) -> _Parsed:
     untrusted = item.open_for_validation()
     try:
         completed = item if complete is None else complete(item)
-        prefix = registry.format_of(completed).prefix
-        artifact = registry.parse(completed)
+        found = registry.format_of(completed)
+        artifact = found.parse(completed)
     except ArtifactRejected as exc:
         return _Parsed(untrusted, untrusted, None, None, exc)
     data = completed.open_for_validation()
-    return _Parsed(untrusted, data, artifact, make_id(prefix, data), None)
+    return _Parsed(untrusted, data, artifact, make_id(found.prefix, data), None)
 
 
 def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admission]:
@@ -111,7 +111,8 @@ def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admis
 def _judge(
     store: Store, item: _Parsed, pending: dict[str, _Parsed]
 ) -> tuple[Admission, ArtifactRejected | None]:
-    digest, kept = sha256_hex(item.data), sha256_hex(item.offered)
+    kept = sha256_hex(item.offered)
+    digest = kept if item.id is None else digest_of(item.id)
     try:
         if store.holds(states.TOMBSTONES, f"blob-{kept}.json"):
             raise ArtifactRejected("these bytes were forgotten here", code=FORGOTTEN)
