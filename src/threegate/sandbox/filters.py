@@ -61,6 +61,7 @@ FORBIDDEN: Final = (
     "fsmount",
     "fsopen",
     "fspick",
+    "futimesat",
     "init_module",
     "io_uring_enter",
     "io_uring_register",
@@ -112,6 +113,9 @@ FORBIDDEN: Final = (
     "unshare",
     "uselib",
     "userfaultfd",
+    "utime",
+    "utimensat",
+    "utimes",
     "vhangup",
 )
 FAMILIES: Final = {"unix": 1, "inet": 2, "inet6": 10}
