@@ -1,13 +1,15 @@
 """The one lock of a workspace, held for the milliseconds of a transition."""
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from threegate.errors import HandoffTampered, WorkspaceBusy
+from threegate.errors import HandoffTampered, StorageFailed, WorkspaceBusy
 
 LOCK_NAME: Final = "lock"
 WAIT_SECONDS: Final = 30.0
@@ -19,9 +21,22 @@ def open_lock(directory: int) -> int:
     """Return a descriptor of the lock file in `directory`, made if need be."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        return os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
+        fd = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
     except OSError as exc:
-        raise HandoffTampered("the workspace lock is not a plain file") from exc
+        if exc.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _not_plain() from exc
+        # A full table of files or a read-only disk is nobody's attack.
+        why = errno.errorcode.get(exc.errno or 0, "unknown")
+        raise StorageFailed(f"cannot open the workspace lock: {why}") from exc
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+        os.close(fd)
+        raise _not_plain()
+    return fd
+
+
+def _not_plain() -> HandoffTampered:
+    return HandoffTampered("the workspace lock is not a plain file")
 
 
 @contextmanager

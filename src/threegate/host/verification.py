@@ -99,8 +99,8 @@ def verify_workspace(
         return report  # what the log tells beyond this point is not known
     try:
         store = Store.open(root, clock=clock)
-    except VersionUnsupported:
-        raise
+    except (VersionUnsupported, StorageFailed):
+        raise  # a disk that cannot be used now says nothing about what lies on it
     except _TAMPERED as exc:
         report.findings.append(_finding("workspace", str(root), exc))
         return report
