@@ -127,6 +127,18 @@ def test_output_that_cannot_be_written_is_exit_74(cli: Cli) -> None:
     assert b"Exception ignored" not in ended.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors_do_not_become_the_log(tmp_path: Path, closed: str) -> None:
+    cli = made(tmp_path)
+    write(tmp_path / "packet.md", registry.emit(packet()))
+    for command in ("admit packet.md", "status", "audit checkpoint"):
+        run = ["bash", "-c", f"exec {' '.join(PYTHON)} {command} {closed}"]
+        ended = subprocess.run(run, cwd=tmp_path, env=cli.env(), capture_output=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+    assert cli("audit", "verify", "--json").json["ok"]
+    assert cli("packet", "list", "--json").json["total"] == 1
+
+
 def test_an_interrupt_is_exit_130(cli: Cli) -> None:
     process = subprocess.Popen(
         [*PYTHON, "validate", "-"],
@@ -184,7 +196,9 @@ def test_the_bash_completion_completes(cli: Cli) -> None:
 def test_several_workspaces_and_the_three_ways_to_name_one(tmp_path: Path) -> None:
     base = tmp_path / "Über mir, ein Raum \u51b0"
     base.mkdir()
-    first, second = made(base, name="first one"), made(base, name="zweites ß")
+    for name in ("first one", "zweites ß"):
+        Cli(base)("init", base / name)
+    first, second = Cli(base, base / "first one"), Cli(base, base / "zweites ß")
     assert first.workspace is not None
     assert second.workspace is not None
     ids = [cli("status", "--json").json["id"] for cli in (first, second)]

@@ -1,5 +1,6 @@
 """The `threegate` command: reads the environment once, runs one command, answers in one voice."""
 
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Final
 
 from threegate.errors import ThreeGateError, UsageError
 from threegate.host.context import Context
-from threegate.host.output import Output, say_nowhere
+from threegate.host.output import Output, fill_descriptors, say_nowhere
 from threegate.host.settings import Settings
 
 EXIT_INTERRUPTED: Final = 130
@@ -21,6 +22,7 @@ _REPORT: Final = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    fill_descriptors()
     environ = dict(os.environ)
     out = Output.standard()
     try:
@@ -63,7 +65,8 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
         settings = Settings.from_environment(environ)
     except FileNotFoundError as exc:
         raise UsageError("the current directory is gone") from exc
-    code: int = args.run(args, Context(settings, environ, out, sys.stdin.buffer))
+    stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
+    code: int = args.run(args, Context(settings, environ, out, stdin))
     return code
 
 

@@ -22,7 +22,7 @@ from threegate.host.signing import (
     public_key_of,
 )
 from threegate.keys.public import PublicKey
-from threegate.text import visible
+from threegate.text import quote, visible
 
 FILE: Final = "operator.json"
 KEY_NAME: Final = "operator_ed25519"
@@ -45,8 +45,8 @@ def choose_key(
     """Return the key `chosen` names (a path, `agent`, `new`), the remembered one, or a new one."""
     if chosen == "agent":
         return _from_agent(settings, tools)
-    if chosen not in (None, "new"):
-        path = settings.cwd / Path(str(chosen)).expanduser()
+    if chosen is not None and chosen != "new":
+        path = _named(settings, chosen)
         return Operator(path, public_key_of(path, tools))
     remembered = [] if chosen == "new" else _remembered(settings)
     if remembered:
@@ -57,6 +57,14 @@ def choose_key(
     path = _free_name(path)
     public = make_key(path, "threegate operator", workspace=workspace, tools=tools)
     return Operator(path, public, made_now=True)
+
+
+def _named(settings: Settings, chosen: str) -> Path:
+    try:
+        chosen.encode("utf-8")  # it will be written down
+        return settings.cwd / Path(chosen).expanduser()
+    except (UnicodeEncodeError, RuntimeError) as exc:  # RuntimeError: `~nobody`
+        raise UsageError(f"{quote(chosen)} cannot be the path of a key") from exc
 
 
 def _free_name(path: Path) -> Path:
@@ -101,7 +109,7 @@ def signer_for(
     if chosen == "agent":
         path = _from_agent(settings, tools, may_sign).key
     elif chosen is not None:
-        path = settings.cwd / Path(chosen).expanduser()
+        path = _named(settings, chosen)
     else:
         path = _known_key(settings, tools, may_sign)
     return SshKeygenSigner(path, workspace, tools, notify)

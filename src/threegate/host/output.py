@@ -43,10 +43,11 @@ class Output:
     def standard(cls) -> "Output":
         """Return the output of this process, in the encoding of its locale."""
         encoding = terminal_encoding(locale.getencoding())
-        for stream in (sys.stdout, sys.stderr):
+        out, err = sys.stdout or _nowhere(), sys.stderr or _nowhere()
+        for stream in (out, err):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding=encoding, errors="backslashreplace")
-        return cls(sys.stdout, sys.stderr, sys.stdin)
+        return cls(out, err, sys.stdin or _nowhere())
 
     # -- results --------------------------------------------------------------------
 
@@ -156,6 +157,8 @@ class Output:
     # -- helpers --------------------------------------------------------------------
 
     def _write(self, stream: TextIO, text: str) -> None:
+        if stream is self._stdout and stream.isatty():
+            self._erase()  # else the result would continue the line of the progress
         if (stream.encoding or "").lower().replace("-", "") != "utf8":
             text = text.replace("…", "...")
         with _failures_named():
@@ -169,8 +172,9 @@ class Output:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._write(self._stderr, "\r" + " " * self._drawn + "\r")
-            self._drawn = 0
+            blank, self._drawn = " " * self._drawn, 0
+            self._write(self._stderr, f"\r{blank}\r")
+            self._stderr.flush()
 
     def _columns(self) -> int | None:
         return shutil.get_terminal_size().columns if self._stdout.isatty() else None
@@ -196,10 +200,25 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
+def fill_descriptors() -> None:
+    """Open whichever of the first three descriptors is closed.
+
+    Else the audit log could become descriptor 1, and what is printed would go into it.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+        os.set_inheritable(fd, True)  # noqa: FBT003 -- the name says it
+    os.close(fd)
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "r+", encoding="utf-8")
+
+
 def say_nowhere() -> None:
     """Let the interpreter's own last flush go nowhere: whoever read our output has left."""
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(null, sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(null, sys.stdout.fileno())
 
 
 @contextmanager

@@ -186,6 +186,18 @@ def test_a_note_does_not_share_its_line_with_progress(monkeypatch: pytest.Monkey
     assert err.shown().endswith(b"\r          \rthreegate: look\n")
 
 
+def test_a_result_does_not_continue_the_line_of_the_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("threegate.host.output.PROGRESS_SECONDS", 0.0)
+    screen = Terminal(is_terminal=True)
+    output = Output(screen, screen, Terminal())
+    with output.progress("admitting", 2) as show:
+        show(1)
+        output.line("accepted rp-1")
+    assert screen.shown() == b"\radmitting: 1 of 2\r" + b" " * 17 + b"\raccepted rp-1\n"
+
+
 def test_an_error_has_code_and_hint() -> None:
     output, _, err = outputs()
     output.error(StorageFailed("cannot write", hint="make room"))

@@ -52,7 +52,8 @@ def _fields(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{counted(found['log']['entries'], 'entry', 'entries')}, last {found['log']['last']}",
     )
     size = found["checkpoint"]
-    yield "checkpoint", "none" if size is None else f"at {counted(size, 'entry', 'entries')}"
+    since = found["log"]["entries"] - (size or 0)
+    yield "checkpoint", "none" if size is None else f"{counted(since, 'entry', 'entries')} ago"
     behind = found["clock_behind_seconds"]
     yield "clock", f"{behind} seconds behind the log" if behind else "not behind the log"
     waiting = found["waiting"]
