@@ -5,6 +5,7 @@ starts: there is no weaker mode and no switch.
 """
 
 import hashlib
+import os
 import platform
 import subprocess
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from threegate.errors import GateUnavailable
-from threegate.sandbox import rootview
+from threegate.sandbox import kernel, rootview
 from threegate.sandbox.box import Start, command, orders_for
 from threegate.sandbox.channel import frames
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.supervise import Conversation, Ended
-from threegate.sandbox.view import Mount, View, view_of
+from threegate.sandbox.supervise import Conversation, Ended, Started
+from threegate.sandbox.usage import Meter
+from threegate.sandbox.view import Mount, View
 from threegate.text import quote
 
 
@@ -53,7 +55,7 @@ class Evidence:
 class Answer:
     """What a gate said, how it ended, and what confined it."""
 
-    message: IO[bytes]
+    message: IO[bytes]  # for the caller to close
     ended: Ended
     evidence: Evidence
 
@@ -70,19 +72,32 @@ def run_gate(
 
     Raises `GateUnavailable` if the gate did not prove its lock; then it has seen nothing.
     """
-    programs = tuple(Path(start.given[slot]) for slot in start.profile.executables)
-    view = view_of(start.profile, programs)
-    process = start_process(machine, start, view)
+    view = view_for(machine, start)
+    started = start_process(machine, start, view)
     conversation = Conversation(
-        process, start.profile, deadline_seconds=deadline_seconds, note=note
+        started, start.profile, deadline_seconds=deadline_seconds, note=note
     )
+    return answer_of(machine, start, view, conversation, request)
+
+
+def answer_of(
+    machine: Machine, start: Start, view: View, conversation: Conversation, request: bytes
+) -> Answer:
+    """Hold the conversation with a started gate; see `run_gate`."""
     ended = conversation.run(frames(request))
     if not ended.ready:
+        conversation.answer.close()
         raise not_started(start.profile.name, ended)
     return Answer(conversation.answer, ended, evidence_of(machine, start, view))
 
 
-def start_process(machine: Machine, start: Start, view: View) -> subprocess.Popen[bytes]:
+def view_for(machine: Machine, start: Start) -> View:
+    """Return what the gate will see, apart from what it is given."""
+    programs = tuple(Path(start.given[slot]) for slot in start.profile.executables)
+    return machine.views.of(start.profile, programs)
+
+
+def start_process(machine: Machine, start: Start, view: View) -> Started:
     """Start the gate's process; root is given up before anything runs."""
     prepare: Callable[[], None] | None = None
     uid = machine.uid_for(start.profile.name)
@@ -99,10 +114,17 @@ def start_process(machine: Machine, start: Start, view: View) -> subprocess.Pope
         landlock_abi=machine.landlock_abi,
         mdwe=machine.mdwe,
     )
+    return _popen(start, argv, prepare)
+
+
+def _popen(start: Start, argv: list[str], prepare: Callable[[], None] | None) -> Started:
+    # Whatever is left of a box when bubblewrap ends comes to us, to be waited for.
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     pipe = subprocess.PIPE
+    info, tell = os.pipe()
     try:
-        return subprocess.Popen(  # the child only makes system calls
-            argv,
+        process = subprocess.Popen(  # the child only makes system calls
+            [argv[0], "--info-fd", str(tell), *argv[1:]],
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -110,15 +132,20 @@ def start_process(machine: Machine, start: Start, view: View) -> subprocess.Pope
             cwd="/",
             umask=0o077,
             close_fds=True,
-            pass_fds=start.keep_fds,
+            pass_fds=(*start.keep_fds, tell),
+            process_group=0,
             preexec_fn=prepare,
         )
     except (OSError, subprocess.SubprocessError) as exc:
+        os.close(info)
         detail = f"cannot start {start.profile.name}: {exc}"
         hint = (
             "as root, ThreeGate needs CAP_SYS_ADMIN and CAP_SETUID; or run it as an ordinary user"
         )
         raise GateUnavailable(detail, code="TG-BOX-020", hint=hint) from exc
+    finally:
+        os.close(tell)
+    return Started(process, Meter(info))
 
 
 def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Start]:

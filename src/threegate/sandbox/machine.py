@@ -7,7 +7,7 @@ is refused with a sentence that says what to do.
 import os
 import pwd
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from threegate.errors import GateUnavailable
 from threegate.sandbox import kernel, landlock
 from threegate.sandbox.profiles import PROFILES
 from threegate.sandbox.syscalls import Architecture, architecture
+from threegate.sandbox.views import Views
 
 # Between the ranges that systemd and login tools hand out: nobody's by convention.
 FIRST_GATE_UID: Final = 60600
@@ -30,6 +31,7 @@ class Machine:
     landlock_abi: int
     mdwe: bool
     root: bool
+    views: Views = field(default_factory=Views, compare=False, repr=False)
 
     def uid_for(self, profile: str) -> int | None:
         """Return the gate's own uid when started by root, else None."""

@@ -18,6 +18,7 @@ from typing import IO, Final
 
 from threegate.sandbox.channel import CHUNK, END, NOTE, READY, ChannelBroken, FrameReader
 from threegate.sandbox.profiles import Profile
+from threegate.sandbox.usage import LOOK_SECONDS, Meter, has_ended, reap_group
 from threegate.untrusted import Untrusted
 
 START_SECONDS: Final = 20.0
@@ -28,8 +29,45 @@ _REAP_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """A gate's process that was just started, and the meter that looks at its box."""
+
+    process: subprocess.Popen[bytes]
+    meter: Meter
+
+    def has_ended(self) -> bool:
+        """Tell whether the process is gone; it is left to be reaped."""
+        return has_ended(self.process.pid)
+
+
+def discard(started: Started) -> None:
+    """End a gate that was given nothing; returns when its box is empty."""
+    kill(started)
+    _end(started)
+
+
+def kill(started: Started) -> None:
+    """Kill the whole tree of a gate: its box dies with bubblewrap."""
+    started.meter.look_before_kill()
+    # Not `process.kill`, which would reap one that ended by itself, with its usage.
+    os.kill(started.process.pid, signal.SIGKILL)
+
+
+def _end(started: Started) -> tuple[int, float, int]:
+    """Reap everything of a gate; return exit code, CPU seconds and bytes of memory."""
+    # Until bubblewrap has told its first process, that one is found in its process group.
+    outer = reap_group(started.process.pid, _REAP_SECONDS)
+    started.process.returncode = os.waitstatus_to_exitcode(outer.status)
+    seconds, memory = started.meter.finish(outer, _REAP_SECONDS)
+    for stream in (started.process.stdin, started.process.stdout, started.process.stderr):
+        assert stream is not None
+        stream.close()
+    return started.process.returncode, seconds, memory
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """How a gate ended, measured from outside."""
+    """How a gate ended, measured from outside; `usage` says what the figures are."""
 
     why: str  # done | not-ready | deadline | output | protocol | exit | crashed
     exit_code: int
@@ -46,14 +84,16 @@ class Conversation:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        started: Started,
         profile: Profile,
         *,
         deadline_seconds: float | None = None,
         note: Callable[[bytes], None] | None = None,
     ) -> None:
+        process = started.process
         assert process.stdin and process.stdout and process.stderr
-        self._process, self._profile, self._note = process, profile, note
+        self._started = started
+        self._profile, self._note = profile, note
         self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
         self._limit = min(deadline_seconds or profile.deadline_seconds, profile.deadline_seconds)
         self._reader, self._greeting = FrameReader(), b""
@@ -67,9 +107,14 @@ class Conversation:
     def run(self, request: bytes) -> Ended:
         """Send `request` as it is, collect one answer, and see the gate to its end."""
         began = time.monotonic()
-        why = self._listen(memoryview(request), began)
+        try:
+            why = self._listen(memoryview(request), began)
+        except BaseException:  # the operator's interrupt, a note nobody could take
+            discard(self._started)
+            self.answer.close()
+            raise
         if why is not None:
-            self._process.kill()
+            kill(self._started)
         return self._reap(why, began)
 
     def _listen(self, waiting: memoryview, began: float) -> str | None:
@@ -83,7 +128,8 @@ class Conversation:
                 left = self._time_left(began)
                 if left <= 0:
                     return "deadline" if self._is_ready else "not-ready"
-                for key, _ in selector.select(left):
+                self._started.meter.look_if_due()
+                for key, _ in selector.select(min(left, LOOK_SECONDS)):
                     if key.fileobj is self._in:
                         waiting = self._write(selector, waiting)
                         continue
@@ -159,10 +205,7 @@ class Conversation:
             self._messages += 1
 
     def _reap(self, why: str | None, began: float) -> Ended:
-        status, usage = _wait(self._process, _REAP_SECONDS)
-        for stream in (self._in, self._out, self._err):
-            stream.close()
-        code = os.waitstatus_to_exitcode(status)
+        code, seconds, memory = _end(self._started)
         if why is None:
             whole = self._closed and not self._reader.mid_frame
             why = "done" if code == 0 and whole else "crashed" if code < 0 or code > 128 else "exit"
@@ -174,21 +217,7 @@ class Conversation:
             ready=self._is_ready,
             messages=self._messages,
             wall_ms=int((time.monotonic() - began) * 1000),
-            cpu_ms=int((usage[0]) * 1000),
-            peak_memory_bytes=usage[1] * 1024,
+            cpu_ms=int(seconds * 1000),
+            peak_memory_bytes=memory,
             stderr=Untrusted(bytes(self._stderr)),
         )
-
-
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, tuple[float, int]]:
-    """Reap the process; kill it if it does not end in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return status, (usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
-        if time.monotonic() > deadline:
-            os.kill(process.pid, signal.SIGKILL)
-            deadline += seconds
-        time.sleep(0.0005)

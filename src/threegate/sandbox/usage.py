@@ -1,0 +1,178 @@
+"""What a gate used, measured from outside it.
+
+CPU time: bubblewrap leaves the first process of the box behind when it ends.  The host is
+its new parent and waits for it, so the kernel's own sum over that process and everything
+it waited for comes with the exit.  The sum leaves out processes that were killed together
+with the box; those count as last looked at: twice a second, and right before the host
+kills a box.  A box that is allowed to start processes can hide the rest of their time
+from both; nothing here reports more than was used.
+
+Memory: the largest resident size of any one process, from the kernel, or the largest sum
+over the whole tree seen when looking, whichever is more.  Pages shared between processes
+count in each.  A cgroup would be exact in both; an ordinary user often has none.
+"""
+
+import os
+import re
+import select
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LOOK_SECONDS: Final = 0.5
+TELL_SECONDS: Final = 5.0  # bubblewrap tells within milliseconds, unless the machine is choked
+MAX_PROCESSES: Final = 256  # more than any profile allows
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_FIRST: Final = re.compile(rb'"child-pid": ([0-9]+)')
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """How a child of ours ended, with what the kernel charged to it."""
+
+    status: int
+    cpu_seconds: float
+    largest_bytes: int
+
+
+class Meter:
+    """Looks at one box from outside; `info` is where bubblewrap tells its first process."""
+
+    def __init__(self, info: int) -> None:
+        os.set_blocking(info, False)
+        self._info = info
+        self._first: int | None = None
+        self._due = 0.0
+        self._used: dict[tuple[int, int], float] = {}  # (pid, start) -> seconds, of its own
+        self._largest = 0
+
+    def look_if_due(self) -> None:
+        """Look again if the last time is long enough ago."""
+        if time.monotonic() >= self._due:
+            self.look()
+
+    def look(self) -> None:
+        """Note what every process in the box has used so far."""
+        self._due = time.monotonic() + LOOK_SECONDS
+        first = self.first_process()
+        if first is None:
+            return
+        total = 0
+        for pid in _tree(first):
+            sample = _sample(pid)
+            if sample is not None:
+                start, seconds, resident = sample
+                self._used[pid, start] = seconds
+                total += resident
+        self._largest = max(self._largest, total)
+
+    def first_process(self) -> int | None:
+        """Return the first process of the box as the host sees it, once it is known."""
+        if self._first is None and self._info >= 0:
+            try:
+                found = _FIRST.search(os.read(self._info, 4096))
+            except BlockingIOError:
+                return None
+            self._first = int(found[1]) if found else None
+        return self._first
+
+    def look_before_kill(self) -> None:
+        """Look once more; where possible, a box is not killed before its first process is known.
+
+        That process is not yet bound to die with bubblewrap while it is being set up.
+        """
+        if self._first is None and self._info >= 0:
+            select.select([self._info], [], [], TELL_SECONDS)
+        self.look()
+
+    def finish(self, outer: Reaped, seconds: float) -> tuple[float, int]:
+        """Empty the box and wait until it is; return CPU seconds and bytes of memory."""
+        first = self.first_process()
+        self.close()
+        inner = _reap_adopted(first, seconds) if first is not None else None
+        if inner is None:  # bubblewrap waited for it itself, so it is in bubblewrap's own sum
+            exact, largest = outer.cpu_seconds, outer.largest_bytes
+        else:
+            exact, largest = outer.cpu_seconds + inner.cpu_seconds, inner.largest_bytes
+        return max(exact, sum(self._used.values())), max(largest, self._largest)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._info >= 0:
+            os.close(self._info)
+            self._info = -1
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a child of ours is gone; it is left to be reaped, so its number stays ours."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def reap_group(pid: int, seconds: float) -> Reaped:
+    """Reap the leader of a process group; kill and reap what else is in it."""
+    _await_end(pid, seconds)
+    os.killpg(pid, signal.SIGKILL)
+    leader = reap(pid, seconds)
+    try:
+        while True:
+            os.wait4(-pid, 0)  # adopted, killed: it was waiting and had used nothing
+    except ChildProcessError:
+        return leader
+
+
+def reap(pid: int, seconds: float) -> Reaped:
+    """Wait for a child of ours; kill it if it does not end in time."""
+    _await_end(pid, seconds)
+    _, status, usage = os.wait4(pid, 0)
+    return Reaped(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _await_end(pid: int, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not has_ended(pid):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            deadline += seconds
+        time.sleep(0.0005)
+
+
+def _reap_adopted(pid: int, seconds: float) -> Reaped | None:
+    """End what bubblewrap left behind; a pid that is not our child is never signalled."""
+    try:
+        if not has_ended(pid):
+            os.kill(pid, signal.SIGKILL)
+        return reap(pid, seconds)
+    except ChildProcessError:
+        return None
+
+
+def _tree(first: int) -> list[int]:
+    """Return a process and everything below it."""
+    found: list[int] = []
+    waiting = [first]
+    while waiting and len(found) < MAX_PROCESSES:
+        pid = waiting.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(_PROC / str(pid) / "task"):
+                below = (_PROC / str(pid) / "task" / task / "children").read_text("ascii")
+                waiting += map(int, below.split())
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def _sample(pid: int) -> tuple[int, float, int] | None:
+    """Return start time, CPU seconds and resident bytes of one process."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The name may hold spaces and brackets; what follows the last one are numbers.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    user, system, start, resident = (int(fields[at]) for at in (11, 12, 19, 21))
+    return start, (user + system) / _TICKS, resident * _PAGE_BYTES

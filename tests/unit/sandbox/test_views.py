@@ -1,0 +1,93 @@
+"""A kept view is used only while the files in it are the same ones."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from threegate.sandbox import views as module
+from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE, Profile
+from threegate.sandbox.view import Mount, View
+from threegate.sandbox.views import Views
+
+
+class Maker:
+    """Makes views of one file and counts."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.made = file, 0
+
+    def __call__(self, _profile: Profile, _programs: tuple[Path, ...]) -> View:
+        self.made += 1
+        return View((Mount(str(self.file), "/x"), Mount("", "/hidden")), "/rt/py", "/bin/ld", "/ld")
+
+
+@pytest.fixture
+def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
+    file = tmp_path / "library.so"
+    file.write_bytes(b"one")
+    made = Maker(file)
+    monkeypatch.setattr(module, "view_of", made)
+    return made
+
+
+def test_a_view_is_made_once(maker: Maker) -> None:
+    views = Views()
+    assert views.of(CORE) is views.of(CORE)
+    assert maker.made == 1
+
+
+def test_each_profile_and_each_program_has_its_own(maker: Maker, tmp_path: Path) -> None:
+    views = Views()
+    for profile, programs in ((CORE, ()), (FETCH_NORMALIZE, ()), (CORE, (tmp_path / "monty",))):
+        views.of(profile, programs)
+        views.of(profile, programs)
+    assert maker.made == 3
+
+
+def _rewritten(file: Path) -> None:
+    file.write_bytes(b"longer")
+
+
+def _replaced(file: Path) -> None:
+    before = file.stat()
+    file.with_name("new").write_bytes(b"two")
+    os.utime(file.with_name("new"), ns=(before.st_atime_ns, before.st_mtime_ns))
+    file.with_name("new").replace(file)
+
+
+def _removed(file: Path) -> None:
+    file.unlink()
+
+
+def _joined(file: Path) -> None:
+    file.with_name("another.so").write_bytes(b"")
+
+
+@pytest.mark.parametrize("change", [_rewritten, _replaced, _removed, _joined])
+def test_a_changed_file_makes_it_anew(maker: Maker, change: object) -> None:
+    assert callable(change)
+    views = Views()
+    views.of(CORE)
+    change(maker.file)
+    views.of(CORE)
+    assert maker.made == 2
+
+
+def test_a_changed_program_makes_it_anew(maker: Maker, tmp_path: Path) -> None:
+    program = tmp_path / "elsewhere" / "monty"
+    program.parent.mkdir()
+    views = Views()
+    program.write_bytes(b"one")
+    views.of(CORE, (program,))
+    program.write_bytes(b"three")
+    views.of(CORE, (program,))
+    assert maker.made == 2
+
+
+def test_a_real_view_is_the_one_made_without_keeping() -> None:
+    from threegate.sandbox.view import view_of
+
+    views = Views()
+    assert views.of(CORE) == view_of(CORE)
+    assert views.of(CORE) is views.of(CORE)
