@@ -1,7 +1,8 @@
 """Running our own Python without a box, as an ordinary uid: canaries and controls.
 
-As root the uid is given up before anything runs, exactly as for a gate; the interpreter may
-lie where that uid cannot look, so it goes through the same private view.
+As root the uid is given up before anything runs.  The interpreter may lie below a directory
+that uid cannot enter (a pyenv in root's home): then the child covers that directory, in a
+mount namespace of its own, with an empty one that leads to the interpreter and nothing else.
 """
 
 import os
@@ -12,10 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import threegate
-from threegate.sandbox import rootview
-from threegate.sandbox.machine import Machine
+from threegate.sandbox import kernel
+from threegate.sandbox.machine import Machine, reachable
 
 _RUN = "import sys;sys.path[:0]={paths!r};from {module} import {function};{function}()"
+_NEW_MOUNTS = 0x00020000
+_PRIVATE = 0x4000 | 0x40000
+_BIND = 0x1000 | 0x4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +40,54 @@ class Outsider:
     ) -> subprocess.Popen[bytes]:
         """Start `module:function` with pipes to its input and output."""
         module, _, function = target.partition(":")
-        python, paths, prepare = self._interpreter()
+        paths = _search_path()
         code = _RUN.format(paths=paths, module=module, function=function)
+        needed = [os.path.realpath(sys.base_prefix), *paths]
         return subprocess.Popen(
-            [python, "-I", "-S", "-B", "-c", code, *arguments],
+            [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=dict(env or {}),
             cwd="/",
             pass_fds=pass_fds,
-            preexec_fn=prepare,
+            preexec_fn=None if self.uid is None else become(self.uid, needed, self.unshare),
         )
 
-    def _interpreter(self) -> tuple[str, list[str], Callable[[], None] | None]:
-        python = os.path.realpath(sys.executable)
-        prefix = os.path.realpath(sys.base_prefix)
-        source = str(Path(threegate.__file__).resolve().parent.parent)
-        paths = [source, *(p for p in sys.path if p.endswith("-packages"))]
-        if self.uid is None:
-            return python, paths, None
-        places = rootview.staged([prefix, *paths])
 
-        def moved(path: str, top: str) -> str:
-            return path.replace(top, places.get(top, top), 1)
+def _search_path() -> list[str]:
+    source = str(Path(threegate.__file__).resolve().parent.parent)
+    return [source, *(path for path in sys.path if path.endswith("-packages"))]
 
-        prepare = rootview.become(self.uid, places, self.unshare)
-        return moved(python, prefix), [moved(path, path) for path in paths], prepare
+
+def become(uid: int, needed: Sequence[str], unshare: int) -> Callable[[], None]:
+    """Return what a child of root does before it runs: open the way, give up root."""
+    hidden = [path for path in needed if not reachable(Path(path))]
+    closed = sorted({_first_closed(path) for path in hidden})
+
+    def child() -> None:
+        if hidden:
+            kernel.syscall(unshare, _NEW_MOUNTS)
+            kernel.mount("none", "/", None, _PRIVATE)
+            opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in hidden}
+            os.umask(0o022)
+            for top in closed:
+                kernel.mount("tmpfs", top, "tmpfs", 0)
+                os.chmod(top, 0o755)
+            for path, fd in opened.items():
+                os.makedirs(path, exist_ok=True)
+                kernel.mount(f"/proc/self/fd/{fd}", path, None, _BIND)
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+
+    return child
+
+
+def _first_closed(path: str) -> str:
+    """Return the uppermost directory of a path that others cannot enter."""
+    above = [path, *map(str, Path(path).parents)]
+    return next(item for item in reversed(above) if not reachable(Path(item)))
 
 
 def outsider(machine: Machine, profile: str) -> Outsider:

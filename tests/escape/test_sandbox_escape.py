@@ -1,0 +1,85 @@
+"""Every gate under attack: claim by claim, an owned gate tries to get out and does not.
+
+Each attempt is made inside the box and, in the same run and as the same ordinary uid,
+outside it.  An attempt that does not work outside proves nothing by failing inside: it is
+listed with its reason, and there may be few.
+"""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.support.boxes import STARTERS, attacked_as
+from threegate.sandbox.attacks.base import ARCH, WORKER
+from threegate.sandbox.attacks.catalogue import ATTEMPTS
+from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.attacks.runner import EVERY_PROFILE, applicable
+from threegate.sandbox.filters import FORBIDDEN
+from threegate.sandbox.profiles import PROFILES
+
+MIN_ATTEMPTS = 150
+MIN_COUNTED_SHARE = 0.8
+
+
+@cache
+def _attacked(who: str) -> list[AttackResult]:
+    """Attack every profile once for each starter; the tests below look at one each."""
+    return attacked_as(who)
+
+
+def _of(who: str, profile: str) -> list[AttackResult]:
+    return [item for item in _attacked(who) if item.profile == profile]
+
+
+@pytest.mark.parametrize("who", STARTERS)
+@pytest.mark.parametrize("profile", EVERY_PROFILE)
+def test_no_attempt_gets_out_of(profile: str, who: str) -> None:
+    results = _of(who, profile)
+    made = {item.name for item in results}
+    assert made == {item.name for item in applicable(profile)}, "every attempt was made"
+    escaped = [item for item in results if not item.held]
+    assert not escaped, "\n".join(
+        f"{item.name}: {item.outcome} {item.reason or item.detail}" for item in escaped
+    )
+
+
+@pytest.mark.parametrize("who", STARTERS)
+@pytest.mark.parametrize("profile", EVERY_PROFILE)
+def test_attempts_work_outside_so_their_failure_means_something(profile: str, who: str) -> None:
+    results = _of(who, profile)
+    unexplained = [item for item in results if item.control.startswith("FAILED")]
+    assert not unexplained, "\n".join(f"{item.name}: {item.control}" for item in unexplained)
+    toothless = sorted(f"{item.name}: {item.control}" for item in results if not item.counted)
+    print(f"\n{profile} as {who}: {len(toothless)} attempts an ordinary user cannot make anywhere:")
+    print("\n".join(f"  {line}" for line in toothless))
+    assert len(toothless) <= (1 - MIN_COUNTED_SHARE) * len(results)
+
+
+def test_there_are_enough_distinct_attempts_with_teeth() -> None:
+    counted = {item.name for who in STARTERS for item in _attacked(who) if item.counted}
+    assert len(counted) >= MIN_ATTEMPTS
+    groups = Counter(ATTEMPTS[name].group for name in counted)
+    assert min(groups.values()) >= 8, groups
+
+
+def test_every_profile_is_attacked() -> None:
+    assert set(EVERY_PROFILE) == {*PROFILES, WORKER}
+
+
+def test_every_forbidden_call_is_made_by_an_attempt() -> None:
+    """Read the attempts' own code: a call on the list that nobody tries is untested."""
+    constants = {
+        constant for item in ATTEMPTS.values() for constant in _strings(item.act.__code__.co_consts)
+    }
+    named = set(FORBIDDEN) & set(ARCH.numbers)
+    indirect = {"mknodat", "utimensat", "memfd_create"}  # by functions of the standard library
+    assert named - constants - indirect == set()
+
+
+def _strings(constants: tuple[object, ...]) -> set[str]:
+    found = {item for item in constants if isinstance(item, str)}
+    for item in constants:
+        nested = getattr(item, "co_consts", ())
+        found |= _strings(nested) if nested else set()
+    return found

@@ -1,0 +1,55 @@
+"""Boxes under test: who starts them, and what the escape suite says about them."""
+
+import json
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from threegate.sandbox.attacks.outside import Outsider
+from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.syscalls import architecture
+
+ORDINARY_UID = 4242
+IS_ROOT = os.geteuid() == 0
+# Root can be both; an ordinary user is what they are.
+STARTERS = ("ordinary user", "root") if IS_ROOT else ("ordinary user",)
+REPORT = "threegate.sandbox.attacks.report:main"
+ATTACK_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    code: int
+    out: bytes
+    err: str
+
+
+def starter(who: str) -> Outsider:
+    """Return how to run our own Python as `who`, outside any box."""
+    uid = ORDINARY_UID if IS_ROOT and who == "ordinary user" else None
+    return Outsider(uid, architecture().numbers["unshare"])
+
+
+def run_as(who: str, target: str, *arguments: str, seconds: float = ATTACK_SECONDS) -> Ran:
+    """Run `module:function` as `who`, with a home of its own."""
+    with tempfile.TemporaryDirectory(prefix="threegate-home-") as home:
+        if IS_ROOT and who == "ordinary user":
+            os.chown(home, ORDINARY_UID, ORDINARY_UID)
+        process = starter(who).start(
+            target, arguments, env={"HOME": home, "PATH": "/usr/bin:/bin"}, stderr=subprocess.PIPE
+        )
+        out, err = process.communicate(timeout=seconds)
+        return Ran(process.returncode, out, err.decode("utf-8", "replace"))
+
+
+def attacked_as(who: str, profiles: str = "", names: str = "") -> list[AttackResult]:
+    """Attack the profiles as `who`; the results come from a process of that user."""
+    ran = run_as(who, REPORT, profiles, names)
+    assert ran.code == 0, ran.err
+    return [AttackResult(**item) for item in json.loads(ran.out)]
+
+
+def repository() -> Path:
+    return Path(__file__).parent.parent.parent
