@@ -39,7 +39,10 @@ _OPERATOR: Final = re.compile(
     )\Z""",
     re.VERBOSE,
 )
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|\A[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:")
+# Begins only where a word begins: from every letter on, 4,096 letters take 30 ms to look at.
+_URL: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[0-9+.-]*[A-Za-z][A-Za-z0-9+.-]*://|\A[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:"
+)
 _REQUEST_ID: Final = re.compile(r"(?:tr|fr|ap)-[0-9a-f]{12}")
 
 

@@ -1,5 +1,8 @@
 """One program and its arguments: shell sentences, retrieval and other requests are refused."""
 
+import re
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,6 +147,21 @@ def test_argument_that_names_a_request_is_rejected(word: str) -> None:
 def test_threegate_cannot_be_started(program: str) -> None:
     assert code_of("threegates") is None
     assert code_of(program, "run") == Reason.NAMES_REQUEST.code
+
+
+@given(st.text(alphabet="aZ0+.-:/@_ é", max_size=40))
+def test_remote_place_is_found_wherever_it_stands(argument: str) -> None:
+    naive = re.search(r"[A-Za-z][A-Za-z0-9+.-]*://|\A[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:", argument)
+    assert (code_of("true", "-", argument) == Reason.RETRIEVAL.code) == (naive is not None)
+
+
+@pytest.mark.parametrize("word", ["a" * 4096, "-" * 4095 + "a", "tr-" * 1365, "a." * 2048])
+def test_long_arguments_are_read_in_linear_time(word: str) -> None:
+    # A request has room for 256 of them: at 30 ms each, one request held the host for 8 s.
+    started = time.process_time()
+    assert code_of("true", *[word] * 255) is None
+    assert time.process_time() - started < 2
+    assert code_of("true", f"{word}://x") == Reason.RETRIEVAL.code  # control: still looked at
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
