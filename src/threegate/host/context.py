@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from threegate.errors import UsageError
+from threegate.errors import StorageFailed, UsageError
 from threegate.host.output import Output
 from threegate.host.settings import Settings
 
@@ -48,13 +48,18 @@ class Context:
     @contextmanager
     def index(self, ws: "Workspace") -> Iterator["Index"]:
         """Open the search index, brought up to date."""
-        from threegate.host.index import Index
+        import sqlite3
+
+        from threegate.host.index import FILE, Index
 
         index = Index(ws.store)
         try:
             with self.out.progress("indexing, log entry", ws.store.journal.log.head.seq) as show:
                 index.catch_up(lambda done, _: show(done))
             yield index
+        except sqlite3.DatabaseError as exc:
+            hint = f"delete {FILE} in the workspace; it is made anew"
+            raise StorageFailed(f"{FILE} cannot be used", hint=hint) from exc
         finally:
             index.close()
 

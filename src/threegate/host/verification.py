@@ -22,9 +22,7 @@ from threegate.errors import (
     HandoffTampered,
     PolicyInvalid,
     SignatureRefused,
-    StorageFailed,
     ThreeGateError,
-    UsageError,
     VersionUnsupported,
 )
 from threegate.handoff import states
@@ -45,8 +43,6 @@ _TAMPERED: Final = (
     PolicyInvalid,
     SignatureRefused,
     ArtifactRejected,
-    StorageFailed,
-    UsageError,
 )
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -99,8 +95,8 @@ def verify_workspace(
         return report  # what the log tells beyond this point is not known
     try:
         store = Store.open(root, clock=clock)
-    except (VersionUnsupported, StorageFailed):
-        raise  # a disk that cannot be used now says nothing about what lies on it
+    except VersionUnsupported:
+        raise
     except _TAMPERED as exc:
         report.findings.append(_finding("workspace", str(root), exc))
         return report

@@ -119,15 +119,14 @@ def _tell(context: Context, report: "Report") -> None:
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print entries of the log."""
     from threegate.host.history import history
+    from threegate.host.places import resolve
 
     with context.workspace(args) as ws:
-        wanted = None if args.id is None else _resolved(ws.store, args.id)
-        total_seen = ws.store.journal.log.head.seq
-        with context.out.progress("reading the log, entry", total_seen) as show:
-            skip = (args.page - 1) * args.limit
-            entries, total = history(
-                ws.store.journal.log, wanted, limit=args.limit, skip=skip, progress=show
-            )
+        log = ws.store.journal.log
+        wanted = None if args.id is None else resolve(ws.store, args.id)
+        skip = (args.page - 1) * args.limit
+        with context.out.progress("reading the log, entry", log.size) as show:
+            entries, total = history(log, wanted, limit=args.limit, skip=skip, progress=show)
     if args.json:
         items = [asdict(entry) for entry in entries]
         paging = {"page": args.page, "limit": args.limit, "total": total}
@@ -137,12 +136,6 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
         context.out.table(("SEQ", "TIME", "KIND", "WHAT"), [_cells(entry) for entry in entries])
     context.out.showing(args.page, args.limit, len(entries), total)
     return 0
-
-
-def _resolved(store: Any, text: str) -> str:
-    from threegate.host.places import resolve
-
-    return resolve(store, text)
 
 
 def _cells(entry: "Entry") -> tuple[str, ...]:
