@@ -8,6 +8,7 @@ SECURITY
     is compared byte for byte with what a log of that size has as its root.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -161,13 +162,40 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """Write a new file that is there as a whole or not at all."""
+    temporary = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(path, _NEW, 0o444)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        try:
+            _write_durably(temporary, data)
+            os.rename(temporary, path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
     except OSError as exc:
         why = (exc.strerror or "no room").lower()
         raise StorageFailed(f"cannot write {visible(str(path))}: {why}") from exc
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)  # left by a crash
+    fd = os.open(path, _NEW, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fchmod(fd, 0o444)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
