@@ -17,6 +17,7 @@ from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS, emit, parse
 from threegate.errors import ArtifactRejected
+from threegate.text import FORBIDDEN
 from threegate.untrusted import Untrusted
 
 MAX_FILE_BYTES = 8 * 2**20
@@ -42,7 +43,7 @@ def refused(data: bytes) -> bool:
         try:
             read(data)
         except ArtifactRejected as exc:
-            verdicts.append(exc.code.startswith("TG-ART-") and exc.message.isprintable())
+            verdicts.append(exc.code.startswith("TG-ART-") and not FORBIDDEN.search(exc.message))
     return verdicts == [True, True]
 
 

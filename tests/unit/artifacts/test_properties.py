@@ -13,6 +13,7 @@ from tests.support.strategies import BY_PREFIX
 from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.registry import FORMATS, Artifact, emit, id_of, parse
 from threegate.errors import ArtifactRejected
+from threegate.text import FORBIDDEN
 from threegate.untrusted import Untrusted
 
 SAMPLES = {prefix: emit(artifact) for prefix, artifact in one_of_each().items()}
@@ -21,13 +22,18 @@ STORED = [vector.data for vector in vectors.load("accept") if not vector.is_draf
 DEEP = {900, 950, *range(960, 1000), 5000, 100_000}
 
 
+def is_raw(message: str) -> bool:
+    """Tell whether a message holds a character that acts on a terminal or hides in it."""
+    return FORBIDDEN.search(message) is not None or "\n" in message or "\t" in message
+
+
 def read(data: bytes) -> Artifact | None:
     """Return the artifact or None; anything but a rejection is a failure of the test."""
     try:
         artifact = parse(Untrusted(data))
     except ArtifactRejected as exc:
         assert exc.code.startswith("TG-ART-")
-        assert exc.message.isprintable(), "foreign text reaches nobody raw"
+        assert not is_raw(exc.message), "foreign text reaches nobody raw"
         return None
     assert emit(artifact) == data, "accepted, so this is its one spelling"
     return artifact
@@ -106,7 +112,7 @@ def test_any_draft_is_completed_or_rejected(data: bytes) -> None:
         request = complete_draft(box, created=vectors.CREATED, nonce=vectors.NONCE)
     except ArtifactRejected as exc:
         assert exc.code.startswith("TG-ART-")
-        assert exc.message.isprintable()
+        assert not is_raw(exc.message)
         return
     assert parse(Untrusted(emit(request))) == request
     assert (request.origin, request.derived_from) == ("operator", ())
