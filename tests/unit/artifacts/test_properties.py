@@ -65,6 +65,7 @@ def test_changed_vectors_are_read_or_rejected(data: bytes) -> None:
 
 @pytest.mark.parametrize("prefix", FORMATS)
 @given(data=st.data())
+@settings(max_examples=60)
 def test_typed_value_is_spelled_and_read_back_equal(prefix: str, data: st.DataObject) -> None:
     artifact = data.draw(BY_PREFIX[prefix])
     spelled = emit(artifact)
