@@ -157,16 +157,21 @@ def proofs_for(start: Start, view: View, arch: Architecture, *, mdwe: bool) -> t
     """Return the acts the second stage must try and fail at."""
     profile = start.profile
     allowed = {FAMILIES[name] for name in profile.families}
-    proofs = ["privileges", "alone", "clone3", "namespace", "memfd", "tiocsti", "pair", "dumpable"]
+    proofs = ["privileges", "alone", "ipc", f"host-name:{profile.name}"]
+    proofs += ["clone3", "namespace", "memfd", "tiocsti", "pair", "dumpable"]
+    proofs += [f"limit:{name} {value}" for name, value in _limits(profile)]
     proofs += [f"call:{name}" for name in FORBIDDEN if name in arch.numbers]
     proofs += [f"socket:{family}" for family in _PROVED_FAMILIES if family not in allowed]
     if profile.host_network:
         proofs += ["call:bind", "call:listen", "kinds", "fast-open"]
+    else:
+        proofs.append("network")
     proofs += [] if profile.processes_may_fork else ["fork"]
     proofs.append(f"exec-other:{view.interpreter}" if profile.executables else "exec")
     proofs += ["mmap-exec", "mprotect-exec"] if profile.new_code != "any" else []
     proofs += ["mdwe"] if mdwe and profile.new_code != "any" else []
     proofs.append(f"landlock:{CANARY}")
+    proofs += [f"read-only:{path}" for path in ("/", f"{GATE}/threegate/sandbox")]
     proofs += [
         f"absent:{path}"
         for path in ("/bin/sh", "/usr/bin/sh", "/etc/passwd", "/proc/self/status", "/home", "/root")

@@ -76,6 +76,8 @@ class FrameReader:
             kind, length = HEADER.unpack_from(self._held)
             if kind not in (CHUNK, END, NOTE) or length > MAX_CHUNK_BYTES:
                 raise ChannelBroken("not a frame of this protocol")
+            if kind == END and length:
+                raise ChannelBroken("an end with something in it")
             if len(self._held) < HEADER.size + length:
                 break
             found.append((kind, bytes(self._held[HEADER.size : HEADER.size + length])))

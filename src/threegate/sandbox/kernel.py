@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 
 TYPE_CHECKING = False  # importing typing would cost more than the rest of this module
 if TYPE_CHECKING:
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syscall.restype = ctypes.c_long
+
+# The limits of a profile, by the names its orders use.
+LIMITS = {
+    "address_space": resource.RLIMIT_AS,
+    "core": resource.RLIMIT_CORE,
+    "cpu": resource.RLIMIT_CPU,
+    "file_size": resource.RLIMIT_FSIZE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "msgqueue": resource.RLIMIT_MSGQUEUE,
+    "open_files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+}
 
 PR_SET_PDEATHSIG = 1
 PR_GET_DUMPABLE = 3
@@ -66,6 +79,11 @@ def filter_program(program: bytes) -> tuple[Any, Any]:
 
     memory = buffer(program)
     return SockFprog(len(program) // 8, ctypes.addressof(memory)), memory
+
+
+def address(memory: Any) -> int:
+    """Return where memory lies, for a structure that points to it."""
+    return ctypes.addressof(memory)
 
 
 def pointer(value: Any) -> Any:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 
 from threegate.sandbox.kernel import (
+    LIMITS,
     PR_GET_DUMPABLE,
     PR_GET_MDWE,
     PR_GET_NO_NEW_PRIVS,
     PR_GET_SECCOMP,
     PR_SET_DUMPABLE,
+    address,
     buffer,
     prctl,
     syscall,
@@ -202,6 +205,47 @@ def _mdwe(_: str, numbers: dict[str, int]) -> None:
 def _alone(_: str, numbers: dict[str, int]) -> None:
     if os.getpid() > 9:  # bubblewrap's init is 1, we are the next
         raise LockBroken("the process namespace is not new")
+    if os.getsid(0) == 0:  # its leader is outside: the caller's terminal and process group
+        raise LockBroken("the session is the caller's")
+
+
+def _ipc(_: str, numbers: dict[str, int]) -> None:
+    room = buffer(bytes(64))
+    syscall(numbers["shmctl"], 0, 14, room)  # SHM_INFO: it begins with the number of segments
+    if any(room.raw[:4]):
+        raise LockBroken("shared memory of the host is in reach")
+
+
+def _network(_: str, numbers: dict[str, int]) -> None:
+    # A pair of sockets needs no network, and tells which one it could not use.
+    ends, room = buffer(bytes(8)), buffer(bytes(4096))
+    question = buffer((4096).to_bytes(8, "little") + address(room).to_bytes(8, "little"))
+    unix, stream, interfaces, entry_bytes = 1, 1, 0x8912, 40
+    syscall(numbers["socketpair"], unix, stream, 0, ends)
+    first, second = int.from_bytes(ends.raw[:4], "little"), int.from_bytes(ends.raw[4:8], "little")
+    syscall(numbers["ioctl"], first, interfaces, question)
+    os.close(first)
+    os.close(second)
+    used = int.from_bytes(question.raw[:4], "little")
+    names = {room.raw[at : at + 16].split(b"\0")[0] for at in range(0, used, entry_bytes)}
+    if names - {b"lo"}:
+        raise LockBroken("the network namespace is not new")
+
+
+def _host_name(argument: str, numbers: dict[str, int]) -> None:
+    if os.uname().nodename != argument:
+        raise LockBroken("the host's name is in view")
+
+
+def _read_only(argument: str, numbers: dict[str, int]) -> None:
+    # Landlock does not govern modes: only the mount stands in the way.
+    _refused(f"changing {argument}", lambda: os.chmod(argument, 0o700), errno.EROFS)
+
+
+def _limit(argument: str, numbers: dict[str, int]) -> None:
+    name, _, value = argument.partition(" ")
+    if resource.getrlimit(LIMITS[name]) != (int(value), int(value)):
+        raise LockBroken(f"the limit of {name} is not in force")
 
 
 _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
@@ -215,15 +259,20 @@ _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "exec-other": _exec_other,
     "fast-open": _fast_open,
     "fork": _fork,
+    "host-name": _host_name,
+    "ipc": _ipc,
     "kinds": _kinds,
     "landlock": _landlock,
+    "limit": _limit,
     "mdwe": _mdwe,
     "memfd": _memfd,
     "mmap-exec": _mmap_exec,
     "mprotect-exec": _mprotect_exec,
     "namespace": _namespace,
+    "network": _network,
     "pair": _pair,
     "privileges": _privileges,
+    "read-only": _read_only,
     "socket": _socket,
     "tiocsti": _tiocsti,
 }

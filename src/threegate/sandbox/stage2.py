@@ -17,6 +17,7 @@ import sys
 
 from threegate.sandbox.channel import READY
 from threegate.sandbox.kernel import (
+    LIMITS,
     PR_SET_DUMPABLE,
     PR_SET_MDWE,
     PR_SET_NO_NEW_PRIVS,
@@ -39,16 +40,6 @@ EX_UNAVAILABLE = 69
 FRAME_FD = 3
 _MODE_FILTER = 1
 _ALL_THREADS = 1
-_LIMITS = {
-    "address_space": resource.RLIMIT_AS,
-    "core": resource.RLIMIT_CORE,
-    "cpu": resource.RLIMIT_CPU,
-    "file_size": resource.RLIMIT_FSIZE,
-    "memlock": resource.RLIMIT_MEMLOCK,
-    "msgqueue": resource.RLIMIT_MSGQUEUE,
-    "open_files": resource.RLIMIT_NOFILE,
-    "processes": resource.RLIMIT_NPROC,
-}
 
 
 def main(text: str) -> None:
@@ -90,10 +81,15 @@ def _find(orders: Orders) -> Callable[[], None]:
         __import__(name)
     payload, program = orders["payload"][0], orders["program"]
     if payload == "exec":
-        return lambda: os.execve(program[0], program, {})
+        return lambda: _become(program)
     module, _, function = payload.partition(":")
     found: Callable[[], None] = getattr(__import__(module, fromlist=[function]), function)
     return found
+
+
+def _become(program: list[str]) -> None:
+    os.set_inheritable(FRAME_FD, True)  # noqa: FBT003  # it is the program that answers
+    os.execve(program[0], program, {})
 
 
 def _move_channel() -> None:
@@ -109,7 +105,7 @@ def _lock(orders: Orders, numbers: dict[str, int]) -> None:
     if orders["mdwe"] == ["1"]:
         prctl(PR_SET_MDWE, 1)
     for name, value in _pairs(orders["limit"]):
-        resource.setrlimit(_LIMITS[name], (value, value))
+        resource.setrlimit(LIMITS[name], (value, value))
     version = int(orders["landlock"][0])
     if abi() != version:
         raise OSError(0, f"Landlock ABI {abi()} inside, {version} outside")

@@ -206,11 +206,10 @@ class Conversation:
 
     def _reap(self, why: str | None, began: float) -> Ended:
         code, seconds, memory = _end(self._started)
-        if why is None:
-            whole = self._closed and not self._reader.mid_frame
-            why = "done" if code == 0 and whole else "crashed" if code < 0 or code > 128 else "exit"
-            why = why if self._is_ready else "not-ready"
+        why = why or self._why(code)
         self.answer.seek(0)
+        if why != "done":
+            self.answer.truncate()  # half an answer is none
         return Ended(
             why=why,
             exit_code=code,
@@ -221,3 +220,15 @@ class Conversation:
             peak_memory_bytes=memory,
             stderr=Untrusted(bytes(self._stderr)),
         )
+
+    def _why(self, code: int) -> str:
+        """Say how a gate ended that nobody had to kill."""
+        if not self._is_ready:
+            return "not-ready"
+        if code < 0 or code > 128:
+            return "crashed"
+        if code:
+            return "exit"
+        if self._reader.mid_frame:
+            return "protocol"
+        return "done" if self._closed else "exit"

@@ -121,6 +121,7 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "sethostname": (170, 161),
     "setns": (308, 268),
     "settimeofday": (164, 170),
+    "shmctl": (31, 195),
     "shmget": (29, 194),
     "sigaltstack": (131, 132),
     "socket": (41, 198),

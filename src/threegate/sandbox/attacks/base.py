@@ -41,7 +41,6 @@ _MORE_NUMBERS = {
     "pkey_alloc": (330, 289),
     "semctl": (66, 191),
     "shmat": (30, 196),
-    "shmctl": (31, 195),
 }
 NUMBERS = ARCH.numbers | {
     name: pair[0 if ARCH.name == "x86_64" else 1] for name, pair in _MORE_NUMBERS.items()
