@@ -127,6 +127,11 @@ def _known_key(settings: Settings, tools: SshTools, may_sign: Callable[[PublicKe
     return remembered[0]  # whose refusal says what is wrong
 
 
+def known_keys(settings: Settings) -> list[Path]:
+    """Return the keys this user signed with, the last one first."""
+    return _remembered(settings)
+
+
 def _remembered(settings: Settings) -> list[Path]:
     path = settings.config_home / FILE
     if not path.exists():

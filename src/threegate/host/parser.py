@@ -8,6 +8,7 @@ from threegate.host.commands import (
     artifacts,
     audit,
     completion,
+    doctor,
     init,
     keeping,
     key,
@@ -49,6 +50,7 @@ _GROUPS: Final = (
     key,
     life,
     keeping,
+    doctor,
     completion,
 )
 
