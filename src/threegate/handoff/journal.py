@@ -33,7 +33,7 @@ from threegate.handoff.disk import (
 )
 from threegate.handoff.lock import held
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED, Intent, parse_intent
-from threegate.handoff.states import INCOMING, NAMES
+from threegate.handoff.states import BUNDLES, CURRENT, INCOMING, NAMES
 from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota, Usage, scan_usage
 
@@ -100,6 +100,15 @@ class Journal:
         self._lock, self._tail = lock, tail
         self._settled: str | None = None  # head digest at which nothing was pending
         self._usage = Usage()
+        self._current: str | None = None
+
+    @property
+    def current(self) -> str | None:
+        """Digest of the pointer to the policy in force, as of the last transaction seen.
+
+        The one file whose name does not say what it must hold: only the log does.
+        """
+        return self._current
 
     @property
     def usage(self) -> Usage:
@@ -141,7 +150,7 @@ class Journal:
             if not self._settle([parse_intent(entry) for entry in entries], failed=True):
                 raise
         else:
-            self._close_batch(OUTCOME, entries[0].seq, entries[-1].seq, planned)
+            self._close_batch(OUTCOME, entries, planned)
 
     def _plan(self, acts: Sequence[Act]) -> Usage:
         planned = self._usage.copy()
@@ -207,14 +216,22 @@ class Journal:
             os.fsync(self.directories.fd(directory))
 
     def _close_batch(
-        self, kind: str, first: int, last: int, usage: Usage, direction: str | None = None
+        self,
+        kind: str,
+        batch: Sequence[Entry] | Sequence[Intent],
+        usage: Usage,
+        direction: str | None = None,
     ) -> None:
-        data: dict[str, Any] = {"first": first, "last": last, "usage": usage.plain()}
+        current = self._current
+        if direction != "back":
+            current = _pointer_in(batch) or current
+        span = {"first": batch[0].seq, "last": batch[-1].seq}
+        data: dict[str, Any] = {**span, "current": current, "usage": usage.plain()}
         if direction is not None:
             data["direction"] = direction
         # Not flushed on its own: without it the next opener finds the acts done and says so.
         self._append([(kind, data)], durable=kind == RECOVERED)
-        self._usage = usage
+        self._usage, self._current = usage, current
         self._settled = self.log.head.digest
 
     def _append(self, events: Events, *, durable: bool = True) -> list[Entry]:
@@ -226,8 +243,9 @@ class Journal:
     def _settle_pending(self) -> None:
         if not self._tail.is_known:
             self._tail = _longer_tail(self.log)
-        pending, usage = self._tail.pending(), self._tail.usage()
-        self._usage = usage if usage is not None else scan_usage(self.directories)
+        pending, last = self._tail.pending(), self._tail.outcome()
+        self._usage = last.usage if last is not None else scan_usage(self.directories)
+        self._current = last.current if last is not None else None
         if pending:
             self._settle(pending)
         self._settled = self.log.head.digest
@@ -248,7 +266,7 @@ class Journal:
                 self._undo(intents, states)
         direction = "forward" if complete else "back"
         usage = scan_usage(self.directories)
-        self._close_batch(RECOVERED, intents[0].seq, intents[-1].seq, usage, direction)
+        self._close_batch(RECOVERED, intents, usage, direction)
         return complete
 
     def _state(self, intent: Intent) -> str:
@@ -303,10 +321,30 @@ class Journal:
             return
 
 
+def _pointer_in(batch: Sequence[Entry] | Sequence[Intent]) -> str | None:
+    """Return the digest of the pointer that a batch puts in force, if it does."""
+    for item in batch:
+        if isinstance(item, Intent):
+            to, name, digest = item.to, item.name, item.sha256
+        else:
+            to, name, digest = (item.data.get(key, "") for key in ("to", "name", "sha256"))
+        if (to, name) == (BUNDLES, CURRENT):
+            return digest
+    return None
+
+
 def _longer_tail(log: AuditLog) -> Tail:
-    """Return what the last two segments leave open: a batch may lie across them."""
+    """Return what the log leaves open, from as far back as the last batch that was closed.
+
+    Two segments nearly always, for a batch may lie across them; more when gates and
+    checkpoints alone filled those.
+    """
     newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
-    tail = Tail()
-    for entry in log.entries(max(0, newest - SEGMENT_EVENTS)):
-        tail.feed(entry)
-    return tail
+    back = SEGMENT_EVENTS
+    while True:
+        tail, start = Tail(), max(0, newest - back)
+        for entry in log.entries(start):
+            tail.feed(entry)
+        if tail.is_known or start == 0:
+            return tail
+        back *= 4

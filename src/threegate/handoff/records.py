@@ -54,6 +54,7 @@ class Outcome:
     last: int
     forward: bool
     usage: Usage
+    current: str | None  # digest of the pointer to the policy in force, if there is one
 
 
 def parse_intent(entry: Entry) -> Intent:
@@ -81,14 +82,19 @@ def parse_intent(entry: Entry) -> Intent:
 def parse_outcome(entry: Entry) -> Outcome:
     """Return how a batch ended, or raise `AuditTampered`."""
     data = entry.data
-    keys = {"first", "last", "usage"} | ({"direction"} if entry.kind == RECOVERED else set())
+    keys = {"current", "first", "last", "usage"} | (
+        {"direction"} if entry.kind == RECOVERED else set()
+    )
     if set(data) != keys or data.get("direction", "forward") not in ("forward", "back"):
         raise _not_ours(entry)
     first, last = data["first"], data["last"]
     if type(first) is not int or type(last) is not int or not _is_usage(data["usage"]):
         raise _not_ours(entry)
+    current = data["current"]
+    if current is not None and not (isinstance(current, str) and is_digest(current)):
+        raise _not_ours(entry)
     forward = data.get("direction", "forward") == "forward"
-    return Outcome(first, last, forward, Usage.from_plain(data["usage"]))
+    return Outcome(first, last, forward, Usage.from_plain(data["usage"]), current)
 
 
 def _is_usage(value: Any) -> bool:

@@ -14,6 +14,7 @@ LEASES: Final = "handoff/leases"
 RESERVE: Final = "handoff/reserve"
 TOMBSTONES: Final = "handoff/tombstones"
 BUNDLES: Final = "bundles"
+CURRENT: Final = "current.json"  # in `bundles`: which policy is in force
 
 REQUEST_STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
 APPROVAL_STATES: Final = ("accepted", "spent", "revoked")

@@ -1,4 +1,4 @@
-"""The end of the log: which changes were announced and not closed, and the last totals.
+"""The end of the log: which changes were announced and not closed, and how the last closed.
 
 Fed with each entry while the log is verified at opening and at each refresh, so that nobody
 reads a segment twice to find out what a crash left.
@@ -12,10 +12,10 @@ from threegate.handoff.records import (
     OUTCOME,
     RECOVERED,
     Intent,
+    Outcome,
     parse_intent,
     parse_outcome,
 )
-from threegate.handoff.usage import Usage
 
 BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
 
@@ -49,6 +49,6 @@ class Tail:
         """Return the acts without an outcome, or raise `AuditTampered`."""
         return [parse_intent(entry) for entry in self._announced]
 
-    def usage(self) -> Usage | None:
-        """Return the last totals, or raise `AuditTampered`."""
-        return None if self._closing is None else parse_outcome(self._closing).usage
+    def outcome(self) -> Outcome | None:
+        """Return how the last batch ended, or raise `AuditTampered`."""
+        return None if self._closing is None else parse_outcome(self._closing)

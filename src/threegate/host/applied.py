@@ -4,16 +4,17 @@ What counts is the applied bundle, not the files in `policy/`: an edit there cha
 until `policy apply` has shown what it widens and a current signer has signed it.
 
 SECURITY
-    Reads bundles and signatures from the workspace.  A bundle counts only if its digest,
-    its place in the order and a signature by somebody the bundle before it allowed are
-    right; the first is taken on trust at `init`, by explicit choice of the operator.
+    Reads bundles and signatures from the workspace.  A bundle counts only if the log says
+    that it was applied last, its digest is right and somebody the bundle before it allowed
+    signed it; the first is taken on trust at `init`, by explicit choice of the operator.
+    Without the log an older bundle, or one a revoked key signed, would only need a pointer.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from threegate import canonical
-from threegate.artifacts.ids import is_digest
+from threegate.artifacts.ids import is_digest, sha256_hex
 from threegate.errors import HandoffTampered, PolicyInvalid
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
@@ -24,13 +25,19 @@ from threegate.keys.sshsig import Signed
 from threegate.policy.bundle import Bundle, Compiled, parse_bundle
 from threegate.untrusted import Untrusted
 
-CURRENT: Final = "current.json"
+CURRENT: Final = states.CURRENT
 NAMESPACE: Final = "threegate-policy"
 
 
 def read_current(store: Store) -> Bundle:
-    """Return the bundle in force; raise `PolicyInvalid` if there is none that counts."""
+    """Return the bundle in force; raise `PolicyInvalid` if there is none that counts.
+
+    The caller holds the lock: else another command may put a policy in force meanwhile.
+    """
     digest, at = read_pointer(store)
+    if sha256_hex(_pointer(digest, at)) != store.journal.current:
+        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
+        raise HandoffTampered(detail, code="TG-HND-009")
     bundle = read_bundle(store, digest)
     signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
     check_signature(store, bundle, by=signers, at=at)
@@ -60,12 +67,15 @@ def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Sig
 def acts_to_apply(bundle: Bundle, armored: bytes, *, at: int) -> list[Act]:
     """Return the acts that put a signed bundle in force."""
     digest = bundle.digest
-    pointer = {"applied": at, "digest": digest, "format": "current/1"}
     return [
         Put(states.BUNDLES, f"{digest}.json", bundle.bundle_bytes()),
         Put(states.BUNDLES, f"{digest}.sig", armored),
-        Put(states.BUNDLES, CURRENT, canonical.encode(pointer)),
+        Put(states.BUNDLES, CURRENT, _pointer(digest, at)),
     ]
+
+
+def _pointer(digest: str, at: int) -> bytes:
+    return canonical.encode({"applied": at, "digest": digest, "format": "current/1"})
 
 
 def read_pointer(store: Store) -> tuple[str, int]:

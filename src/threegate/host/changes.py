@@ -140,10 +140,14 @@ def _settle_file(ws: Workspace) -> None:
         data = pending.read_bytes() if pending.is_file() else b""
     except OSError as exc:
         raise StorageFailed(f"cannot read {pending.name} in {POLICY}") from exc
-    # Not `ws.bundle`: the change may have come after this workspace was opened.
-    if data and data == emit(applied.read_current(ws.store).signers):
+    if not data:
+        return
+    with ws.store.locked():
+        # Not `ws.bundle`: the change may have come after this workspace was opened.
+        in_force = emit(applied.read_current(ws.store).signers)
+    if data == in_force:
         _publish(pending)
-    elif data:
+    else:
         pending.unlink(missing_ok=True)  # the change it was written for did not happen
 
 

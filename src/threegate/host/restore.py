@@ -207,9 +207,9 @@ def _record(root: Path, manifest: Manifest, clock: Callable[[], int]) -> tuple[A
     """Note in the log that its history goes on from a backup; return who may sign in it."""
     store = Store.open(root, clock=clock)
     try:
-        signers = applied.read_current(store).signers.entries
         entry = {"events": manifest.events, "root": manifest.root.hex()}
         with store.locked() as journal:
+            signers = applied.read_current(store).signers.entries
             journal.log.append([(RESTORED, entry)])
     finally:
         store.close()

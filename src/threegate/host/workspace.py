@@ -110,8 +110,8 @@ def open_workspace(root: Path, *, clock: Callable[[], int] = unix_now) -> Worksp
         if store.journal.log.workspace != marker.id:
             raise HandoffTampered(f"{MARKER} and the audit log are of different workspaces")
         with store.locked():
-            pass  # settles what a crash left behind, before anything is read
-        bundle = applied.read_current(store)
+            # What a crash left behind is settled by now.
+            bundle = applied.read_current(store)
         store.journal.quotas = applied.quotas_of(bundle)
     except BaseException:
         store.close()

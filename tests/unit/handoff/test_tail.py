@@ -27,7 +27,7 @@ PUT = {
     "sha256": sha256_hex(b"raw"),
     "to": states.BLOBS,
 }
-TOTALS = {"first": 1, "last": 1, "usage": {states.BLOBS: [1, 3]}}
+TOTALS = {"current": None, "first": 1, "last": 1, "usage": {states.BLOBS: [1, 3]}}
 
 
 def entry(seq: int, kind: str, data: dict[str, Any]) -> Entry:
@@ -45,13 +45,13 @@ def test_an_intent_is_pending_until_its_outcome() -> None:
     open_end = fed((INTENT, PUT))
     assert [intent.name for intent in open_end.pending()] == [PUT["name"]]
     assert not open_end.is_known
-    assert open_end.usage() is None
+    assert open_end.outcome() is None
     for kind, more in ((OUTCOME, {}), (RECOVERED, {"direction": "forward"})):
         closed = fed((INTENT, PUT), (kind, {**TOTALS, **more}))
         assert closed.pending() == []
-        usage = closed.usage()
-        assert usage is not None
-        assert usage.of(states.BLOBS) == (1, 3)
+        outcome = closed.outcome()
+        assert outcome is not None
+        assert outcome.usage.of(states.BLOBS) == (1, 3)
 
 
 @pytest.mark.parametrize("kind", ["segment", "seal", "log.recovered"])
@@ -73,7 +73,9 @@ def test_an_intent_the_host_would_not_write_is_tampering() -> None:
     with pytest.raises(AuditTampered):
         fed((INTENT, {**PUT, "name": "../../etc/passwd"})).pending()
     with pytest.raises(AuditTampered):
-        fed((OUTCOME, {**TOTALS, "usage": 7})).usage()
+        fed((OUTCOME, {**TOTALS, "usage": 7})).outcome()
+    with pytest.raises(AuditTampered):
+        fed((OUTCOME, {**TOTALS, "current": "x" * 64})).outcome()
 
 
 @pytest.fixture
