@@ -147,15 +147,16 @@ class Word(Leaf):
         return text
 
     def effect(self, old: LeafValue, new: LeafValue) -> Effect:
-        if self.optional == "narrowest" and (old is None or new is None):
-            return wider_if(old is None)
+        if self.optional == "narrowest":
+            # Another value is wider as well: whoever it names had nothing before.
+            return wider_if(new is not None and new != old)
         return "changes"
 
     def describe(self) -> str:
         return f"{self.words}, or `none`" if self.optional else self.words
 
     def wider(self) -> str:
-        return "anything but `none`" if self.optional == "narrowest" else UNORDERED
+        return "any new value but `none`" if self.optional == "narrowest" else UNORDERED
 
 
 def prose(most: int = MAX_SCALAR_CHARS) -> Word:

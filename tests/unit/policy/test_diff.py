@@ -1,12 +1,17 @@
 """Differences: every widened capability is named, in the right direction."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.policies import GATES, policy, policy_files
 from threegate.policy.change import OPPOSITE, Change
 from threegate.policy.compiler import compile_policy
 from threegate.policy.diff import diff
+from threegate.policy.leaves import Leaf
 from threegate.policy.nodes import Value
+from threegate.policy.schema import Record, Table
+from threegate.policy.sections import BY_NAME
 
 POLICY = policy()
 
@@ -52,6 +57,42 @@ def test_each_change_is_one_line_with_its_direction_and_its_reverse(
     assert back.effect == OPPOSITE[forth.effect]
     assert (back.path, back.old, back.new) == (forth.path, forth.new, forth.old)
     assert forth.path.startswith(f"{section}/")
+
+
+ANOTHER = [
+    ("core", "remote_host", "model.example.org", "evil.example.net"),
+    ("core", "endpoint", "127.0.0.1:8080", "127.0.0.1:9090"),
+    ("fetch", "contact", "me@example.org", "you@example.net"),
+    ("fetch", "credential", "query:api_key", "header:authorization"),
+]
+
+
+@pytest.mark.parametrize(("section", "field", "one", "other"), ANOTHER)
+def test_another_place_for_what_is_ours_is_wider_both_ways(
+    section: str, field: str, one: str, other: str
+) -> None:
+    # Called a mere change, another machine that reads every question hid among renamed rules.
+    leaf = _leaf(section, field)
+    assert leaf.effect(leaf.parse(one), leaf.parse(other)) == "widens"
+    assert leaf.effect(leaf.parse(other), leaf.parse(one)) == "widens"
+    assert leaf.effect(leaf.parse(one), None) == "narrows"  # control
+    assert leaf.effect(None, leaf.parse(one)) == "widens"
+
+
+def _leaf(section: str, field: str) -> Leaf:
+    """Return the type of the one field of that name in a section."""
+
+    def below(record: Record) -> Iterator[Leaf]:
+        for entry in record.fields:
+            kind = entry.kind.row if isinstance(entry.kind, Table) else entry.kind
+            if isinstance(kind, Record):
+                yield from below(kind)
+            elif entry.name == field:
+                assert isinstance(kind, Leaf)
+                yield kind
+
+    (found,) = below(BY_NAME[section].record)
+    return found
 
 
 def test_same_policy_has_no_difference() -> None:
