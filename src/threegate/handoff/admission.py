@@ -8,7 +8,6 @@ SECURITY
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from threegate import canonical
@@ -26,6 +25,7 @@ from threegate.handoff.store import Store
 from threegate.untrusted import Untrusted
 
 CHUNK: Final = 128  # a refused item takes two files, a journal batch 256
+CHUNK_BYTES: Final = 16 * 2**20  # 128 items as large as they may be took 860 MB of memory
 
 FORGOTTEN: Final = "TG-HND-010"
 WITHDRAWN: Final = "TG-HND-011"
@@ -69,9 +69,22 @@ def admit(
 
     `complete` turns a draft into the artifact it stands for, or raises `ArtifactRejected`.
     """
-    remaining = iter(items)
-    while chunk := list(islice(remaining, CHUNK)):
+    for chunk in _chunks(items):
         yield from _admit_chunk(store, [_parse(item, complete) for item in chunk], now())
+
+
+def _chunks(items: Iterable[Untrusted[bytes]]) -> Iterator[list[Untrusted[bytes]]]:
+    """Yield items in order, no chunk with more of them or more bytes than memory is for."""
+    chunk: list[Untrusted[bytes]] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += len(item.open_for_validation())
+        if len(chunk) == CHUNK or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _parse(item: Untrusted[bytes], complete: Complete | None) -> _Parsed:

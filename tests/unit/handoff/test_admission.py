@@ -157,3 +157,21 @@ def test_moves_that_do_not_exist_are_refused(store: Store) -> None:
         store.move(request_id, source="approved", to="claimed", op="cheat")
     store.move(request_id, source="held", to="denied", op="deny")  # control
     assert store.locate(request_id) == "handoff/requests/denied"
+
+
+@pytest.mark.parametrize(("size", "ahead"), [(4 * 2**20, 4), (1000, 128)])
+def test_many_large_items_are_not_held_at_once(store: Store, size: int, ahead: int) -> None:
+    drawn = 0
+
+    def offered() -> Iterator[Untrusted[bytes]]:
+        nonlocal drawn
+        for number in range(200):
+            drawn += 1
+            yield Untrusted(f"{number:04}".encode().ljust(size, b"x"))
+
+    answers = admit(store, offered(), now=lambda: NOW)
+    assert next(answers).status == "quarantined"
+    assert drawn == ahead
+    if ahead == 128:  # control: small ones share a transaction, and none is lost
+        assert len(list(answers)) == 199
+        assert drawn == 200
