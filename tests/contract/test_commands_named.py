@@ -13,7 +13,7 @@ from threegate.host.parser import build
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"`threegate(?: -w \S+)? (?P<first>[a-z]+)(?: (?P<second>[a-z]+))?")
-COMING = frozenset({"doctor"})  # the sandbox names it; its command comes with the gates
+COMING = frozenset({"review"})  # approvals name it; its command comes with them
 EXAMPLE = re.compile(r"^  threegate (.+)$", re.MULTILINE)
 
 
