@@ -9,6 +9,7 @@ from pathlib import Path
 
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.launch import Answer
 from threegate.sandbox.syscalls import architecture
 
 ORDINARY_UID = 4242
@@ -38,7 +39,11 @@ def run_as(who: str, target: str, *arguments: str, seconds: float = ATTACK_SECON
         if IS_ROOT and who == "ordinary user":
             os.chown(home, ORDINARY_UID, ORDINARY_UID)
         process = starter(who).start(
-            target, arguments, env={"HOME": home, "PATH": "/usr/bin:/bin"}, stderr=subprocess.PIPE
+            target,
+            arguments,
+            env={"HOME": home, "PATH": "/usr/bin:/bin"},
+            stderr=subprocess.PIPE,
+            paths=(str(repository()),),
         )
         out, err = process.communicate(timeout=seconds)
         return Ran(process.returncode, out, err.decode("utf-8", "replace"))
@@ -49,6 +54,12 @@ def attacked_as(who: str, profiles: str = "", names: str = "") -> list[AttackRes
     ran = run_as(who, REPORT, profiles, names)
     assert ran.code == 0, ran.err
     return [AttackResult(**item) for item in json.loads(ran.out)]
+
+
+def said(answer: Answer) -> bytes:
+    """Return a gate's whole answer, and close it."""
+    with answer.message as message:
+        return message.read()
 
 
 def repository() -> Path:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox import kernel, rootview
@@ -22,6 +22,22 @@ from threegate.sandbox.supervise import Conversation, Ended, Started
 from threegate.sandbox.usage import Meter
 from threegate.sandbox.view import Mount, View
 from threegate.text import quote
+
+_DOCTOR: Final = "`threegate doctor` shows which mechanism is missing"
+_NAMESPACES: Final = (
+    "allow unprivileged user namespaces (kernel.unprivileged_userns_clone, AppArmor)"
+)
+# What a failed start says, and what helps.
+_HINTS: Final = (
+    ("new namespace", _NAMESPACES),
+    ("user namespace", _NAMESPACES),
+    ("user ns", _NAMESPACES),
+    ("uid map", _NAMESPACES),
+    ("/proc", "mount /proc: bubblewrap needs it, and no gate will see it"),
+    ("Landlock", "use a kernel with Landlock (5.13 or newer), or a container that permits it"),
+    ("seccomp", "use a kernel with seccomp filters, or a container that permits them"),
+    ("close_range", "use Linux 5.9 or newer, or a container that permits close_range"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +196,7 @@ def not_started(name: str, ended: Ended) -> GateUnavailable:
     """Return the error for a gate that ended before it proved its lock."""
     told = ended.stderr.open_for_display().decode("utf-8", "replace").strip()
     last = told.rpartition("\n")[2]
-    hint = "`threegate doctor` shows which mechanism is missing"
-    if "new namespace" in last or "user namespace" in last or "uid map" in last:
-        hint = "allow unprivileged user namespaces (kernel.unprivileged_userns_clone, AppArmor)"
+    hint = next((text for word, text in _HINTS if word in last), _DOCTOR)
     reason = "deadline" if ended.why == "not-ready" and not told else quote(last, 160)
     detail = f"{name} could not be confined: {reason}"
     return GateUnavailable(detail, code="TG-BOX-021", hint=hint)

@@ -53,13 +53,21 @@ def main(text: str) -> None:
         for name in orders["proof"]:
             prove(name, numbers)
     except BaseException as exc:  # noqa: BLE001  # whatever it is, the payload must not start
-        sys.stderr.write(f"threegate: lock failed: {type(exc).__name__}: {exc}\n")
+        sys.stderr.write(f"threegate: lock failed: {_told(exc)}\n")
         sys.stderr.flush()
         os._exit(EX_UNAVAILABLE)
     os.write(FRAME_FD, READY)  # the lock holds: from here on the host hears the payload
     payload()
     sys.stdout.flush()
     os._exit(0)
+
+
+def _told(exc: BaseException) -> str:
+    """Name the step that failed: an errno alone helps nobody."""
+    step = getattr(exc, "filename", None)  # where OSError keeps what it is about
+    if isinstance(exc, OSError) and exc.errno and step:
+        return f"{step}: {exc.strerror}"
+    return f"{type(exc).__name__}: {exc}"
 
 
 def read_orders(text: str) -> Orders:
@@ -99,19 +107,27 @@ def _move_channel() -> None:
 
 
 def _lock(orders: Orders, numbers: dict[str, int]) -> None:
-    prctl(PR_SET_DUMPABLE, 0)
-    prctl(PR_SET_PDEATHSIG, 9)
-    _close_others({0, 1, 2, FRAME_FD, *map(int, orders["keep"])}, numbers)
+    keep = {0, 1, 2, FRAME_FD, *map(int, orders["keep"])}
+    _step("prctl", lambda: (prctl(PR_SET_DUMPABLE, 0), prctl(PR_SET_PDEATHSIG, 9)))
+    _step("close_range", lambda: _close_others(keep, numbers))
     if orders["mdwe"] == ["1"]:
-        prctl(PR_SET_MDWE, 1)
+        _step("memory-deny-write-execute", lambda: prctl(PR_SET_MDWE, 1))
     for name, value in _pairs(orders["limit"]):
         resource.setrlimit(LIMITS[name], (value, value))
     version = int(orders["landlock"][0])
     if abi() != version:
         raise OSError(0, f"Landlock ABI {abi()} inside, {version} outside")
     paths = [(path, rights) for rights, _, path in (p.partition(" ") for p in orders["path"])]
-    restrict(paths, [int(port) for port in orders["port"]], version)
-    _install(bytes.fromhex(orders["filter"][0]), numbers)
+    ports = [int(port) for port in orders["port"]]
+    _step("Landlock", lambda: restrict(paths, ports, version))
+    _step("seccomp", lambda: _install(bytes.fromhex(orders["filter"][0]), numbers))
+
+
+def _step(name: str, act: Callable[[], object]) -> None:
+    try:
+        act()
+    except OSError as exc:
+        raise OSError(exc.errno, exc.strerror, name) from exc
 
 
 def _close_others(keep: set[int], numbers: dict[str, int]) -> None:

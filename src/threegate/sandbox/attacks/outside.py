@@ -37,10 +37,11 @@ class Outsider:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         stderr: int | None = None,
+        paths: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         """Start `module:function` with pipes to its input and output."""
         module, _, function = target.partition(":")
-        paths = _search_path()
+        paths = [*paths, *_search_path()]
         code = _RUN.format(paths=paths, module=module, function=function)
         needed = [os.path.realpath(sys.base_prefix), *paths]
         return subprocess.Popen(

@@ -131,6 +131,7 @@ class Box:
             )
         except GateUnavailable as exc:
             return {name: Said("ended", "not started", exc.message) for name in names}
+        answer.message.close()  # each report came as a note, when it was made
         return _reports(notes, answer.ended)
 
     def _facts(self, *, control: bool = False) -> dict[str, Any]:

@@ -1,0 +1,151 @@
+"""Machines that lack something: a process breaks its own kernel, then tries to start a gate.
+
+Run as `faults:main` in a process of its own, by root or by an ordinary user; prints one
+JSON object that says whether the gate started, and if not, what the operator is told.
+"""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from threegate.errors import ThreeGateError
+from threegate.sandbox import kernel
+from threegate.sandbox.attacks.runner import attack
+from threegate.sandbox.box import Start
+from threegate.sandbox.filters import ALLOW, Rule, Test, assemble, error
+from threegate.sandbox.launch import run_gate
+from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.profiles import FETCH_NORMALIZE
+from threegate.sandbox.syscalls import architecture
+
+ECHO = "threegate.sandbox.channel:echo"
+CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
+LIE = error(0)  # the call is not made, and the caller is told it worked
+MISSING = error(errno.ENOSYS)
+LEAKED_FD = 100
+PR_SET_MDWE, PR_GET_MDWE = 65, 66
+
+
+def _filter(*rules: Rule) -> None:
+    """Break calls for this process and everything it starts."""
+    arch = architecture()
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    program, memory = kernel.filter_program(assemble(rules, arch))
+    kernel.syscall(arch.numbers["seccomp"], 1, 0, kernel.pointer(program))
+    del memory
+
+
+def _call(name: str, action: int) -> Callable[[], None]:
+    return lambda: _filter(Rule(name, action))
+
+
+def _no_mdwe() -> None:
+    tests = tuple((Test(0, equal=o), error(errno.EINVAL)) for o in (PR_SET_MDWE, PR_GET_MDWE))
+    _filter(Rule("prctl", ALLOW, tests))
+
+
+def _new_user(inner_uid: int, flags: int = 0) -> None:
+    uid, gid = os.getuid(), os.getgid()
+    kernel.syscall(architecture().numbers["unshare"], CLONE_NEWUSER | flags)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("gid_map", f"{inner_uid} {gid} 1"),
+        ("uid_map", f"{inner_uid} {uid} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _no_user_namespaces() -> None:
+    _new_user(1000)
+    with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as file:
+        file.write("0")
+
+
+def _no_proc() -> None:
+    _new_user(1000, CLONE_NEWNS)
+    kernel.mount("none", "/proc", "tmpfs", 0)
+
+
+def _leak() -> None:
+    """Be a sloppy caller: pass a directory on to whatever is started."""
+    fd = os.dup2(os.open("/", os.O_RDONLY | os.O_DIRECTORY), LEAKED_FD)
+    popen = subprocess.Popen
+
+    def sloppy(*arguments: Any, **options: Any) -> Any:
+        options["pass_fds"] = (*options.get("pass_fds", ()), fd)
+        return popen(*arguments, **options)
+
+    subprocess.Popen = sloppy  # type: ignore[assignment,misc]
+
+
+def _leak_and_pretend() -> None:
+    _leak()
+    _filter(Rule("close_range", LIE))
+
+
+def _root_of_nothing() -> None:
+    _new_user(0)  # root by number, and no other uid to become
+
+
+# name: (what breaks, whether the machine was looked at before it broke)
+FAULTS: dict[str, tuple[Callable[[], None], bool]] = {
+    "nothing": (lambda: None, False),
+    "landlock missing": (_call("landlock_create_ruleset", MISSING), False),
+    "landlock gone": (_call("landlock_create_ruleset", MISSING), True),
+    "landlock rules refused": (_call("landlock_add_rule", MISSING), True),
+    "landlock not applied": (_call("landlock_restrict_self", MISSING), True),
+    "landlock pretended": (_call("landlock_restrict_self", LIE), True),
+    "seccomp missing": (_call("seccomp", MISSING), True),
+    "seccomp pretended": (_call("seccomp", LIE), True),
+    "close_range missing": (_call("close_range", MISSING), True),
+    "descriptor leaked": (_leak, False),
+    "descriptor leaked, close_range pretended": (_leak_and_pretend, True),
+    "limits pretended": (_call("prlimit64", LIE), True),
+    "mdwe missing": (_no_mdwe, False),
+    "mdwe gone": (_no_mdwe, True),
+    "user namespaces off": (_no_user_namespaces, False),
+    "no namespaces at all": (_call("unshare", error(errno.EPERM)), True),
+    "proc missing": (_no_proc, False),
+    "root without a uid": (_root_of_nothing, False),
+}
+
+
+def hold() -> None:
+    """Start a gate that never answers; the test ends this process while it waits."""
+    start = Start(
+        FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_drip", {}, (sys.argv[1],)
+    )
+    run_gate(find_machine(), start, b"", note=lambda _: print("alive", flush=True))
+
+
+def main() -> None:
+    fault, names = sys.argv[1], sys.argv[2].split(",") if len(sys.argv) > 2 else []
+    print(json.dumps(_started(fault, [name for name in names if name])))
+
+
+def _started(fault: str, names: list[str]) -> dict[str, Any]:
+    breaking, late = FAULTS[fault]
+    machine: Machine | None = None
+    try:
+        if late:
+            machine = find_machine()
+        breaking()
+        machine = machine or find_machine()
+        answer = run_gate(machine, Start(FETCH_NORMALIZE, ECHO, {}), b"hello")
+    except ThreeGateError as exc:
+        told = {"code": exc.code, "message": exc.message, "hint": exc.hint}
+        return {"started": False, "exit": exc.exit_code, **told}
+    with answer.message as message:
+        said = message.read().decode("latin-1")
+    results = attack(machine, [FETCH_NORMALIZE.name], names=names) if names else []
+    return {
+        "started": True,
+        "said": said,
+        "evidence": answer.evidence.plain(),
+        "results": [item.plain() for item in results],
+    }
