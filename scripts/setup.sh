@@ -97,6 +97,13 @@ native_key() { cat src/threegate/sandbox/native/*.c src/threegate/sandbox/{worke
 
 build_native() { "$VENV/bin/python" scripts/build_native.py; }
 
+# A box has a read-only view: what is not compiled beforehand is compiled at every start of a gate.
+box_key() { cat src/threegate/*.py src/threegate/sandbox/*.py | sha256sum; }
+
+compile_box() {
+  "$VENV/bin/python" -m compileall -q --invalidation-mode checked-hash src/threegate/*.py src/threegate/sandbox
+}
+
 install_project() { pip_install --no-index --no-deps --no-build-isolation --editable .; }
 
 main() {
@@ -108,6 +115,7 @@ main() {
   unless_done project "$(project_key)" install_project
   if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
   unless_done native "$(native_key)" build_native
+  unless_done box "$(box_key)" compile_box
 }
 
 main "$@"

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("scripts/setup.sh", "requirements/dev.txt", "pyproject.toml", "src/threegate/__init__.py")
+SANDBOX = "src/threegate/sandbox"
+COPIED = (
+    *("scripts/setup.sh", "requirements/dev.txt", "pyproject.toml", "src/threegate/__init__.py"),
+    *(f"{SANDBOX}/{name}" for name in ("worker.py", "filters.py", "syscalls.py")),
+    f"{SANDBOX}/native/launcher.c",
+)
 
 # Logs its arguments; `-m venv --clear DIR` puts a copy of itself where a venv has its python.
 STAND_IN = """#!/bin/sh

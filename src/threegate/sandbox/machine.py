@@ -7,6 +7,7 @@ is refused with a sentence that says what to do.
 import os
 import pwd
 import shutil
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -73,12 +74,24 @@ def gate_uid(profile: str) -> int:
     raise GateUnavailable(detail, code="TG-BOX-012", hint=hint)
 
 
-def reachable(path: Path, *, by_directory: bool = True) -> bool:
-    """Tell whether any uid can open `path`: every directory above it lets others through."""
+def reachable(path: Path, *, passable: dict[str, bool] | None = None) -> bool:
+    """Tell whether any uid can open `path`: every directory above it lets others through.
+
+    `passable` keeps what is known about directories while many paths are asked about.
+    """
+    known = {} if passable is None else passable
+    name = os.fspath(path)
     try:
-        mode = path.stat().st_mode
-        above = [parent.stat().st_mode for parent in path.parents]
+        mode = os.stat(name).st_mode
+        wanted = 0o005 if stat.S_ISDIR(mode) else 0o004
+        return mode & wanted == wanted and _lets_through(os.path.dirname(name), known)
     except OSError:
         return False
-    wanted = 0o005 if path.is_dir() and by_directory else 0o004
-    return mode & wanted == wanted and all(parent & 0o001 for parent in above)
+
+
+def _lets_through(directory: str, known: dict[str, bool]) -> bool:
+    if directory not in known:
+        above = os.path.dirname(directory)
+        passes = bool(os.stat(directory).st_mode & 0o001)
+        known[directory] = passes and (above == directory or _lets_through(above, known))
+    return known[directory]

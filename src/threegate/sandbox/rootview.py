@@ -23,7 +23,8 @@ _TMPFS_FLAGS: Final = 0x2 | 0x4  # nosuid, nodev
 
 def staged(sources: list[str]) -> dict[str, str]:
     """Return where each source that others cannot reach will lie: source -> staged path."""
-    hidden = [item for item in dict.fromkeys(sources) if not reachable(Path(item))]
+    known: dict[str, bool] = {}
+    hidden = [s for s in dict.fromkeys(sources) if not reachable(Path(s), passable=known)]
     return {source: f"{STAGE}/{number}" for number, source in enumerate(hidden)}
 
 

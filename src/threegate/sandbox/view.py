@@ -28,7 +28,11 @@ RUNTIME: Final = "/rt"
 LIBRARIES: Final = "/rt/lib"  # for libraries that lie where only this host has a directory
 GATE: Final = "/gate"
 CANARY: Final = "/canary"  # a readable file that Landlock does not allow: the proof that it works
-BASE: Final = ("__init__.py", "canonical.py", "errors.py", "text.py", "untrusted.py", "sandbox")
+# `__pycache__`: compiling these modules at every start would cost as much as locking.
+BASE: Final = (
+    *("__init__.py", "canonical.py", "errors.py", "text.py", "untrusted.py"),
+    *("__pycache__", "sandbox"),
+)
 
 # Parts of the standard library that fetch, build or install things, or are of no use in a box.
 HIDDEN: Final = (
