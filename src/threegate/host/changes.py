@@ -25,6 +25,7 @@ from threegate.host.gates import program_gates
 from threegate.host.signing import Signer
 from threegate.host.workspace import Workspace
 from threegate.keys import sshsig
+from threegate.keys.limits import MAX_SIGNERS_BYTES
 from threegate.keys.signers import Signers, emit
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.change import Change
@@ -136,10 +137,7 @@ def _only_one(root: Path, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
 
 def _settle_file(ws: Workspace) -> None:
     pending = _pending_file(ws.root)
-    try:
-        data = pending.read_bytes() if pending.is_file() else b""
-    except OSError as exc:
-        raise StorageFailed(f"cannot read {pending.name} in {POLICY}") from exc
+    data = _read_pending(pending)
     if not data:
         return
     with ws.store.locked():
@@ -149,6 +147,17 @@ def _settle_file(ws: Workspace) -> None:
         _publish(pending)
     else:
         pending.unlink(missing_ok=True)  # the change it was written for did not happen
+
+
+def _read_pending(path: Path) -> bytes:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            return file.read(MAX_SIGNERS_BYTES + 1)  # one byte more is no list of signers
+    except FileNotFoundError:
+        return b""
+    except OSError as exc:
+        raise StorageFailed(f"cannot read {path.name} in {POLICY}") from exc
 
 
 def _pending_file(root: Path) -> Path:

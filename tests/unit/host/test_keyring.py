@@ -23,6 +23,7 @@ from tests.support.workspaces import (
 from threegate.errors import (
     PolicyDenied,
     SignatureRefused,
+    StorageFailed,
     ThreeGateError,
     UsageError,
     WorkspaceBusy,
@@ -412,3 +413,24 @@ def test_change_signers_alone_still_refuses_an_empty_list(ws: Workspace) -> None
     with pytest.raises(PolicyDenied):
         change_signers(ws, ws.bundle.signers.__class__(()), soft_signer(), op="x")
     assert not (ws.root / "policy/.allowed_signers.new").exists()
+
+
+def test_huge_file_in_the_place_of_a_pending_change_is_not_read(ws: Workspace) -> None:
+    pending = ws.root / "policy/.allowed_signers.new"
+    with pending.open("wb") as file:
+        file.truncate(2**40)  # sparse: to read it all is the attack
+    assert pending_changes(ws) == []
+    assert not pending.exists()
+
+
+def test_link_in_the_place_of_a_pending_change_is_refused(ws: Workspace, tmp_path: Path) -> None:
+    pending, elsewhere = ws.root / "policy/.allowed_signers.new", tmp_path / "elsewhere"
+    elsewhere.write_bytes(emit(ws.bundle.signers))
+    pending.symlink_to(elsewhere)
+    with pytest.raises(StorageFailed):
+        pending_changes(ws)
+    pending.unlink()
+    pending.write_bytes(elsewhere.read_bytes())  # control: a plain one is put in its place
+    assert pending_changes(ws) == []
+    assert not pending.exists()
+    assert not (ws.root / "policy/allowed_signers").is_symlink()
