@@ -31,6 +31,7 @@ class _Costs:
 
     admitting: Watch = field(default_factory=Watch)
     memory: Memory = field(default_factory=Memory)
+    index_memory: Memory = field(default_factory=Memory)
     admit: Points = field(default_factory=list)
     index: Points = field(default_factory=list)
     one: Points = field(default_factory=list)
@@ -72,10 +73,11 @@ def _grow(ws: Workspace, held: int, size: int, costs: _Costs) -> None:
 
 def _build_index(ws: Workspace, size: int, costs: _Costs) -> Index:
     remove_index(ws.root)
-    watch = Watch()
+    watch, costs.index_memory = Watch(), Memory()
     with watch.lap(size):
         index = Index(ws.store)
-        index.catch_up()
+        costs.index_memory.look()
+        index.catch_up(lambda _done, _all: costs.index_memory.look())
     assert index.count(PACKETS, state=None) == size
     costs.index.append((size, watch.total))
     return index
@@ -157,6 +159,7 @@ def _rows(ws: Workspace, index: Index, size: int, sizes: Sizes, costs: _Costs) -
         alone("admit them, in batches", costs.admitting.rate(), "packets/s"),
         alone("open the workspace", costs.opening[-1][1] * 1e3, "ms"),
         *memory_rows("admit", costs.memory),
+        *memory_rows("index", costs.index_memory),
     ]
 
 
