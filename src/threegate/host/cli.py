@@ -23,6 +23,7 @@ _REPORT: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     fill_descriptors()
+    os.umask(0o077)  # 000 would let others write, 777 would keep the next command out
     environ = dict(os.environ)
     out = Output.standard()
     try:

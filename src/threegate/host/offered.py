@@ -9,6 +9,7 @@ SECURITY
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final
@@ -37,7 +38,7 @@ def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
     """Yield every file in order; one that cannot be taken comes with its error."""
     for name in names:
         try:
-            data = _bounded(stdin) if name == STDIN else _read(name)
+            data = _standard_input(stdin) if name == STDIN else _read(name)
             _check_name(name, data)
         except (ArtifactRejected, UsageError) as exc:
             yield Offered(name, error=exc)
@@ -65,6 +66,13 @@ def _refuse_special(name: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         hint = "send it to `-` through a pipe"
         raise UsageError("it is not a regular file", code="TG-USE-004", hint=hint)
+
+
+def _standard_input(stdin: BinaryIO) -> bytes:
+    # Whoever started us may have left it without waiting: a part would pass for the whole.
+    with suppress(OSError, ValueError):
+        os.set_blocking(stdin.fileno(), True)
+    return _bounded(stdin)
 
 
 def _bounded(file: BinaryIO) -> bytes:

@@ -52,7 +52,7 @@ def choose_key(
     if remembered:
         return Operator(remembered[0], public_key_of(remembered[0], tools))
     path = settings.config_home / KEY_NAME
-    if path.exists() and chosen is None:
+    if os.path.lexists(path) and chosen is None:
         return Operator(path, public_key_of(path, tools))
     path = _free_name(path)
     public = make_key(path, "threegate operator", workspace=workspace, tools=tools)
@@ -134,7 +134,7 @@ def known_keys(settings: Settings) -> list[Path]:
 
 def _remembered(settings: Settings) -> list[Path]:
     path = settings.config_home / FILE
-    if not path.exists():
+    if not os.path.lexists(path):
         return []
     try:
         value: Mapping[str, Any] = canonical.decode(path.read_bytes().removesuffix(b"\n"))

@@ -52,7 +52,7 @@ def init_workspace(
 
 def prepare_root(root: Path) -> None:
     """Make the directory, or refuse one in which something of ours lies already."""
-    if (root / workspace.MARKER).exists():
+    if os.path.lexists(root / workspace.MARKER):
         raise UsageError(f"{visible(str(root))} is a workspace already")
     left = [name for name in _OURS if os.path.lexists(root / name)]
     if left:

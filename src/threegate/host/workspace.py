@@ -88,12 +88,12 @@ def find_root(settings: Settings, chosen: Path | None) -> Path:
     named = chosen or settings.workspace
     if named is not None:
         root = settings.cwd / named
-        if not (root / MARKER).exists():
+        if not os.path.exists(root / MARKER):  # Path.exists raises for a name too long
             hint = "`threegate init DIRECTORY` makes one"
             raise WorkspaceUnusable(f"{root} is not a workspace", hint=hint)
         return root.resolve()
     for directory in (settings.cwd, *settings.cwd.parents):
-        if (directory / MARKER).exists():
+        if os.path.exists(directory / MARKER):
             return directory.resolve()
     hint = "`threegate init` makes one here; -w or THREEGATE_WORKSPACE names another"
     raise WorkspaceUnusable("no workspace here or above", hint=hint)
