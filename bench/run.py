@@ -23,7 +23,7 @@ from bench.facts import facts, revision  # noqa: E402
 from bench.figures import FULL, QUICK, Plain, Sizes  # noqa: E402
 from bench.measure import say  # noqa: E402
 
-TOPICS = ("validate", "admit", "append", "verify", "search")
+TOPICS = ("validate", "admit", "append", "verify", "search", "sandbox")
 DOCUMENT = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "performance"
 FIGURES = PICTURES / "figures.json"

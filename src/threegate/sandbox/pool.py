@@ -72,8 +72,13 @@ class Prestarted:
         *,
         deadline_seconds: float | None = None,
         note: Callable[[bytes], None] | None = None,
+        refill: bool = True,
     ) -> Answer:
-        """Give one message to one waiting process and return its answer; see `run_gate`."""
+        """Give one message to one waiting process and return its answer; see `run_gate`.
+
+        The process that takes its place is started before this returns, or, without
+        `refill`, when `fill` is called.
+        """
         waiting = self._take()
         if waiting is None:
             answer = run_gate(
@@ -81,8 +86,14 @@ class Prestarted:
             )
         else:
             answer = self._serve(waiting, request, deadline_seconds, note)
-        self.fill()
+        if refill:
+            self.fill()
         return answer
+
+    def waiting(self) -> list[Started]:
+        """Return the processes that wait."""
+        with self._lock:
+            return [item.started for item in self._waiting]
 
     def _serve(
         self,

@@ -58,17 +58,19 @@ class Meter:
     def look(self) -> None:
         """Note what every process in the box has used so far."""
         self._due = time.monotonic() + LOOK_SECONDS
-        first = self.first_process()
-        if first is None:
-            return
         total = 0
-        for pid in _tree(first):
+        for pid in self.processes():
             sample = _sample(pid)
             if sample is not None:
                 start, seconds, resident = sample
                 self._used[pid, start] = seconds
                 total += resident
         self._largest = max(self._largest, total)
+
+    def processes(self) -> list[int]:
+        """Return the processes in the box as the host sees them."""
+        first = self.first_process()
+        return [] if first is None else _tree(first)
 
     def first_process(self) -> int | None:
         """Return the first process of the box as the host sees it, once it is known."""

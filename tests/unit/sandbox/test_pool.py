@@ -135,7 +135,7 @@ def test_no_option_reuses_a_process() -> None:
     }
     assert options == {
         *("self", "machine", "start", "size", "idle_seconds"),
-        *("request", "deadline_seconds", "note"),
+        *("request", "deadline_seconds", "note", "refill"),
     }
 
 
@@ -168,7 +168,7 @@ def test_a_gate_that_stays_is_not_started_in_advance(machine: Machine) -> None:
 
 
 def waiting(pool: Prestarted) -> list[int]:
-    return [item.started.process.pid for item in pool._waiting]
+    return [started.process.pid for started in pool.waiting()]
 
 
 def test_dead_processes_are_replaced(machine: Machine, tmp_path: Path) -> None:
@@ -178,12 +178,20 @@ def test_dead_processes_are_replaced(machine: Machine, tmp_path: Path) -> None:
             os.kill(pid, 9)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline and not all(
-            item.started.has_ended() for item in pool._waiting
+            started.has_ended() for started in pool.waiting()
         ):
             time.sleep(0.01)
         assert said(pool.run(b"still served")) == b"still served"
         assert len(waiting(pool)) == 2
         assert not set(waiting(pool)) & set(before)
+
+
+def test_without_a_refill_the_next_job_starts_cold(machine: Machine, tmp_path: Path) -> None:
+    with Prestarted(machine, start_with(tmp_path, ECHO), 1) as pool:
+        assert said(pool.run(b"warm", refill=False)) == b"warm"
+        assert waiting(pool) == []
+        assert said(pool.run(b"cold")) == b"cold"
+        assert len(waiting(pool)) == 1
 
 
 def test_stale_processes_are_replaced(machine: Machine, tmp_path: Path) -> None:
