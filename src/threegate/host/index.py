@@ -13,6 +13,7 @@ SECURITY
 import json
 import re
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -317,7 +318,20 @@ def _open(path: Path) -> sqlite3.Connection:
         raise StorageFailed(f"cannot open {FILE}", hint="delete it; it is made anew") from exc
 
 
+def _refuse_traps(path: Path) -> None:
+    """Remove an index that is not a plain file with one name: text must lie nowhere else."""
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            info = (path.parent / (path.name + suffix)).lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+            remove_index(path.parent)
+            return
+
+
 def _connect(path: Path) -> sqlite3.Connection:
+    _refuse_traps(path)
     path.touch(mode=0o600)
     db = sqlite3.connect(path, timeout=30.0)
     try:

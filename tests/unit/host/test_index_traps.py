@@ -1,0 +1,57 @@
+"""The index is a plain file in the workspace: a copy of foreign text lies nowhere else."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.samples import packet
+from tests.support.workspaces import make_workspace, take_in
+from threegate.host.index import FILE, Index
+from threegate.host.workspace import Workspace
+
+WORD = "albatross"
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    workspace = make_workspace(tmp_path)
+    take_in(workspace, packet(f"one {WORD} flew"))
+    yield workspace
+    workspace.close()
+
+
+def link_to_nothing(path: Path, outside: Path) -> None:
+    path.symlink_to(outside)
+
+
+def link_to_a_file(path: Path, outside: Path) -> None:
+    outside.touch()
+    path.symlink_to(outside)
+
+
+def second_name(path: Path, outside: Path) -> None:
+    outside.touch()
+    path.hardlink_to(outside)
+
+
+def fifo(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("trap", [link_to_nothing, link_to_a_file, second_name, fifo])
+def test_trap_in_the_place_of_the_index_is_replaced(
+    ws: Workspace, tmp_path: Path, trap: Callable[[Path, Path], None], suffix: str
+) -> None:
+    path, outside = ws.root / FILE, tmp_path / "outside"
+    trap(ws.root / f"{FILE}{suffix}", outside)
+    index = Index(ws.store)
+    index.catch_up()
+    assert index.count_found(WORD, ("rp",)) == 1  # control: it works
+    assert path.is_file()
+    assert not path.is_symlink()
+    assert path.stat().st_nlink == 1
+    index.close()
+    assert not outside.exists() or outside.read_bytes() == b""
