@@ -12,6 +12,7 @@ differs.  To add a generator, write `(argument) -> str` and name it in GENERATOR
 
 import argparse
 import difflib
+import json
 import os
 import re
 import subprocess
@@ -48,6 +49,19 @@ def vector_block(argument: str) -> str:
     return f"````markdown\n{path.read_text('utf-8').partition(chr(10) * 2)[2]}````\n"
 
 
+def fuzz_block(_: str) -> str:
+    """Return the counts of the last long fuzz run, as it wrote them down."""
+    rows = json.loads((ROOT / "docs" / "evidence" / "fuzzing.json").read_text("utf-8"))
+    head = "| target | seeds | executions | findings |\n|---|---|---|---|\n"
+    lines = [
+        f"| {row['target']} | {row['seeds']} | {row['executions']:,} | {len(row['findings'])} |\n"
+        for row in rows
+    ]
+    total = sum(row["executions"] for row in rows)
+    findings = sum(len(row["findings"]) for row in rows)
+    return f"{head}{''.join(lines)}| all | | {total:,} | {findings} |\n"
+
+
 def bench_block(argument: str) -> str:
     """Return a table of the figures `make bench` measured last and wrote down."""
     run = [sys.executable, str(ROOT / "bench" / "run.py"), "--show", argument]
@@ -68,6 +82,7 @@ GENERATORS: Mapping[str, Generator] = {
     "format-fields": formats.field_tables,
     "format-kinds": lambda _: formats.kind_table(),
     "format-sections": formats.section_table,
+    "fuzz-counts": fuzz_block,
     "help": help_block,
     "policy-codes": lambda _: reason_table(),
     "policy-fields": field_table,
