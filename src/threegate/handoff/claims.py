@@ -14,6 +14,7 @@ from threegate.handoff import states
 from threegate.handoff.disk import storage_errors
 from threegate.handoff.journal import Act, Move, Put, Remove
 from threegate.handoff.lease import Lease, current_lease, is_alive, parse_lease
+from threegate.handoff.recorded import refuse_misplaced
 from threegate.handoff.store import Store
 
 
@@ -25,6 +26,7 @@ def claim(store: Store, request_id: str, *, reserve_bytes: int) -> Lease:
     with store.locked() as journal:
         if store.locate(request_id) != approved:
             raise UsageError(f"{request_id} is not approved (any more)")
+        refuse_misplaced(journal.log, approved, f"{request_id}.md")
         _reserve(store, request_id, reserve_bytes)
         acts: list[Act] = [
             Put(states.LEASES, f"{request_id}.json", lease.to_bytes()),

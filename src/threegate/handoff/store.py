@@ -21,6 +21,7 @@ from threegate.handoff import states
 from threegate.handoff.disk import Directories, check_file, make_directories, read_file
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
 from threegate.handoff.lock import held, open_lock
+from threegate.handoff.recorded import refuse_misplaced
 from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota
 from threegate.text import quote
@@ -135,6 +136,7 @@ class Store:
         with self.locked() as journal:
             if self.locate(artifact_id) != before:
                 raise UsageError(f"{artifact_id} is not {source} (any more)")
+            refuse_misplaced(journal.log, before, f"{artifact_id}.md")
             journal.run(op, [Move(before, after, name) for name in self.files_of(artifact_id)])
 
     def files_of(self, artifact_id: str) -> list[str]:
