@@ -96,9 +96,11 @@ def test_the_wheel_asks_for_what_is_locked() -> None:
     assert project["dependencies"] == [line for line in lines if not line.startswith("#")]
 
 
-def test_the_runtime_needs_three_libraries_and_what_they_need() -> None:
+def test_the_runtime_needs_four_libraries_and_what_they_need() -> None:
     names = {entry.split("==")[0] for entry in requirements("runtime")}
-    assert names == {"cryptography", "pyyaml", "shtab", "cffi", "pycparser"}
+    monty = {"pydantic-monty", "pydantic-monty-client", "pydantic-monty-runtime"}
+    needed = {"cffi", "pycparser", "typing-extensions"}
+    assert names == {"cryptography", "pyyaml", "shtab", *monty, *needed}
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

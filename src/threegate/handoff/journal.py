@@ -139,8 +139,13 @@ class Journal:
         """
         assert 0 < len(acts) <= MAX_BATCH
         planned = self._plan(acts)
-        stamp = {"detail": dict(detail or {}), "of": len(acts), "op": op}
-        events = [(INTENT, {**act.intent(), **stamp, "n": n}) for n, act in enumerate(acts)]
+        stamp = {"of": len(acts), "op": op}
+        # Once for the batch: repeated in every intent, a long detail would grow by its square.
+        told: list[Mapping[str, Any]] = [detail or {}, *({} for _ in acts[1:])]
+        events = [
+            (INTENT, {**act.intent(), **stamp, "detail": dict(told[n]), "n": n})
+            for n, act in enumerate(acts)
+        ]
         entries = self._append(events)
         try:
             with storage_errors(f"write to the workspace ({op})"):

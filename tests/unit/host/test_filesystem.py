@@ -13,12 +13,12 @@ from threegate.host.filesystem import (
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:25 / /home rw,relatime shared:2 master:1 - nfs4 server:/home rw,vers=4.2
-31 30 8:2 / /home/ada/local rw - xfs /dev/sdb1 rw
+30 22 0:25 / /data rw,relatime shared:2 master:1 - nfs4 server:/data rw,vers=4.2
+31 30 8:2 / /data/ada/local rw - xfs /dev/sdb1 rw
 32 22 0:30 / /mnt/with\\040space rw - cifs //server/share rw
 33 22 0:31 / /over rw - ext4 /dev/sdc1 rw
 34 33 0:32 / /over rw - fuse.sshfs host:/ rw
-35 22 0:33 / /homework rw - btrfs /dev/sdd1 rw
+35 22 0:33 / /database rw - btrfs /dev/sdd1 rw
 malformed line
 """
 
@@ -28,10 +28,10 @@ malformed line
     [
         ("/srv/ws", "ext4"),
         ("/", "ext4"),
-        ("/home/ada/ws", "nfs4"),
-        ("/home", "nfs4"),
-        ("/homework/ws", "btrfs"),  # not below /home, though the name begins alike
-        ("/home/ada/local/ws", "xfs"),  # the deeper mount counts
+        ("/data/ada/ws", "nfs4"),
+        ("/data", "nfs4"),
+        ("/database/ws", "btrfs"),  # not below /data, though the name begins alike
+        ("/data/ada/local/ws", "xfs"),  # the deeper mount counts
         ("/mnt/with space/ws", "cifs"),
         ("/over/ws", "fuse.sshfs"),  # the later mount hides the earlier
     ],
