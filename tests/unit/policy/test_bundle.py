@@ -171,7 +171,7 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
         "expected `no`, `yes`",
     ),
     "gate list doubled": (
-        lambda v: v["sections"]["gates"]["proxy"]["families"].append("unix"),
+        lambda v: v["sections"]["gates"]["proxy"]["families"].append("inet"),
         "stands twice",
     ),
     "gate list unsorted": (
