@@ -20,9 +20,9 @@ class Settings:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
         """Read the environment; the only place that does."""
-        home = Path(environ.get("HOME", "/"))
-        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-        state = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+        home = _absolute(environ.get("HOME"), Path("/"))
+        config = _absolute(environ.get("XDG_CONFIG_HOME"), home / ".config")
+        state = _absolute(environ.get("XDG_STATE_HOME"), home / ".local" / "state")
         chosen = environ.get("THREEGATE_WORKSPACE")
         return cls(
             config_home=config / "threegate",
@@ -31,6 +31,12 @@ class Settings:
             cwd=Path(os.path.abspath(".")),
             ci=environ.get("CI") == "true",
         )
+
+
+def _absolute(named: str | None, otherwise: Path) -> Path:
+    # Below the current directory every command would know another key and other budgets;
+    # the XDG specification calls a relative path invalid, to be ignored.
+    return Path(named) if named and named.startswith("/") else otherwise
 
 
 def unix_now() -> int:
