@@ -8,7 +8,8 @@ from tests.support import keyvectors, vectors
 from tests.support.policies import policy
 from threegate import canonical
 from threegate.artifacts import draft, registry
-from threegate.artifacts.codec import decode, read_front_matter
+from threegate.artifacts.codec import decode
+from threegate.artifacts.front_matter import FrontMatter
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.audit.entry import emit_line, parse_data, what_is_wrong
 from threegate.errors import ArtifactRejected, HandoffTampered, PolicyInvalid, SignatureRefused
@@ -23,7 +24,7 @@ from threegate.policy.source import read_source
 from threegate.text import FORBIDDEN, quote, visible_lines
 from threegate.untrusted import Untrusted
 
-HEADS = ("a: ", "b: ", "c: ")
+FRONT = FrontMatter(("a", "b", "c"))
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,13 @@ def _any_artifact(data: bytes) -> None:
 
 def _front_matter(data: bytes) -> None:
     text = decode(Untrusted(data), 1 << 20)
-    values, body = read_front_matter(text, HEADS)
+    values, body = FRONT.read(text)
+    front = "\n".join(
+        f"{key}: {json.dumps(v, ensure_ascii=False)}"
+        for key, v in zip(FRONT.keys, values, strict=True)
+    )
     # One key a line, each with the value that a stranger reads there.
-    lines = [
-        f"{head}{json.dumps(value, ensure_ascii=False)}"
-        for head, value in zip(HEADS, values, strict=True)
-    ]
-    same("\n".join(["---", *lines, "---", "", body]).encode("utf-8"), data)
+    same(f"---\n{front}\n---\n\n{body}".encode(), data)
 
 
 def _draft(data: bytes) -> None:

@@ -24,29 +24,22 @@ SECURITY
     every accepted byte string has one meaning and one name.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import call
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
+from threegate.artifacts.front_matter import FrontMatter, write_front_matter
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import Shape, explain, plain_record, shapes_of
 from threegate.errors import ArtifactRejected
-from threegate.text import first_forbidden, kind_of_forbidden, quote
+from threegate.text import first_forbidden, kind_of_forbidden
 from threegate.untrusted import Untrusted
 
 A = TypeVar("A")
 
-_OPEN: Final = "---\n"
-_CLOSE: Final = "\n---\n\n"
 _INDENT: Final = "    "
 _INDENTED_LINE: Final = "\n" + _INDENT
-# Decoded JSON holds no cycles, so the encoder need not look for them.
-_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
-_scan: Final = json.JSONDecoder().raw_decode
-_ESCAPED_CONTROLS: Final = ("\\b", "\\f", "\\n", "\\r", "\\t", "\\u")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +88,14 @@ class Format(Generic[A]):
         self.shapes: Mapping[str, Shape] = shapes_of(kind)
         self.sections = sections_of(kind)
         self.keys = ("format", *self.shapes)
-        self._heads = tuple(f"{key}: " for key in self.keys)
+        self._front = FrontMatter(self.keys)
         self._builders = tuple(shape.build for shape in self.shapes.values())
         self._check, self._check_text = check, check_text
 
     def parse(self, data: Untrusted[bytes]) -> A:
         """Return the artifact spelled by `data`, or raise `ArtifactRejected`."""
         text = decode(data, self.max_bytes)
-        values, body = read_front_matter(text, self._heads)
+        values, body = self._front.read(text)
         if values[0] != self.name:
             raise reject(Reason.UNKNOWN_FORMAT, f"format is not {self.name}")
         if self._check_text is not None:
@@ -127,8 +120,7 @@ class Format(Generic[A]):
 
     def spell(self, values: Mapping[str, Any], texts: Mapping[str, Any]) -> bytes:
         """Return the bytes of front matter and body as they stand, valid or not."""
-        lines = [f"{key}: {_encode(value)}\n" for key, value in values.items()]
-        parts = [_OPEN, *lines, "---\n\n", f"# {self.title}\n"]
+        parts = [write_front_matter(values), f"# {self.title}\n"]
         parts.extend(_write_section(spec, texts[name]) for name, spec in self.sections.items())
         try:
             return "".join(parts).encode("utf-8")
@@ -158,93 +150,23 @@ def decode(data: Untrusted[bytes], max_bytes: int) -> str:
     return text
 
 
-def read_front_matter(text: str, heads: tuple[str, ...]) -> tuple[list[Any], str]:
-    """Return the values of the lines that start with `heads` (`key: `), and the body after them."""
-    lines, body = split_front_matter(text)
-    if len(lines) != len(heads) or not all(map(str.startswith, lines, heads)):
-        _explain_keys(list(map(_key, lines)), tuple(map(_key, heads)))
-    spelled = [line[len(head) :] for line, head in zip(lines, heads, strict=True)]
-    values = _read_values(spelled)
-    if values is None:
-        _explain_values(lines)
-    return values, body
-
-
-def _read_values(spelled: list[str]) -> list[Any] | None:
-    """Return the value in each line, or None if one is not a single canonical value."""
-    try:
-        # Line by line: read as one list, `["a"` and `"b"]` in two lines would be one value
-        # and `null, null` in a third would make up for the missing one.
-        values = [value for value, _ in map(_scan, spelled)]
-        canonical = _encode(values)
-    except (ValueError, RecursionError):  # 1e999 has no spelling; "[" * 100_000 is 100 kB
-        return None
-    line = ", ".join(spelled)
-    # Every line starts with a whole value, and all of them are spelled as these values are:
-    # so nothing stands after a value, and no value is spelled in another way.
-    if canonical != f"[{line}]":
-        return None
-    if "\\" in line:
-        _refuse_escaped_controls(line)
-    return values
-
-
-def split_front_matter(text: str) -> tuple[list[str], str]:
-    """Return the lines between the two `---` and what follows."""
-    end = text.find(_CLOSE)
-    if not text.startswith(_OPEN) or end < 0:
-        raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
-    if end > MAX_FRONT_MATTER_CHARS:
-        raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters")
-    return text[len(_OPEN) : end].split("\n"), text[end + len(_CLOSE) :]
-
-
-def _key(line: str) -> str:
-    return line.partition(": ")[0]
-
-
-def _explain_keys(found: list[str], keys: tuple[str, ...]) -> NoReturn:
-    for key in found:
-        if found.count(key) > 1:
-            raise reject(Reason.DUPLICATE_KEY, f"key {quote(key)} stands {found.count(key)} times")
-        if key not in keys:
-            plain = key.isascii() and key.replace("_", "").isalnum()
-            reason = Reason.UNKNOWN_KEY if plain else Reason.FRONT_MATTER
-            raise reject(reason, f"{quote(key)} is not a key of this format")
-    for key in keys:
-        if key not in found:
-            raise reject(Reason.MISSING_KEY, f"key {key} is missing")
-    raise reject(Reason.KEY_ORDER, f"the keys must stand in the order {', '.join(keys)}")
-
-
-def _explain_values(lines: list[str]) -> NoReturn:
-    for line in lines:
-        key, _, spelled = line.partition(": ")
-        try:
-            value, end = _scan(spelled)
-            canonical = _encode(value)
-        except (ValueError, RecursionError) as exc:
-            raise reject(Reason.NOT_CANONICAL, f"{key} is not a JSON value") from exc
-        if end != len(spelled):
-            raise reject(Reason.NOT_CANONICAL, f"{key} has something after its value")
-        if canonical != spelled:
-            raise reject(Reason.NOT_CANONICAL, f"{key} is not in canonical JSON spelling")
-    raise reject(Reason.NOT_CANONICAL, "nested too deeply")
-
-
-def _refuse_escaped_controls(spelled: str) -> None:
-    # After the check for canonical spelling, only controls are still escaped by these.
-    stripped = spelled.replace("\\\\", "")
-    if any(escape in stripped for escape in _ESCAPED_CONTROLS):
-        raise reject(Reason.FORBIDDEN_CHARACTER, "escaped control character in the front matter")
-
-
 def _read_body(body: str, title: str, sections: Iterable[Section]) -> list[Any]:
     specs = list(sections)
-    parts = body.split("\n## ")
+    # The last section is read to the end: a heading too many is text in column 0, so it is
+    # refused there, and a long text need not be searched for one.
+    parts = body.split("\n## ", len(specs))
     if parts[0] != f"# {title}\n" or len(parts) != len(specs) + 1:
-        raise reject(Reason.SECTIONS, f"the body must be `# {title}` and {len(specs)} sections")
-    return [_read_section(spec, part) for spec, part in zip(specs, parts[1:], strict=True)]
+        raise _wrong_sections(title, len(specs))
+    try:
+        return [_read_section(spec, part) for spec, part in zip(specs, parts[1:], strict=True)]
+    except ArtifactRejected as exc:
+        if "\n## " in parts[-1]:
+            raise _wrong_sections(title, len(specs)) from exc
+        raise
+
+
+def _wrong_sections(title: str, number: int) -> ArtifactRejected:
+    return reject(Reason.SECTIONS, f"the body must be `# {title}` and {number} sections")
 
 
 def _read_section(spec: Section, part: str) -> Any:
@@ -272,9 +194,12 @@ def _read_section(spec: Section, part: str) -> Any:
 def _read_text(spec: Section, rest: str) -> Untrusted[str]:
     text = ""
     if rest:
-        text = rest[1 + len(_INDENT) : -1].replace(_INDENTED_LINE, "\n")
+        text, breaks = rest[1 + len(_INDENT) : -1], 0
+        if "\n" in text:
+            text = text.replace(_INDENTED_LINE, "\n")
+            breaks = text.count("\n")
         # What the replacement took away is the indent of every line after the first.
-        spelled = len(text) + len(_INDENT) * (text.count("\n") + 1) + 2
+        spelled = len(text) + len(_INDENT) * (breaks + 1) + 2
         if not (
             text
             and len(rest) == spelled

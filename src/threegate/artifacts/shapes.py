@@ -222,9 +222,10 @@ class Sorted(ListOf):
 
     def build(self, value: Any) -> tuple[Any, ...]:
         items = super().build(value)
-        keys = list(map(self._key, value))
-        if any(map(ge, keys, keys[1:])):
-            raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
+        if len(items) > 1:
+            keys = list(map(self._key, value))
+            if any(map(ge, keys, keys[1:])):
+                raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
         return items
 
     def arrange(self, value: list[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.artifacts.codec import read_front_matter
+from threegate.artifacts.front_matter import FrontMatter
 from threegate.artifacts.reasons import Reason
 from threegate.errors import ArtifactRejected
 
@@ -24,10 +24,10 @@ def spell(values: list[object]) -> list[str]:
 
 
 def read(spelled: list[str]) -> list[object] | Reason:
-    keys = [f"k{number}: " for number in range(len(spelled))]
-    lines = [key + text for key, text in zip(keys, spelled, strict=True)]
+    keys = tuple(f"k{number}" for number in range(len(spelled)))
+    lines = [f"{key}: {text}" for key, text in zip(keys, spelled, strict=True)]
     try:
-        values, body = read_front_matter("\n".join(["---", *lines, "---", "", ""]), tuple(keys))
+        values, body = FrontMatter(keys).read("\n".join(["---", *lines, "---", "", ""]))
     except ArtifactRejected as exc:
         return {reason.code: reason for reason in Reason}[exc.code]
     assert body == ""
