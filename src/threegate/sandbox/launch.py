@@ -90,21 +90,20 @@ def run_gate(
     """
     view = view_for(machine, start)
     started = start_process(machine, start, view)
+    evidence = evidence_of(machine, start, view)  # while the gate locks itself
     conversation = Conversation(
         started, start.profile, deadline_seconds=deadline_seconds, note=note
     )
-    return answer_of(machine, start, view, conversation, request)
+    return answer_of(conversation, request, evidence)
 
 
-def answer_of(
-    machine: Machine, start: Start, view: View, conversation: Conversation, request: bytes
-) -> Answer:
+def answer_of(conversation: Conversation, request: bytes, evidence: Evidence) -> Answer:
     """Hold the conversation with a started gate; see `run_gate`."""
     ended = conversation.run(frames(request))
     if not ended.ready:
         conversation.answer.close()
-        raise not_started(start.profile.name, ended)
-    return Answer(conversation.answer, ended, evidence_of(machine, start, view))
+        raise not_started(evidence.profile, ended)
+    return Answer(conversation.answer, ended, evidence)
 
 
 def view_for(machine: Machine, start: Start) -> View:
@@ -176,7 +175,7 @@ def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Star
 
 
 def evidence_of(machine: Machine, start: Start, view: View) -> Evidence:
-    """Return the record of a start whose lock was proved."""
+    """Return the record of a start; it is true once the gate has said that it is ready."""
     orders = orders_for(
         start, view, machine.arch, landlock_abi=machine.landlock_abi, mdwe=machine.mdwe
     )

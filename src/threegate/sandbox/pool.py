@@ -20,7 +20,15 @@ from typing import Final, Self
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import Answer, answer_of, run_gate, start_process, view_for
+from threegate.sandbox.launch import (
+    Answer,
+    Evidence,
+    answer_of,
+    evidence_of,
+    run_gate,
+    start_process,
+    view_for,
+)
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.supervise import Conversation, Started, discard
 from threegate.sandbox.view import View
@@ -32,6 +40,7 @@ MAX_IDLE_SECONDS: Final = 600.0
 class _Waiting:
     started: Started
     view: View
+    evidence: Evidence
     since: float
 
 
@@ -105,7 +114,7 @@ class Prestarted:
         conversation = Conversation(
             waiting.started, self._start.profile, deadline_seconds=deadline_seconds, note=note
         )
-        return answer_of(self._machine, self._start, waiting.view, conversation, request)
+        return answer_of(conversation, request, waiting.evidence)
 
     def fill(self) -> None:
         """Start processes until `size` are waiting; dead and stale ones are replaced."""
@@ -114,7 +123,8 @@ class Prestarted:
             while not self._closed and len(self._waiting) < self._size:
                 view = view_for(self._machine, self._start)
                 started = start_process(self._machine, self._start, view)
-                self._waiting.append(_Waiting(started, view, time.monotonic()))
+                evidence = evidence_of(self._machine, self._start, view)
+                self._waiting.append(_Waiting(started, view, evidence, time.monotonic()))
 
     def _take(self) -> _Waiting | None:
         with self._lock:

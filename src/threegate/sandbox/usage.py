@@ -88,7 +88,7 @@ class Meter:
         That process is not yet bound to die with bubblewrap while it is being set up.
         """
         if self._first is None and self._info >= 0:
-            select.select([self._info], [], [], TELL_SECONDS)
+            _readable(self._info, TELL_SECONDS)
         self.look()
 
     def finish(self, outer: Reaped, seconds: float) -> tuple[float, int]:
@@ -134,12 +134,20 @@ def reap(pid: int, seconds: float) -> Reaped:
 
 
 def _await_end(pid: int, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not has_ended(pid):
-        if time.monotonic() > deadline:
+    if has_ended(pid):
+        return
+    fd = os.pidfd_open(pid)
+    try:
+        while not _readable(fd, seconds):
             os.kill(pid, signal.SIGKILL)
-            deadline += seconds
-        time.sleep(0.0005)
+    finally:
+        os.close(fd)
+
+
+def _readable(fd: int, seconds: float) -> bool:
+    waiting = select.poll()  # unlike select, it takes any descriptor number
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
 
 
 def _reap_adopted(pid: int, seconds: float) -> Reaped | None:
