@@ -14,6 +14,7 @@ LEASES: Final = "handoff/leases"
 RESERVE: Final = "handoff/reserve"
 TOMBSTONES: Final = "handoff/tombstones"
 BUNDLES: Final = "bundles"
+CHECKPOINTS: Final = "audit/checkpoints"
 CURRENT: Final = "current.json"  # in `bundles`: which policy is in force
 
 REQUEST_STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
@@ -70,6 +71,7 @@ NAMES: Final[dict[str, re.Pattern[str]]] = {
     BLOBS: re.compile(rf"\A{_DIGEST}\Z"),
     LEASES: re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.json\Z"),
     TOMBSTONES: re.compile(r"\A(?:rp|fr|tr|ap|res|an|blob)-[0-9a-f]{64}\.(?:json|sig)\Z"),
+    CHECKPOINTS: re.compile(r"\Acheckpoint-(?:0|[1-9][0-9]{0,15})\.txt(?:\.sig)?\Z"),
     BUNDLES: re.compile(rf"\A(?:{_DIGEST}\.(?:json|sig)|current\.json)\Z"),
 }
 DIRECTORIES: Final = (*NAMES, RESERVE)  # reserved room is not an artifact and not in the log

@@ -190,8 +190,8 @@ def _lines(fd: int, segment: int, wanted: int) -> bytes:
 
 
 def _extras(root: Path, events: int) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of what the log does not tell of: policy files, checkpoints."""
-    for directory in ("policy", f"{AUDIT}/checkpoints", f"{AUDIT}/torn"):
+    """Yield name and content of what the log does not tell of: policy files, torn bytes."""
+    for directory in ("policy", f"{AUDIT}/torn"):
         try:
             fd = os.open(root / directory, _DIRECTORY)
         except FileNotFoundError:
@@ -216,8 +216,8 @@ def _refuse_torn(name: str, data: bytes) -> None:
 
 
 def _of_the_moment(name: str, events: int) -> bool:
-    """Tell whether a checkpoint, or torn bytes, came before the moment of the backup."""
-    number = name.removeprefix("checkpoint-").partition(".")[0].partition("-")[0]
+    """Tell whether torn bytes came before the moment of the backup."""
+    number = name.partition("-")[0]
     return not number.isdigit() or int(number) <= events
 
 

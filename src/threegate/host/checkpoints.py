@@ -18,7 +18,8 @@ from typing import Final
 
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.errors import SignatureRefused, StorageFailed, UsageError
-from threegate.handoff.store import AUDIT
+from threegate.handoff.journal import Put
+from threegate.handoff.states import CHECKPOINTS
 from threegate.host.signing import Signer
 from threegate.host.workspace import Workspace
 from threegate.keys import sshsig
@@ -28,8 +29,6 @@ from threegate.keys.sshsig import Signed
 from threegate.text import visible
 from threegate.untrusted import Untrusted
 
-DIRECTORY: Final = "checkpoints"
-KIND: Final = "checkpoint"  # of the log entry
 NAMESPACE: Final = "threegate-checkpoint"
 _NAME: Final = re.compile(r"checkpoint-(0|[1-9][0-9]{0,15})\.txt\Z")
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -64,19 +63,13 @@ def make_checkpoint(ws: Workspace, signer: Signer) -> Kept:
     at = ws.clock()
     armored = signer.sign(text, NAMESPACE)  # may wait for a human: not under the lock
     signed = check_signature(text, armored, ws.bundle.signers, at=at)
-    entry = {
-        "root": checkpoint.root.hex(),
-        "signer": signed.fingerprint,
-        "size": checkpoint.size,
-    }
-    path = ws.root / AUDIT / DIRECTORY / name_of(checkpoint.size)
+    name = name_of(checkpoint.size)
+    acts = [Put(CHECKPOINTS, f"{name}.sig", armored), Put(CHECKPOINTS, name, text)]
     with ws.store.locked() as journal:
-        if os.path.lexists(path):
+        if os.path.lexists(ws.root / CHECKPOINTS / name):
             raise UsageError("another command made this checkpoint meanwhile")
-        journal.log.append([(KIND, entry)])
-        _write(path.with_name(f"{path.name}.sig"), armored)
-        _write(path, text)
-    return Kept(path.name, text, armored)
+        journal.run("checkpoint", acts, {"signer": signed.fingerprint})
+    return Kept(name, text, armored)
 
 
 def check_signature(text: bytes, armored: bytes, signers: Signers, *, at: int) -> Signed:
@@ -109,7 +102,7 @@ def export(ws: Workspace, kept: Kept, target: Path) -> list[Path]:
 
 def stored(root: Path) -> Iterator[Kept]:
     """Yield the checkpoints kept in a workspace, smallest first."""
-    directory = root / AUDIT / DIRECTORY
+    directory = root / CHECKPOINTS
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -199,3 +192,9 @@ def _sync_directory(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def size_in(name: str) -> int | None:
+    """Return the number of entries in the name of a checkpoint file, if it is one."""
+    match = _NAME.match(name)
+    return int(match[1]) if match else None

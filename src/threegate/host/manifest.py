@@ -21,7 +21,6 @@ from threegate.audit.limits import MAX_SEGMENT_BYTES, MAX_TORN_BYTES, MAX_TREE_S
 from threegate.errors import VersionUnsupported
 from threegate.host.archive import rejected
 from threegate.host.workspace import Marker, emit_marker, parse_marker
-from threegate.keys.limits import MAX_ARMORED_BYTES
 from threegate.policy.limits import MAX_FILE_BYTES as MAX_POLICY_BYTES
 from threegate.policy.sections import FILES
 
@@ -29,9 +28,6 @@ NAME: Final = "manifest.json"
 FORMAT: Final = "backup/1"
 MAX_MANIFEST_BYTES: Final = 4 * 2**20
 _FORMAT: Final = re.compile(r"backup/[1-9][0-9]{0,8}")
-_CHECKPOINT: Final = re.compile(
-    r"audit/checkpoints/checkpoint-(?:0|[1-9][0-9]{0,15})\.txt(?:\.sig)?"
-)
 _TORN: Final = re.compile(r"audit/torn/[0-9]{12,16}-([0-9a-f]{64})")
 
 
@@ -109,8 +105,6 @@ def extra_limit(name: str) -> int | None:
     """Return the most bytes an extra file of this name may have; None if there is no such file."""
     if name.startswith("policy/"):
         return MAX_POLICY_BYTES if name.removeprefix("policy/") in FILES.values() else None
-    if _CHECKPOINT.fullmatch(name):
-        return MAX_ARMORED_BYTES
     return MAX_TORN_BYTES if _TORN.fullmatch(name) else None
 
 

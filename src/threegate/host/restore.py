@@ -149,7 +149,7 @@ def _restore_log(
 
 def _restore_extras(archive: ArchiveReader, manifest: Manifest, root: Path) -> None:
     with storage_errors("make directories"):
-        for directory in (POLICY, f"{AUDIT}/checkpoints", f"{AUDIT}/torn"):
+        for directory in (POLICY, f"{AUDIT}/torn"):
             (root / directory).mkdir(mode=0o700, exist_ok=True)
     for name, extra in manifest.extras.items():
         data = archive.next(name, max_bytes=extra.bytes)

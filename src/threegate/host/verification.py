@@ -79,8 +79,10 @@ class _Walk:
                 self.applied.setdefault(name, unix_of(entry.time))
             elif entry.data.get("to") == states.TOMBSTONES:
                 self.stones[name] = unix_of(entry.time)
-        elif entry.kind == checkpoints.KIND and type(entry.data.get("size")) is int:
-            self.times[entry.data["size"]] = unix_of(entry.time)
+        if entry.kind == INTENT and entry.data.get("to") == states.CHECKPOINTS:
+            size = checkpoints.size_in(str(entry.data.get("name")))
+            if size is not None:
+                self.times[size] = unix_of(entry.time)
         if entry.seq + 1 in self._sizes:
             self.times.setdefault(entry.seq + 1, unix_of(entry.time))
 
@@ -147,7 +149,7 @@ def _readable(found: Sequence[Kept]) -> tuple[list[Kept], list[Checkpoint], list
             comparable.append(item.checkpoint)
             kept.append(item)
         except ArtifactRejected as exc:
-            findings.append(_finding(checkpoints.DIRECTORY, item.name, exc))
+            findings.append(_finding(states.CHECKPOINTS, item.name, exc))
     return kept, comparable, findings
 
 
@@ -220,7 +222,7 @@ def _verify_checkpoints(
             at = walk.times.get(item.checkpoint.size, now)
             checkpoints.check_signature(item.text, item.signature, signers, at=at)
         except SignatureRefused as exc:
-            report.findings.append(_finding(checkpoints.DIRECTORY, item.name, exc))
+            report.findings.append(_finding(states.CHECKPOINTS, item.name, exc))
 
 
 def _finding(directory: str, name: str, exc: ThreeGateError) -> Finding:

@@ -47,7 +47,7 @@ def test_a_checkpoint_the_disk_has_no_room_for_leaves_no_file(
     real = os.write
 
     def full(fd: int, data: bytes) -> int:
-        if "checkpoints" in os.readlink(f"/proc/self/fd/{fd}"):
+        if "/handoff/incoming/" in os.readlink(f"/proc/self/fd/{fd}"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(fd, data)
 
@@ -59,3 +59,16 @@ def test_a_checkpoint_the_disk_has_no_room_for_leaves_no_file(
     make_checkpoint(ws, soft_signer())  # control: with room it works
     assert len(os.listdir(directory)) == 2
     ws.close()
+
+
+def test_a_deleted_checkpoint_is_missed(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path)
+    kept = make_checkpoint(ws, soft_signer())
+    ws.close()
+    before = verify_workspace(ws.root, given=(), clock=Clock(), progress=silent)
+    assert (before.findings, before.checkpoints) == ([], 1), "control"
+    for name in (kept.name, f"{kept.name}.sig"):
+        (ws.root / "audit/checkpoints" / name).unlink()
+    after = verify_workspace(ws.root, given=(), clock=Clock(), progress=silent)
+    missing = {finding.name for finding in after.findings if finding.problem == "is missing"}
+    assert missing == {kept.name, f"{kept.name}.sig"}

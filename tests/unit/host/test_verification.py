@@ -68,7 +68,7 @@ def test_an_untouched_workspace_verifies(ws: Workspace) -> None:
     apply(ws)
     report = verify(ws.root)
     assert problems(report) == []
-    assert (report.files, report.policies, report.checkpoints) == (7, 2, 1)
+    assert (report.files, report.policies, report.checkpoints) == (9, 2, 1)
     assert report.log.events == ws.store.journal.log.size
 
 
@@ -151,9 +151,10 @@ def test_a_broken_checkpoint_file_is_found(ws: Workspace) -> None:
     path = ws.root / AUDIT / "checkpoints" / kept.name
     path.chmod(0o644)
     path.write_bytes(b"threegate/x\n1\n")
-    assert problems(verify(ws.root)) == [
-        f"{kept.name}: checkpoint is not three lines of the known form"
-    ]
+    path.chmod(0o444)
+    found = problems(verify(ws.root))
+    assert f"{kept.name}: checkpoint is not three lines of the known form" in found
+    assert f"{kept.name}: is not what the log recorded" in found
 
 
 def test_a_policy_that_nobody_signed_is_found(ws: Workspace) -> None:

@@ -146,11 +146,12 @@ def _cells(entry: "Entry") -> tuple[str, ...]:
 
 def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
     """Make and keep a checkpoint."""
-    from threegate.host.checkpoints import DIRECTORY, make_checkpoint
+    from threegate.handoff.states import CHECKPOINTS
+    from threegate.host.checkpoints import make_checkpoint
 
     with context.workspace(args) as ws:
         kept = make_checkpoint(ws, context.signer(args, ws))
-        path = ws.root / "audit" / DIRECTORY / kept.name
+        path = ws.root / CHECKPOINTS / kept.name
     _made(args, context, [path, path.with_name(f"{path.name}.sig")], kept.checkpoint.size)
     return 0
 
