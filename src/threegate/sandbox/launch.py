@@ -114,6 +114,7 @@ def view_for(machine: Machine, start: Start) -> View:
 
 def start_process(machine: Machine, start: Start, view: View) -> Started:
     """Start the gate's process; root is given up before anything runs."""
+    machine.refuse_uncarried(start.profile)
     prepare: Callable[[], None] | None = None
     uid = machine.uid_for(start.profile.name)
     if uid is not None:

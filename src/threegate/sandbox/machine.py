@@ -14,12 +14,13 @@ from typing import Final
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox import kernel, landlock
-from threegate.sandbox.profiles import PROFILES
+from threegate.sandbox.profiles import PROFILES, Profile
 from threegate.sandbox.syscalls import Architecture, architecture
 from threegate.sandbox.views import Views
 
 # Between the ranges that systemd and login tools hand out: nobody's by convention.
 FIRST_GATE_UID: Final = 60600
+PORTS_ABI: Final = 4
 _SEARCH: Final = "/usr/bin:/bin:/usr/local/bin"
 
 
@@ -37,6 +38,18 @@ class Machine:
     def uid_for(self, profile: str) -> int | None:
         """Return the gate's own uid when started by root, else None."""
         return gate_uid(profile) if self.root else None
+
+    def refuse_uncarried(self, profile: Profile) -> None:
+        """Raise `GateUnavailable` where an old kernel leaves a promise that nothing else keeps.
+
+        A gate with the host's network is held to its ports by Landlock alone.
+        """
+        if profile.host_network and self.landlock_abi < PORTS_ABI:
+            detail = f"this kernel cannot hold {profile.name} to its ports: Landlock ABI "
+            hint = (
+                f"use Linux 6.7 or newer (Landlock ABI {PORTS_ABI}); other gates are not affected"
+            )
+            raise GateUnavailable(f"{detail}{self.landlock_abi}", code="TG-BOX-013", hint=hint)
 
 
 def find_machine() -> Machine:

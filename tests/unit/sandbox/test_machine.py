@@ -2,13 +2,16 @@
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from threegate.errors import GateUnavailable
+from threegate.sandbox.box import Start
+from threegate.sandbox.launch import run_gate
 from threegate.sandbox.machine import FIRST_GATE_UID, find_machine, gate_uid, reachable
-from threegate.sandbox.profiles import PROFILES
+from threegate.sandbox.profiles import PROFILES, Profile
 from threegate.sandbox.rootview import staged
 
 
@@ -78,3 +81,18 @@ def test_a_kernel_without_landlock_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(GateUnavailable, match="no Landlock") as caught:
         find_machine()
     assert caught.value.code == "TG-BOX-011"
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda p: p.name)
+def test_a_kernel_that_cannot_hold_ports_starts_no_gate_with_the_hosts_network(
+    profile: Profile,
+) -> None:
+    new, old = (replace(find_machine(), landlock_abi=abi) for abi in (4, 3))
+    new.refuse_uncarried(profile)  # control
+    if not profile.host_network:
+        old.refuse_uncarried(profile)
+        return
+    start = Start(profile, "threegate.sandbox.channel:echo", {})
+    with pytest.raises(GateUnavailable, match="to its ports") as caught:
+        run_gate(old, start, b"")
+    assert caught.value.code == "TG-BOX-013"
