@@ -27,6 +27,7 @@ CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
 LIE = error(0)  # the call is not made, and the caller is told it worked
 MISSING = error(errno.ENOSYS)
 LEAKED_FD = 100
+GROUP = 4242
 PR_SET_MDWE, PR_GET_MDWE = 65, 66
 
 
@@ -117,8 +118,10 @@ FAULTS: dict[str, tuple[Callable[[], None], bool]] = {
 
 def hold() -> None:
     """Start a gate that never answers; the test ends this process while it waits."""
+    if os.geteuid() == 0:
+        os.setgroups([0, GROUP])  # a login has groups; the gate must have none
     start = Start(
-        FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_drip", {}, (sys.argv[1],)
+        FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_and_live", {}, (sys.argv[1],)
     )
     run_gate(find_machine(), start, b"", note=lambda _: print("alive", flush=True))
 

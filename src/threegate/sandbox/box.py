@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.errors import GateUnavailable
-from threegate.sandbox.filters import FAMILIES, FORBIDDEN, assemble, rules_for
+from threegate.sandbox.filters import FAMILIES, FORBIDDEN, RESOLVER_PORT, assemble, rules_for
 from threegate.sandbox.orders import Orders, Path
 from threegate.sandbox.profiles import Profile
 from threegate.sandbox.syscalls import Architecture
@@ -17,6 +17,7 @@ _STAGE2: Final = (
 )
 _PROVED_FAMILIES: Final = (1, 2, 10, 16, 17, 38, 40)  # unix inet inet6 netlink packet alg vsock
 _INNER_UID: Final = "1000"
+PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def orders_for(
 ) -> Orders:
     """Return what the second stage must lock, prove and run."""
     profile = start.profile
-    proofs = proofs_for(start, view, arch, mdwe=mdwe)
+    proofs = proofs_for(start, view, arch, landlock_abi=landlock_abi, mdwe=mdwe)
     return Orders(
         profile=profile.name,
         payload=start.payload,
@@ -153,20 +154,25 @@ def _paths(start: Start, view: View) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def proofs_for(start: Start, view: View, arch: Architecture, *, mdwe: bool) -> tuple[str, ...]:
+def proofs_for(
+    start: Start, view: View, arch: Architecture, *, landlock_abi: int, mdwe: bool
+) -> tuple[str, ...]:
     """Return the acts the second stage must try and fail at."""
     profile = start.profile
     allowed = {FAMILIES[name] for name in profile.families}
     proofs = ["privileges", "alone", "ipc", f"host-name:{profile.name}"]
-    proofs += ["clone3", "namespace", "memfd", "tiocsti", "pair", "dumpable"]
+    proofs += ["clone3", "call:execveat", "namespace", "memfd", "typing", "pair", "dumpable"]
     proofs += [f"limit:{name} {value}" for name, value in _limits(profile)]
     proofs += [f"call:{name}" for name in FORBIDDEN if name in arch.numbers]
     proofs += [f"socket:{family}" for family in _PROVED_FAMILIES if family not in allowed]
     if profile.host_network:
         proofs += ["call:bind", "call:listen", "kinds", "fast-open"]
+        proofs += [] if RESOLVER_PORT in profile.connect_ports else ["datagram"]
+        proofs += ["port"] if landlock_abi >= PORTS_ABI else []
     else:
         proofs.append("network")
-    proofs += [] if profile.processes_may_fork else ["fork"]
+    if not profile.processes_may_fork:
+        proofs += ["fork", *(["call:fork"] if "fork" in arch.numbers else [])]
     proofs.append(f"exec-other:{view.interpreter}" if profile.executables else "exec")
     proofs += ["mmap-exec", "mprotect-exec"] if profile.new_code != "any" else []
     proofs += ["mdwe"] if mdwe and profile.new_code != "any" else []

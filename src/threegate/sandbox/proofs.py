@@ -17,6 +17,8 @@ from threegate.sandbox.kernel import (
     PR_GET_NO_NEW_PRIVS,
     PR_GET_SECCOMP,
     PR_SET_DUMPABLE,
+    PR_SET_MM,
+    PR_SET_PTRACER,
     address,
     buffer,
     prctl,
@@ -96,9 +98,14 @@ def _socket(argument: str, numbers: dict[str, int]) -> None:
 
 
 def _kinds(_: str, numbers: dict[str, int]) -> None:
-    raw, stream, icmp, mptcp = 3, 1, 1, 262
-    _refuse_kind(raw, icmp, numbers)
+    raw, stream, mptcp = 3, 1, 262
+    _refuse_kind(raw, 0, numbers)
     _refuse_kind(stream, mptcp, numbers)
+
+
+def _datagram(_: str, numbers: dict[str, int]) -> None:
+    datagram = 2
+    _refuse_kind(datagram, 0, numbers)
 
 
 def _refuse_kind(kind: int, protocol: int, numbers: dict[str, int]) -> None:
@@ -133,6 +140,8 @@ def _pair(_: str, numbers: dict[str, int]) -> None:
 
 def _dumpable(_: str, numbers: dict[str, int]) -> None:
     _refused("being dumpable again", lambda: prctl(PR_SET_DUMPABLE, 1), errno.EPERM)
+    _refused("choosing a tracer", lambda: prctl(PR_SET_PTRACER, 0), errno.EPERM)
+    _refused("changing the memory map", lambda: prctl(PR_SET_MM, 0), errno.EPERM)
     if prctl(PR_GET_DUMPABLE) != 0:
         raise LockBroken("the process is dumpable")
 
@@ -158,12 +167,26 @@ def _mprotect_exec(_: str, numbers: dict[str, int]) -> None:
     page = syscall(numbers["mmap"], 0, 4096, 3, private_anonymous, -1, 0)
     act = lambda: syscall(numbers["mprotect"], page, 4096, 5)  # noqa: E731
     _refused("making a page executable", act, errno.EPERM)
+    act = lambda: syscall(numbers["pkey_mprotect"], page, 4096, 5, -1)  # noqa: E731
+    _refused("making a page executable by its key", act, errno.EPERM)
     syscall(numbers["munmap"], page, 4096)
 
 
-def _tiocsti(_: str, numbers: dict[str, int]) -> None:
+def _typing(_: str, numbers: dict[str, int]) -> None:
     byte = buffer(b"x")
     _refused("TIOCSTI", lambda: syscall(numbers["ioctl"], 0, 0x5412, byte), errno.EPERM)
+    _refused("TIOCLINUX", lambda: syscall(numbers["ioctl"], 0, 0x541C, byte), errno.EPERM)
+
+
+def _port(_: str, numbers: dict[str, int]) -> None:
+    # Nobody listens there, and nothing is sent: without Landlock the reason would be another.
+    inet, stream, loopback, unlisted = 2, 1, bytes((127, 0, 0, 1)), 1
+    where = inet.to_bytes(2, "little") + unlisted.to_bytes(2, "big") + loopback + bytes(8)
+    target = buffer(where)
+    fd = syscall(numbers["socket"], inet, stream, 0)
+    act = lambda: syscall(numbers["connect"], fd, target, 16)  # noqa: E731
+    _refused("connecting to a port that is not listed", act, errno.EACCES)
+    os.close(fd)
 
 
 def _landlock(argument: str, numbers: dict[str, int]) -> None:
@@ -253,6 +276,7 @@ _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "alone": _alone,
     "call": _call,
     "clone3": _clone3,
+    "datagram": _datagram,
     "descriptors": _descriptors,
     "dumpable": _dumpable,
     "exec": _exec,
@@ -271,8 +295,9 @@ _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "namespace": _namespace,
     "network": _network,
     "pair": _pair,
+    "port": _port,
     "privileges": _privileges,
     "read-only": _read_only,
     "socket": _socket,
-    "tiocsti": _tiocsti,
+    "typing": _typing,
 }

@@ -94,7 +94,7 @@ def file_mapped_executable(facts: Facts) -> str:
     return f"mapped at {_map(READ | EXEC, PRIVATE, fd):#x}"
 
 
-@attempt("EPERM", "EACCES", granted=JUST_IN_TIME)
+@attempt("EPERM", granted=JUST_IN_TIME)
 def file_mapped_writable_and_executable(facts: Facts) -> str:
     fd = os.open(library_of("getpid")[0], os.O_RDONLY)
     return f"mapped at {_map(READ | WRITE | EXEC, PRIVATE, fd):#x}"

@@ -251,6 +251,18 @@ def fork_by_number(facts: Facts) -> str:
     return _child(lambda: call("fork"))
 
 
+@attempt(
+    "EPERM",
+    granted=FORKING,
+    machine="x86_64",
+    control="parent and child share a stack: it would not survive to tell",
+)
+def vfork_by_number(facts: Facts) -> str:
+    if facts.control:
+        raise Blocked("not tried")
+    return _child(lambda: call("vfork"))
+
+
 @attempt("ENOSYS")
 def fork_by_clone3(facts: Facts) -> str:
     arguments = ctypes.create_string_buffer(struct.pack("<11Q", 0, 0, 0, 0, SIGCHLD, *[0] * 6))

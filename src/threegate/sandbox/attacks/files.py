@@ -229,17 +229,26 @@ def secret_by_bind_mount(facts: Facts) -> str:
     return _content(facts, facts.targets[0])
 
 
+def _mounts() -> tuple[int, ...]:
+    """Ask the kernel for every mount of this namespace."""
+    request = ctypes.create_string_buffer(struct.pack("<IIQQQ", 32, 0, 0xFFFFFFFFFFFFFFFF, 0, 0))
+    found = (ctypes.c_uint64 * 64)()
+    return tuple(found[: call("listmount", request, found, 64, 0)])
+
+
+@attempt("EPERM", control="listmount came with Linux 6.8")
+def mounts_by_listmount(facts: Facts) -> str:
+    return f"{len(_mounts())} mounts"
+
+
 @attempt("EPERM", control="statmount came with Linux 6.8")
 def host_paths_by_statmount(facts: Facts) -> str:
     """The kernel knows where each mount comes from: names of the host's directories."""
-    request = struct.pack("<IIQQQ", 32, 0, 0xFFFFFFFFFFFFFFFF, 0, 0)
-    found = (ctypes.c_uint64 * 64)()
-    count = call("listmount", ctypes.create_string_buffer(request), found, 64, 0)
+    mount = _mounts()[0] if facts.control else 1
     room = ctypes.create_string_buffer(4096)
-    for mount in list(found)[:count]:
-        question = ctypes.create_string_buffer(struct.pack("<IIQQQ", 32, 0, mount, 0x8 | 0x10, 0))
-        call("statmount", question, room, len(room), 0)
-    return f"{count} mounts, {room.raw[0]} bytes of one"
+    question = ctypes.create_string_buffer(struct.pack("<IIQQQ", 32, 0, mount, 0x8 | 0x10, 0))
+    call("statmount", question, room, len(room), 0)
+    return f"{room.raw[0]} bytes about one"
 
 
 ATTEMPTS = collected(globals())

@@ -96,6 +96,12 @@ def answer_and_live() -> None:
     time.sleep(FOREVER_SECONDS)
 
 
+def note_and_live() -> None:
+    """Say one word, and stay."""
+    _say(HEADER.pack(NOTE, 4) + b"here")
+    time.sleep(FOREVER_SECONDS)
+
+
 def silence() -> None:
     """Say nothing, and stay."""
     time.sleep(FOREVER_SECONDS)

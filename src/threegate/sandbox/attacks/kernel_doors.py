@@ -282,6 +282,11 @@ def mount_attributes_of_nothing(facts: Facts) -> str:
     return f"answered {call('mount_setattr', -1, 0, 0, 0, 0)}"
 
 
+@attempt("EPERM", control="there is no file to open")
+def handle_of_nothing(facts: Facts) -> str:
+    return f"answered {call('open_by_handle_at', -1, _bytes(16), 0)}"
+
+
 @attempt("EPERM", control="there is no namespace to join")
 def namespace_of_nothing(facts: Facts) -> str:
     return f"answered {call('setns', -1, 0)}"

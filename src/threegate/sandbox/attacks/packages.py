@@ -126,7 +126,7 @@ def write_gate_package(facts: Facts) -> str:
     return _write(facts, [here, os.path.dirname(here)], "own.py")
 
 
-@attempt("EACCES", "EROFS")
+@attempt("EACCES", "EROFS", "ENOENT")
 def write_bytecode(facts: Facts) -> str:
     """Compiled modules are read before sources: a place to hide in."""
     here = os.path.dirname(os.path.dirname(__file__))

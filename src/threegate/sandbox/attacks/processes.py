@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -176,10 +177,11 @@ def count_processes(facts: Facts) -> str:
 
 
 @attempt("empty")
-def secret_in_own_environment(facts: Facts) -> str:
-    for name, value in os.environ.items():
-        if facts.secret_text in value:
-            return f"{name} holds it"
+def environment_of_the_caller(facts: Facts) -> str:
+    """Tokens and names of places live in environments: nothing of it may come along."""
+    names = os.environ.keys() - {"LANG", "LC_CTYPE", "LD_LIBRARY_PATH", "PWD"}
+    if names:
+        return f"sees {sorted(names)}"
     raise Blocked("empty")
 
 
@@ -202,7 +204,8 @@ def key_of_the_session(facts: Facts) -> str:
 @attempt("EPERM")
 def key_added(facts: Facts) -> str:
     key = call("add_key", b"user", b"tg-added", b"x", 1, SESSION_KEYRING)
-    call("keyctl", KEYCTL_UNLINK, key, SESSION_KEYRING)
+    with contextlib.suppress(OSError):  # a box may be able to add one and not to remove it
+        call("keyctl", KEYCTL_UNLINK, key, SESSION_KEYRING)
     return "added"
 
 
@@ -312,9 +315,12 @@ def session_of_the_caller(facts: Facts) -> str:
 
 @attempt("none")
 def core_dump(facts: Facts) -> str:
-    """A core dump hands memory to a program of the host, which runs as root."""
+    """A core dump hands memory to a program of the host, which runs as root.
+
+    A limit of 0 stops files; only 1 stops the pipe to such a program.
+    """
     soft = resource.getrlimit(resource.RLIMIT_CORE)[0]
-    if LIBC.prctl(3, 0, 0, 0, 0) == 0 and soft in {0, 1}:  # PR_GET_DUMPABLE
+    if LIBC.prctl(3, 0, 0, 0, 0) == 0 and soft == 1:  # PR_GET_DUMPABLE
         raise Blocked("none")
     return f"dumpable {LIBC.prctl(3, 0, 0, 0, 0)}, limit {soft}"
 

@@ -25,6 +25,7 @@ from threegate.sandbox.worker_places import LOCK
 PAYLOAD = "threegate.sandbox.attacks.payload:main"
 _LIMITS = ("memory_bytes", "processes", "open_files", "file_bytes", "scratch_bytes")
 _NO_WORKER = ("bombs", "packages")  # groups whose limits come from the launcher, not from the lock
+TOGETHER = "together"  # every attempt that needs no process of its own
 EVERY_PROFILE = (*PROFILES, WORKER)
 
 
@@ -34,6 +35,7 @@ def attack(
     *,
     names: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
+    control: bool = True,
 ) -> list[AttackResult]:
     """Make every attempt (or the named ones) in these profiles; never raises for what it finds."""
     results: list[AttackResult] = []
@@ -45,7 +47,8 @@ def attack(
                 for profile_name in group:
                     if progress is not None:
                         progress(profile_name)
-                    box = Box(machine, _real(profile_name), profile_name, given, place)
+                    real = _real(profile_name)
+                    box = Box(machine, real, profile_name, given, place, control=control)
                     results += box.attacked(applicable(profile_name, names))
     return results
 
@@ -57,6 +60,8 @@ def _real(name: str) -> Profile:
 def applicable(profile: str, names: Sequence[str] = ()) -> list[Attempt]:
     """Return the attempts that must be stopped in a profile."""
     chosen = [item for item in ATTEMPTS.values() if not names or item.name in names]
+    if tuple(names) == (TOGETHER,):
+        chosen = [item for item in ATTEMPTS.values() if not item.alone]
     if profile == WORKER:
         return [i for i in chosen if _for_worker(i)]
     return [item for item in chosen if item.applies(profile)]
@@ -64,7 +69,7 @@ def applicable(profile: str, names: Sequence[str] = ()) -> list[Attempt]:
 
 def _for_worker(item: Attempt) -> bool:
     """Leave out what needs no call at all, and what is not of the filter's making."""
-    quiet = {"any_leaked_descriptor", "core_dump", "secret_in_own_environment"}
+    quiet = {"any_leaked_descriptor", "core_dump", "environment_of_the_caller"}
     return not item.alone and item.group not in _NO_WORKER and item.name not in quiet
 
 
@@ -77,6 +82,7 @@ class Box:
     name: str
     given: dict[str, str]
     scene: Scene
+    control: bool = True  # without it, an attempt that fails shows nothing: see `counted`
 
     def attacked(self, attempts: Sequence[Attempt]) -> list[AttackResult]:
         """Make the attempts inside, then outside, and judge each."""
@@ -87,9 +93,7 @@ class Box:
         for item in attempts:
             if item.alone:
                 said |= self._batch([item])
-        self.scene.forget([item.name for item in attempts if item.group == "bombs"])
-        controls = self.scene.control([item.name for item in attempts], self._facts(control=True))
-        self.scene.reached()
+        controls = self._controls(attempts) if self.control else {}
         missing = Said("ended", "", "no answer")
         return [
             judged(
@@ -101,6 +105,13 @@ class Box:
             )
             for item in attempts
         ]
+
+    def _controls(self, attempts: Sequence[Attempt]) -> dict[str, Said]:
+        self.scene.forget([item.name for item in attempts if item.group == "bombs"])
+        names = [item.name for item in attempts]
+        controls = self.scene.control(names, self._facts(control=True))
+        self.scene.reached()
+        return controls
 
     def _batches(self, attempts: Sequence[Attempt]) -> Iterator[tuple[str, Said]]:
         """Make attempts in one process, and go on in a new one when it ends."""

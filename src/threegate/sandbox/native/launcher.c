@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     limit(RLIMIT_AS, WORKER_MEMORY_BYTES);
     limit(RLIMIT_CPU, WORKER_CPU_SECONDS);
     limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_CORE, 1); /* 0 would not stop a dump into a pipe */
     limit(RLIMIT_NOFILE, WORKER_OPEN_FILES);
     if (syscall(SYS_close_range, 3, ~0U, 0) != 0) _exit(LOCK_FAILED);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(LOCK_FAILED);
