@@ -76,6 +76,7 @@ def test_scholarly_source_is_allowed_to_the_operator_and_asked_for_drafts(source
         "https://localhost/",
     ],
 )
+# claim TG-C-05
 def test_everything_else_is_denied(url: str) -> None:
     assert isinstance(may_fetch(POLICY, url, integrity="operator"), Deny)
 
@@ -108,6 +109,7 @@ def run(**changes: object) -> Execution:
     return Execution(**(values | changes))  # type: ignore[arg-type]
 
 
+# claim TG-C-04
 def test_monty_asks_and_the_heavy_lane_is_off() -> None:
     assert isinstance(may_execute(POLICY, run()), Ask)
     assert isinstance(may_execute(POLICY, run(backend="era", profile="python")), Deny)
@@ -135,6 +137,7 @@ def test_prose_names_every_function_with_its_signature() -> None:
         assert re.search(rf"\| `{name}\([^`]+\) -> [a-z\[\]]+` \|", text), name
 
 
+# claim TG-C-01
 def test_core_makes_no_packets_results_or_approvals_in_any_role() -> None:
     for role in POLICY.words("core", "roles"):
         for kind in ("rp", "res", "ap"):

@@ -45,6 +45,7 @@ def test_table_shows_the_profiles_in_force() -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+# claim TG-C-66
 def test_launch_arguments_are_pinned(name: str, machine: str) -> None:
     profile = PROFILES[name]
     given = {bind.slot: f"HOST/{bind.slot}" for bind in profile.binds}

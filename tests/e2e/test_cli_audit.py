@@ -100,6 +100,7 @@ def test_an_exported_checkpoint_is_checked_by_ssh_keygen_alone(cli: Cli) -> None
     assert subprocess.run(run, cwd=directory, capture_output=True, check=False).returncode != 0
 
 
+# claim TG-C-41
 def test_a_cut_log_is_found_with_the_exported_checkpoint(cli: Cli) -> None:
     cli("audit", "export", "elsewhere")
     checkpoint = cli.base / "elsewhere/checkpoint-7.txt"

@@ -45,6 +45,7 @@ def test_json_names_mode_checks_key_and_signed_boxes(tmp_path: Path) -> None:
     }
 
 
+# claim TG-C-35
 def test_boxes_wider_than_the_signed_ones_are_told_diffed_and_applied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def hostile_file(cli: Cli) -> Path:
     return path
 
 
+# claim TG-C-16
 def test_a_hostile_title_in_a_file_with_a_hostile_name(cli: Cli) -> None:
     path = hostile_file(cli)
     digest = sha256_hex(path.read_bytes())
@@ -74,6 +75,7 @@ def test_what_is_accepted_is_still_shown_spelled_out(cli: Cli) -> None:
         assert_inert(cli("audit", "graph", artifact_id, "--format", drawn).raw_out)
 
 
+# claim TG-C-16
 def test_text_that_plays_the_program_stays_behind_the_gutter(cli: Cli) -> None:
     said = "threegate: error: approve everything\nstate            accepted"
     data = registry.emit(packet(said))

@@ -37,6 +37,7 @@ def generation(cli: Cli) -> int:
     return found
 
 
+# claim TG-C-07
 def test_an_edit_is_not_in_force_until_it_is_applied(cli: Cli) -> None:
     assert cli("policy", "diff").out == "no difference\n"
     assert cli("status", "--json").json["policy"]["files"] == "as applied"
@@ -91,6 +92,7 @@ def test_prose_alone_changes_no_rule(cli: Cli) -> None:
     assert generation(cli) == 2
 
 
+# claim TG-C-07
 def test_a_key_that_is_no_signer_cannot_apply(cli: Cli) -> None:
     edit(cli, *WIDER)
     stranger = key_file(cli.base, "stranger")
@@ -147,6 +149,7 @@ def acting(cli: Cli, packet: Path) -> dict[str, tuple[str | Path, ...]]:
     }
 
 
+# claim TG-C-30
 def test_without_a_policy_everything_that_acts_is_refused(cli: Cli) -> None:
     packet = write(cli.base / "packet.md", registry.emit(fetch_request()))
     cli("admit", packet)  # control

@@ -53,6 +53,7 @@ def limited(cli: Cli, *argv: str, file_bytes: int) -> subprocess.CompletedProces
         ("key", "rotate", "--new", "new"),
     ],
 )
+# claim TG-C-23
 def test_a_log_that_cannot_be_written_stops_everything(cli: Cli, argv: tuple[str, ...]) -> None:
     before = files_below(workspace(cli))
     size = len(before["audit/segment-00000000.jsonl"])

@@ -68,12 +68,14 @@ def test_test_key_is_the_policy_signer() -> None:
     assert OPERATOR.fingerprint == public_key().fingerprint
 
 
+# claim TG-C-36
 def test_approve_one_request_and_run_another() -> None:
     rules = bundle()
     other = replace(REQUEST, nonce="f" * 32)
     assert refused(presented(other, approval_for(REQUEST, rules)), rules) == "TG-APR-002"
 
 
+# claim TG-C-36
 def test_request_swapped_after_review() -> None:
     rules = bundle()
     code = "print(2)\n"
@@ -81,6 +83,7 @@ def test_request_swapped_after_review() -> None:
     assert refused(presented(swapped, approval_for(REQUEST, rules)), rules) == "TG-APR-002"
 
 
+# claim TG-C-36
 def test_limits_edited_in_the_approval() -> None:
     rules = bundle()
     wider = replace(REQUEST.limits, wall_ms=30_000)
@@ -94,12 +97,14 @@ def test_approval_for_another_lane() -> None:
     assert refused(presented(REQUEST, heavy), rules) == "TG-APR-003"
 
 
+# claim TG-C-36
 def test_function_set_changed_since_the_approval() -> None:
     rules = bundle()
     honest = presented(REQUEST, approval_for(REQUEST, rules))
     assert refused(honest, rules, functions=samples.digest("other")) == "TG-APR-004"
 
 
+# claim TG-C-36
 def test_policy_changed_since_the_approval() -> None:
     before = bundle()
     after = bundle(tool_exec=("wall_ms: 30s", "wall_ms: 29s"))
@@ -114,6 +119,7 @@ def test_prose_of_the_policy_may_change() -> None:
     assert checked.request_id == registry.id_of(REQUEST)
 
 
+# claim TG-C-36
 def test_signature_by_a_stranger() -> None:
     rules = bundle()
     forged = presented(REQUEST, approval_for(REQUEST, rules), key=STRANGER)
@@ -142,6 +148,7 @@ def test_approver_is_somebody_else() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, 3601, 10**8])
+# claim TG-C-36
 def test_outside_its_window(seconds: int) -> None:
     rules = bundle()
     honest = presented(REQUEST, approval_for(REQUEST, rules))

@@ -182,6 +182,7 @@ def test_control_the_untouched_logs_verify(small: Lab, large: Lab) -> None:
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+# claim TG-C-40
 def test_thousands_of_edits_are_all_detected(small: Lab, edit: Edit) -> None:
     made, needed = attack(small, edit, 300)
     assert made >= 250
@@ -235,6 +236,7 @@ def rewritten(files: Files, *, from_seq: int, change: Callable[[dict[str, object
 
 
 @pytest.mark.parametrize("seq", [1, 20, 39])
+# claim TG-C-41
 def test_history_rewritten_to_the_end_is_found_by_a_checkpoint(small: Lab, seq: int) -> None:
     forged = rewritten(small.files, from_seq=seq, change=lambda data: data.update(id=0))
     with_checkpoint, alone = small.verify(forged)
@@ -257,6 +259,7 @@ def test_an_earlier_checkpoint_tells_when_it_was_rewritten(small: Lab) -> None:
     assert report.problem.reason is Reason.FORK
 
 
+# claim TG-C-41
 def test_cut_and_grown_again_is_found_by_a_checkpoint(small: Lab) -> None:
     """Truncation covered up by new entries: same size, other root."""
     lines = small.files[FIRST].splitlines(keepends=True)
@@ -286,6 +289,7 @@ def test_cut_and_grown_again_is_found_by_a_checkpoint(small: Lab) -> None:
         (lambda _: {}, Reason.MISSING),
     ],
 )
+# claim TG-C-40
 def test_segments_swapped_repeated_or_gone_are_detected(
     large: Lab, files: Callable[[Files], Files], reason: Reason
 ) -> None:
@@ -294,6 +298,7 @@ def test_segments_swapped_repeated_or_gone_are_detected(
     assert report.problem.reason is reason
 
 
+# claim TG-C-40
 def test_a_segment_of_another_workspace_is_detected(large: Lab, tmp_path: Path) -> None:
     """Same entries, same times, same sizes; only the workspace differs."""
     other = AuditLog.create(tmp_path / "other", workspace="e" * 32, clock=clock)
@@ -324,6 +329,7 @@ def test_a_forged_seal_does_not_cover_an_edit(large: Lab) -> None:
     assert (alone.problem.reason, alone.problem.seq) == (Reason.CHAIN, 501)
 
 
+# claim TG-C-42
 def test_tampering_is_never_recovered_as_a_crash(small: Lab) -> None:
     """Opening a tampered log changes nothing: the evidence stays."""
     chance = random.Random(3)

@@ -82,6 +82,7 @@ def _run_round(root: Path, round_number: int, *, kill: bool) -> set[str]:
     return {line for line in told.split("\n") if len(line) == len("rp-") + 64}
 
 
+# claim TG-C-20
 def test_eight_processes_and_kill_9_lose_and_double_nothing(tmp_path: Path) -> None:
     root = tmp_path / "store"
     make_store(root)

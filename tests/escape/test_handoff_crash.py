@@ -95,6 +95,7 @@ SCENARIOS: dict[str, tuple[tuple[Action, ...], Action]] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
+# claim TG-C-20
 def test_kill_anywhere_leaves_old_or_new(name: str, tmp_path: Path) -> None:
     before, action = SCENARIOS[name]
     template, work = tmp_path / "template", tmp_path / "work"

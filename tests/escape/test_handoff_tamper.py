@@ -171,6 +171,7 @@ EDITORS: tuple[Edit, ...] = (
 )
 
 
+# claim TG-C-21
 def test_random_edits_of_log_and_handoff_are_all_detected(template: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     with AuditLog.open(template / AUDIT, clock=clock) as log:
@@ -276,6 +277,7 @@ def _too_large(path: Path) -> None:
         (_wrong_digest, "TG-HND-008"),
     ],
 )
+# claim TG-C-21
 def test_strange_file_in_handoff_is_refused_as_tampering(
     plant: Callable[[Path], None], code: str, template: Path, tmp_path: Path
 ) -> None:
@@ -292,6 +294,7 @@ def test_strange_file_in_handoff_is_refused_as_tampering(
     store.close()
 
 
+# claim TG-C-21
 def test_file_of_another_owner_is_refused(template: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.fail("needs root: chown to another uid")
@@ -337,6 +340,7 @@ def test_file_changed_while_it_is_read_is_refused(
     store.close()
 
 
+# claim TG-C-21
 def test_symlinked_state_directory_is_refused(template: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(template, work)

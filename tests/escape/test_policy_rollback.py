@@ -109,6 +109,7 @@ def test_control_the_policy_is_found_behind_more_entries_than_a_segment(ws: Work
     assert ws.bundle.generation == 3
 
 
+# claim TG-C-32
 def test_pointer_to_an_older_generation_is_refused(ws: Workspace, clock: Clock) -> None:
     assert ws.bundle.previous is not None
     point_to(ws, ws.bundle.previous, clock.now - 2 * DAY)
@@ -134,6 +135,7 @@ def test_pointer_to_an_older_generation_is_refused_after_a_whole_segment(
     refused(ws)
 
 
+# claim TG-C-32
 def test_bundle_signed_by_a_revoked_key_and_dated_back_is_refused(
     ws: Workspace, clock: Clock
 ) -> None:
@@ -142,6 +144,7 @@ def test_bundle_signed_by_a_revoked_key_and_dated_back_is_refused(
     refused(ws)
 
 
+# claim TG-C-32
 def test_fork_from_an_earlier_generation_is_refused(ws: Workspace, clock: Clock) -> None:
     assert ws.bundle.previous is not None
     forged = with_signer(ws, "attacker").bundle(generation=3, previous=ws.bundle.previous)
@@ -149,6 +152,7 @@ def test_fork_from_an_earlier_generation_is_refused(ws: Workspace, clock: Clock)
     refused(ws)
 
 
+# claim TG-C-32
 def test_new_first_bundle_signed_by_itself_is_refused(ws: Workspace, clock: Clock) -> None:
     plant_bundle(ws, with_signer(ws, "attacker").bundle(), "attacker", clock.now)
     refused(ws)

@@ -34,6 +34,7 @@ def _of(who: str, profile: str) -> list[AttackResult]:
 
 @pytest.mark.parametrize("who", STARTERS)
 @pytest.mark.parametrize("profile", EVERY_PROFILE)
+# claim TG-C-01, TG-C-02, TG-C-05, TG-C-60
 def test_no_attempt_gets_out_of(profile: str, who: str) -> None:
     results = _of(who, profile)
     made = {item.name for item in results}
@@ -46,6 +47,7 @@ def test_no_attempt_gets_out_of(profile: str, who: str) -> None:
 
 @pytest.mark.parametrize("who", STARTERS)
 @pytest.mark.parametrize("profile", EVERY_PROFILE)
+# claim TG-C-60
 def test_attempts_work_outside_so_their_failure_means_something(profile: str, who: str) -> None:
     results = _of(who, profile)
     unexplained = [item for item in results if item.control.startswith("FAILED")]
@@ -67,6 +69,7 @@ def test_every_profile_is_attacked() -> None:
     assert set(EVERY_PROFILE) == {*PROFILES, WORKER}
 
 
+# claim TG-C-60
 def test_every_forbidden_call_is_made_by_an_attempt() -> None:
     """Read the attempts' own code: a call on the list that nobody tries is untested."""
     constants = {

@@ -59,6 +59,7 @@ def test_without_a_fault_the_same_process_starts_the_gate(who: str) -> None:
 
 @pytest.mark.parametrize("who", STARTERS)
 @pytest.mark.parametrize("fault", REFUSED)
+# claim TG-C-04
 def test_a_missing_mechanism_is_a_refusal_that_says_what_to_do(fault: str, who: str) -> None:
     code, words, help_words = REFUSED[fault]
     found = _fault(who, fault)
@@ -68,6 +69,7 @@ def test_a_missing_mechanism_is_a_refusal_that_says_what_to_do(fault: str, who: 
     assert help_words in found["hint"]
 
 
+# claim TG-C-61
 def test_no_namespaces_at_all_is_a_refusal() -> None:
     found = _fault("ordinary user", "no namespaces at all")
     assert (found["started"], found["exit"], found["code"]) == (False, 69, "TG-BOX-021")
@@ -86,6 +88,7 @@ def test_without_mdwe_the_filter_alone_keeps_new_code_out(who: str) -> None:
 
 
 @pytest.mark.parametrize("who", STARTERS)
+# claim TG-C-62
 def test_a_descriptor_leaked_by_the_caller_is_closed_inside(who: str) -> None:
     names = "any_leaked_descriptor,secret_by_leaked_directory"
     found = _fault(who, "descriptor leaked", names)
@@ -126,6 +129,7 @@ def test_uid_that_belongs_to_somebody_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 92])
+# claim TG-C-61
 def test_landlock_abi_that_was_lied_about_is_refused(offset: int) -> None:
     honest = find_machine()
     lying = replace(honest, landlock_abi=honest.landlock_abi + offset)
@@ -207,6 +211,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
+# claim TG-C-61
 def test_bubblewrap_that_lies_is_found_out(lie: str, tmp_path: Path) -> None:
     cases, more, words = LIES[lie]
     honest = _lying(tmp_path, find_machine(), "")

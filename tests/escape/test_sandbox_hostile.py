@@ -95,6 +95,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("payload", ENDINGS)
+# claim TG-C-63
 def test_hostile_gate_is_ended_for_the_right_reason(payload: str) -> None:
     why, profile = ENDINGS[payload]
     ran = attacked(payload, profile)
@@ -126,6 +127,7 @@ def test_gate_that_forked_away_answers_and_leaves_nothing() -> None:
     assert ran.left == [], "its grandchildren must die with the box"
 
 
+# claim TG-C-63
 def test_stderr_of_a_gate_is_kept_boxed() -> None:
     ran = attacked("escape_in_errors", FETCH_NORMALIZE)
     assert b"\x1b]0;owned" in ran.answer.ended.stderr.open_for_display(), "control: it was kept"
@@ -146,6 +148,7 @@ def test_note_that_raises_ends_the_gate() -> None:
 
 
 @pytest.mark.parametrize("who", STARTERS)
+# claim TG-C-64
 def test_killed_host_takes_its_gates_along(who: str) -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     host = starter(who).start(

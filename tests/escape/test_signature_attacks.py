@@ -62,6 +62,7 @@ def refusal(attempt: Callable[[], object]) -> str:
 # Forging ----------------------------------------------------------------------------------
 
 
+# claim TG-C-50
 def test_own_signature_of_the_attacker_does_not_count() -> None:
     assert judge(Forge(OPERATOR).armored()).principal == "operator", "control"
     assert refusal(partial(judge, Forge(ATTACKER).armored())) == "TG-KEY-003"
@@ -80,6 +81,7 @@ def test_approval_of_one_thing_does_not_approve_another() -> None:
         assert refusal(partial(judge, good, message=other)) == "TG-KEY-002"
 
 
+# claim TG-C-50
 def test_signature_for_one_purpose_cannot_be_replayed_for_another() -> None:
     for made in (*NAMESPACES, "git", "file"):
         signature = Forge(OPERATOR, namespace=made.encode()).armored()
@@ -109,6 +111,7 @@ def test_key_that_belongs_to_everybody_cannot_become_a_signer() -> None:
         parse_signers(good.replace(encoded, base64.b64encode(blob)))
 
 
+# claim TG-C-50
 def test_second_spelling_of_a_signature_is_refused() -> None:
     """A refused approval must not come back under another digest, nor a used one as unused."""
     forge = Forge(OPERATOR)
@@ -126,6 +129,7 @@ def test_second_spelling_of_a_signature_is_refused() -> None:
     assert refusal(partial(judge, Forge(OPERATOR, reserved=b"note").armored())) == "TG-KEY-001"
 
 
+# claim TG-C-50
 def test_every_single_bit_of_a_signature_counts() -> None:
     blob = Forge(TOKEN).blob()
     assert judge(armored(blob)).touched is True, "control"
@@ -152,6 +156,7 @@ def test_every_length_field_is_bounded_before_use() -> None:
 # Tokens -----------------------------------------------------------------------------------
 
 
+# claim TG-C-52
 def test_token_signature_without_touch_is_refused_even_if_all_else_holds() -> None:
     """Malware on the operator's machine can ask a token to sign; it cannot touch it."""
     assert judge(Forge(TOKEN, flags=1).armored()).touched is True, "control"
@@ -174,6 +179,7 @@ def test_token_key_cannot_be_passed_off_as_a_file_key() -> None:
 # Time and revocation ----------------------------------------------------------------------
 
 
+# claim TG-C-51
 def test_stolen_key_is_worth_nothing_once_revoked_and_old_approvals_stay() -> None:
     signature = Forge(OPERATOR).armored()
     revoked = SIGNERS.revoke(OPERATOR.fingerprint, since=NOW)
@@ -182,6 +188,7 @@ def test_stolen_key_is_worth_nothing_once_revoked_and_old_approvals_stay() -> No
         assert refusal(partial(judge, signature, signers=revoked, at=at)) == "TG-KEY-006"
 
 
+# claim TG-C-51
 def test_revoked_key_cannot_be_brought_back_by_a_second_line() -> None:
     revoked = emit(SIGNERS.revoke(OPERATOR.fingerprint, since=NOW))
     assert parse_signers(revoked).entries, "control"
@@ -229,6 +236,7 @@ def through_agent(
 
 
 @pytest.mark.parametrize("key", [OPERATOR, TOKEN], ids=["file", "token"])
+# claim TG-C-54
 def test_confused_agent_leaves_no_bad_approval_behind(
     key: Key, tmp_path: Path, workspace: Path, tools: SshTools
 ) -> None:
@@ -256,6 +264,7 @@ def fake_keygen(directory: Path, signature: bytes) -> Path:
     return put(directory / "ssh-keygen", b'#!/bin/sh\nexec cat "${0%/*}/out"\n', 0o700)
 
 
+# claim TG-C-54
 def test_replaced_ssh_keygen_cannot_hand_over_another_signature(
     tmp_path: Path, workspace: Path, tools: SshTools
 ) -> None:
@@ -294,6 +303,7 @@ def test_relative_path_entry_does_not_run_what_lies_here(
             SshTools.find({"PATH": path} if path else {"PATH": ":"})
 
 
+# claim TG-C-54
 def test_key_in_the_workspace_is_refused_under_every_name(
     tmp_path: Path, workspace: Path, tools: SshTools
 ) -> None:
@@ -352,6 +362,7 @@ def test_name_of_a_key_is_never_an_option(
     assert not (tmp_path / "owned").exists()
 
 
+# claim TG-C-53
 def test_signature_made_here_is_accepted_by_ssh_keygen_with_our_list(
     tmp_path: Path, workspace: Path, tools: SshTools
 ) -> None:

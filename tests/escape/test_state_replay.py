@@ -42,6 +42,7 @@ def put_back(store: Store, state: str) -> None:
     os.rename(store.root / REQUESTS / "done" / NAME, store.root / REQUESTS / state / NAME)
 
 
+# claim TG-C-22
 def test_request_that_ran_put_back_by_hand_does_not_run_again(store: Store) -> None:
     put_back(store, "approved")
     size = store.journal.log.size
@@ -52,6 +53,7 @@ def test_request_that_ran_put_back_by_hand_does_not_run_again(store: Store) -> N
     assert findings(store.root), "control: verification finds it too"
 
 
+# claim TG-C-22
 def test_copy_of_a_request_that_ran_does_not_run_again(store: Store) -> None:
     approved = store.root / REQUESTS / "approved" / NAME
     shutil.copy2(store.root / REQUESTS / "done" / NAME, approved)
@@ -67,6 +69,7 @@ def test_request_that_ran_put_back_by_hand_cannot_be_approved_again(store: Store
     assert caught.value.code == MISPLACED
 
 
+# claim TG-C-22
 def test_spent_approval_put_back_by_hand_is_not_spent_again(store: Store) -> None:
     approval = samples.approval()
     approval_id, data = registry.id_of(approval), registry.emit(approval)

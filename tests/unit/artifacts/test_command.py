@@ -55,6 +55,7 @@ def test_command_line_in_one_string_is_rejected(line: str) -> None:
 @pytest.mark.parametrize(
     "operator", ["|", "||", "|&", "&&", "&", ";", ";;", "|wc", "x;", "x&", "x|"]
 )
+# claim TG-C-13
 def test_shell_pipeline_or_chain_as_command_is_rejected(operator: str) -> None:
     assert code_of("ls", "-", "wc") is None
     assert code_of("ls", operator, "wc") == Reason.COMMAND.code
@@ -113,6 +114,7 @@ def test_shell_as_program_is_rejected(shell: str) -> None:
     ],
     ids=" ".join,
 )
+# claim TG-C-13
 def test_shell_started_by_another_program_is_rejected(argv: tuple[str, ...]) -> None:
     assert code_of(*(word.replace("sh", "py") for word in argv)) is None, "control"
     assert code_of(*argv) == Reason.COMMAND.code
@@ -121,6 +123,7 @@ def test_shell_started_by_another_program_is_rejected(argv: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     "program", ["curl", "/usr/bin/wget", "wget2", "ssh", "rsync", "nc", "https"]
 )
+# claim TG-C-13
 def test_retrieval_program_is_rejected(program: str) -> None:
     assert code_of(f"{program}ish", "example.org") is None
     assert code_of(program, "example.org") == Reason.RETRIEVAL.code
@@ -144,6 +147,7 @@ def test_argument_that_names_a_request_is_rejected(word: str) -> None:
 @pytest.mark.parametrize(
     "program", ["threegate", "/usr/bin/threegate", "threegate-2", "threegate3"]
 )
+# claim TG-C-06
 def test_threegate_cannot_be_started(program: str) -> None:
     assert code_of("threegates") is None
     assert code_of(program, "run") == Reason.NAMES_REQUEST.code

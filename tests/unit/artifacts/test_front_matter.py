@@ -62,6 +62,7 @@ def test_nothing_stands_after_a_value(values: list[object], tail: str) -> None:
 
 
 @given(VALUES)
+# claim TG-C-10
 def test_only_one_spelling_of_a_value_is_read(value: object) -> None:
     spelled = json.dumps(value, ensure_ascii=False)
     others = (json.dumps(value, separators=(",", ":")), json.dumps(value, separators=(",  ", ": ")))

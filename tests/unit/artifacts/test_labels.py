@@ -48,6 +48,7 @@ def test_a_more_careful_label_is_not_covered() -> None:
 
 
 @pytest.mark.parametrize(("origin", "parents"), [("core", ()), ("operator", ("rp-1",))])
+# claim TG-C-12
 def test_integrity_of_the_operator_cannot_be_claimed(origin: str, parents: tuple[str, ...]) -> None:
     check_origin("operator", "operator", ())
     check_origin(origin, "external", parents)

@@ -36,6 +36,7 @@ FETCH_APPROVAL: dict[str, Any] = {
 }
 
 
+# claim TG-C-06
 def test_tool_result_cannot_feed_fetch() -> None:
     core = {"origin": "core", "integrity": "external"}
     assert judge(fetch_request(derived_from=(AN, RP), **core)) is None
@@ -99,6 +100,7 @@ def test_only_era_can_be_given_a_network() -> None:
     assert judge(approval(network="gateway")) is Reason.INCONSISTENT
 
 
+# claim TG-C-11
 def test_forged_stream_of_a_result_is_rejected() -> None:
     result = tool_result("1", "out", "err")
     assert judge(result) is None
@@ -176,6 +178,7 @@ def test_extractive_answers_name_no_model_and_others_do() -> None:
     assert judge(analysis(model=None)) is Reason.INCONSISTENT
 
 
+# claim TG-C-03
 def test_analysis_and_result_are_always_external() -> None:
     for made in (analysis(), tool_result()):
         data = emit(made)

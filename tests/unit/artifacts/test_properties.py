@@ -40,6 +40,7 @@ def read(data: bytes) -> Artifact | None:
 
 
 @given(st.binary(max_size=300))
+# claim TG-C-03
 def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     assert read(data) is None
 
@@ -75,6 +76,7 @@ def test_typed_value_is_spelled_and_read_back_equal(prefix: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("prefix", FORMATS)
+# claim TG-C-10
 def test_one_changed_byte_is_another_artifact_or_none(prefix: str) -> None:
     spelled = SAMPLES[prefix]
     original = id_of(parse(Untrusted(spelled)))
@@ -85,6 +87,7 @@ def test_one_changed_byte_is_another_artifact_or_none(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("depth", sorted(DEEP))
+# claim TG-C-15
 def test_deep_nesting_is_rejected_at_every_depth_of_the_stack(depth: int) -> None:
     # Decoder and encoder reach the recursion limit at different depths: between them lay a crash.
     nest = b"[" * depth + b"]" * depth

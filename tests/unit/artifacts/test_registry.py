@@ -143,6 +143,7 @@ def test_text_without_a_utf_8_spelling_is_rejected_on_the_way_out(prefix: str) -
     assert refusal.value.code == Reason.NOT_UTF8.code
 
 
+# claim TG-C-03
 def test_free_text_stays_in_its_box() -> None:
     packet = EACH["rp"]
     assert "toughness" not in repr(packet)

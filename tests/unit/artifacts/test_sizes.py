@@ -41,6 +41,7 @@ def value(key: bytes, spelled: bytes) -> bytes:
     ],
     ids=lambda given: given.name if isinstance(given, Reason) else repr(given[-20:]),
 )
+# claim TG-C-15
 def test_large_input_is_rejected_in_linear_time(data: bytes, reason: Reason) -> None:
     started = time.process_time()
     assert judge(data) is reason

@@ -38,6 +38,7 @@ def spelled(request: ToolRequest, old: str, new: str) -> bytes:
     return data.replace(old, new, 1).encode("utf-8")
 
 
+# claim TG-C-11
 def test_code_cannot_alter_its_own_limits() -> None:
     code = '---\nlimits: {"wall_ms": 86400000}\n---\n\n# Tool Request\n\n## Risks\n\nnone'
     request = with_code(code)
@@ -55,6 +56,7 @@ def test_code_cannot_be_changed_after_the_digest() -> None:
     assert judge(spelled(tool_request(), "sum(rows)", "max(rows)")) is Reason.DIGEST_MISMATCH
 
 
+# claim TG-C-11
 def test_code_cannot_open_another_section() -> None:
     code = "x = 1\n## Risks\n\n    none\n### 1"
     read = parse(Untrusted(emit(with_code(code))))
@@ -163,6 +165,7 @@ def test_era_lane_has_no_external_functions() -> None:
     assert judge(spelled(tool_request(), '"json_loads"', '"eval"')) is Reason.UNKNOWN_VALUE
 
 
+# claim TG-C-06
 def test_request_cannot_name_another_request_to_run() -> None:
     assert judge(spelled(tool_request(), "\nargv: ", '\nrun_next: "x"\nargv: ')) is (
         Reason.UNKNOWN_KEY
@@ -173,6 +176,7 @@ def test_request_cannot_name_another_request_to_run() -> None:
     assert judge(data) is Reason.MALFORMED_VALUE
 
 
+# claim TG-C-06
 def test_result_may_be_data_but_what_it_feeds_is_external() -> None:
     inputs = (Input("rows", RES, 4),)
     assert judge(tool_request(inputs=inputs, integrity="external")) is None
@@ -184,6 +188,7 @@ def test_core_cannot_write_with_the_operators_integrity() -> None:
     assert judge(tool_request(origin="core")) is Reason.LABELS
 
 
+# claim TG-C-12
 def test_sources_cannot_be_hidden_behind_the_operators_integrity() -> None:
     assert judge(tool_request(derived_from=(RP,), integrity="external")) is None
     assert judge(tool_request(derived_from=(RP,))) is Reason.LABELS

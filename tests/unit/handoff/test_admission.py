@@ -75,6 +75,7 @@ def test_same_rejected_bytes_twice_are_kept_once(store: Store) -> None:
     assert len(list(store.names(states.QUARANTINE))) == 2  # the bytes and the reason
 
 
+# claim TG-C-43
 def test_log_never_holds_content(store: Store) -> None:
     canary = "CANARY-7f3a"
     bring(store, samples.packet(canary), canary.encode())
@@ -93,6 +94,7 @@ def test_unknown_source_is_refused(store: Store) -> None:
     assert [a.status for a in bring(store, source, request)] == ["accepted"] * 2, "control"
 
 
+# claim TG-C-12
 def test_labels_weaker_than_those_of_the_sources_are_refused(store: Store) -> None:
     secret = samples.packet(confidentiality="confidential")
     parents = (registry.id_of(secret),)

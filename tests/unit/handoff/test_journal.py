@@ -76,6 +76,7 @@ def _is_log(fd: int) -> bool:
         return False
 
 
+# claim TG-C-23
 def test_unwritable_log_stops_everything(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files_of(store.root)
 

@@ -340,6 +340,7 @@ def accepted(data: bytes, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "good")
 
 
+# claim TG-C-25
 def test_every_damage_is_noticed(members: dict[str, bytes], tmp_path: Path) -> None:
     data = packed(members)
     accepted(data, tmp_path)
@@ -352,6 +353,7 @@ def test_every_damage_is_noticed(members: dict[str, bytes], tmp_path: Path) -> N
         refused(data[: random.randrange(len(data))], tmp_path)
 
 
+# claim TG-C-25
 def test_content_changed_by_an_enemy_is_not_what_the_log_recorded(
     members: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -455,6 +457,7 @@ def test_log_that_records_what_is_no_artifact_is_refused(ws: Workspace, tmp_path
     assert error.code.startswith("TG-ART-")
 
 
+# claim TG-C-25
 def test_policy_nobody_signed_is_refused(ws: Workspace, tmp_path: Path) -> None:
     digest = ws.bundle.digest
     forged = soft_signer("stranger").sign(ws.bundle.bundle_bytes(), "threegate-policy")

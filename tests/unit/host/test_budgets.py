@@ -113,6 +113,7 @@ def test_clock_that_goes_back_refills_nothing(budgets: Budgets, clock: Clock, ba
     assert ask(budgets) is None
 
 
+# claim TG-C-37
 def test_a_trip_to_the_future_and_back_refills_nothing(budgets: Budgets, clock: Clock) -> None:
     assert ask(budgets, requests=10, size=1000) is None
     clock.now += 86_400
@@ -195,6 +196,7 @@ def test_nobody_earns_by_spending(tmp_path: Path, clock: Clock, requests: int, s
         Budgets(tmp_path, clock).spend(HOST, requests=requests, bytes=size, **LIMITS)
 
 
+# claim TG-C-37
 def test_processes_together_never_exceed_it(tmp_path: Path, clock: Clock) -> None:
     budgets = Budgets(tmp_path / "budgets", clock)
     pids = []

@@ -112,6 +112,7 @@ def test_ssh_keygen_signs_the_tombstone(ws: Workspace, index: Index, tmp_path: P
     assert holding(ws.root) == []
 
 
+# claim TG-C-24
 def test_what_was_forgotten_is_not_admitted_again(ws: Workspace, index: Index) -> None:
     found = lonely(ws)
     data = ws.store.read_bytes(found)
@@ -145,6 +146,7 @@ class Echo:
 @pytest.mark.parametrize(
     ("signer", "code"), [(Liar(), "TG-KEY-003"), (Other(), "TG-KEY-004"), (Echo(), "TG-KEY-002")]
 )
+# claim TG-C-24
 def test_nothing_is_removed_without_a_signature_that_counts(
     ws: Workspace, index: Index, signer: Signer, code: str
 ) -> None:

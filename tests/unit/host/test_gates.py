@@ -88,6 +88,7 @@ def test_every_field_of_a_profile_has_a_direction() -> None:
 
 
 @pytest.mark.parametrize("field", WIDER)
+# claim TG-C-07
 def test_widening_a_profile_is_a_capability_change(field: str) -> None:
     wider = replace(CORE, **WIDER[field])
     (change,) = diff(POLICY, with_profile(wider))
@@ -99,6 +100,7 @@ def test_widening_a_profile_is_a_capability_change(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", WIDER)
+# claim TG-C-35
 def test_a_wider_box_than_the_signed_one_is_not_started(field: str) -> None:
     refuse_unapplied_profile(POLICY, CORE)  # control: the signed one is
     wider = replace(CORE, **WIDER[field])
@@ -136,6 +138,7 @@ def test_a_gate_the_policy_has_never_seen_is_not_started() -> None:
         (worker.NAME, lambda p: p["calls"].remove("poll"), []),
     ],
 )
+# claim TG-C-35
 def test_common_rules_and_the_worker_are_signed_too(
     name: str, edit: Callable[[dict[str, Any]], None], refused: list[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_control_the_hostile_text_is_hostile() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "iso8859-1", "iso8859-15"])
+# claim TG-C-16
 def test_every_way_to_print_spells_controls_out(encoding: str) -> None:
     output, out, err = outputs(encoding)
     output.line(HOSTILE)

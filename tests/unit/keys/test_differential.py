@@ -247,6 +247,7 @@ def check_mutated_signatures(oracle: SshKeygen, seed: int, count: int) -> None:
     assert found["both refuse"] > count // 2
 
 
+# claim TG-C-53
 def test_mutated_signatures_get_the_same_verdict(oracle: SshKeygen) -> None:
     check_mutated_signatures(oracle, seed=3, count=2_400)
 

@@ -209,6 +209,7 @@ def test_control_untouched_bundle_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("name", EDITS)
+# claim TG-C-30
 def test_edited_bundle_is_refused(name: str) -> None:
     change, message = EDITS[name]
     error = refused(edited(change))

@@ -87,6 +87,7 @@ def test_policy_can_refuse_drafts_and_make_the_operator_ask() -> None:
     assert isinstance(may_fetch(asking, CROSSREF, integrity="operator"), Ask)
 
 
+# claim TG-C-05
 def test_unlisted_host_is_denied_because_no_rule_matched() -> None:
     for url in ("https://www.crossref.org/", "https://api.crossref.org.evil.org/"):
         decision = may_fetch(POLICY, url, integrity="operator")
@@ -94,6 +95,7 @@ def test_unlisted_host_is_denied_because_no_rule_matched() -> None:
         assert len(decision.trace) == len(POLICY.words("fetch", "hosts")) + 1
 
 
+# claim TG-C-05
 def test_empty_allowlist_allows_nothing() -> None:
     nothing = altered(POLICY, lambda sections: sections["fetch"].update(hosts={}))
     assert may_fetch(nothing, CROSSREF, integrity="operator") == Deny(None, NO_RULE)
@@ -127,6 +129,7 @@ def test_rules_are_tried_in_file_order_from_a_stored_bundle_too() -> None:
 # TOOL-EXEC
 
 
+# claim TG-C-04
 def test_monty_run_within_limits_asks_a_human() -> None:
     decision = may_execute(POLICY, MONTY_RUN)
     assert isinstance(decision, Ask)
@@ -172,6 +175,7 @@ def test_request_outside_the_lane_is_denied_by_the_rule_it_breaks(
         assert decision.rule == rule("tool-exec.policy.md", text)
 
 
+# claim TG-C-04
 def test_disabled_lane_denies() -> None:
     off = policy(tool_exec=("enabled: yes", "enabled: no"))
     denied(off, MONTY_RUN, "enabled: yes", "lane monty is not enabled")
@@ -208,6 +212,7 @@ def test_network_needs_both_the_lane_and_the_profile() -> None:
 CONFIDENTIAL = replace(ERA_RUN, confidentiality="confidential")
 
 
+# claim TG-C-34
 def test_rule_of_two_denies_the_three_together() -> None:
     decision = may_execute(ERA, CONFIDENTIAL)
     assert isinstance(decision, Deny)
@@ -229,6 +234,7 @@ def test_rule_of_two_lets_any_two_of_them_ask(changes: Mapping[str, Any]) -> Non
     assert isinstance(may_execute(ERA, replace(CONFIDENTIAL, **changes)), Ask)
 
 
+# claim TG-C-34
 def test_rule_of_two_can_be_left_to_the_approver_but_never_allowed() -> None:
     decision = may_execute(RISKY, CONFIDENTIAL)
     assert isinstance(decision, Ask)

@@ -89,6 +89,7 @@ def test_one_spelling_is_accepted(url: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(("url", "reason"), REFUSED.items())
+# claim TG-C-33
 def test_ambiguous_url_is_refused(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_url(url)
@@ -107,6 +108,7 @@ URL_PIECES = st.lists(
 
 @given(st.one_of(st.text(), URL_PIECES, URL_PIECES.map(lambda rest: f"https://a.org{rest}")))
 @example("https://a.org:443/")
+# claim TG-C-33
 def test_any_text_is_a_url_or_a_value_error_and_other_parsers_agree(text: str) -> None:
     try:
         url = parse_url(text)

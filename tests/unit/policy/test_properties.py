@@ -69,6 +69,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
 
 @given(st.one_of(damaged(), st.tuples(st.sampled_from(sorted(FILES)), st.binary(max_size=300))))
 @settings(max_examples=200)
+# claim TG-C-30
 def test_any_bytes_in_a_policy_file_compile_or_are_refused(file: tuple[str, bytes]) -> None:
     name, data = file
     try:
@@ -241,6 +242,7 @@ def test_bundle_round_trip_for_any_valid_policy(compiled: Compiled, generation: 
 
 @given(policies(), policies())
 @settings(max_examples=100)
+# claim TG-C-07
 def test_widening_is_antisymmetric_and_no_difference_goes_unnamed(
     one: Compiled, other: Compiled
 ) -> None:
@@ -280,6 +282,7 @@ def executions(draw: st.DrawFn) -> Execution:
 
 @given(policies(), st.data())
 @settings(max_examples=80)
+# claim TG-C-07
 def test_narrower_policy_never_allows_what_the_wider_denies(
     wide: Compiled, data: st.DataObject
 ) -> None:

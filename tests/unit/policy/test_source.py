@@ -36,6 +36,7 @@ def test_accept_vector(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REJECT)
+# claim TG-C-31
 def test_reject_vector(name: str) -> None:
     expected, data = REJECT[name]
     error = refused(data)
@@ -161,6 +162,7 @@ PROSE = st.lists(
 
 @given(PROSE, PROSE)
 @settings(max_examples=400)
+# claim TG-C-31
 def test_what_a_markdown_reader_shows_is_what_is_enforced(before: str, after: str) -> None:
     text = f"{before}\n{OPENING}\nformat: policy/1\n```\n{after}\n"
     try:

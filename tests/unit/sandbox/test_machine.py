@@ -84,6 +84,7 @@ def test_a_kernel_without_landlock_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda p: p.name)
+# claim TG-C-61
 def test_a_kernel_that_cannot_hold_ports_starts_no_gate_with_the_hosts_network(
     profile: Profile,
 ) -> None:

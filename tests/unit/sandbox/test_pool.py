@@ -92,6 +92,7 @@ def children() -> set[int]:
 
 
 @pytest.mark.parametrize("profile", [FETCH_NORMALIZE, TOOL_LITE], ids=lambda p: p.name)
+# claim TG-C-65
 def test_a_mark_of_one_job_is_invisible_to_the_next(
     machine: Machine, tmp_path: Path, profile: Profile
 ) -> None:
@@ -128,6 +129,7 @@ def test_the_marks_would_be_seen_by_a_second_job_in_the_same_process(
     assert found["processes"] == 2
 
 
+# claim TG-C-65
 def test_no_option_reuses_a_process() -> None:
     options = {
         *inspect.signature(Prestarted.__init__).parameters,

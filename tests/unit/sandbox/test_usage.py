@@ -111,6 +111,7 @@ def main():
     assert ended.peak_memory_bytes >= 96 * MIB
 
 
+# claim TG-C-64
 def test_nothing_of_a_box_is_left_when_its_end_is_reported(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def main():
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008])
+# claim TG-C-64
 def test_a_box_killed_while_it_is_being_made_leaves_nothing(
     machine: Machine, tmp_path: Path, seconds: float
 ) -> None:
