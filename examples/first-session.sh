@@ -74,7 +74,10 @@ cd usb-stick
 run 0 ssh-keygen -Y verify -f "$size.signers" -I operator -n threegate-checkpoint -s "$size.txt.sig" <"$size.txt"
 cd ..
 
-say "11. Somebody edits a stored packet behind the log's back."
+say "11. Every gate starts in its box on this machine, tries each forbidden act and fails."
+run 0 threegate doctor
+
+say "12. Somebody edits a stored packet behind the log's back."
 stored=$(find research/handoff/packets/accepted -name "$packet.md")
 chmod u+w "$stored"
 sed -i 's/1\.31 MPa/9.99 MPa/' "$stored"

@@ -28,6 +28,8 @@ def test_the_first_session_runs_and_leaves_nothing(tmp_path: Path) -> None:
         "in force: generation 2",
         "verified: ",
         'Good "threegate-checkpoint" signature for operator',
+        "gate core",
+        "forbidden acts tried and refused",
         "is not what the log recorded",
         "docs/operator-guide.md",
     ):
