@@ -58,7 +58,7 @@ fuzz: setup ## coverage-guided fuzzing of every parser, FUZZ_SECONDS each
 	$(call need,tests/fuzz/run.py)
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
-bench: setup ## measure against peers; figures go to docs/performance.md
+bench: setup ## measure against peers; `bench/run.py --write` puts the figures into docs/performance.md
 	$(call need,bench/run.py)
 	$(BIN)/python bench/run.py
 
