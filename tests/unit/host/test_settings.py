@@ -9,7 +9,7 @@ from threegate.host.settings import Settings
 
 def test_control_absolute_places_are_taken() -> None:
     found = Settings.from_environment(
-        {"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/xdg", "XDG_STATE_HOME": "/var/state"}
+        {"HOME": "/people/ada", "XDG_CONFIG_HOME": "/etc/xdg", "XDG_STATE_HOME": "/var/state"}
     )
     assert found.config_home == Path("/etc/xdg/threegate")
     assert found.state_home == Path("/var/state/threegate")
@@ -18,10 +18,10 @@ def test_control_absolute_places_are_taken() -> None:
 @pytest.mark.parametrize("named", ["", ".", "config", "../config", "~/.config"])
 def test_relative_place_is_ignored(named: str) -> None:
     found = Settings.from_environment(
-        {"HOME": "/home/ada", "XDG_CONFIG_HOME": named, "XDG_STATE_HOME": named}
+        {"HOME": "/people/ada", "XDG_CONFIG_HOME": named, "XDG_STATE_HOME": named}
     )
-    assert found.config_home == Path("/home/ada/.config/threegate")
-    assert found.state_home == Path("/home/ada/.local/state/threegate")
+    assert found.config_home == Path("/people/ada/.config/threegate")
+    assert found.state_home == Path("/people/ada/.local/state/threegate")
 
 
 @pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "ada"}])
