@@ -331,17 +331,11 @@ def view() -> Iterator[Mutant]:
             f"hidden: {name}",
             "view",
             (Edit(VIEW, f'\n    "{name}",\n', "\n"),),
-            masked=_ABSENT.get(name, ""),
+            perhaps=_ABSENT.get(name, ""),
         )
 
 
-_OF_NO_USE = "hidden because it is of no use; it holds nothing that installs or runs anything"
-_ABSENT = {
-    "dist-packages": "this interpreter has no such directory; Debian's has",
-    "lib2to3": _OF_NO_USE,
-    "tkinter": _OF_NO_USE,
-    "turtledemo": _OF_NO_USE,
-}
+_ABSENT = {"dist-packages": "this interpreter has no such directory; Debian's has"}
 
 
 def root() -> Iterator[Mutant]:

@@ -17,35 +17,21 @@ from threegate.sandbox.filters import FORBIDDEN
 from threegate.sandbox.syscalls import architecture
 
 ROOT_ONLY = "the kernel asks for root of the first user namespace first, which no gate has"
-
-# Calls whose rule no attempt can miss, as the kernel would refuse them for the same errno.
-ONLY_ROOT = (
-    "acct",
-    "bpf",
-    "delete_module",
-    "finit_module",
-    "fsmount",
-    "fsopen",
-    "fspick",
-    "init_module",
-    "kexec_file_load",
-    "kexec_load",
-    "move_mount",
-    "pivot_root",
-    "reboot",
-    "setdomainname",
-    "sethostname",
-    "swapoff",
-    "swapon",
-    "syslog",
-    "vhangup",
-)
+CAPABILITY = "the kernel asks for a capability first, and the box has none"
+# Calls whose rule no attempt can miss, as the kernel would refuse them with the same errno.
+HELD_BY_RIGHTS = {
+    **dict.fromkeys(("acct", "bpf", "swapoff", "swapon", "syslog", "vhangup"), ROOT_ONLY),
+    **dict.fromkeys(("delete_module", "finit_module", "init_module"), ROOT_ONLY),
+    **dict.fromkeys(("kexec_file_load", "kexec_load"), ROOT_ONLY),
+    **dict.fromkeys(("fsmount", "fsopen", "fspick", "move_mount", "pivot_root"), CAPABILITY),
+    **dict.fromkeys(("reboot", "setdomainname", "sethostname"), CAPABILITY),
+}
 
 
 def forbidden_calls() -> Iterator[Mutant]:
     for name in FORBIDDEN:
         if name in architecture().numbers:
-            perhaps = ROOT_ONLY if name in ONLY_ROOT else ""
+            perhaps = HELD_BY_RIGHTS.get(name, "")
             yield Mutant(f"rule on {name}", "filter", (forbidden(name),), perhaps=perhaps)
     yield Mutant(
         "rules on sethostname and setdomainname, capabilities and root inside",

@@ -47,6 +47,13 @@ def import_editor(facts: Facts) -> str:
     return _imported("idlelib")
 
 
+@attempt("ENOENT", control="this interpreter came without them")
+def look_at_what_no_gate_needs(facts: Facts) -> str:
+    top = os.path.dirname(os.__file__)
+    names = ("lib2to3", "tkinter", "turtledemo")
+    return on_any([f"{top}/{name}/__init__.py" for name in names], os.stat)
+
+
 @attempt("ENOENT", "EACCES")
 def list_site_packages(facts: Facts) -> str:
     top = os.path.dirname(os.__file__)
