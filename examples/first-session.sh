@@ -14,13 +14,12 @@ cd "$home"
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n== %s\n' "$*"; }
 
-# Run a command and show it.  Usage: run EXPECTED_EXIT_CODE COMMAND...
+# Run a line of shell and show it as one would type it.  Usage: run EXPECTED_EXIT_CODES LINE
 run() {
-  local expected=$1 code=0
-  shift
-  printf '\n$ %s\n' "$*"
-  "$@" || code=$?
-  if [ "$code" -ne "$expected" ]; then
+  local expected=$1 line=$2 code=0
+  printf '\n$ %s\n' "$line"
+  eval "$line" || code=$?
+  if [[ " $expected " != *" $code "* ]]; then
     echo "first-session: exit $code, not $expected" >&2
     exit 1
   fi
@@ -28,68 +27,66 @@ run() {
 }
 
 say "1. A workspace: policy, handoff, audit log. Your key signs the policy."
-run 0 threegate init research
+run 0 'threegate init research'
 export THREEGATE_WORKSPACE=$home/research
 
 say "2. What crosses a gate is an artifact, checked against a strict format."
-run 65 threegate validate artifacts/packet-field-strength.md artifacts/packet-hostile-title.md artifacts/request-mean.draft.md
+run 65 'threegate validate artifacts/packet-field-strength.md artifacts/packet-hostile-title.md artifacts/request-mean.draft.md'
 
 say "3. Bring them in. What breaks a rule goes to quarantine, with its bytes and the reason."
-run 65 threegate admit artifacts/packet-*.md artifacts/analysis-strength.md artifacts/request-*.draft.md
+run 65 'threegate admit artifacts/packet-*.md artifacts/analysis-strength.md artifacts/request-*.draft.md'
 
 say "4. The hostile title, spelled out. Printed raw it would write to your clipboard."
 digest=$(sha256sum artifacts/packet-hostile-title.md | cut -c1-12)
-run 0 threegate quarantine list
-threegate quarantine show "$digest" | grep --text 'title:'
+run 0 'threegate quarantine list'
+run 0 "threegate quarantine show $digest | grep title:"
 
 say "5. What is here now. The drafts wait for a human; nothing runs by itself."
-run 0 threegate packet list
-run 0 threegate request list
-run 0 threegate packet search '"flexural strength"' brine
+run 0 'threegate packet list'
+run 0 'threegate request list'
+run 0 "threegate packet search '\"flexural strength\"' brine"
 
 say "6. An injection in a source is text like any other: quoted, flagged, inert."
 packet=$(threegate packet search --json collect.example.net | sed -n 's/.*"id": "\(rp-[0-9a-f]*\)".*/\1/p')
-run 0 threegate packet show "$packet"
+run 0 "threegate packet show $packet"
 
 say "7. Where did the answer come from?"
 analysis=$(threegate analysis list --json | sed -n 's/.*"id": "\(an-[0-9a-f]*\)".*/\1/p')
-run 0 threegate audit graph "$analysis"
+run 0 "threegate audit graph $analysis"
 
 say "8. Policy is prose and rules in one file. An edit does nothing until you sign it."
-run 0 threegate policy explain https://api.crossref.org/works/10.5555%2Fsea-ice-2024-017
-run 0 threegate policy explain https://collect.example.net/
-sed -i 's/^held_expiry_seconds: 7d$/held_expiry_seconds: 30d/' research/policy/handoff.policy.md
-sed -i 's/^redirects: 5$/redirects: 2/' research/policy/fetch.policy.md
-run 0 threegate policy diff
-run 0 threegate policy apply --yes
+run 0 'threegate policy explain https://api.crossref.org/works/10.5555%2Fsea-ice-2024-017'
+run 0 'threegate policy explain https://collect.example.net/'
+run 0 "sed -i 's/^held_expiry_seconds: 7d/held_expiry_seconds: 30d/' research/policy/handoff.policy.md"
+run 0 "sed -i 's/^redirects: 5/redirects: 2/' research/policy/fetch.policy.md"
+run 0 'threegate policy diff'
+run 0 'threegate policy apply --yes'
 
 say "9. Everything that happened is in a hash-chained log, and the log can be verified."
-run 0 threegate audit show --limit 6
-run 0 threegate audit verify
+run 0 'threegate audit show --limit 6'
+run 0 'threegate audit verify'
 
 say "10. A checkpoint to keep elsewhere: OpenSSH checks it without our code."
-run 0 threegate audit export usb-stick
+run 0 'threegate audit export usb-stick'
 size=$(basename usb-stick/checkpoint-*.README .README)
-cd usb-stick
-run 0 ssh-keygen -Y verify -f "$size.signers" -I operator -n threegate-checkpoint -s "$size.txt.sig" <"$size.txt"
-cd ..
+run 0 'cd usb-stick'
+run 0 "ssh-keygen -Y verify -f $size.signers -I operator -n threegate-checkpoint -s $size.txt.sig < $size.txt"
+run 0 'cd ..'
 
 say "11. Every gate starts in its box on this machine, tries each forbidden act and fails."
-run 0 threegate doctor
+run '0 69' 'threegate doctor'  # 69: it says what this machine lacks
 
 say "12. Somebody edits a stored packet behind the log's back."
 stored=$(find research/handoff/packets/accepted -name "$packet.md")
-chmod u+w "$stored"
-sed -i 's/1\.31 MPa/9.99 MPa/' "$stored"
-chmod 0444 "$stored"
-run 76 threegate audit verify
-run 76 threegate packet show "$packet"
+run 0 "sed -i 's/1[.]31 MPa/9.99 MPa/' $stored"
+run 76 'threegate audit verify'
+run 76 "threegate packet show $packet"
 
 say "Where to look next"
 cat <<'TEXT'
-  threegate --help           every command; each has its own --help with examples
+  .venv/bin/threegate --help every command; each has its own --help with examples
   docs/operator-guide.md     how to use all of it
   docs/architecture.md       how it is built, and what is not there yet
   examples/artifacts/        the files of this session
-The workspace of this session is gone; `threegate init DIRECTORY` makes yours.
+The workspace of this session is gone; `.venv/bin/threegate init DIRECTORY` makes yours.
 TEXT
