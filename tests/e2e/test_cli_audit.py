@@ -131,9 +131,11 @@ def test_a_checkpoint_without_signature_is_said_to_have_none(cli: Cli) -> None:
 def test_an_export_into_the_workspace_or_over_another_is_refused(cli: Cli) -> None:
     done = cli("audit", "export", workspace(cli) / "audit", code=2)
     assert "proves nothing" in done.err
-    write(cli.base / "elsewhere/checkpoint-10.README", b"mine")
+    cli("audit", "export", "/dev/null/nowhere", code=74)
+    assert cli("status", "--json").json["checkpoint"] is None, "nothing was signed for it"
+    write(cli.base / "elsewhere/checkpoint-7.README", b"mine")
     cli("audit", "export", "elsewhere", code=74)
-    assert (cli.base / "elsewhere/checkpoint-10.README").read_bytes() == b"mine"
+    assert (cli.base / "elsewhere/checkpoint-7.README").read_bytes() == b"mine"
 
 
 def test_show_prints_the_newest_entries_and_those_of_an_artifact(cli: Cli) -> None:

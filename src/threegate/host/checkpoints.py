@@ -77,12 +77,22 @@ def check_signature(text: bytes, armored: bytes, signers: Signers, *, at: int) -
     return sshsig.verify(text, Untrusted(armored), namespace=NAMESPACE, signers=signers, at=at)
 
 
-def export(ws: Workspace, kept: Kept, target: Path) -> list[Path]:
-    """Write a checkpoint and how to check it into a directory outside the workspace."""
+def prepare_export(ws: Workspace, target: Path) -> Path:
+    """Return the directory for an export, made if need be: before anybody signs anything."""
     resolved = target.resolve()
     if resolved == ws.root or ws.root in resolved.parents:
         hint = "choose a directory on another disk or machine"
         raise UsageError("a checkpoint inside the workspace proves nothing", hint=hint)
+    try:
+        resolved.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StorageFailed(f"cannot make {visible(str(resolved))}") from exc
+    return resolved
+
+
+def export(ws: Workspace, kept: Kept, target: Path) -> list[Path]:
+    """Write a checkpoint and how to check it into a directory outside the workspace."""
+    resolved = prepare_export(ws, target)
     stem = kept.name.removesuffix(".txt")
     principal = _principal(kept, ws.bundle.signers)
     files = {
@@ -91,10 +101,6 @@ def export(ws: Workspace, kept: Kept, target: Path) -> list[Path]:
         f"{stem}.signers": emit(ws.bundle.signers),
         f"{stem}.README": _readme(stem, principal).encode("ascii"),
     }
-    try:
-        resolved.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise StorageFailed(f"cannot make {visible(str(resolved))}") from exc
     for name, data in files.items():
         _write(resolved / name, data)
     return [resolved / name for name in files]

@@ -158,11 +158,12 @@ def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
     """Make a checkpoint and write it elsewhere."""
-    from threegate.host.checkpoints import export, make_checkpoint
+    from threegate.host.checkpoints import export, make_checkpoint, prepare_export
 
     with context.workspace(args) as ws:
+        directory = prepare_export(ws, context.settings.cwd / args.directory)
         kept = make_checkpoint(ws, context.signer(args, ws))
-        paths = export(ws, kept, context.settings.cwd / args.directory)
+        paths = export(ws, kept, directory)
     _made(args, context, paths, kept.checkpoint.size)
     return 0
 
