@@ -89,6 +89,8 @@ def test_unwritable_log_stops_everything(store: Store, monkeypatch: pytest.Monke
     assert refused.value.exit_code == 74
     monkeypatch.undo()
     assert files_of(store.root) == before
+    put(store, b"never")  # control: it was the log
+    assert files_of(store.root) != before
 
 
 def test_quota_refuses_before_anything_is_announced(store: Store) -> None:
