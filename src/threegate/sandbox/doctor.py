@@ -135,7 +135,9 @@ def _beyond(machine: Machine) -> list[Check]:
             "in-force" if machine.root else "missing",
             "strong",
             uid,
-            "" if machine.root else "install ThreeGate as a system service",
+            ""
+            if machine.root
+            else "not built yet; it comes with the installation as a system service",
         )
     ]
     checks += [
@@ -156,7 +158,9 @@ def _beyond(machine: Machine) -> list[Check]:
     ]
     kvm: State = "in-force" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "not-applicable"
     checks.append(
-        Check("/dev/kvm", kvm, "information", "opening it proves nothing; see the heavy lane")
+        Check(
+            "/dev/kvm", kvm, "information", "only the heavy lane needs it, which is not built yet"
+        )
     )
     return checks
 
