@@ -47,7 +47,9 @@ def test_a_wrong_command_line_is_exit_2_in_our_voice(cli: Cli, argv: tuple[str, 
 
 
 def test_an_option_is_not_abbreviated(cli: Cli) -> None:
-    assert "unrecognized arguments" in cli("status", "--js", code=2).err
+    done = cli("status", "--js", code=2)
+    assert "unrecognized arguments: --js" in done.err
+    assert "`threegate status --help`" in done.err, "the help of this command, not of all"
 
 
 def test_hostile_arguments_come_back_spelled_out(cli: Cli) -> None:

@@ -145,6 +145,10 @@ def test_withdraw_quarantines_and_is_not_admitted_again(cli: Cli) -> None:
     assert cli("packet", "list", "--json").json["total"] == 0
     (item,) = cli("quarantine", "list", "--json").json["items"]
     assert (item["id"], item["reason"]) == (artifact_id, "retracted")
+    said = cli("packet", "show", artifact_id[:15], code=2).err
+    assert f"{artifact_id} was withdrawn here" in said
+    assert f"`threegate quarantine show {artifact_id[:15]}`" in said
+    cli("quarantine", "show", artifact_id[:15])
     done_again = cli("admit", "-", stdin=registry.emit(packet(SECRET.decode())), code=65)
     assert done_again.out.startswith("refused TG-HND-011 -")
     assert cli("withdraw", artifact_id, "--reason", "x").out == "nothing left to withdraw\n"
@@ -160,13 +164,17 @@ def test_forget_removes_the_bytes_everywhere_in_the_workspace(cli: Cli) -> None:
     left = files_below(workspace(cli))
     assert not [name for name, data in left.items() if SECRET in data]
     assert not [name for name, data in left.items() if b"heart" in data]
-    assert cli("packet", "search", "heart").out == "none of 0\n"
+    assert cli("packet", "search", "heart").out == "none\n"
+    assert f"{artifact_id} was forgotten here" in cli("packet", "show", artifact_id, code=2).err
     assert cli("audit", "verify", "--json").json["ok"]
 
 
 def test_forget_reaches_what_lies_in_quarantine(cli: Cli) -> None:
     refused = cli("admit", "-", "--json", stdin=SECRET, code=65).json["files"][0]
-    cli("forget", f"blob-{refused['sha256']}", "--reason", "private", "--yes")
+    for wrong, says in (("12", "less than 12 digits"), ("0" * 12, "no raw or quarantined bytes")):
+        assert says in cli("forget", f"blob-{wrong}", "--reason", "x", "--yes", code=2).err
+    done = cli("forget", f"blob-{refused['sha256'][:12]}", "--reason", "private", "--yes")
+    assert done.out == f"forgotten blob-{refused['sha256']}\n"
     assert not [name for name, data in files_below(workspace(cli)).items() if SECRET in data]
 
 
@@ -193,7 +201,7 @@ def test_backup_and_restore_give_the_same_workspace(cli: Cli) -> None:
     ).raw_out  # fmt: skip
     assert again("audit", "verify", "--json").json["ok"]
     shown = cli("restore", "usb/backup", "third").out
-    assert f"signer     {key_of().fingerprint} operator" in shown
+    assert f"signer, current  {key_of().fingerprint} operator" in shown
 
 
 def test_a_damaged_backup_restores_nothing(cli: Cli) -> None:

@@ -78,7 +78,7 @@ def test_apply_on_a_terminal_shows_asks_and_takes_no_for_an_answer(cli: Cli) -> 
 
 
 def test_nothing_to_apply_applies_nothing(cli: Cli) -> None:
-    assert cli("policy", "apply").out.startswith("in force: generation 1, ")
+    assert cli("policy", "apply").out.startswith("no difference\nin force: generation 1, ")
     assert generation(cli) == 1
 
 
@@ -126,6 +126,7 @@ def test_check_needs_no_workspace_when_a_directory_is_named(cli: Cli) -> None:
         "instruction-hierarchy",
         "signers",
         "gates",
+        "valid",
     ]
     assert set(outside("policy", "check", "--json", workspace(cli) / "policy").json) == {
         "ok",

@@ -146,6 +146,8 @@ def decode(data: Untrusted[bytes], max_bytes: int) -> str:
     if character is not None:
         line = text.count("\n", 0, text.index(character)) + 1
         detail = f"{kind_of_forbidden(character)} character U+{ord(character):04X} in line {line}"
+        if character == "\r":
+            detail += ": save it with plain line ends"
         raise reject(Reason.FORBIDDEN_CHARACTER, detail)
     return text
 

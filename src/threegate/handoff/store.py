@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.artifacts import registry
-from threegate.artifacts.ids import is_id, is_short_id, prefix_of, sha256_hex
+from threegate.artifacts.ids import ID_HINT, is_id, is_short_id, prefix_of, sha256_hex
 from threegate.artifacts.registry import Artifact
 from threegate.audit.log import AuditLog
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
@@ -70,7 +70,7 @@ class Store:
         if is_id(text):
             return text
         if not is_short_id(text):
-            raise UsageError(f"{quote(text)} is not an artifact id")
+            raise UsageError(f"{quote(text)} is not an artifact id", hint=ID_HINT)
         found = sorted(i for i in self.ids(prefix_of(text)) if i.startswith(text))
         if not found:
             raise UsageError(f"no artifact {quote(text)} in this workspace")

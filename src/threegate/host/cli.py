@@ -59,7 +59,9 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
     from threegate.host.parser import build
 
     try:
-        args = build().parse_args(argv)
+        args, unknown = build().parse_known_args(argv)
+        if unknown:  # `parse_args` would name the help of the whole program
+            args.refuse(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as exc:  # --help and --version
         return int(exc.code or 0)
     try:

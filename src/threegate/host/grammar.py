@@ -88,7 +88,7 @@ class Group:
         parser = self._add(
             name, summary, f"examples:\n{shown}" if shown else "", about=f"\n\n{about}"
         )
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=run, refuse=parser.error)
         if json:
             parser.add_argument("--json", action="store_true", help="print one JSON document")
         if key:

@@ -60,11 +60,12 @@ def _line(entry: AllowedSigner, now: int) -> KeyLine:
         entry.namespaces,
         entry.valid_after,
         entry.valid_before,
-        _state(entry, now),
+        state_of(entry, now),
     )
 
 
-def _state(entry: AllowedSigner, now: int) -> str:
+def state_of(entry: AllowedSigner, now: int) -> str:
+    """Return whether a signer may sign now: current, not yet, expired or revoked."""
     if entry.valid_before is not None and now > entry.valid_before:
         return "revoked" if entry.revoked else "expired"
     if entry.valid_after is not None and now < entry.valid_after:
@@ -115,7 +116,7 @@ def add(
     """Allow one more key; raise `UsageError` for one that is known, revoked or not."""
     known = ws.bundle.signers.find(key)
     if known is not None:
-        state = _state(known, ws.clock())
+        state = state_of(known, ws.clock())
         raise UsageError(f"key {key.fingerprint} is listed already ({state})")
     entry = AllowedSigner(principal, key, tuple(namespaces), valid_after, valid_before)
     return _change(ws, ws.bundle.signers.add(entry), signer, op="key-add")

@@ -79,7 +79,8 @@ class Output:
     def showing(self, page: int, limit: int, count: int, total: int) -> None:
         """Print which part of a listing this was."""
         first = (page - 1) * limit + 1
-        part = f"showing {first}-{first + count - 1} of {total}" if count else f"none of {total}"
+        nothing = f"nothing on page {page}, {total} in all" if total else "none"
+        part = f"showing {first}-{first + count - 1} of {total}" if count else nothing
         more = f"; --page {page + 1} for more" if count and first + count - 1 < total else ""
         self.line(part + more)
 

@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from threegate.artifacts import registry
-from threegate.artifacts.ids import is_id, is_short_id, prefix_of
+from threegate.artifacts.ids import (
+    ID_HINT,
+    MIN_SHORT_DIGITS,
+    is_digest,
+    is_id,
+    is_short_id,
+    prefix_of,
+    short,
+)
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
@@ -11,6 +19,7 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.handoff import states
 from threegate.handoff.store import Store
+from threegate.host.kinds import LISTINGS
 from threegate.text import quote
 from threegate.untrusted import Untrusted
 
@@ -36,13 +45,47 @@ def resolve(store: Store, text: str) -> str:
     if is_id(text):
         return text
     if not is_short_id(text):
-        raise UsageError(f"{quote(text)} is not an artifact id")
+        raise UsageError(f"{quote(text)} is not an artifact id", hint=ID_HINT)
     found = {known for known in _known(store, prefix_of(text)) if known.startswith(text)}
     if not found:
-        raise UsageError(f"no artifact {quote(text)} in this workspace")
+        raise UsageError(f"no artifact {quote(text)} in this workspace", hint=_listing(text))
     if len(found) > 1:
         raise UsageError(f"{quote(text)} is the start of {len(found)} ids; give more digits")
     return found.pop()
+
+
+def refuse_absent(store: Store, artifact_id: str) -> None:
+    """Raise `UsageError` unless an artifact is in a state, and say where it went."""
+    if store.locate(artifact_id) is not None:
+        return
+    if place_of(store, artifact_id) is not None:
+        hint = f"`threegate quarantine show {short(artifact_id)}`"
+        raise UsageError(f"{artifact_id} was withdrawn here", hint=hint)
+    if is_forgotten(store, artifact_id):
+        hint = f"`threegate audit show {short(artifact_id)}` says when"
+        raise UsageError(f"{artifact_id} was forgotten here", hint=hint)
+    raise UsageError(f"no artifact {artifact_id} in this workspace", hint=_listing(artifact_id))
+
+
+def resolve_blob(store: Store, text: str) -> str:
+    """Return the digest of raw or quarantined bytes for it or its start; raise `UsageError`."""
+    if is_digest(text):
+        return text
+    if len(text) < MIN_SHORT_DIGITS:
+        raise UsageError(f"{quote(text)} has less than {MIN_SHORT_DIGITS} digits")
+    names = (name for place in (states.QUARANTINE, states.BLOBS) for name in store.names(place))
+    digests = {name.partition(".")[0] for name in names}
+    found = [digest for digest in digests if is_digest(digest) and digest.startswith(text)]
+    if len(found) != 1:
+        how = "no raw or quarantined bytes are" if not found else f"{len(found)} are"
+        hint = "`threegate quarantine list` shows what was refused"
+        raise UsageError(f"{how} called {quote(text)}", hint=hint)
+    return found[0]
+
+
+def _listing(artifact_id: str) -> str:
+    words = [word for word, kinds in LISTINGS.items() if prefix_of(artifact_id) in kinds]
+    return f"`threegate {words[0]} list` shows what is here" if words else ""
 
 
 def _known(store: Store, prefix: str) -> Iterator[str]:

@@ -89,6 +89,8 @@ def find_root(settings: Settings, chosen: Path | None) -> Path:
     if named is not None:
         root = settings.cwd / named
         if not os.path.exists(root / MARKER):  # Path.exists raises for a name too long
+            if os.path.isdir(root) and not os.access(root, os.X_OK):
+                refuse_foreign(root)
             hint = "`threegate init DIRECTORY` makes one"
             raise WorkspaceUnusable(f"{root} is not a workspace", hint=hint)
         return root.resolve()

@@ -89,6 +89,8 @@ def parse_public_line(data: Untrusted[bytes]) -> PublicKey:
     untrusted = data.open_for_validation()
     if len(untrusted) > limits.MAX_PUBLIC_LINE_BYTES:
         raise malformed(f"public key of {len(untrusted)} bytes")
+    if untrusted.startswith(b"-----BEGIN"):
+        raise malformed("this is a private key; the public one is in the file with .pub")
     line = untrusted.removesuffix(b"\n").removesuffix(b"\r")
     if b"\n" in line or b"\r" in line:
         raise malformed("public key file has more than one line")

@@ -212,8 +212,8 @@ def test_an_error_has_code_and_hint() -> None:
     [
         (1, 50, 50, 120, "showing 1-50 of 120; --page 2 for more"),
         (3, 50, 20, 120, "showing 101-120 of 120"),
-        (1, 50, 0, 0, "none of 0"),
-        (9, 50, 0, 120, "none of 120"),
+        (1, 50, 0, 0, "none"),
+        (9, 50, 0, 120, "nothing on page 9, 120 in all"),
     ],
 )
 def test_a_page_says_where_it_stands(

@@ -124,6 +124,7 @@ KEY = Key(b"\x01" * 32)
         (b"ssh-ed25519", "TG-KEY-001", "not `type base64"),
         (b"x" * 9000, "TG-KEY-001", "9000 bytes"),
         (f"{KEY.public_line}\n{KEY.public_line}\n".encode(), "TG-KEY-001", "more than one line"),
+        (b"-----BEGIN OPENSSH PRIVATE KEY-----\n", "TG-KEY-001", "this is a private key"),
         (KEY.public_line.replace("ssh-", "sk-ssh-", 1).encode(), "TG-KEY-007", "may not sign"),
         (SK + b" " + base64.b64encode(KEY.blob), "TG-KEY-001", "not of the type"),
         (b"ssh-rsa AAAAB3NzaC1yc2E=", "TG-KEY-007", '"ssh-rsa" may not sign'),

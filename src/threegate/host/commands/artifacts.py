@@ -49,7 +49,10 @@ def _add_show(group: Group, word: str) -> None:
         "show",
         "show one, with everything foreign spelled out",
         run=run_show,
-        examples=(f"{word} show {prefix}-0123456789ab", f"{word} show --raw {prefix}-… > copy.md"),
+        examples=(
+            f"{word} show {prefix}-0123456789ab",
+            f"{word} show --raw {prefix}-0123456789ab > copy.md",
+        ),
     )
     parser.add_argument("id", metavar="ID", help="the id, or its start with 12 digits or more")
     parser.add_argument("--raw", action="store_true", help="write the bytes, not to a terminal")
@@ -114,12 +117,14 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one artifact."""
     from threegate.artifacts.ids import prefix_of
     from threegate.errors import UsageError
+    from threegate.host.places import refuse_absent, resolve
     from threegate.text import quote
 
     with context.workspace(args) as ws:
-        artifact_id = ws.store.resolve(args.id)
+        artifact_id = resolve(ws.store, args.id)
         if prefix_of(artifact_id) not in LISTINGS[args.word]:
             raise UsageError(f"{quote(args.id)} is no {args.word}", hint=_other(artifact_id))
+        refuse_absent(ws.store, artifact_id)
         if args.raw:
             context.out.bytes(ws.store.read_bytes(artifact_id))
         else:

@@ -12,7 +12,10 @@ def add(group: Group) -> None:
         "graph",
         "draw what an artifact was made from and what was made from it",
         run=run,
-        examples=("audit graph an-0123456789ab", "audit graph res-… --format svg > trace.svg"),
+        examples=(
+            "audit graph an-0123456789ab",
+            "audit graph an-0123456789ab --format svg > trace.svg",
+        ),
         json=False,
     )
     parser.add_argument("id", metavar="ID", help="the id, or its start with 12 digits or more")

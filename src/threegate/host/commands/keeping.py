@@ -70,13 +70,16 @@ def run_backup(args: argparse.Namespace, context: Context) -> int:
 
 def run_restore(args: argparse.Namespace, context: Context) -> int:
     """Make a workspace from a backup."""
+    from threegate.host.keyring import state_of
     from threegate.host.restore import restore
+    from threegate.host.settings import unix_now
 
     kept = context.checkpoints(args)
     cwd = context.settings.cwd
     root = (cwd / args.directory).absolute()
     done = restore(cwd / args.file, root, checkpoints=kept, progress=context.out.progress)
     signers = [f"{entry.key.fingerprint} {entry.principal}" for entry in done.signers]
+    states = [state_of(entry, unix_now()) for entry in done.signers]
     if args.json:
         counts = {"entries": done.checkpoint.size, "files": done.files, "made": done.made}
         place = {"workspace": str(done.root), "id": done.workspace}
@@ -88,7 +91,7 @@ def run_restore(args: argparse.Namespace, context: Context) -> int:
             ("workspace", str(done.root)),
             ("id", done.workspace),
             ("restored", f"{entries}, {counted(done.files, 'file')}, backed up {done.made}"),
-            *(("signer", signer) for signer in signers),
+            *((f"signer, {state}", name) for state, name in zip(states, signers, strict=True)),
         ]
     )
     context.out.note("are these the signers you know? then continue with `threegate status`")

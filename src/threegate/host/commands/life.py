@@ -65,15 +65,16 @@ def run_withdraw(args: argparse.Namespace, context: Context) -> int:
 
 def run_forget(args: argparse.Namespace, context: Context) -> int:
     """Remove bytes for good."""
-    from threegate.artifacts.ids import is_digest
     from threegate.errors import PolicyDenied
     from threegate.host.forget import BLOB, forget
-    from threegate.host.places import resolve
+    from threegate.host.places import resolve, resolve_blob
 
     with context.workspace(args) as ws, context.index(ws) as index:
         kind, _, digest = args.id.partition("-")
-        is_blob = kind == BLOB and is_digest(digest)
-        artifact_id = args.id if is_blob else resolve(ws.store, args.id)
+        if kind == BLOB:
+            artifact_id = f"{BLOB}-{resolve_blob(ws.store, digest)}"
+        else:
+            artifact_id = resolve(ws.store, args.id)
         also = " and everything made from it" if args.derived else ""
         question = f"forget {artifact_id}{also} for good?"
         if not args.yes and not context.out.confirm(question):

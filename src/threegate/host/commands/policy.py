@@ -113,6 +113,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
         context.out.document({"ok": True, "sections": digests})
         return 0
     context.out.table(("SECTION", "SHA256"), digests.items())
+    context.out.line("valid")
     return 0
 
 
@@ -215,7 +216,7 @@ def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, 
     elif len(words) == 1 and "://" in words[0]:
         decision = may_fetch(ws.bundle, words[0], integrity=args.integrity)
         yield f"fetch {quote(words[0], 200)}", decision
-    elif len(words) == 1:
+    elif len(words) == 1 and "-" in words[0]:
         yield from decisions(ws.bundle, ws.store.read(ws.store.resolve(words[0])))
     else:
         raise UsageError("a question is a URL, an id, `read KIND` or `draft KIND`")
@@ -266,6 +267,8 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         compiled = edited(ws)
         found = diff(ws.bundle, compiled)
         if is_in_force(ws.bundle, compiled):
+            if not args.json:
+                context.out.line("no difference")
             return _applied(args, context, ws.bundle, found)
         if not args.json:
             _tell(context, ws.bundle, compiled, found)

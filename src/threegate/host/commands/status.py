@@ -36,7 +36,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
         context.out.line(f"  {stray}")
     context.out.line()
     head = ("FILES", "OF", "BYTES", "OF", "DIRECTORY")
-    context.out.table(head, [_row(row) for row in found["usage"] if row["files"]])
+    rows = [_row(row) for row in found["usage"] if row["files"]]
+    if rows:
+        context.out.table(head, rows)
+    else:
+        context.out.line("no artifacts yet: `threegate admit FILE` brings one in")
     return os.EX_OK
 
 
