@@ -6,35 +6,21 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import STARTERS, repository, said, starter
+from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, repository, said, starter
+from tests.support.mutating import identities, marked
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.launch import Answer, run_gate
-from threegate.sandbox.machine import find_machine
+from threegate.sandbox.machine import find_machine, gate_uid
 from threegate.sandbox.profiles import FETCH_NORMALIZE, KIB, TOOL_LITE, Profile
 
 DEADLINE_SECONDS = 3.0
 # What the host may take beyond a deadline: to kill, to reap, and for a busy machine.
 GRACE_SECONDS = 8.0
 SMALL = replace(FETCH_NORMALIZE, output_bytes=512 * KIB)
-
-
-def living(mark: str) -> list[int]:
-    """Return every process whose arguments hold the mark: bubblewrap, its init, the gate."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                arguments = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if mark.encode() in arguments and int(entry.name) != os.getpid():
-                found.append(int(entry.name))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +37,13 @@ def attacked(payload: str, profile: Profile, deadline: float = DEADLINE_SECONDS)
     alive: list[int] = []
 
     def note(_: bytes) -> None:
-        alive.extend(living(mark) if not alive else [])
+        alive.extend(marked(mark) if not alive else [])
 
     with stand_ins() as given:
         start = Start(profile, f"threegate.sandbox.attacks.hostile:{payload}", given, (mark,))
         began = time.monotonic()
         answer = run_gate(find_machine(), start, b"{}", deadline_seconds=deadline, note=note)
-    return Ran(answer, time.monotonic() - began, len(alive), living(mark))
+    return Ran(answer, time.monotonic() - began, len(alive), marked(mark))
 
 
 # payload: (why it ended, profile)
@@ -144,13 +130,11 @@ def test_note_that_raises_ends_the_gate() -> None:
     start = Start(FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_drip", {}, (mark,))
     with pytest.raises(KeyboardInterrupt):
         run_gate(find_machine(), start, b"", note=note)
-    assert living(mark) == []
+    assert marked(mark) == []
 
 
-@pytest.mark.parametrize("who", STARTERS)
-# claim TG-C-64
-def test_killed_host_takes_its_gates_along(who: str) -> None:
-    mark = f"mark-{secrets.token_hex(8)}"
+def _hold(who: str, mark: str) -> subprocess.Popen[bytes]:
+    """Start a host with a gate that stays; returns when the gate has said its one word."""
     host = starter(who).start(
         "tests.support.faults:hold",
         [mark],
@@ -158,14 +142,43 @@ def test_killed_host_takes_its_gates_along(who: str) -> None:
         paths=(str(repository()),),
         env={"PATH": "/usr/bin:/bin"},
     )
-    assert host.stdin and host.stdout
+    assert host.stdout
     assert host.stdout.readline() == b"alive\n"
-    assert len(living(mark)) >= 3, "control: host, bubblewrap and gate are found"
+    return host
+
+
+def _end(host: subprocess.Popen[bytes]) -> None:
     host.send_signal(signal.SIGKILL)
     host.wait()
+    assert host.stdin and host.stdout
     host.stdin.close()
     host.stdout.close()
+
+
+@pytest.mark.parametrize("who", STARTERS)
+# claim TG-C-64
+def test_killed_host_takes_its_gates_along(who: str) -> None:
+    mark = f"mark-{secrets.token_hex(8)}"
+    host = _hold(who, mark)
+    assert len(marked(mark)) >= 3, "control: host, bubblewrap and gate are found"
+    _end(host)
     end = time.monotonic() + GRACE_SECONDS
-    while living(mark) and time.monotonic() < end:
+    while marked(mark) and time.monotonic() < end:
         time.sleep(0.05)
-    assert living(mark) == []
+    assert marked(mark) == []
+
+
+@pytest.mark.parametrize("who", STARTERS)
+# claim TG-C-64
+def test_gate_has_one_uid_and_no_groups_of_its_starter(who: str) -> None:
+    mark = f"mark-{secrets.token_hex(8)}"
+    host = _hold(who, mark)
+    found = identities(mark)
+    _end(host)
+    ordinary = ORDINARY_UID if IS_ROOT else os.getuid()
+    uid = gate_uid(FETCH_NORMALIZE.name) if who == "root" else ordinary
+    assert found, "control: the gate was found"
+    words = [item.split() for item in found]
+    assert {word for line in words for word in line[:4]} == {str(uid)}
+    if IS_ROOT:  # `hold` gave the starter groups; an ordinary user cannot leave their own
+        assert {word for line in words for word in line[4:]} == {str(uid)}

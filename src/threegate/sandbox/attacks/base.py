@@ -87,6 +87,7 @@ class Facts:
     secret: str  # path
     secret_text: str
     directory: str  # where the secret lies
+    gate: int  # pid of the payload itself, as the box sees it
     victim: int  # pid on the host
     victim_address: int  # where the secret lies in its memory
     victim_fd: int  # its descriptor of the secret

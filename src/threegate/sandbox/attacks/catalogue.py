@@ -13,6 +13,7 @@ from threegate.sandbox.attacks import (
     privileges,
     processes,
     sockets,
+    workers,
     writing,
 )
 from threegate.sandbox.attacks.base import Attempt
@@ -29,6 +30,7 @@ _MODULES = (
     kernel_doors,
     packages,
     bombs,
+    workers,
 )
 
 

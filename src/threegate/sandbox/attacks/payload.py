@@ -7,6 +7,7 @@ may change everything after it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -21,7 +22,7 @@ from threegate.sandbox.channel import HEADER, NOTE, read_message, write_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Result = dict[str, str]
@@ -31,6 +32,7 @@ MAX_DETAIL_CHARS = 160
 CHILD_SECONDS = 20
 FRAME_FD = 3
 MAX_FD = 4096
+LAST = "living_worker_disturbed"
 
 
 def main() -> None:
@@ -55,9 +57,41 @@ def _note(data: bytes) -> None:
 
 
 def _perform(request: dict[str, Any], say: Callable[[Result], None]) -> list[Result]:
-    facts = Facts(**request["facts"], descriptors=_open_descriptors())
+    facts = Facts(**request["facts"], descriptors=_open_descriptors(), gate=os.getpid())
+    if LAST not in request["names"] or facts.control:
+        return _each(facts, request, request["names"], say)
+    with _living_worker() as compute:
+        others = [name for name in request["names"] if name != LAST]
+        results = _each(facts, request, others, say)
+        say({"begin": LAST})
+        alive = compute("6 * 7") == 42
+        detail = "it computed" if alive else "it did not answer"
+        last = {"name": LAST, "outcome": "blocked", "reason": "alive", "detail": detail}
+        last |= {} if alive else {"outcome": "worked", "reason": ""}
+        say(last)
+        return [*results, last]
+
+
+@contextlib.contextmanager
+def _living_worker() -> Iterator[Callable[[str], object]]:
+    """Keep a real Monty worker, started as the gate starts it, while the attempts run."""
+    import pydantic_monty
+
+    from threegate.sandbox.worker_places import LAUNCHER
+
+    with (
+        pydantic_monty.Monty(binary_path=LAUNCHER, min_processes=1, max_processes=1) as pool,
+        pool.checkout(limits={"max_memory": 64 * 2**20}) as session,
+    ):
+        assert session.feed_run("1 + 1") == 2
+        yield session.feed_run
+
+
+def _each(
+    facts: Facts, request: dict[str, Any], names: list[str], say: Callable[[Result], None]
+) -> list[Result]:
     results = []
-    for name in request["names"]:
+    for name in names:
         if facts.control:
             _fresh_targets(facts)
         say({"begin": name})

@@ -47,7 +47,7 @@ def judged(
 ) -> AttackResult:
     """Compare what was said with what must be."""
     expected = item.reasons(profile)
-    if profile == WORKER and WORKER not in item.exceptions:
+    if profile == WORKER and WORKER not in item.exceptions and not item.only:
         expected = WORKER_REASONS
     stopped = said.outcome in {"blocked", "ended"} and not reached
     held = stopped and bool(said.reason) and set(said.reason.split("+")) <= set(expected)

@@ -63,14 +63,15 @@ def applicable(profile: str, names: Sequence[str] = ()) -> list[Attempt]:
     if tuple(names) == (TOGETHER,):
         chosen = [item for item in ATTEMPTS.values() if not item.alone]
     if profile == WORKER:
-        return [i for i in chosen if _for_worker(i)]
+        return [item for item in chosen if _for_worker(item)]
     return [item for item in chosen if item.applies(profile)]
 
 
 def _for_worker(item: Attempt) -> bool:
     """Leave out what needs no call at all, and what is not of the filter's making."""
     quiet = {"any_leaked_descriptor", "core_dump", "environment_of_the_caller"}
-    return not item.alone and item.group not in _NO_WORKER and item.name not in quiet
+    meant = not item.only or WORKER in item.only
+    return not item.alone and item.group not in _NO_WORKER and meant and item.name not in quiet
 
 
 @dataclasses.dataclass(slots=True)
