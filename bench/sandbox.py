@@ -9,9 +9,9 @@ import select
 import statistics
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import threegate
@@ -59,9 +59,12 @@ def _compile() -> None:
 
 def _bare(profile: Profile) -> str:
     """Return the code with which a bare interpreter imports what the gate imports."""
-    where = sysconfig.get_path("purelib")
-    found = f"import sys\nsys.path.append({where!r})\n" if profile.libraries else ""
-    return found + "".join(f"import {name}\n" for name in profile.modules) or "pass"
+    code = "".join(f"import {name}\n" for name in profile.modules) or "pass"
+    for library in profile.libraries[:1]:
+        spec = find_spec(library)
+        assert spec is not None and spec.origin is not None
+        code = f"import sys\nsys.path.append({str(Path(spec.origin).parents[1])!r})\n{code}"
+    return code
 
 
 def _program(argv: tuple[str, ...]) -> Callable[[], None]:
