@@ -169,7 +169,7 @@ def test_killed_host_takes_its_gates_along(who: str) -> None:
 
 
 @pytest.mark.parametrize("who", STARTERS)
-# claim TG-C-64
+# claim TG-C-67
 def test_gate_has_one_uid_and_no_groups_of_its_starter(who: str) -> None:
     mark = f"mark-{secrets.token_hex(8)}"
     host = _hold(who, mark)
