@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from threegate.artifacts.ids import digest_of, sha256_hex
+from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.errors import AuditTampered, HandoffTampered, StorageFailed
 from threegate.handoff import states
@@ -120,12 +120,3 @@ def _verify_file(
         yield Finding(directory, name, "is not in the log")
     elif sha256_hex(data) != digest:
         yield Finding(directory, name, "is not what the log recorded")
-
-
-def artifact_places(fold: Fold) -> dict[str, str]:
-    """Return the directory of every artifact id according to the log."""
-    return {
-        name.removesuffix(".md"): directory
-        for directory, name in fold.files
-        if name.endswith(".md") and len(digest_of(name.removesuffix(".md"))) == 64
-    }
