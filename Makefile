@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
+WORLD := tests.support.origins.scholarly:world
 THREEGATE_CORPUS ?= ../shared/corpus
 
 export PYTHON VENV
@@ -16,22 +17,25 @@ export PYTHONDONTWRITEBYTECODE := 1
 # A part of the tree that a target needs: $(call need,PATH)
 need = @test -e $(1) || { echo "threegate: error: $(1) is missing, so make $@ has nothing to run" >&2; exit 69; }
 
-.PHONY: help setup demo test lint format docs corpus slow fuzz bench bundle lock clean
+.PHONY: help setup setup-tests demo test lint format docs corpus slow live-test fuzz bench evaluate bundle lock clean
 
 help: ## show this list
 	@echo 'make TARGET, one of:'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo 'PYTHON=/usr/bin/python3 chooses the interpreter, 3.11 or newer.'
 
 setup: ## make .venv from the hash-locked requirements
 	@bash scripts/setup.sh
 
-demo: setup ## run a whole session in a throw-away workspace
-	$(call need,examples/first-session.sh)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/first-session.sh
+setup-tests: ## the same, and what only the tests start: podman, nftables, Squid
+	@bash scripts/setup.sh tests
 
-test: setup lint ## lint, then every test but the slow ones and the corpus
-	$(BIN)/pytest
+demo: setup ## run a whole session in a throw-away workspace, on a test internet
+	$(call need,examples/first-session.sh)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.support.internet $(WORLD) bash examples/first-session.sh
+
+test: setup-tests lint ## lint, then every test but the slow ones and the corpus
+	@bash scripts/test.sh
 
 lint: setup ## format, rules, types, import contracts, shape, documents in sync
 	$(BIN)/ruff format --check .
@@ -51,16 +55,23 @@ docs: setup ## rewrite the generated blocks of the documents
 corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
 	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus
 
-slow: setup ## the tests that take minutes or the network
+slow: setup-tests ## the tests that take minutes or the network
 	$(BIN)/pytest -m slow
+
+live-test: setup ## fetch one DOI, one arXiv id and one page from the real web
+	$(BIN)/python scripts/live_test.py
 
 fuzz: setup ## coverage-guided fuzzing of every parser, FUZZ_SECONDS each
 	$(call need,tests/fuzz/run.py)
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
-bench: setup ## measure against peers; `bench/run.py --write` puts the figures into docs/performance.md
+bench: setup-tests ## measure against peers; `bench/run.py --write` puts the figures into docs/performance.md
 	$(call need,bench/run.py)
 	$(BIN)/python bench/run.py
+
+evaluate: setup ## ask the embedded model the questions of bench/evaluation; goes on where it was
+	$(call need,bench/evaluate.py)
+	$(BIN)/python bench/evaluate.py
 
 bundle: setup ## one archive that installs ThreeGate without a network
 	$(BIN)/python scripts/bundle.py

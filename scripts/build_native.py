@@ -12,6 +12,9 @@ from threegate.sandbox.worker import BUILT, header
 SOURCES = Path(__file__).parent.parent / "src" / "threegate" / "sandbox" / "native"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-ident", "-Wl,--build-id=none"]
 
+# No C library: nothing but the few calls that are written down.
+ALONE = ["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie"]
+
 
 def compile_to(target: str, source: str, include: str, *flags: str) -> None:
     argv = ["cc", *FLAGS, *flags, "-I", include, "-o", str(BUILT / target), str(SOURCES / source)]
@@ -22,7 +25,7 @@ def main() -> int:
     BUILT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as include:
         (Path(include) / "worker.h").write_text(header(architecture()), encoding="ascii")
-        compile_to("launcher", "launcher.c", include, "-static")
+        compile_to("launcher", "launcher.c", include, *ALONE)
         compile_to("lock.so", "lock.c", include, "-shared", "-fPIC", "-nostartfiles")
     for name in ("launcher", "lock.so"):
         digest = hashlib.sha256((BUILT / name).read_bytes()).hexdigest()

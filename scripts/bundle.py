@@ -82,7 +82,7 @@ def write_sums(directory: Path) -> None:
 def pack(directory: Path, name: str, *, epoch: int) -> bytes:
     """Return `directory` as a gzipped tar that depends on nothing but names and bytes."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
             member = tarfile.TarInfo(f"{name}/{path.relative_to(directory)}")
             member.size, member.mtime = path.stat().st_size, epoch

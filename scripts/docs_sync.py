@@ -68,9 +68,9 @@ def bench_block(argument: str) -> str:
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
 
-def transcript_block(_: str) -> str:
+def transcript_block(argument: str) -> str:
     """Return a session with the real command, as a fenced block."""
-    run = [sys.executable, str(ROOT / "scripts" / "transcript.py")]
+    run = [sys.executable, str(ROOT / "scripts" / "transcript.py"), *argument.split()]
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Make .venv: every tool and library at a locked version, the project itself editable.
 # Does nothing when .venv already matches the lock files, so every target may call it.
+# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+export PATH=$PATH:/usr/sbin:/sbin # where Debian keeps ip, nft and squid
 
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
@@ -24,6 +27,9 @@ missing_packages() {
   command -v ssh-keygen >/dev/null || echo openssh-client
   command -v flock >/dev/null || echo util-linux
   command -v bwrap >/dev/null || echo bubblewrap
+  command -v ip >/dev/null || echo iproute2 # for the test internet
+  # What certificates of the web are checked against.
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
   command -v cc >/dev/null || echo gcc
   # A compiler without the C library's headers and static archive cannot make the launcher.
   [ -n "$(find /usr/lib -maxdepth 2 -name libc.a -print -quit 2>/dev/null)" ] || echo libc6-dev
@@ -32,9 +38,32 @@ missing_packages() {
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
+# The same for what the tests start; the demo needs none of it.
+missing_test_packages() {
+  command -v podman >/dev/null || echo podman
+  command -v crun >/dev/null || echo crun
+  command -v nft >/dev/null || echo nftables
+  command -v squid >/dev/null || echo squid-openssl
+  command -v debootstrap >/dev/null || echo debootstrap # for the image of `make slow`
+  command -v systemd-analyze >/dev/null || echo systemd
+}
+
+missing_for() {
+  missing_packages
+  if [ "$1" = tests ]; then missing_test_packages; fi
+}
+
+# The tests start a Squid of their own; Debian's would serve on this machine from now on.
+keep_squid_down() {
+  case " $1 " in *" squid-openssl "*) ;; *) return ;; esac
+  if [ ! -d /run/systemd/system ]; then return; fi
+  say "masking squid.service: the tests need the program, not the service"
+  as_root systemctl --quiet mask squid.service
+}
+
 install_missing() {
   local missing
-  missing=$(missing_packages | tr '\n' ' ')
+  missing=$(missing_for "$1" | tr '\n' ' ')
   missing=${missing% }
   if [ -z "$missing" ]; then return; fi
   local hint="install these packages and try again: $missing"
@@ -43,12 +72,13 @@ install_missing() {
     fail "missing on this machine: $missing" "sudo apt-get install $missing"
   fi
   say "installing $missing"
+  keep_squid_down "$missing"
   local log
   log=$(as_root apt-get -qq update 2>&1) || say "package lists could not be refreshed, trying with the old ones"
   # shellcheck disable=SC2086  # a list of package names, split on purpose
   log=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
     $missing 2>&1) || { printf '%s\n' "$log" >&2; fail "apt-get could not install $missing" "$hint"; }
-  missing=$(missing_packages | tr '\n' ' ')
+  missing=$(missing_for "$1" | tr '\n' ' ')
   if [ -n "$missing" ]; then
     fail "still missing: $missing" "$PYTHON needs its venv module; or choose one: make setup PYTHON=/usr/bin/python3"
   fi
@@ -93,21 +123,21 @@ unless_done() {
 }
 
 # What the Monty worker's launcher is compiled from.
-native_key() { cat src/threegate/sandbox/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py | sha256sum; }
+native_key() { cat src/threegate/sandbox/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
 
 build_native() { "$VENV/bin/python" scripts/build_native.py; }
 
 # A box has a read-only view: what is not compiled beforehand is compiled at every start of a gate.
-box_key() { cat src/threegate/*.py src/threegate/sandbox/*.py | sha256sum; }
+box_key() { find src/threegate -name '*.py' -print0 | sort -z | xargs -0 cat | sha256sum; }
 
 compile_box() {
-  "$VENV/bin/python" -m compileall -q --invalidation-mode checked-hash src/threegate/*.py src/threegate/sandbox
+  "$VENV/bin/python" -m compileall -q --invalidation-mode checked-hash src/threegate
 }
 
 install_project() { pip_install --no-index --no-deps --no-build-isolation --editable .; }
 
 main() {
-  install_missing
+  install_missing "${1:-}"
   check_python
   exec 9>.setup.lock
   flock 9 # two targets started at once make one venv

@@ -49,5 +49,8 @@ def _refuse_deep(value: Any, budget: int) -> None:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
+        if value and budget == 1:
+            raise ValueError("nested too deeply")
         for item in value:
-            _refuse_deep(item, budget - 1)
+            if isinstance(item, dict | list):
+                _refuse_deep(item, budget - 1)

@@ -9,6 +9,7 @@ them goes through `threegate.text.quote` first.
 import os
 from typing import ClassVar
 
+EX_INTERRUPTED = 130  # as a shell shows a program that was interrupted
 EX_TAMPERED = 76  # sysexits calls it EX_PROTOCOL: the other side broke the rules
 
 
@@ -42,6 +43,13 @@ class GateUnavailable(ThreeGateError):
     """The operator must repair the machine: a gate, a sandbox or a tool is missing."""
 
     code, exit_code = "TG-GATE-001", os.EX_UNAVAILABLE  # 69
+
+
+class ProtocolBroken(GateUnavailable):
+    """The other side of a gate said what is no message of the protocol."""
+
+    code = "TG-PRO-001"
+    default_hint = "nothing of it was used; `threegate doctor` tests the boxes on this machine"
 
 
 class WorkspaceUnusable(GateUnavailable):

@@ -50,7 +50,7 @@ class Cite:
     """Where a quote stands."""
 
     artifact: str = spec(id_of("rp", "res", "an"), "the artifact")
-    excerpt: int = spec(Integer(0, bounds.MAX_EXCERPTS), "its text, counted from 1; 0 for a stream")
+    excerpt: int = spec(Integer(0, bounds.MAX_EXCERPTS), "its text, counted from 1")
     offset: int = spec(Integer(), "first character of the quote within that text")
     length: int = spec(Integer(1, bounds.MAX_QUOTE_CHARS), "number of characters")
     sha256: str = spec(DIGEST, "digest of the quote's UTF-8 bytes")

@@ -27,6 +27,7 @@ from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import ListOf, Nullable, Record, Shape, Sorted
 from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.errors import ArtifactRejected
 from threegate.text import quote
 from threegate.untrusted import Untrusted
 
@@ -69,15 +70,38 @@ def complete_draft(
         given = _read_keys(lines)
         form = _form_of(given)
         texts = read_texts(body, form.title, form.sections)
+    except RecursionError as exc:
+        raise _too_deep() from exc
+    return complete(given, texts, created=created, nonce=nonce, lanes=lanes)
+
+
+def complete(
+    given: Mapping[str, Any],
+    texts: Mapping[str, str],
+    *,
+    created: str,
+    nonce: str,
+    lanes: Mapping[str, Lane] = LANES,
+) -> FetchRequest | ToolRequest:
+    """Return the request that the keys and texts of a draft stand for.
+
+    Each text is kept character for character.  Raises `ArtifactRejected`.
+    """
+    try:
+        form = _form_of(given)
         stamps = {"created": created, "nonce": nonce, "origin": "operator", "derived_from": []}
         values = {**_defaults(form, given, lanes), **stamps, **_derived(form, given, texts)}
         values = _in_order(form, values)
         boxed = {name: Untrusted(text) for name, text in texts.items()}
         spelled = form.spell(values, boxed)
     except RecursionError as exc:
-        raise reject(Reason.NOT_CANONICAL, "nested too deeply") from exc
+        raise _too_deep() from exc
     request: FetchRequest | ToolRequest = form.parse(Untrusted(spelled))
     return request
+
+
+def _too_deep() -> ArtifactRejected:
+    return reject(Reason.NOT_CANONICAL, "nested too deeply")
 
 
 def _split(text: str) -> tuple[list[str], str]:

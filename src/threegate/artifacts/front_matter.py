@@ -25,7 +25,10 @@ _ESCAPED_CONTROLS: Final = ("\\b", "\\f", "\\n", "\\r", "\\t", "\\u")
 
 def write_front_matter(values: Mapping[str, Any]) -> str:
     """Return the lines of front matter with the empty line after it."""
-    lines = "\n".join(f"{key}: {_encode(value)}" for key, value in values.items())
+    # Many lists are empty, and an encoder for each would take longer than all the rest.
+    lines = "\n".join(
+        [f"{key}: {_encode(value) if value != [] else '[]'}" for key, value in values.items()]
+    )
     return f"{_OPEN}{lines}{_CLOSE}"
 
 

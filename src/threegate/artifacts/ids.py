@@ -7,7 +7,7 @@ from typing import Final
 PREFIXES: Final = ("rp", "fr", "tr", "ap", "res", "an")
 MIN_SHORT_DIGITS: Final = 12
 ID_HINT: Final = (
-    f"an id is its kind, `-` and at least {MIN_SHORT_DIGITS} lower-case digits: rp-0123456789ab"
+    f"an id is its kind, `-` and at least {MIN_SHORT_DIGITS} lower-case hex digits: rp-0123456789ab"
 )
 
 _ID: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-([0-9a-f]{{64}})\Z")

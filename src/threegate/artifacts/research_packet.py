@@ -62,12 +62,15 @@ HAZARDS: Final = (
     "confusable",
     "control",
     "hidden-text",
+    "hidden-undecided",
     "injection-like",
     "invisible",
     "markup-escaped",
     "truncated",
 )
 GAP_REASONS: Final = ("denied", "failed", "not-found", "timed-out", "too-large", "unreadable")
+
+TRUST_ANCHOR: Final = Pattern("system|[0-9a-f]{64}", "`system` or a SHA-256")
 
 # Any tag at all, not a list of dangerous ones: lists of dangerous tags are never complete.
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
@@ -94,10 +97,42 @@ class FieldSource:
     """Which source a piece of metadata came from."""
 
     field: str = spec(
-        Choice("authors", "identifiers", "licence", "published", "retraction", "title"),
+        Choice(
+            "abstracts",
+            "authors",
+            "container",
+            "identifiers",
+            "licence",
+            "published",
+            "retraction",
+            "title",
+        ),
         "the field of this packet",
     )
     source: str = spec(Choice(*SOURCES), "where it came from")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One statement that the work was retracted, corrected or doubted."""
+
+    status: str = spec(Choice("corrected", "concern", "retracted"), "what it says")
+    source: str = spec(Choice(*SOURCES), "who was asked")
+    label: Untrusted[str] | None = spec(Nullable(Text(300)), "as the source words it")
+    notice: Untrusted[str] | None = spec(Nullable(Text(200)), "DOI or other name of the notice")
+    date: str | None = spec(Nullable(DATE), "date of the notice")
+
+
+@dataclass(frozen=True, slots=True)
+class Also:
+    """A further answer that this packet was made from."""
+
+    source: str = spec(Choice(*SOURCES), "who answered")
+    url: str = spec(URL, "the final URL")
+    retrieved: str = spec(TIME, "when the bytes arrived")
+    sha256: str = spec(DIGEST, "digest of its raw bytes, kept beside the packet")
+    bytes: int = spec(Integer(), "number of its raw bytes")
+    trust_anchor: str = spec(TRUST_ANCHOR, "the certificate store it was checked against")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +182,19 @@ class ResearchPacket:
     raw_sha256: str = spec(DIGEST, "digest of the raw bytes, kept beside the packet")
     raw_bytes: int = spec(Integer(), "number of raw bytes")
     trust_anchor: str = spec(
-        Pattern("system|[0-9a-f]{64}", "`system` or a SHA-256"),
-        "the certificate store the connection was checked against",
+        TRUST_ANCHOR, "the certificate store the connection was checked against"
+    )
+    record_sha256: str | None = spec(
+        Nullable(DIGEST), "digest of the retrieval record, from which it can be made again"
+    )
+    also: tuple[Also, ...] = spec(
+        ListOf(Record(Also), limits.MAX_ALSO), "further answers it was made from"
     )
     title: Untrusted[str] = spec(Text(limits.MAX_TITLE_CHARS, least=0), "title of the source")
     authors: tuple[Untrusted[str], ...] = spec(
         ListOf(Text(300), limits.MAX_AUTHORS), "authors, as the source spells them"
     )
+    container: Untrusted[str] | None = spec(Nullable(Text()), "journal, book or repository")
     published: str | None = spec(Nullable(DATE), "publication date")
     licence: Untrusted[str] | None = spec(Nullable(Text()), "licence, as the source states it")
     identifiers: tuple[Identifier, ...] = spec(
@@ -165,6 +206,9 @@ class ResearchPacket:
     retraction: str = spec(
         Choice("none", "corrected", "concern", "retracted", "unknown"),
         "retraction status at retrieval; `unknown` where nobody could be asked",
+    )
+    notices: tuple[Notice, ...] = spec(
+        ListOf(Record(Notice), limits.MAX_NOTICES), "retractions and corrections, as stated"
     )
     hazards: tuple[Hazard, ...] = spec(
         Named(Record(Hazard), len(HAZARDS)), "what was found and made visible"

@@ -47,7 +47,7 @@ class Capture:
     sha256: str = spec(DIGEST, "digest of the captured bytes")
     truncated: bool = spec(Boolean(), "the run wrote more than was captured")
     escaped: bool = spec(
-        Boolean(), "the text below spells characters out; the bytes themselves are a blob"
+        Boolean(), "the text below spells characters out or is cut; the bytes themselves are a blob"
     )
 
 
@@ -66,7 +66,9 @@ class Resources:
 
     wall_ms: int = spec(Integer(), "wall time")
     cpu_ms: int = spec(Integer(), "processor time")
-    peak_memory_bytes: int = spec(Integer(), "largest memory")
+    peak_memory_bytes: int = spec(
+        Integer(), "largest memory seen; 0 if it ended before anybody looked"
+    )
 
 
 @dataclass(frozen=True, slots=True)

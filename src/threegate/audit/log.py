@@ -65,7 +65,7 @@ class AuditLog:
                 raise AuditUnavailable("there is an audit log already; nothing was done")
             start = Chain()
             start.workspace = workspace
-            log._write(plan_batch(start, [], time=log._now()), durable=True)
+            log._write(plan_batch(start, [], time=log.now()), durable=True)
         except BaseException:
             log.close()
             raise
@@ -115,6 +115,13 @@ class AuditLog:
         """Return by how many seconds the clock is behind the last entry, or 0."""
         return max(0, unix_of(self._chain.time) - self._clock())
 
+    def now(self) -> str:
+        """Return the time the next entry would have; it never goes back."""
+        try:
+            return max(self._chain.time, time_of(self._clock()))
+        except ValueError as exc:
+            raise AuditUnavailable("the clock shows no time; nothing was done") from exc
+
     def append(self, events: Events, *, durable: bool = True) -> list[Entry]:
         """Write `events` with one write and, if `durable`, make all of the log durable.
 
@@ -124,7 +131,7 @@ class AuditLog:
         self._writer.check_usable()
         if self._moved_on():
             raise AuditUnavailable("the audit log was written by another process; refresh first")
-        plan = plan_batch(self._chain, events, time=self._now())
+        plan = plan_batch(self._chain, events, time=self.now())
         self._write(plan, durable=durable)
         return list(plan.entries)
 
@@ -167,13 +174,6 @@ class AuditLog:
     def __del__(self) -> None:
         if hasattr(self, "_writer"):
             self.close()
-
-    def _now(self) -> str:
-        """Return the time for the next entries, which never goes back."""
-        try:
-            return max(self._chain.time, time_of(self._clock()))
-        except ValueError as exc:
-            raise AuditUnavailable("the clock shows no time; nothing was done") from exc
 
     def _moved_on(self) -> bool:
         """Return whether another process wrote; raise Broken if the file is not ours any more."""

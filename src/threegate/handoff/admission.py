@@ -6,28 +6,29 @@ SECURITY
     enters that nobody vouched for, or something refused is lost.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from threegate import canonical
 from threegate.artifacts import registry
+from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import digest_of, make_id, sha256_hex
 from threegate.artifacts.labels import join_all
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.registry import Artifact
+from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ArtifactRejected
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
+from threegate.handoff.refusals import FORGOTTEN, refuse_forgotten, was_refused
 from threegate.handoff.store import Store
 from threegate.untrusted import Untrusted
 
 CHUNK: Final = 128  # a refused item takes two files, a journal batch 256
 CHUNK_BYTES: Final = 16 * 2**20  # 128 items as large as they may be took 860 MB of memory
 
-FORGOTTEN: Final = "TG-HND-010"
 WITHDRAWN: Final = "TG-HND-011"
 PARENT_MISSING: Final = "TG-HND-012"
 NEEDS_SIGNATURE: Final = "TG-HND-013"
@@ -127,8 +128,7 @@ def _judge(
     kept = sha256_hex(item.offered)
     digest = kept if item.id is None else digest_of(item.id)
     try:
-        if store.holds(states.TOMBSTONES, f"blob-{kept}.json"):
-            raise ArtifactRejected("these bytes were forgotten here", code=FORGOTTEN)
+        refuse_forgotten(store, kept)
         if item.artifact is None or item.id is None:
             assert item.error is not None
             raise item.error
@@ -151,7 +151,12 @@ def _refuse_gone(store: Store, artifact_id: str) -> None:
         raise ArtifactRejected(f"{artifact_id} was withdrawn here", code=WITHDRAWN)
 
 
-def _check_in_place(store: Store, artifact: Artifact, pending: dict[str, _Parsed]) -> None:
+def _check_in_place(
+    store: Store,
+    artifact: Artifact,
+    pending: Mapping[str, _Parsed],
+    brought: Container[str] = (),
+) -> None:
     """Check what a parser cannot: signature, parents, labels, blobs."""
     if isinstance(artifact, Approval):
         hint = "an approval is made by signing a request, not brought in by hand"
@@ -162,10 +167,10 @@ def _check_in_place(store: Store, artifact: Artifact, pending: dict[str, _Parsed
     if not registry.labels_of(artifact).covers(join_all(map(registry.labels_of, parents))):
         raise reject(Reason.LABELS, "its labels are weaker than those of its sources")
     if isinstance(artifact, ToolRequest):
-        _check_blobs(store, artifact)
+        _check_blobs(store, artifact, brought)
 
 
-def _parent(store: Store, parent: str, pending: dict[str, _Parsed]) -> Artifact:
+def _parent(store: Store, parent: str, pending: Mapping[str, _Parsed]) -> Artifact:
     waiting = pending.get(parent)
     if waiting is not None and waiting.artifact is not None:
         return waiting.artifact
@@ -175,13 +180,99 @@ def _parent(store: Store, parent: str, pending: dict[str, _Parsed]) -> Artifact:
     return store.read(parent)
 
 
-def _check_blobs(store: Store, request: ToolRequest) -> None:
+def _check_blobs(store: Store, request: ToolRequest, brought: Container[str]) -> None:
     for item in request.inputs:
-        if item.artifact.startswith("blob-") and not store.has_blob(digest_of(item.artifact)):
+        digest = digest_of(item.artifact)
+        known = not item.artifact.startswith("blob-") or digest in brought
+        if not known and not store.has_blob(digest):
             raise ArtifactRejected(f"input {item.name} is not here", code=BLOB_MISSING)
     why = request.why_not_monty
-    if why is not None and why.refusal is not None and not store.has_blob(why.refusal.record):
+    if why is not None and why.refusal is not None and not was_refused(store, why.refusal.record):
         raise reject(Reason.REFUSAL, "Monty never refused this code here")
+
+
+def admit_request(store: Store, request: ToolRequest, *, blobs: Sequence[bytes]) -> str:
+    """Store an operator's request and the raw bytes it brings, all or nothing; return its id.
+
+    Raises `ArtifactRejected`, and then nothing was stored.
+    """
+    data = registry.emit(request)
+    registry.parse(Untrusted(data))
+    request_id = make_id("tr", data)
+    brought = {sha256_hex(blob): blob for blob in blobs}
+    with store.locked() as journal:
+        _refuse_gone(store, request_id)
+        for digest in brought:
+            refuse_forgotten(store, digest)
+        _check_in_place(store, request, {}, brought)
+        new = [digest for digest in brought if not store.has_blob(digest)]
+        acts: list[Act] = [Put(states.BLOBS, digest, brought[digest]) for digest in new]
+        acts.append(Put(destination(request, "tr"), f"{request_id}.md", data))
+        journal.run("request", acts)
+    return request_id
+
+
+def admit_packet(
+    store: Store,
+    packet: Untrusted[bytes],
+    *,
+    blobs: Sequence[bytes],
+    op: str,
+    detail: Mapping[str, Any],
+) -> tuple[str, bool]:
+    """Store a packet and the raw bytes it was made from, all or nothing.
+
+    Returns its id and whether it is new.  Raises `ArtifactRejected`, and then nothing was stored.
+    """
+    artifact = registry.parse(packet)
+    data = packet.open_for_validation()
+    packet_id = make_id("rp", data)
+    place = destination(artifact, "rp")
+    brought = {sha256_hex(blob): blob for blob in blobs}
+    with store.locked() as journal:
+        _refuse_gone(store, packet_id)
+        for digest in (digest_of(packet_id), *brought):
+            refuse_forgotten(store, digest)
+        if store.locate(packet_id) is not None:
+            return packet_id, False
+        _check_in_place(store, artifact, {})
+        # The packet first: what the log says of the whole change stands beside its name.
+        acts: list[Act] = [Put(place, f"{packet_id}.md", data)]
+        acts += [
+            Put(states.BLOBS, digest, blob)
+            for digest, blob in brought.items()
+            if not store.has_blob(digest)
+        ]
+        journal.run(op, acts, detail)
+    return packet_id, True
+
+
+def admit_answer(
+    store: Store,
+    analysis: Analysis,
+    drafts: Sequence[Request],
+    *,
+    detail: Mapping[str, Any],
+) -> tuple[str, tuple[str, ...]]:
+    """Store an analysis and the drafts of the same run, all or nothing; return their ids.
+
+    Drafts may name the analysis as a source.  Raises `ArtifactRejected`, and then nothing was
+    stored.
+    """
+    parsed = [_parse(Untrusted(registry.emit(one)), None) for one in (analysis, *drafts)]
+    pending: dict[str, _Parsed] = {}
+    with store.locked() as journal:
+        for item in parsed:
+            if item.error is not None:
+                raise item.error
+            assert item.id is not None
+            assert item.artifact is not None
+            _refuse_gone(store, item.id)
+            _check_in_place(store, item.artifact, pending)
+            pending[item.id] = item
+        journal.run("ask", [_accept(key, item) for key, item in pending.items()], detail)
+    first, *rest = pending
+    return first, tuple(rest)
 
 
 def destination(artifact: Artifact, prefix: str) -> str:

@@ -148,6 +148,15 @@ def read_file(directory: int, name: str, *, max_bytes: int, mode: int | None = F
     return data
 
 
+def read_start(directory: int, name: str, size: int) -> bytes:
+    """Return the first bytes of a file, unchecked, for a first guess; raise `OSError`."""
+    fd = os.open(name, _READ, dir_fd=directory)
+    try:
+        return os.read(fd, size)
+    finally:
+        os.close(fd)
+
+
 def _version(info: os.stat_result) -> tuple[int, int, int, int]:
     return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 

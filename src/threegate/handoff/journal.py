@@ -31,15 +31,22 @@ from threegate.handoff.disk import (
     read_file,
     storage_errors,
 )
+from threegate.handoff.ledger import Ledger
 from threegate.handoff.lock import held
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED, Intent, parse_intent
 from threegate.handoff.states import BUNDLES, CURRENT, INCOMING, NAMES
 from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota, Usage, scan_usage
 
-MAX_BATCH: Final = 256
+MAX_BATCH: Final = 512  # less than a segment, so that a batch lies in two of them at most
 MAX_FILE_BYTES: Final = 256 * 2**20
-SYNC_TOGETHER: Final = 8  # from here on one syncfs is cheaper than a fsync for each file
+# What ends something is not refused for a quota: an approval could not be revoked because too
+# much waits, a run that took place would leave nothing, and drafts that nobody wanted would
+# stop every review once enough of them expired.  Quotas stop what begins.
+ENDINGS: Final = frozenset(
+    {"claim-lost", "deny", "expire", "finish", "revoke", "revoke-all", "void"}
+)
+SYNC_TOGETHER: Final = 8  # new files from which on all are made durable at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +100,14 @@ class Journal:
         log: AuditLog,
         lock: int,
         quotas: Mapping[str, Quota],
+        *,
         tail: Tail,
+        ledger: Ledger,
     ) -> None:
-        """Go on after `tail`, to which the newest segment of `log` was fed."""
+        """Go on after `tail` and `ledger`, to which the newest segment of `log` was fed."""
         self.directories, self.log, self.quotas = directories, log, quotas
-        self._lock, self._tail = lock, tail
+        self.ledger, self._lock, self._tail = ledger, lock, tail
+        ledger.older = log.entries
         self._settled: str | None = None  # head digest at which nothing was pending
         self._usage = Usage()
         self._current: str | None = None
@@ -126,7 +136,7 @@ class Journal:
     def locked(self) -> Iterator[None]:
         """Hold the workspace, with the log up to date and every crash behind us settled."""
         with held(self._lock):
-            self.log.refresh(self._tail.feed)
+            self.log.refresh(self._feed)
             if self.log.head.digest != self._settled:
                 self._settle_pending()
             yield
@@ -139,6 +149,8 @@ class Journal:
         """
         assert 0 < len(acts) <= MAX_BATCH
         planned = self._plan(acts)
+        if op not in ENDINGS:
+            planned.refuse_over(self.quotas, than=self._usage)
         stamp = {"of": len(acts), "op": op}
         # Once for the batch: repeated in every intent, a long detail would grow by its square.
         told: list[Mapping[str, Any]] = [detail or {}, *({} for _ in acts[1:])]
@@ -171,7 +183,6 @@ class Journal:
                 planned.add(act.source, files=-1, size=-size)
                 if isinstance(act, Move):
                     planned.add(act.to, files=1, size=size)
-        planned.refuse_over(self.quotas, than=self._usage)
         return planned
 
     def _write_incoming(self, acts: Sequence[Act], entries: Sequence[Entry]) -> None:
@@ -179,7 +190,7 @@ class Journal:
             (act, entry) for act, entry in zip(acts, entries, strict=True) if isinstance(act, Put)
         ]
         incoming = self.directories.fd(INCOMING)
-        together = len(puts) >= SYNC_TOGETHER
+        together = _is_large(acts)
         for act, entry in puts:
             fd = create_file(incoming, str(entry.seq), act.data)
             try:
@@ -188,9 +199,7 @@ class Journal:
             finally:
                 os.close(fd)
         if together:
-            from threegate.handoff.sync import sync_filesystem
-
-            sync_filesystem(incoming)
+            self._sync_all()
         elif len(acts) > 1:
             os.fsync(incoming)  # before any rename, so that a batch is never half there
 
@@ -206,7 +215,10 @@ class Journal:
             else:
                 os.unlink(act.name, dir_fd=self.directories.fd(act.source))
                 changed.add(act.source)
-        self._sync(changed)
+        if _is_large(acts):
+            self._sync_all()
+        else:
+            self._sync(changed)
 
     def _rename(self, source: str, name: str, to: str, new_name: str) -> None:
         os.rename(
@@ -215,6 +227,11 @@ class Journal:
             src_dir_fd=self.directories.fd(source),
             dst_dir_fd=self.directories.fd(to),
         )
+
+    def _sync_all(self) -> None:
+        from threegate.handoff.sync import sync_filesystem
+
+        sync_filesystem(self.directories.fd(INCOMING))
 
     def _sync(self, changed: set[str]) -> None:
         for directory in sorted(changed):
@@ -242,8 +259,12 @@ class Journal:
     def _append(self, events: Events, *, durable: bool = True) -> list[Entry]:
         entries = self.log.append(events, durable=durable)
         for entry in entries:
-            self._tail.feed(entry)
+            self._feed(entry)
         return entries
+
+    def _feed(self, entry: Entry) -> None:
+        self._tail.feed(entry)
+        self.ledger.feed(entry)
 
     def _settle_pending(self) -> None:
         if not self._tail.is_known:
@@ -324,6 +345,11 @@ class Journal:
             os.unlink(intent.incoming, dir_fd=self.directories.fd(INCOMING))
         except FileNotFoundError:
             return
+
+
+def _is_large(acts: Sequence[Act]) -> bool:
+    """Tell whether one `syncfs` is cheaper than a `fsync` for each file and directory."""
+    return sum(isinstance(act, Put) for act in acts) >= SYNC_TOGETHER
 
 
 def _pointer_in(batch: Sequence[Entry] | Sequence[Intent]) -> str | None:

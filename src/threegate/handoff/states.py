@@ -42,34 +42,40 @@ REQUEST_MOVES: Final = frozenset(
         ("approved", "denied"),
         ("approved", "expired"),
         ("claimed", "done"),
+        ("claimed", "approved"),  # its approval has uses left
         ("claimed", "held"),  # the claimer died; a human decides again
     }
 )
 APPROVAL_MOVES: Final = frozenset({("accepted", "spent"), ("accepted", "revoked")})
 
-_ARTIFACT: Final = r"(?:rp|fr|tr|ap|res|an)-[0-9a-f]{64}\.md"
 _DIGEST: Final = "[0-9a-f]{64}"
+_ID: Final = rf"(?:rp|fr|tr|ap|res|an)-{_DIGEST}"
 
 # What may lie in each directory.  Anything else there is a stray file: reported, never read.
 NAMES: Final[dict[str, re.Pattern[str]]] = {
     INCOMING: re.compile(r"\A[0-9]{1,16}\Z"),
-    # What never became an artifact lies there as `.bytes`; what was withdrawn keeps its name.
+    # What never became an artifact lies there as `.bytes`; what was withdrawn keeps its name,
+    # and so does what lay beside it.
     QUARANTINE: re.compile(
-        rf"\A(?:{_DIGEST}\.bytes|{_ARTIFACT}|ap-{_DIGEST}\.sig|{_DIGEST}\.why\.json)\Z"
+        rf"\A(?:{_DIGEST}\.(?:bytes|why\.json)|{_ID}\.(?:md|withdrawn\.json)"
+        rf"|ap-{_DIGEST}\.(?:sig|uses\.json)|(?:fr|tr)-{_DIGEST}\.why\.json)\Z"
     ),
     "handoff/packets/accepted": re.compile(r"\Arp-[0-9a-f]{64}\.md\Z"),
     **{
         f"handoff/requests/{state}": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.md\Z")
         for state in REQUEST_STATES
     },
+    # Beside a request that was denied lies why.
+    "handoff/requests/denied": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.(?:md|why\.json)\Z"),
+    # An approval and its signature; how often it was used, where that can be more than once.
     **{
-        f"handoff/approvals/{state}": re.compile(r"\Aap-[0-9a-f]{64}\.(?:md|sig)\Z")
+        f"handoff/approvals/{state}": re.compile(r"\Aap-[0-9a-f]{64}\.(?:md|sig|uses\.json)\Z")
         for state in APPROVAL_STATES
     },
     "handoff/results/accepted": re.compile(r"\Ares-[0-9a-f]{64}\.md\Z"),
     "handoff/analyses/accepted": re.compile(r"\Aan-[0-9a-f]{64}\.md\Z"),
     BLOBS: re.compile(rf"\A{_DIGEST}\Z"),
-    LEASES: re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.json\Z"),
+    LEASES: re.compile(r"\A[0-9]{1,16}\.json\Z"),
     TOMBSTONES: re.compile(r"\A(?:rp|fr|tr|ap|res|an|blob)-[0-9a-f]{64}\.(?:json|sig)\Z"),
     CHECKPOINTS: re.compile(r"\Acheckpoint-(?:0|[1-9][0-9]{0,15})\.txt(?:\.sig)?\Z"),
     BUNDLES: re.compile(rf"\A(?:{_DIGEST}\.(?:json|sig)|current\.json)\Z"),
@@ -80,6 +86,9 @@ DIRECTORIES: Final = (*NAMES, RESERVE)  # reserved room is not an artifact and n
 _CONTENT_DIGEST: Final = re.compile(
     rf"\A(?:(?:rp|fr|tr|ap|res|an)-({_DIGEST})\.md|({_DIGEST})(?:\.bytes|\.json)?)\Z"
 )
+
+# What may lie beside an artifact's own file and goes wherever that goes.
+BESIDE: Final = (".sig", ".uses.json", ".why.json")
 
 
 def content_digest_in(name: str) -> str | None:

@@ -8,26 +8,29 @@ SECURITY
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import ID_HINT, is_id, is_short_id, prefix_of, sha256_hex
 from threegate.artifacts.registry import Artifact
+from threegate.audit.entry import Entry
 from threegate.audit.log import AuditLog
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.handoff import states
 from threegate.handoff.disk import Directories, check_file, make_directories, read_file
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
+from threegate.handoff.ledger import Ledger
 from threegate.handoff.lock import held, open_lock
-from threegate.handoff.recorded import refuse_misplaced
 from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota
 from threegate.text import quote
 from threegate.untrusted import Untrusted
 
 AUDIT: Final = "audit"
+MISPLACED: Final = "TG-HND-015"
+OTHER_CONTENT: Final = "TG-HND-008"
 
 
 class Store:
@@ -53,10 +56,16 @@ class Store:
             lock = open_lock(handoff)
         finally:
             os.close(handoff)
-        tail = Tail()
+        tail, ledger = Tail(), Ledger()
+
+        def visit(entry: Entry) -> None:
+            tail.feed(entry)
+            ledger.feed(entry)
+
         with held(lock):  # opening may have to recover a torn last line
-            log = AuditLog.open(root / AUDIT, clock=clock, visit=tail.feed)
-        return cls(root, directories, Journal(directories, log, lock, quotas or {}, tail))
+            log = AuditLog.open(root / AUDIT, clock=clock, visit=visit)
+        journal = Journal(directories, log, lock, quotas or {}, tail=tail, ledger=ledger)
+        return cls(root, directories, journal)
 
     def locate(self, artifact_id: str) -> str | None:
         """Return the directory an artifact lies in, or None."""
@@ -95,10 +104,14 @@ class Store:
 
     def read_bytes(self, artifact_id: str) -> bytes:
         """Return an artifact's bytes; raise `UsageError` or `HandoffTampered`."""
-        directory = self.locate(artifact_id)
-        if directory is None:
-            raise UsageError(f"no artifact {artifact_id} in this workspace")
-        return self.read_file(directory, f"{artifact_id}.md")
+        # Another command may move it between the two looks, and then once more.
+        for _ in states.REQUEST_STATES:
+            directory = self.locate(artifact_id)
+            if directory is None:
+                break
+            with suppress(FileNotFoundError):
+                return self.read_file(directory, f"{artifact_id}.md")
+        raise UsageError(f"no artifact {artifact_id} in this workspace")
 
     def read(self, artifact_id: str) -> Artifact:
         """Return an artifact, parsed again from its checked bytes."""
@@ -113,7 +126,7 @@ class Store:
         data = read_file(self.directories.fd(directory), name, max_bytes=MAX_FILE_BYTES)
         expected = states.content_digest_in(name)
         if expected is not None and sha256_hex(data) != expected:
-            raise HandoffTampered(f"{name} is not what its name says", code="TG-HND-008")
+            raise HandoffTampered(f"{name} is not what its name says", code=OTHER_CONTENT)
         return data
 
     def has_blob(self, digest: str) -> bool:
@@ -132,22 +145,68 @@ class Store:
         moves = states.APPROVAL_MOVES if prefix == "ap" else states.REQUEST_MOVES
         if prefix not in ("fr", "tr", "ap") or (source, to) not in moves:
             raise UsageError(f"there is no way from {source} to {to} for {artifact_id}")
-        before, after = states.directory_of(prefix, source), states.directory_of(prefix, to)
         with self.locked() as journal:
-            if self.locate(artifact_id) != before:
-                raise UsageError(f"{artifact_id} is not {source} (any more)")
-            refuse_misplaced(journal.log, before, f"{artifact_id}.md")
-            journal.run(op, [Move(before, after, name) for name in self.files_of(artifact_id)])
+            self.refuse_unless(artifact_id, source)
+            journal.run(op, list(self.moves(artifact_id, source=source, to=to)))
+
+    def moves(self, artifact_id: str, *, source: str, to: str) -> Iterator[Move]:
+        """Yield what moves a request or approval, with all that lies beside it."""
+        prefix = prefix_of(artifact_id)
+        before, after = states.directory_of(prefix, source), states.directory_of(prefix, to)
+        for name in self._files_in(before, artifact_id):
+            yield Move(before, after, name)
+
+    def standing(self, artifact_id: str) -> str | None:
+        """Return the state of a request or approval, None if it is in none; the lock is held.
+
+        The state is what the log says.  Raises `HandoffTampered` unless its file lies there,
+        and nowhere else.
+        """
+        name = f"{artifact_id}.md"
+        found = [
+            directory
+            for directory in states.ARTIFACT_STATES[prefix_of(artifact_id)]
+            if self.holds(directory, name)
+        ]
+        if not found:
+            return None
+        recorded = self.journal.ledger.place(name)
+        if recorded is None or found != [recorded[0]]:
+            home = None if recorded is None else recorded[0]
+            wrong = next(directory for directory in found if directory != home)
+            raise _misplaced(f"{name} is in {wrong}, where the log did not put it")
+        return states.state_of(found[0])
+
+    def refuse_unless(self, artifact_id: str, state: str) -> None:
+        """Raise `UsageError` unless a request or approval is in a state; the lock is held."""
+        if self.standing(artifact_id) != state:
+            raise UsageError(f"{artifact_id} is not {state} (any more)")
+
+    def read_recorded(self, directory: str, name: str) -> bytes:
+        """Return what the log last put into a file the ledger keeps; the lock is held.
+
+        Raises `HandoffTampered` if that is not what lies there.
+        """
+        recorded = self.journal.ledger.place(name)
+        try:
+            data = self.read_file(directory, name)
+        except FileNotFoundError as exc:
+            raise _misplaced(f"{name} is not in {directory}") from exc
+        if recorded is None or recorded[0] != directory:
+            raise _misplaced(f"{name} is in {directory}, where the log did not put it")
+        if sha256_hex(data) != recorded[1]:
+            raise _misplaced(f"{name} is not what the log recorded")
+        return data
 
     def files_of(self, artifact_id: str) -> list[str]:
         """Return the names of the files an artifact in a state consists of."""
-        directory, names = self.locate(artifact_id), [f"{artifact_id}.md"]
-        if directory is None:
-            return []
-        signature = f"{artifact_id}.sig"
-        if states.NAMES[directory].match(signature) and self.holds(directory, signature):
-            names.append(signature)
-        return names
+        directory = self.locate(artifact_id)
+        return [] if directory is None else self._files_in(directory, artifact_id)
+
+    def _files_in(self, directory: str, artifact_id: str) -> list[str]:
+        beside = [artifact_id + suffix for suffix in states.BESIDE]
+        ours = [name for name in beside if states.NAMES[directory].match(name)]
+        return [f"{artifact_id}.md", *(name for name in ours if self.holds(directory, name))]
 
     def holds(self, directory: str, name: str) -> bool:
         """Tell whether a file of ours lies in a directory."""
@@ -157,3 +216,7 @@ class Store:
         """Give the descriptors back."""
         self.directories.close()
         self.journal.close()
+
+
+def _misplaced(detail: str) -> HandoffTampered:
+    return HandoffTampered(detail, code=MISPLACED)

@@ -81,9 +81,9 @@ class AllowedSigner:
         if self.valid_before is None or at <= self.valid_before:
             return
         ended, code = ("revoked", "TG-KEY-006") if self.revoked else ("expired", "TG-KEY-005")
-        raise SignatureRefused(
-            f"key of {self.principal} was {ended} before {_spell(at)}", code=code
-        )
+        detail = f"key of {self.principal} was {ended} at {_spell(self.valid_before)}"
+        hint = "`threegate key list` shows who may sign; --key names another key"
+        raise SignatureRefused(detail, code=code, hint=hint)
 
     def _covers(self, namespace: str) -> bool:
         if self.namespaces == ANY_NAMESPACE:

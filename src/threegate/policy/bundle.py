@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -45,10 +46,15 @@ class Compiled:
 
     def value(self, *path: str) -> Value:
         """Return the value at `path`; the first name is the section's."""
+        try:
+            return self._looked_up[path]
+        except KeyError:
+            pass
         found: Value = self.sections
         for key in path:
             assert isinstance(found, Mapping), path
             found = found[key]
+        self._looked_up[path] = found  # what is not there is not kept: a name may be foreign
         return found
 
     def has(self, *path: str) -> bool:
@@ -79,14 +85,32 @@ class Compiled:
         section, *below = path
         return RuleRef(f"policy/{FILES[section]}", self.refs[section]["/".join(below)])
 
-    @property
+    # A policy never changes, and one run asks for these thousands of times.
+    @cached_property
     def signers(self) -> Signers:
         """Return whose signature counts."""
         return signers_of(self.sections[SIGNERS])
 
     def section_digest(self, name: str) -> str:
         """Return the digest an approval binds: the rules of one section, without prose."""
-        return _sha256(canonical.encode({name: plain(self.sections[name])}))
+        return self._section_digests[name]
+
+    @cached_property
+    def functions_sha256(self) -> str:
+        """Return the digest over names, bounds and sources of the external functions."""
+        table = plain(self.value("tool-exec", "functions"))
+        return _sha256(canonical.encode({"functions": table}))
+
+    @cached_property
+    def _looked_up(self) -> dict[tuple[str, ...], Value]:
+        return {}
+
+    @cached_property
+    def _section_digests(self) -> dict[str, str]:
+        return {
+            name: _sha256(canonical.encode({name: plain(rules)}))
+            for name, rules in self.sections.items()
+        }
 
     def bundle(self, *, generation: int = 1, previous: str | None = None) -> "Bundle":
         """Return the bundle to sign; `previous` is the digest of the one it replaces."""
@@ -113,7 +137,7 @@ class Bundle(Compiled):
             }
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Return the name of this bundle: the SHA-256 of its bytes."""
         return _sha256(self.bundle_bytes())

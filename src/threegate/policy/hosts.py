@@ -35,6 +35,12 @@ class Url:
     path: str
     query: str | None
 
+    @property
+    def plain(self) -> str:
+        """Return the URL as it is reported: without its port, which is 443, and with a path."""
+        query = "" if self.query is None else f"?{self.query}"
+        return f"https://{self.host}{self.path}{query}"
+
 
 def parse_url(text: str) -> Url:
     """Return the URL spelled by `text`, or raise ValueError saying what is wrong with it."""

@@ -17,7 +17,10 @@ class Reason(Enum):
         "TG-POL-005",
         "write the rules in exactly one block, opened by ```yaml threegate-policy",
     )
-    SYNTAX = ("TG-POL-006", "the block must be YAML: `key: value`, lists in brackets, no tabs")
+    SYNTAX = (
+        "TG-POL-006",
+        "the block must be YAML: `key: value`, lists in brackets, no tabs, `*.name` in quotes",
+    )
     SUBSET = (
         "TG-POL-007",
         "write plain values: no anchors, tags, documents, escapes or text blocks",

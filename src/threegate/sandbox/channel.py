@@ -35,31 +35,47 @@ def frames(message: bytes) -> bytes:
 
 def write_message(fd: int, message: bytes) -> None:
     """Write a whole message; used inside a gate."""
-    view = memoryview(frames(message))
+    _write_all(fd, frames(message))
+
+
+def write_note(fd: int, data: bytes) -> None:
+    """Write one note, of a chunk at most; used inside a gate."""
+    _write_all(fd, HEADER.pack(NOTE, len(data)) + data)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def read_message(fd: int, max_bytes: int) -> bytes:
-    """Read a whole message from a blocking descriptor; used inside a gate."""
+def read_message(fd: int, max_bytes: int) -> bytes | None:
+    """Read a whole message from a blocking descriptor, or None if no more come; inside a gate."""
     message = bytearray()
+    head = _read_up_to(fd, HEADER.size)
+    if not head:
+        return None  # the other side is done; inside a message that would be a broken one
     while True:
-        kind, length = HEADER.unpack(_read_exactly(fd, HEADER.size))
+        if len(head) < HEADER.size:
+            raise ChannelBroken("the channel ended inside a message")
+        kind, length = HEADER.unpack(head)
         if kind == END and length == 0:
             return bytes(message)
         if kind != CHUNK or length > MAX_CHUNK_BYTES or len(message) + length > max_bytes:
             raise ChannelBroken("not a frame of this protocol")
-        message += _read_exactly(fd, length)
-
-
-def _read_exactly(fd: int, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = os.read(fd, size - len(data))
-        if not piece:
+        piece = _read_up_to(fd, length)
+        if len(piece) < length:
             raise ChannelBroken("the channel ended inside a frame")
+        message += piece
+        head = _read_up_to(fd, HEADER.size)
+
+
+def _read_up_to(fd: int, size: int) -> bytes:
+    """Return `size` bytes, or fewer where the channel ends."""
+    data = bytearray()
+    while len(data) < size and (piece := os.read(fd, size - len(data))):
         data += piece
-    return data
+    return bytes(data)
 
 
 class FrameReader:
@@ -72,9 +88,13 @@ class FrameReader:
         """Return the frames completed by `data`; raise `ChannelBroken`."""
         self._held += data
         found: list[tuple[int, bytes]] = []
-        while len(self._held) >= HEADER.size:
+        while self._held:
+            if self._held[0] not in (CHUNK, END, NOTE):  # whatever else is still to come
+                raise ChannelBroken("not a frame of this protocol")
+            if len(self._held) < HEADER.size:
+                break
             kind, length = HEADER.unpack_from(self._held)
-            if kind not in (CHUNK, END, NOTE) or length > MAX_CHUNK_BYTES:
+            if length > MAX_CHUNK_BYTES:
                 raise ChannelBroken("not a frame of this protocol")
             if kind == END and length:
                 raise ChannelBroken("an end with something in it")
@@ -91,5 +111,6 @@ class FrameReader:
 
 
 def echo() -> None:
-    """Answer with the request itself: the smallest payload, for the doctor and benchmarks."""
-    write_message(3, read_message(0, 16 * 1024 * 1024))
+    """Answer each request with itself: the smallest payload, for the doctor and benchmarks."""
+    while (request := read_message(0, 16 * 1024 * 1024)) is not None:
+        write_message(3, request)

@@ -15,9 +15,9 @@ from typing import Literal
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import Answer, run_gate
-from threegate.sandbox.machine import Machine, find_machine
-from threegate.sandbox.profiles import PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.machine import Machine, find_machine, gate_uid
+from threegate.sandbox.profiles import FETCH_RETRIEVE, PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.session import Answer, run_gate
 from threegate.sandbox.worker import find_worker
 
 State = Literal["in-force", "missing", "not-applicable"]
@@ -93,6 +93,9 @@ def _proved_by(name: str, what: str, starts: list[Check]) -> Check:
 
 def _start(machine: Machine, profile: Profile, given: dict[str, str]) -> Check:
     name = f"gate {profile.name}"
+    if not set(profile.executables) <= set(given):
+        hint = "run `make setup`; it compiles the launcher and installs Monty"
+        return Check(name, "missing", "standard", "what it starts is not installed", hint)
     start = Start(profile, "threegate.sandbox.channel:echo", given)
     try:
         answer = run_gate(machine, start, b"hello", deadline_seconds=30)
@@ -127,6 +130,19 @@ def _worker(machine: Machine) -> Check:
     )
 
 
+def _firewall(machine: Machine) -> Check:
+    """Return whether the firewall refuses what a gate outside of any box would send."""
+    from threegate.sandbox.attacks.silence import says_nothing
+
+    held = machine.root and says_nothing(gate_uid(FETCH_RETRIEVE.name))
+    detail = "refuses datagrams of a gate's uid, on loopback as well"
+    if not held:
+        detail = "namespaces, filters and Landlock hold the network alone"
+    fix = "`threegate infra write` makes its rules; docs/deployment.md says how to load them"
+    state: State = "in-force" if held else "missing"
+    return Check("host firewall", state, "strong", detail, "" if held else fix)
+
+
 def _beyond(machine: Machine) -> list[Check]:
     uid = "each gate its own uid" if machine.root else "all gates share your uid"
     checks = [
@@ -148,13 +164,7 @@ def _beyond(machine: Machine) -> list[Check]:
             "limits hold for each process, not for the sum over a tree",
             "not built yet; docs/threat-model.md says what that leaves open",
         ),
-        Check(
-            "host firewall",
-            "missing",
-            "strong",
-            "namespaces, filters and Landlock hold the network alone",
-            "not built yet; its rules will be generated from policy, with FETCH",
-        ),
+        _firewall(machine),
     ]
     kvm: State = "in-force" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "not-applicable"
     checks.append(

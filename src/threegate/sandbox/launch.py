@@ -1,4 +1,4 @@
-"""Starting a gate: the only way there is.
+"""Starting a gate: the only way there is; `session` talks to what was started.
 
 No other code of ThreeGate starts one.  If any part of the box cannot be had, nothing
 starts: there is no weaker mode and no switch.
@@ -11,14 +11,13 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox import kernel, rootview
 from threegate.sandbox.box import Start, command, orders_for
-from threegate.sandbox.channel import frames
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.supervise import Conversation, Ended, Started
+from threegate.sandbox.supervise import Ended, Started
 from threegate.sandbox.usage import Meter
 from threegate.sandbox.view import Mount, View
 from threegate.text import quote
@@ -65,45 +64,6 @@ class Evidence:
             "profile_sha256": self.profile_sha256,
             "proofs": len(self.proofs),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a gate said, how it ended, and what confined it."""
-
-    message: IO[bytes]  # for the caller to close
-    ended: Ended
-    evidence: Evidence
-
-
-def run_gate(
-    machine: Machine,
-    start: Start,
-    request: bytes,
-    *,
-    deadline_seconds: float | None = None,
-    note: Callable[[bytes], None] | None = None,
-) -> Answer:
-    """Start a gate, give it one message, return its one answer.
-
-    Raises `GateUnavailable` if the gate did not prove its lock; then it has seen nothing.
-    """
-    view = view_for(machine, start)
-    started = start_process(machine, start, view)
-    evidence = evidence_of(machine, start, view)  # while the gate locks itself
-    conversation = Conversation(
-        started, start.profile, deadline_seconds=deadline_seconds, note=note
-    )
-    return answer_of(conversation, request, evidence)
-
-
-def answer_of(conversation: Conversation, request: bytes, evidence: Evidence) -> Answer:
-    """Hold the conversation with a started gate; see `run_gate`."""
-    ended = conversation.run(frames(request))
-    if not ended.ready:
-        conversation.answer.close()
-        raise not_started(evidence.profile, ended)
-    return Answer(conversation.answer, ended, evidence)
 
 
 def view_for(machine: Machine, start: Start) -> View:

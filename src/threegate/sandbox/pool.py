@@ -3,7 +3,8 @@
 A waiting process has imported what it needs, is locked and has proved it; it has seen
 nothing of any job.  It serves one and ends, and its box ends with it, so nothing a job leaves
 behind can meet the next one.  There is no option to change that: what could be saved is
-already done before the job comes.
+already done before the job comes.  (A gate whose profile allows it serves several jobs of one
+kind in a `session`; that is another thing and has its own bounds.)
 
 SECURITY
     Hands hostile input to processes that were started before it came.  If this module is
@@ -20,17 +21,10 @@ from typing import Final, Self
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import (
-    Answer,
-    Evidence,
-    answer_of,
-    evidence_of,
-    run_gate,
-    start_process,
-    view_for,
-)
+from threegate.sandbox.launch import Evidence, evidence_of, start_process, view_for
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.supervise import Conversation, Started, discard
+from threegate.sandbox.session import Answer, run_gate, serve_one
+from threegate.sandbox.supervise import Started, discard
 from threegate.sandbox.view import View
 
 MAX_IDLE_SECONDS: Final = 600.0
@@ -55,7 +49,7 @@ class Prestarted:
     def __init__(
         self, machine: Machine, start: Start, size: int, *, idle_seconds: float = MAX_IDLE_SECONDS
     ) -> None:
-        assert start.profile.reuse == "one job", "a process that stays is not started in advance"
+        assert start.profile.reuse != "one start", "a process that stays is not started in advance"
         assert not start.keep_fds, "a descriptor would be shared by jobs"
         self._machine, self._start, self._size = machine, start, size
         self._idle_seconds = idle_seconds
@@ -94,7 +88,14 @@ class Prestarted:
                 self._machine, self._start, request, deadline_seconds=deadline_seconds, note=note
             )
         else:
-            answer = self._serve(waiting, request, deadline_seconds, note)
+            answer = serve_one(
+                waiting.started,
+                waiting.evidence,
+                self._start.profile,
+                request,
+                deadline_seconds=deadline_seconds,
+                note=note,
+            )
         if refill:
             self.fill()
         return answer
@@ -103,18 +104,6 @@ class Prestarted:
         """Return the processes that wait."""
         with self._lock:
             return [item.started for item in self._waiting]
-
-    def _serve(
-        self,
-        waiting: _Waiting,
-        request: bytes,
-        deadline_seconds: float | None,
-        note: Callable[[bytes], None] | None,
-    ) -> Answer:
-        conversation = Conversation(
-            waiting.started, self._start.profile, deadline_seconds=deadline_seconds, note=note
-        )
-        return answer_of(conversation, request, waiting.evidence)
 
     def fill(self) -> None:
         """Start processes until `size` are waiting; dead and stale ones are replaced."""

@@ -4,7 +4,7 @@
 from them.  Widening one is a security change.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 from threegate import canonical
@@ -51,7 +51,9 @@ class Profile:
     output_bytes: int
     stderr_bytes: int
     deadline_seconds: int
-    reuse: Literal["one job", "one start"]
+    # The most one process serves: one job; jobs of one confidentiality under one policy, one
+    # after the other (`session`); or whoever comes while the host's supervisor lives.
+    reuse: Literal["one job", "one session", "one start"]
 
     def plain(self) -> dict[str, Any]:
         """Return the profile as plain data."""
@@ -72,13 +74,10 @@ def _listed(value: Any) -> Any:
 PROXY: Final = Profile(
     name="proxy",
     purpose="resolves, checks and dials allowlisted names for FETCH",
-    packages=("fetch",),
+    packages=("fetch", "keys", "policy", "protocol"),
     libraries=(),
     modules=("asyncio", "ssl"),
-    binds=(
-        Bind("allowlist", "/in/allowlist.json", "file"),
-        Bind("resolver", "/etc/resolv.conf", "file"),
-    ),
+    binds=(Bind("resolver", "/etc/resolv.conf", "file"),),  # the rules come over the channel
     devices=(),
     scratch_bytes=0,
     host_network=True,
@@ -99,10 +98,16 @@ PROXY: Final = Profile(
 )
 FETCH_RETRIEVE: Final = Profile(
     name="fetch-retrieve",
-    purpose="asks for one source through the proxy's socket",
-    packages=("fetch",),
-    libraries=(),
-    modules=("http.client", "ssl"),
+    purpose="asks for sources through the proxy's socket",
+    packages=("artifacts", "fetch", "keys", "policy", "protocol"),
+    libraries=("_cffi_backend", "ada_url", "cryptography"),
+    modules=(
+        "ada_url",
+        "binascii",
+        "cryptography.hazmat.primitives.asymmetric.ed25519",
+        "encodings.idna",
+        "ssl",
+    ),
     binds=(
         Bind("proxy", "/run/proxy.sock", "socket"),
         Bind("certificates", "/etc/ssl/certs/ca-certificates.crt", "file"),
@@ -116,21 +121,21 @@ FETCH_RETRIEVE: Final = Profile(
     processes_may_fork=False,
     new_code="none",
     memory_bytes=1 * GIB,
-    cpu_seconds=120,
+    cpu_seconds=600,
     processes=8,
     open_files=64,
     file_bytes=0,
     output_bytes=256 * MIB,
     stderr_bytes=64 * KIB,
-    deadline_seconds=600,
-    reuse="one job",
+    deadline_seconds=3_600,
+    reuse="one session",
 )
 FETCH_NORMALIZE: Final = Profile(
     name="fetch-normalize",
     purpose="turns hostile bytes into one research packet",
-    packages=("artifacts", "fetch"),
+    packages=("artifacts", "fetch", "protocol"),
     libraries=(),
-    modules=(),
+    modules=("pyexpat", "unicodedata"),
     binds=(),
     devices=(),
     scratch_bytes=0,
@@ -150,17 +155,32 @@ FETCH_NORMALIZE: Final = Profile(
     deadline_seconds=180,
     reuse="one job",
 )
+FETCH_HTML: Final = replace(
+    FETCH_NORMALIZE,
+    name="fetch-html",
+    purpose="turns a hostile page into one research packet",
+    libraries=("lxml", "selectolax", "trafilatura"),
+    modules=(*FETCH_NORMALIZE.modules, "zlib", "lxml.etree", "selectolax.lexbor"),
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
+FETCH_PDF: Final = replace(
+    FETCH_NORMALIZE,
+    name="fetch-pdf",
+    purpose="turns a hostile PDF into one research packet",
+    libraries=("pypdfium2_raw",),
+    modules=(*FETCH_NORMALIZE.modules, "zlib", "pypdfium2_raw.bindings"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
 CORE: Final = Profile(
     name="core",
     purpose="reasons with a model over validated artifacts",
-    packages=("artifacts", "core"),
+    packages=("core", "protocol"),
     libraries=(),
-    modules=("json",),
-    binds=(
-        Bind("inputs", "/in", "directory"),
-        Bind("policy", "/policy", "directory"),
-        Bind("model", "/run/model.sock", "socket"),
-    ),
+    modules=("json", "socket"),
+    binds=(Bind("model", "/run/model.sock", "socket"),),  # what it reads comes as a message
     devices=(),
     scratch_bytes=0,
     host_network=False,
@@ -182,14 +202,16 @@ CORE: Final = Profile(
 MODEL_SERVER: Final = Profile(
     name="model-server",
     purpose="generates text for CORE from one model file",
-    packages=("model",),
-    libraries=(),
-    modules=(),
+    packages=("model", "protocol"),
+    libraries=("xllamacpp",),
+    modules=("_hashlib", "asyncio", "threegate.model.server.llama"),
     binds=(Bind("model-file", "/in/model.gguf", "file"),),
     devices=(),
     scratch_bytes=0,
     host_network=False,
-    families=(),
+    # The library does not start without a listening socket: one with an abstract name, in a
+    # namespace without anybody else.  The one CORE comes to is handed to it.
+    families=("unix",),
     connect_ports=(),
     executables=(),
     processes_may_fork=False,
@@ -206,11 +228,14 @@ MODEL_SERVER: Final = Profile(
 )
 EMBEDDER: Final = Profile(
     name="embedder",
-    purpose="computes vectors of excerpts from one model file",
-    packages=("model",),
-    libraries=(),
-    modules=(),
-    binds=(Bind("model-file", "/in/embedder.model", "file"),),
+    purpose="computes vectors of excerpts from one model",
+    packages=("model", "protocol"),
+    libraries=("numpy",),
+    modules=("_hashlib", "json", "unicodedata"),
+    binds=(
+        Bind("model-file", "/in/embedder.model", "file"),
+        Bind("vocabulary", "/in/embedder.vocabulary", "file"),
+    ),
     devices=(),
     scratch_bytes=0,
     host_network=False,
@@ -219,20 +244,20 @@ EMBEDDER: Final = Profile(
     executables=(),
     processes_may_fork=False,
     new_code="none",
-    memory_bytes=4 * GIB,
-    cpu_seconds=86_400,
-    processes=64,
+    memory_bytes=1 * GIB,
+    cpu_seconds=7_200,
+    processes=8,
     open_files=256,
     file_bytes=0,
-    output_bytes=256 * MIB,
-    stderr_bytes=256 * KIB,
-    deadline_seconds=604_800,
+    output_bytes=16 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=600,
     reuse="one start",
 )
 BRIDGE: Final = Profile(
     name="bridge",
     purpose="carries CORE's questions to the operator's own model server on loopback",
-    packages=("model",),
+    packages=("model", "protocol"),
     libraries=(),
     modules=("asyncio",),
     binds=(),
@@ -254,12 +279,24 @@ BRIDGE: Final = Profile(
     deadline_seconds=604_800,
     reuse="one start",
 )
+BRIDGE_SOCKET: Final = replace(
+    BRIDGE,
+    name="bridge-socket",
+    purpose="carries CORE's questions to the operator's own model server on a Unix socket",
+    binds=(Bind("server", "/run/server.sock", "socket"),),
+    host_network=False,
+    families=("unix",),
+)
 TOOL_LITE: Final = Profile(
     name="tool-lite",
-    purpose="checks an approval and runs one request in a Monty worker",
-    packages=("artifacts", "keys", "tool_exec"),
-    libraries=("pydantic_monty", "typing_extensions"),
-    modules=("pydantic_monty",),
+    purpose="checks approvals and runs each request in a Monty worker of its own",
+    packages=("artifacts", "keys", "policy", "protocol", "tool_exec"),
+    libraries=("_cffi_backend", "cryptography", "pydantic_monty", "typing_extensions"),
+    modules=(
+        "binascii",
+        "cryptography.hazmat.primitives.asymmetric.ed25519",
+        "pydantic_monty",
+    ),
     binds=(
         Bind("launcher", "/run/launcher", "file"),
         Bind("lock", "/run/lock.so", "file"),
@@ -281,7 +318,7 @@ TOOL_LITE: Final = Profile(
     output_bytes=64 * MIB,
     stderr_bytes=64 * KIB,
     deadline_seconds=900,
-    reuse="one job",
+    reuse="one session",
 )
 ENGINE: Final = Profile(
     name="engine",
@@ -319,11 +356,14 @@ PROFILES: Final = {
         PROXY,
         FETCH_RETRIEVE,
         FETCH_NORMALIZE,
+        FETCH_HTML,
+        FETCH_PDF,
         CORE,
         MODEL_SERVER,
         EMBEDDER,
         BRIDGE,
         TOOL_LITE,
         ENGINE,
+        BRIDGE_SOCKET,  # last: the place in this list is the uid a gate gets from root
     )
 }

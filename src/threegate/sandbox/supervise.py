@@ -1,4 +1,4 @@
-"""Talking to a started gate: feed it, listen within bounds, end it whatever it does.
+"""The host's end of a started gate: ask it, listen within bounds, end it whatever it does.
 
 SECURITY
     Reads bytes of a process that may be owned.  Output floods, slow drips, garbage,
@@ -10,21 +10,18 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Final
 
-from threegate.sandbox.channel import CHUNK, END, NOTE, READY, ChannelBroken, FrameReader
+from threegate.sandbox.channel import CHUNK, NOTE, READY, ChannelBroken, FrameReader
 from threegate.sandbox.profiles import Profile
-from threegate.sandbox.usage import LOOK_SECONDS, Meter, has_ended, reap_group
+from threegate.sandbox.usage import Meter, has_ended, reap_group
 from threegate.untrusted import Untrusted
 
-START_SECONDS: Final = 20.0
-SPOOL_BYTES: Final = 1024 * 1024  # larger answers lie in a temporary file, not in memory
 MAX_NOTE_BYTES: Final = 4096
-_READ_BYTES: Final = 65536
+_PIECE_BYTES: Final = 65536
 _REAP_SECONDS: Final = 10.0
 
 
@@ -50,7 +47,8 @@ def kill(started: Started) -> None:
     """Kill the whole tree of a gate: its box dies with bubblewrap."""
     started.meter.look_before_kill()
     # Not `process.kill`, which would reap one that ended by itself, with its usage.
-    os.kill(started.process.pid, signal.SIGKILL)
+    if not started.has_ended():
+        os.kill(started.process.pid, signal.SIGKILL)
 
 
 def _end(started: Started) -> tuple[int, float, int]:
@@ -69,7 +67,7 @@ def _end(started: Started) -> tuple[int, float, int]:
 class Ended:
     """How a gate ended, measured from outside; `usage` says what the figures are."""
 
-    why: str  # done | not-ready | deadline | output | protocol | exit | crashed
+    why: str  # done | not-ready | deadline | output | protocol | exit | crashed | interrupted
     exit_code: int
     ready: bool
     messages: int
@@ -79,93 +77,159 @@ class Ended:
     stderr: Untrusted[bytes]
 
 
-class Conversation:
-    """One exchange with one gate; answers go to `answer`, whole messages only."""
+class Line:
+    """Questions to one gate and its answers, one at a time.
+
+    What waits returns why the gate must be ended, or None: then what was waited for has
+    come, or the gate is gone.  Every line has one `end`.
+    """
 
     def __init__(
-        self,
-        started: Started,
-        profile: Profile,
-        *,
-        deadline_seconds: float | None = None,
-        note: Callable[[bytes], None] | None = None,
+        self, started: Started, profile: Profile, *, note: Callable[[bytes], None] | None = None
     ) -> None:
         process = started.process
         assert process.stdin and process.stdout and process.stderr
-        self._started = started
+        self.started = started
         self._profile, self._note = profile, note
         self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
-        self._limit = min(deadline_seconds or profile.deadline_seconds, profile.deadline_seconds)
+        self._began = time.monotonic()
+        self._waiting, self._last, self._blocked = memoryview(b""), False, False
         self._reader, self._greeting = FrameReader(), b""
-        self._received = 0
+        self._answer: IO[bytes] | None = None  # None: nothing was asked, so nothing is heard
+        self._due = False  # an answer was asked for and is not whole yet
+        self._received = self._messages = 0
         self._stderr = bytearray()
-        self._messages = 0
         self._listening = 2  # output and errors
-        self._closed = False  # an END has come: the answer is whole
-        self.answer: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
-
-    def run(self, request: bytes) -> Ended:
-        """Send `request` as it is, collect one answer, and see the gate to its end."""
-        began = time.monotonic()
-        try:
-            why = self._listen(memoryview(request), began)
-        except BaseException:  # the operator's interrupt, a note nobody could take
-            discard(self._started)
-            self.answer.close()
-            raise
-        if why is not None:
-            kill(self._started)
-        return self._reap(why, began)
-
-    def _listen(self, waiting: memoryview, began: float) -> str | None:
-        with selectors.DefaultSelector() as selector:
-            for stream in (self._in, self._out, self._err):
-                os.set_blocking(stream.fileno(), False)
-            selector.register(self._out, selectors.EVENT_READ)
-            selector.register(self._err, selectors.EVENT_READ)
-            selector.register(self._in, selectors.EVENT_WRITE)
-            while self._listening:
-                left = self._time_left(began)
-                if left <= 0:
-                    return "deadline" if self._is_ready else "not-ready"
-                self._started.meter.look_if_due()
-                for key, _ in selector.select(min(left, LOOK_SECONDS)):
-                    if key.fileobj is self._in:
-                        waiting = self._write(selector, waiting)
-                        continue
-                    why = self._take(selector, is_output=key.fileobj is self._out)
-                    if why is not None:
-                        return why
-        return None
+        self._selector = selectors.DefaultSelector()
+        for stream in (self._in, self._out, self._err):
+            os.set_blocking(stream.fileno(), False)
+        for stream in (self._out, self._err):
+            self._selector.register(stream, selectors.EVENT_READ)
 
     @property
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Tell whether the gate has said that its lock holds."""
         return self._greeting == READY
 
-    def _time_left(self, began: float) -> float:
-        limit = self._limit if self._is_ready else min(START_SECONDS, self._limit)
-        return began + limit - time.monotonic()
+    @property
+    def is_answered(self) -> bool:
+        """Tell whether an answer was asked for and is whole."""
+        return self._answer is not None and not self._due
 
-    def _write(self, selector: selectors.BaseSelector, waiting: memoryview) -> memoryview:
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether the gate closed its streams: nothing more will come."""
+        return self._listening < 2
+
+    def greet(self, end: float) -> str | None:
+        """Wait until the gate says that its lock holds."""
+        return self._listen(end, lambda: self.is_ready)
+
+    def expect(self, answer: IO[bytes]) -> None:
+        """Write what the gate says from now on to `answer`, until that is whole."""
+        self._answer, self._due, self._received = answer, True, 0
+
+    def send(self, request: bytes, *, last: bool = False) -> None:
+        """Begin to send a message; the rest goes out while waiting, the end after the `last`."""
+        self._waiting, self._last = memoryview(request), last
+        self._write()
+
+    def wait_for_answer(self, end: float) -> str | None:
+        """Wait until the answer is whole."""
+        return self._listen(end, lambda: not self._due)
+
+    def wait_for_end(self, end: float) -> str | None:
+        """Wait until the gate is gone."""
+        return self._listen(end, lambda: False)
+
+    def settle(self) -> str | None:
+        """Between two questions, look whether the gate said more than it was asked."""
+        if self._waiting:  # an answer to half a question
+            return "protocol"
+        self._answer = None
+        for key, _ in self._selector.select(0):
+            why = self._take(is_output=key.fileobj is self._out)
+            if why is not None:
+                return why
+        return "protocol" if self._reader.mid_frame else None
+
+    def hang_up(self) -> None:
+        """Tell the gate that nothing more comes."""
+        self._in.close()
+
+    def end(self, why: str | None) -> Ended:
+        """Kill the gate if there is a reason to, reap it, and say how it ended."""
+        if why is not None:
+            kill(self.started)
+        self._selector.close()
+        told_to_end = self._last or self._in.closed
+        code, seconds, memory = _end(self.started)
+        return Ended(
+            why=why or self._why(code, told_to_end=told_to_end),
+            exit_code=code,
+            ready=self.is_ready,
+            messages=self._messages,
+            wall_ms=int((time.monotonic() - self._began) * 1000),
+            cpu_ms=int(seconds * 1000),
+            peak_memory_bytes=memory,
+            stderr=Untrusted(bytes(self._stderr)),
+        )
+
+    def _why(self, code: int, *, told_to_end: bool) -> str:
+        """Say how a gate ended that nobody had to kill."""
+        if not self.is_ready:
+            return "not-ready"
+        if code < 0 or code > 128:
+            return "crashed"
+        if code:
+            return "exit"
+        if self._reader.mid_frame:
+            return "protocol"
+        return "done" if told_to_end and not self._due else "exit"
+
+    def _listen(self, end: float, until: Callable[[], bool]) -> str | None:
+        while self._listening and not until():
+            left = end - time.monotonic()
+            if left <= 0:
+                return "deadline" if self.is_ready else "not-ready"
+            pause = self.started.meter.look_if_due()
+            for key, _ in self._selector.select(min(left, pause)):
+                if key.fileobj is self._in:
+                    self._write()
+                    continue
+                why = self._take(is_output=key.fileobj is self._out)
+                if why is not None:
+                    return why
+        return None
+
+    def _write(self) -> None:
+        """Send as much as fits, and be told when more does."""
         try:
-            waiting = waiting[os.write(self._in.fileno(), waiting[:_READ_BYTES]) :]
+            sent = os.write(self._in.fileno(), self._waiting[:_PIECE_BYTES])
+            self._waiting = self._waiting[sent:]
         except BlockingIOError:
-            return waiting
+            pass
         except BrokenPipeError:
-            waiting = waiting[:0]
-        if not waiting:
-            selector.unregister(self._in)
+            self._waiting = self._waiting[:0]
+        if bool(self._waiting) != self._blocked:
+            self._blocked = not self._blocked
+            if self._blocked:
+                self._selector.register(self._in, selectors.EVENT_WRITE)
+            else:
+                self._selector.unregister(self._in)
+        if self._last and not self._waiting:
             self._in.close()
-        return waiting
 
-    def _take(self, selector: selectors.BaseSelector, *, is_output: bool) -> str | None:
+    def _take(self, *, is_output: bool) -> str | None:
         stream = self._out if is_output else self._err
+        # What comes behind the greeting is for whoever has asked by then.
+        most = len(READY) - len(self._greeting) if is_output and not self.is_ready else _PIECE_BYTES
         try:
-            data = os.read(stream.fileno(), _READ_BYTES)
+            data = os.read(stream.fileno(), most)
         except BlockingIOError:
             return None
         if not data:
-            selector.unregister(stream)
+            self._selector.unregister(stream)
             self._listening -= 1
             return None
         if not is_output:
@@ -175,12 +239,9 @@ class Conversation:
         return self._take_output(data)
 
     def _take_output(self, data: bytes) -> str | None:
-        if not self._is_ready:
-            wanted = len(READY) - len(self._greeting)
-            self._greeting += data[:wanted]
-            data = data[wanted:]
-            if not READY.startswith(self._greeting):
-                return "protocol"
+        if not self.is_ready:
+            self._greeting += data
+            return None if READY.startswith(self._greeting) else "protocol"
         self._received += len(data)
         if self._received > self._profile.output_bytes:
             return "output"
@@ -192,43 +253,16 @@ class Conversation:
         return None
 
     def _take_frame(self, kind: int, piece: bytes) -> None:
+        if self._answer is None:
+            raise ChannelBroken("nothing was asked")
         if kind == NOTE:
             if self._note is not None:
                 self._note(piece[:MAX_NOTE_BYTES])
             return
-        if self._closed:
+        if not self._due:
             raise ChannelBroken("more after the answer")
         if kind == CHUNK:
-            self.answer.write(piece)
-        elif kind == END:
-            self._closed = True
+            self._answer.write(piece)
+        else:
+            self._due = False
             self._messages += 1
-
-    def _reap(self, why: str | None, began: float) -> Ended:
-        code, seconds, memory = _end(self._started)
-        why = why or self._why(code)
-        self.answer.seek(0)
-        if why != "done":
-            self.answer.truncate()  # half an answer is none
-        return Ended(
-            why=why,
-            exit_code=code,
-            ready=self._is_ready,
-            messages=self._messages,
-            wall_ms=int((time.monotonic() - began) * 1000),
-            cpu_ms=int(seconds * 1000),
-            peak_memory_bytes=memory,
-            stderr=Untrusted(bytes(self._stderr)),
-        )
-
-    def _why(self, code: int) -> str:
-        """Say how a gate ended that nobody had to kill."""
-        if not self._is_ready:
-            return "not-ready"
-        if code < 0 or code > 128:
-            return "crashed"
-        if code:
-            return "exit"
-        if self._reader.mid_frame:
-            return "protocol"
-        return "done" if self._closed else "exit"

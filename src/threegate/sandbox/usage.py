@@ -10,6 +10,14 @@ from both; nothing here reports more than was used.
 Memory: the largest resident size of any one process, from the kernel, or the largest sum
 over the whole tree seen when looking, whichever is more.  Pages shared between processes
 count in each.  A cgroup would be exact in both; an ordinary user often has none.
+
+Memory of one job in a session: the gate itself is not the job's, so only the programs it
+started count (a process that was forked and has executed nothing still shows the gate's own
+memory): the largest size any of them ever had (the kernel's VmHWM), as of the last look.
+Looks: after 20 ms, then at pauses that double up to half a second.  What a program took
+after the last look is missed, and 0 means that the job was over before the first.  Looking
+earlier would cost more than a short job does: the kernel drops what was looked at below
+/proc when the process ends.
 """
 
 import os
@@ -18,16 +26,17 @@ import select
 import signal
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 LOOK_SECONDS: Final = 0.5
 TELL_SECONDS: Final = 5.0  # bubblewrap tells within milliseconds, unless the machine is choked
+JOB_LOOK_SECONDS: Final = 0.02  # until the first look at a job; each pause is twice as long
 MAX_PROCESSES: Final = 256  # more than any profile allows
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _FIRST: Final = re.compile(rb'"child-pid": ([0-9]+)')
-_PROC: Final = Path("/proc")
+_FORKED_ONLY: Final = 0x40  # PF_FORKNOEXEC among the flags of a process
+_LARGEST: Final = re.compile(rb"^VmHWM:\s+([0-9]+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +58,32 @@ class Meter:
         self._due = 0.0
         self._used: dict[tuple[int, int], float] = {}  # (pid, start) -> seconds, of its own
         self._largest = 0
+        self._gate: int | None = None
+        self._job: Job | None = None
 
-    def look_if_due(self) -> None:
-        """Look again if the last time is long enough ago."""
-        if time.monotonic() >= self._due:
+    def look_if_due(self) -> float:
+        """Look again if the last time is long enough ago; return when it will be, in seconds."""
+        now = time.monotonic()
+        if now >= self._due:
             self.look()
+        due = self._due
+        if self._job is not None:
+            due = min(due, self._job.look_if_due(now))
+        return max(0.0, due - now)
+
+    def begin_job(self) -> None:
+        """Look at what the gate started, from now until `end_job`."""
+        first = self.first_process()
+        if self._gate is None and first is not None:
+            # Its oldest child; what is left of a job when its parent ends comes behind it.
+            self._gate = next(iter(_children(first)), None)
+        self._job = Job(first, self._gate)
+
+    def end_job(self) -> int:
+        """Return the largest memory of what the gate started, as seen since `begin_job`."""
+        assert self._job is not None
+        job, self._job = self._job, None
+        return job.largest_bytes
 
     def look(self) -> None:
         """Note what every process in the box has used so far."""
@@ -107,6 +137,30 @@ class Meter:
         if self._info >= 0:
             os.close(self._info)
             self._info = -1
+
+
+class Job:
+    """What a gate (`gate`, below `first`) starts for one job of a session."""
+
+    def __init__(self, first: int | None, gate: int | None) -> None:
+        self._first, self._gate = first, gate
+        self._pause = JOB_LOOK_SECONDS
+        self._due = time.monotonic() + self._pause
+        self.largest_bytes = 0
+
+    def look_if_due(self, now: float) -> float:
+        """Look again if it is time to; return when it will be."""
+        if now >= self._due:
+            self.look()
+            self._pause = min(self._pause * 2, LOOK_SECONDS)
+            self._due = now + self._pause
+        return self._due
+
+    def look(self) -> None:
+        """Note the largest size any program below the gate has had."""
+        pids = _tree(self._first) if self._first is not None else []
+        sizes = [_largest_size(pid) for pid in pids if pid not in {self._first, self._gate}]
+        self.largest_bytes = max([self.largest_bytes, *sizes])
 
 
 def has_ended(pid: int) -> bool:
@@ -167,22 +221,52 @@ def _tree(first: int) -> list[int]:
     while waiting and len(found) < MAX_PROCESSES:
         pid = waiting.pop()
         found.append(pid)
-        try:
-            for task in os.listdir(_PROC / str(pid) / "task"):
-                below = (_PROC / str(pid) / "task" / task / "children").read_text("ascii")
-                waiting += map(int, below.split())
-        except OSError:
-            continue  # it ended meanwhile
+        waiting += _children(pid)
     return found
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process, per thread the oldest first."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+    except OSError:
+        pass  # it ended meanwhile
+    return found
+
+
+def _largest_size(pid: int) -> int:
+    """Return the largest resident size of a program; 0 if it is gone, or a mere fork."""
+    try:
+        status, stat = _read(f"/proc/{pid}/status"), _after_name(_read(f"/proc/{pid}/stat"))
+    except OSError:
+        return 0
+    found = _LARGEST.search(status)
+    is_program = not int(stat[6]) & _FORKED_ONLY
+    return int(found[1]) * 1024 if found and is_program else 0
+
+
+def _read(path: str) -> bytes:
+    """Return a small file of /proc; twice as fast as through a file object."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, 65536)
+    finally:
+        os.close(fd)
 
 
 def _sample(pid: int) -> tuple[int, float, int] | None:
     """Return start time, CPU seconds and resident bytes of one process."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
+        stat = _read(f"/proc/{pid}/stat")
     except OSError:
         return None
-    # The name may hold spaces and brackets; what follows the last one are numbers.
-    fields = stat[stat.rindex(b")") + 2 :].split()
+    fields = _after_name(stat)
     user, system, start, resident = (int(fields[at]) for at in (11, 12, 19, 21))
     return start, (user + system) / _TICKS, resident * _PAGE_BYTES
+
+
+def _after_name(stat: bytes) -> list[bytes]:
+    """Return the fields behind the name, which may hold spaces and brackets."""
+    return stat[stat.rindex(b")") + 2 :].split()

@@ -98,7 +98,8 @@ def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
     for library in profile.libraries:
         place = _installed(library)
         mounts.append(Mount(str(place), f"{GATE}/{place.name}"))
-        natives += sorted(place.rglob("*.so")) if place.is_dir() else []
+        parts = sorted(place.rglob("*.so")) if place.is_dir() else [place]
+        natives += [part for part in parts if part.suffix == ".so"]
     mounts.append(Mount(str(root / "__init__.py"), CANARY))
     return mounts, natives
 
@@ -125,6 +126,7 @@ def _native_parts(module: str) -> list[Path]:
             "_contextvars",
             "_posixsubprocess",
         ),
+        "encodings.idna": ("unicodedata",),
         "http.client": (
             "_socket",
             "_ssl",
@@ -141,6 +143,7 @@ def _native_parts(module: str) -> list[Path]:
             "_random",
         ),
         "json": ("_json",),
+        "socket": ("_socket", "select", "math", "array"),
         "ssl": ("_ssl", "_socket", "select", "math", "binascii"),
     }.get(module, (module,))
     found = []

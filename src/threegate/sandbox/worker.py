@@ -23,6 +23,12 @@ MEMORY_BYTES: Final = 1024 * MIB
 CPU_SECONDS: Final = 120
 OPEN_FILES: Final = 64
 
+# The interpreter of pydantic-monty-runtime 1.4.0 for glibc; another build is another program.
+MONTY_SHA256: Final = {
+    "x86_64": "4479e7306fdf0c6a2a567aa139150ac47c75ab3c0138ec2c4efa010c382a87e0",
+    "aarch64": "d6ddbeb67d00187176fa5d6508d34e64721869cc3b2c2f32211b2ff4125e7361",
+}
+
 # What the worker's runtime needs once it is linked; found by running Monty's own tests.
 ALLOWED: Final = (
     "brk",
@@ -88,6 +94,15 @@ class WorkerFiles:
                 ("monty", self.binary),
             )
         }
+
+    def checked_digests(self, arch: str) -> dict[str, str]:
+        """Return the digests, or raise `GateUnavailable` if the interpreter is another one."""
+        found = self.digests()
+        if found["monty"] != MONTY_SHA256.get(arch):
+            hint = "run `make setup`: it installs the interpreter this version was tested with"
+            detail = "the Monty binary is not the one this version was tested with"
+            raise GateUnavailable(detail, code="TG-BOX-031", hint=hint)
+        return found
 
     def given(self) -> dict[str, str]:
         """Return the slots of the tool-lite profile."""

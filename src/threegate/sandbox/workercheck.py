@@ -15,7 +15,7 @@ LIMITS: pydantic_monty.ResourceLimits = {
 
 def main() -> None:
     """Answer with what the worker made of the request."""
-    code = read_message(0, 65536).decode("utf-8")
+    code = (read_message(0, 65536) or b"").decode("utf-8")
     with (
         pydantic_monty.Monty(
             binary_path=LAUNCHER, min_processes=1, max_processes=1, max_checkouts_per_worker=1

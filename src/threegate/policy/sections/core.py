@@ -74,7 +74,7 @@ RECORD: Final = Record(
                 (
                     Field("packets", Number(1, 10_000), "artifacts shown to the model"),
                     Field("excerpts", Number(1, 10_000), "excerpts shown to the model"),
-                    Field("bytes", Number(1024, 2**30, BYTES), "bytes bound into CORE's box"),
+                    Field("bytes", Number(1024, 2**30, BYTES), "bytes handed to CORE"),
                 )
             ),
             "what the host selects for one question",

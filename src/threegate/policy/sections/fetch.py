@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from threegate.policy.change import Effect, wider_if
 from threegate.policy.hosts import check_pattern, matches, parse_url
-from threegate.policy.leaves import NAME, Choice, Number, Word
+from threegate.policy.leaves import NAME, Choice, LeafValue, Number, Word
 from threegate.policy.limits import MAX_HOST_RULES
 from threegate.policy.nodes import Path
 from threegate.policy.reader import Reader
@@ -39,6 +40,29 @@ TRUST_ANCHOR: Final = Word(
     r"system|sha256:[0-9a-f]{64}", "`system`, or `sha256:` and the digest of a CA file"
 )
 
+OWN_PROXY: Final = "own"
+
+
+class ProxyWord(Word):
+    """Which proxy FETCH goes through: ours, or one that somebody else runs and answers for."""
+
+    __slots__ = ()
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        """Return `widens` for any proxy but ours: it may do less than ours checks."""
+        return wider_if(new not in (OWN_PROXY, old))
+
+    def wider(self) -> str:
+        """Return which change lets more happen, for people."""
+        return f"any new value but `{OWN_PROXY}`"
+
+
+PROXY: Final = ProxyWord(
+    rf"{OWN_PROXY}|(?:connect|gateway):(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+",
+    "`own`, or `connect:` or `gateway:` and the whole path of a Unix socket",
+    most=116,  # a Unix socket's path has at most 107 characters
+)
+
 HOST_RULE: Final = Record(
     (
         Field("rate_per_minute", Number(1, 6_000), "requests per minute"),
@@ -67,6 +91,7 @@ RECORD: Final = Record(
         Field("operator_requests", Choice(("deny", "ask", "allow")), "the operator's own requests"),
         Field("drafts", Choice(("deny", "ask")), "requests that CORE drafted"),
         Field("contact", EMAIL, "address that FETCH gives to the hosts it asks"),
+        Field("proxy", PROXY, "the proxy FETCH goes through"),
         Field("trust_anchors", Group(TRUST_ANCHOR, most=8, least=1), "certificate authorities"),
         Field("redirects", Number(0, 10), "redirects followed for one request"),
         Field("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request, all hops"),

@@ -67,7 +67,7 @@ PROFILE: Final = Record(
         Field("output_bytes", SIZE, "output"),
         Field("stderr_bytes", SIZE, "kept part of stderr"),
         Field("deadline_seconds", TIME, "time until it is ended"),
-        Field("reuse", Choice(("one job", "one start")), "life of a process"),
+        Field("reuse", Choice(("one job", "one session", "one start")), "life of a process"),
         Field("calls", Group(CALL), "system calls allowed, all others end it"),
         Field("refused_calls", Group(REFUSAL), "system calls answered with an error"),
         Field("forbidden_calls", Group(CALL, "removed"), "system calls forbidden to every gate"),

@@ -2,9 +2,11 @@
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from threegate.policy.leaves import NAME, SWITCH, Choice, Leaf, Number, Word
+from threegate.policy.change import Effect
+from threegate.policy.leaves import DIGEST, NAME, SWITCH, Choice, Leaf, LeafValue, Number, Word
 from threegate.policy.nodes import Path
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason
@@ -47,12 +49,36 @@ PROFILE: Final = Record(
     )
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Bound(Number):
+    """A bound of an external function; a lower one makes another function, not a narrower one."""
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:
+        return "widens" if Number.effect(self, old, new) == "widens" else "changes"
+
+    def wider(self) -> str:
+        return "more; less is a change"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin(Word):
+    """The digest of code that runs outside the interpreter: other code may do anything."""
+
+    def effect(self, old: LeafValue, new: LeafValue) -> Effect:  # noqa: ARG002
+        return "widens"
+
+    def wider(self) -> str:
+        return "any other value"
+
+
 FUNCTION: Final = Record(
     (
-        Field("input_bytes", Number(1, 2**26, BYTES), "bytes of its arguments"),
-        Field("output_bytes", Number(1, 2**26, BYTES), "bytes of what it returns"),
-        Field("depth", Number(1, 64), "nesting of its arguments and of what it returns"),
-        Field("calls", Number(1, 100_000), "calls in one run"),
+        Field("sha256", Pin(DIGEST.pattern, DIGEST.words), "digest of name, signature and source"),
+        Field("input_bytes", Bound(1, 2**26, BYTES), "bytes of its arguments"),
+        Field("output_bytes", Bound(1, 2**26, BYTES), "bytes of what it returns"),
+        Field("depth", Bound(1, 64), "nesting of its arguments and of what it returns"),
+        Field("calls", Bound(1, 100_000), "calls in one run"),
     )
 )
 

@@ -37,7 +37,7 @@ LAST = "living_worker_disturbed"
 
 def main() -> None:
     """Be the payload of a gate: answer with the results, and note each as it comes."""
-    request = json.loads(read_message(0, MAX_REQUEST_BYTES))
+    request = json.loads(read_message(0, MAX_REQUEST_BYTES) or b"")
     results = _perform(request, lambda item: _note(json.dumps(item).encode()))
     write_message(FRAME_FD, json.dumps(results).encode())
 

@@ -159,11 +159,14 @@ def pages_of_a_process(facts: Facts) -> str:
     return f"status {status.value}"
 
 
+OWN_PROCESSES = 16  # more than a box under attack has, fewer than any machine
+
+
 @attempt("few")
 def count_processes(facts: Facts) -> str:
     """Find process numbers by asking for each one's session."""
     found = 0
-    for pid in range(1, 4096):
+    for pid in range(1, 65536):  # a machine that has been up for long counts from higher up
         try:
             os.getsid(pid)
         except ProcessLookupError:
@@ -171,7 +174,7 @@ def count_processes(facts: Facts) -> str:
         except PermissionError:
             pass
         found += 1
-    if found <= 1 + facts.limits["processes"]:
+    if found <= OWN_PROCESSES:
         raise Blocked("few")
     return f"{found} processes"
 

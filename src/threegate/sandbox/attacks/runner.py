@@ -15,9 +15,9 @@ from threegate.sandbox.attacks.results import AttackResult, Said, judged, said_o
 from threegate.sandbox.attacks.scene import Scene, scene
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.launch import run_gate
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.supervise import Ended
 from threegate.sandbox.view import view_of
 from threegate.sandbox.worker_places import LOCK

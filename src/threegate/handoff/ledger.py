@@ -1,0 +1,123 @@
+"""Where the log last put a file, and with which content: that counts, not where a file lies.
+
+Fed with every entry the store sees.  What was written before is read backwards, further each
+time and only once: what is moved was nearly always moved not long ago.  Only requests,
+approvals and leases are kept, for they alone move on.
+
+SECURITY
+    A request that ran lies in `done`; renamed into `approved` it would run again without
+    anybody being asked, an approval renamed out of `spent` would count once more, and a
+    counter of uses put back would give one more.  So whoever moves one along asks here.
+    Reads a log that somebody may have edited: a value of the wrong kind is equal to no
+    directory and to no digest.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from threegate.audit.entry import Broken, Entry, Reason
+from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.handoff.records import INTENT, OUTCOME, RECOVERED
+from threegate.handoff.states import LEASES, content_digest_in
+
+MOVING: Final = ("fr-", "tr-", "ap-")
+
+Older = Callable[[int], Iterator[Entry]]
+Place = tuple[str, str]  # directory and digest; the digest is empty if only moves were seen
+
+
+class Ledger:
+    """What the entries fed so far, and those before them as far as needed, say of names."""
+
+    def __init__(self, older: Older | None = None) -> None:
+        """`older` returns the entries of the log from a sequence number on."""
+        self.older = older
+        self.reaches = -1  # every change from this entry on is known
+        self.oldest_time = ""
+        self.before = ""  # digest of the entry before that one
+        self._seen = -1
+        self._span = SEGMENT_EVENTS  # how much to read at the next look back
+        self._announced: list[Entry] = []
+        self.places: dict[str, Place | None] = {}  # None: the log removed it
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next entry; one that was fed before changes nothing."""
+        if entry.seq <= self._seen:
+            return
+        if self.reaches < 0:
+            self._start(entry.seq, entry.prev, entry.time)
+        self._seen = entry.seq
+        if entry.kind == INTENT:
+            self._announced.append(entry)
+        elif entry.kind in (OUTCOME, RECOVERED):
+            self._close(entry)
+
+    def place(self, name: str) -> Place | None:
+        """Return where a file of those kinds is, and its digest; None if it is nowhere.
+
+        The lock is held.  Raises `AuditTampered` if what was written before does not lead here.
+        """
+        assert self.reaches >= 0, "the newest entries were fed when the log was opened"
+        while not self._is_whole(name) and self.reaches > 0:
+            self._read_back()
+        found = self.places.get(name)
+        return None if found is None else (found[0], found[1] or (content_digest_in(name) or ""))
+
+    def mentions(self, name: str, *, since: str) -> bool:
+        """Tell whether a change at that time or later named a file, even one that is gone."""
+        while name not in self.places and self.reaches > 0 and self.oldest_time >= since:
+            self._read_back()
+        return name in self.places
+
+    def _is_whole(self, name: str) -> bool:
+        found = self.places.get(name, ("", ""))
+        return found is None or bool(found[1]) or bool(found[0] and content_digest_in(name))
+
+    def _start(self, seq: int, before: str, time: str) -> None:
+        self.reaches, self.before, self.oldest_time = seq, before, time
+
+    def _close(self, outcome: Entry) -> None:
+        announced, self._announced = self._announced, []
+        first, last = outcome.data.get("first"), outcome.data.get("last")
+        if type(first) is not int or type(last) is not int:
+            return
+        if first < self.reaches:  # its beginning was not fed: read backwards, it is whole
+            self._start(outcome.seq + 1, outcome.digest, outcome.time)
+        elif outcome.data.get("direction") != "back":
+            for entry in announced:
+                if first <= entry.seq <= last:
+                    self._apply(entry.data)
+
+    def _apply(self, act: Any) -> None:
+        name, source, to = str(act.get("name")), act.get("from"), act.get("to")
+        if not (name.startswith(MOVING) or LEASES in (source, to)):
+            return
+        now = self.places.get(name)
+        if to is not None:
+            digest = act.get("sha256") or (now[1] if now is not None else "")
+            self.places[name] = (str(to), str(digest))
+        elif now is None or now[0] == source:  # else it was put elsewhere in the same change
+            self.places[name] = None
+
+    def _read_back(self) -> None:
+        """Learn what happened before; the further back, the more at once."""
+        assert self.older is not None, "somebody must say where the log is"
+        start = max(0, self.reaches // SEGMENT_EVENTS * SEGMENT_EVENTS - self._span)
+        self._span *= 4
+        earlier, digest = Ledger(), ""
+        for entry in self.older(start):
+            if entry.seq >= self.reaches:
+                break
+            earlier.feed(entry)
+            digest = entry.digest
+        # What is cut off early was not followed to the head, so the joint is looked at here.
+        if digest != self.before:
+            raise Broken(Reason.CHAIN, segment=self.reaches // SEGMENT_EVENTS, seq=self.reaches)
+        self._prepend(earlier)
+
+    def _prepend(self, earlier: "Ledger") -> None:
+        for name, place in earlier.places.items():
+            known = self.places.setdefault(name, place)
+            if known is not None and not known[1] and place is not None:
+                self.places[name] = (known[0], place[1])
+        self._start(earlier.reaches, earlier.before, earlier.oldest_time)

@@ -1,0 +1,114 @@
+r"""What the host tells the proxy, and what the proxy says about it.
+
+| message | sent by | answered by |
+|---|---|---|
+| `Rules` | host, first and at every change of policy | `InForce`, or the proxy ends |
+
+    {"listen_fd":5,"own":["192.0.2.7"],"protocol":"proxy/1"}\n<the compiled bundle>
+
+Decisions come as notes, one line of canonical JSON each, whenever one is made.
+
+SECURITY
+    The proxy believes no host further than this: a bundle is parsed again, and there is no
+    message that widens anything beyond it.  The host reads the answer as foreign bytes.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.errors import ProtocolBroken
+from threegate.protocol.limits import MAX_BUNDLE_BYTES, MAX_HEADER_BYTES
+from threegate.untrusted import Untrusted
+
+PROTOCOL: Final = "proxy/1"
+MAX_RULES_BYTES: Final = MAX_HEADER_BYTES + MAX_BUNDLE_BYTES
+MAX_OWN_ADDRESSES: Final = 1_024
+MAX_FD: Final = 1_023
+MAX_GENERATION: Final = 2**53 - 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The policy in force from now on, where to listen, and which addresses are ours."""
+
+    bundle: bytes
+    listen_fd: int
+    own: tuple[IPv4Address | IPv6Address, ...]
+
+    def __post_init__(self) -> None:
+        _need(len(self.bundle) <= MAX_BUNDLE_BYTES, "the bundle is too large")
+        _need(type(self.listen_fd) is int and 3 < self.listen_fd <= MAX_FD, "no descriptor")
+        _need(len(self.own) <= MAX_OWN_ADDRESSES, "too many addresses")
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        own = [str(address) for address in self.own]
+        head = {"listen_fd": self.listen_fd, "own": own, "protocol": PROTOCOL}
+        return canonical.encode(head) + b"\n" + self.bundle
+
+
+def parse_rules(data: Untrusted[bytes]) -> Rules:
+    """Return the message in `data`, or raise `ProtocolBroken`."""
+    untrusted = data.open_for_validation()
+    _need(len(untrusted) <= MAX_RULES_BYTES, "too long")
+    end = untrusted.find(b"\n", 0, MAX_HEADER_BYTES)
+    _need(end >= 0, "no header")
+    head = _head(untrusted[:end], ("listen_fd", "own", "protocol"))
+    _need(type(head["own"]) is list and len(head["own"]) <= MAX_OWN_ADDRESSES, "no addresses")
+    own = tuple(_address(text) for text in head["own"])
+    return Rules(untrusted[end + 1 :], head["listen_fd"], own)
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """Which policy the proxy decides by, for new tunnels and for open ones."""
+
+    generation: int
+    policy: str  # the digest of the bundle
+
+    def __post_init__(self) -> None:
+        number = type(self.generation) is int and 0 < self.generation <= MAX_GENERATION
+        _need(number, "no generation")
+        _need(type(self.policy) is str and bool(_DIGEST.match(self.policy)), "no digest")
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        value = {"generation": self.generation, "policy": self.policy, "protocol": PROTOCOL}
+        return canonical.encode(value)
+
+
+def parse_in_force(data: Untrusted[bytes]) -> InForce:
+    """Return the message in `data`, or raise `ProtocolBroken`."""
+    untrusted = data.open_for_validation()
+    _need(len(untrusted) <= MAX_HEADER_BYTES, "too long")
+    head = _head(untrusted, ("generation", "policy", "protocol"))
+    return InForce(head["generation"], head["policy"])
+
+
+def _head(untrusted: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        head = canonical.decode(untrusted)
+    except ValueError as exc:
+        raise ProtocolBroken("the header is not canonical JSON") from exc
+    if type(head) is not dict or tuple(head) != keys or head["protocol"] != PROTOCOL:
+        raise ProtocolBroken("not a message of this protocol")
+    return head
+
+
+def _address(text: Any) -> IPv4Address | IPv6Address:
+    try:
+        address = ip_address(text) if type(text) is str else None
+    except ValueError as exc:
+        raise ProtocolBroken("not an address") from exc
+    if address is None or str(address) != text:
+        raise ProtocolBroken("not an address")
+    return address
+
+
+def _need(condition: bool, message: str) -> None:  # noqa: FBT001
+    if not condition:
+        raise ProtocolBroken(message)

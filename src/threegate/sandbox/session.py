@@ -1,0 +1,236 @@
+"""Talking to a gate: one question to a process of its own, or several to one process.
+
+`run_gate` starts a gate for one job: its answer counts only if the gate then ends well.
+A `Session` keeps one box for several jobs, one after the other.  What an owned gate learns
+from one of them it may use against the next one of the same session, so whoever opens one
+puts nothing together that must not meet: jobs of one confidentiality, under one policy, and
+no more than `MAX_ASKS`.  Whatever is not an ordinary answer ends the session.
+
+SECURITY
+    Hands jobs to a process that may be owned by an earlier one, and takes its answers.
+    If this module is wrong, a job gets the answer to another one.
+"""
+
+import io
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Final, Self, TypeVar
+
+from threegate.errors import GateUnavailable
+from threegate.sandbox.box import Start
+from threegate.sandbox.channel import frames
+from threegate.sandbox.launch import Evidence, evidence_of, not_started, start_process, view_for
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.profiles import Profile
+from threegate.sandbox.supervise import Ended, Line, Started, discard
+
+START_SECONDS: Final = 20.0
+CLOSE_SECONDS: Final = 5.0
+SPOOL_BYTES: Final = 1024 * 1024  # larger answers lie in a temporary file, not in memory
+MAX_ASKS: Final = 1001  # the opening and 1,000 jobs
+
+Note = Callable[[bytes], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a gate said, how it ended, and what confined it."""
+
+    message: IO[bytes]  # for the caller to close
+    ended: Ended
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a session said to one question; anything but `done` has ended the session.
+
+    `sent` is False if the session turned out to be unusable before it was asked: then the
+    gate saw no byte of this question, and nothing of what was wrong is this job's doing.
+    """
+
+    message: bytes
+    why: str  # done | deadline | output | protocol | exit | crashed
+    wall_ms: int
+    peak_memory_bytes: int  # of what the gate started for it; `usage` says what was seen
+    sent: bool = True
+
+
+def run_gate(
+    machine: Machine,
+    start: Start,
+    request: bytes,
+    *,
+    deadline_seconds: float | None = None,
+    note: Note | None = None,
+) -> Answer:
+    """Start a gate, give it one message, return its one answer.
+
+    Raises `GateUnavailable` if the gate did not prove its lock; then it was sent nothing.
+    """
+    started, evidence = start_gate(machine, start)
+    return serve_one(
+        started, evidence, start.profile, request, deadline_seconds=deadline_seconds, note=note
+    )
+
+
+def start_gate(machine: Machine, start: Start) -> tuple[Started, Evidence]:
+    """Start a gate; the evidence is true once it has said that it is ready."""
+    view = view_for(machine, start)
+    started = start_process(machine, start, view)
+    try:
+        return started, evidence_of(machine, start, view)  # while the gate locks itself
+    except BaseException:
+        discard(started)
+        raise
+
+
+def serve_one(
+    started: Started,
+    evidence: Evidence,
+    profile: Profile,
+    request: bytes,
+    *,
+    deadline_seconds: float | None = None,
+    note: Note | None = None,
+) -> Answer:
+    """Give a started gate its only message and see it to its end; see `run_gate`."""
+    seconds = min(deadline_seconds or profile.deadline_seconds, profile.deadline_seconds)
+    end = time.monotonic() + seconds
+    answer: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
+    line = Line(started, profile, note=note)
+    try:
+        why = line.greet(min(end, time.monotonic() + START_SECONDS))
+        if why is None and line.is_ready:
+            line.expect(answer)
+            line.send(frames(request), last=True)
+            why = line.wait_for_end(end)
+    except BaseException:  # the operator's interrupt, a note nobody could take
+        line.end("interrupted")
+        answer.close()
+        raise
+    ended = line.end(why)
+    if not ended.ready:
+        answer.close()
+        raise not_started(profile.name, ended)
+    answer.seek(0)
+    if ended.why != "done":
+        answer.truncate()  # half an answer is none
+    return Answer(answer, ended, evidence)
+
+
+class Session:
+    """One box that answers several questions, one at a time.
+
+    Any thread may ask and close, one at a time, but the kernel ends a box with the thread
+    that opened it.  Use it as a context manager, or `close` it.
+    """
+
+    def __init__(
+        self, started: Started, evidence: Evidence, profile: Profile, *, note: Note | None = None
+    ) -> None:
+        self.evidence = evidence
+        self._profile = profile
+        self._line = Line(started, profile, note=note)
+        self._asked = 0
+        self._ended: Ended | None = None
+
+    @classmethod
+    def open(cls, machine: Machine, start: Start, *, note: Note | None = None) -> Self:
+        """Start a gate and wait until it has proved its lock; nothing is sent before.
+
+        Raises `GateUnavailable`.
+        """
+        assert start.profile.reuse != "one job", "its process must not meet a second job"
+        started, evidence = start_gate(machine, start)
+        session = cls(started, evidence, start.profile, note=note)
+        ended = session._guarded(session._greet)
+        if ended is not None:
+            raise not_started(start.profile.name, ended)
+        return session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._stop("interrupted")
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the next question can be asked."""
+        usable = self._ended is None and self._asked < MAX_ASKS
+        return usable and not self._line.started.has_ended()
+
+    def ask(self, request: bytes, *, deadline_seconds: float) -> Reply:
+        """Send one message and return the answer to it.
+
+        Raises `GateUnavailable` if the session has ended before.
+        """
+        if self._ended is not None or self._asked >= MAX_ASKS:
+            raise GateUnavailable("the session has ended", code="TG-BOX-023")
+        self._asked += 1
+        return self._guarded(lambda: self._ask(request, deadline_seconds))
+
+    def close(self) -> Ended:
+        """Tell the gate that no more comes and see it to its end; twice is once."""
+        if self._ended is None:
+            self._guarded(self._hang_up)
+        assert self._ended is not None
+        return self._ended
+
+    def _greet(self) -> Ended | None:
+        why = self._line.greet(time.monotonic() + START_SECONDS)
+        return None if why is None and self._line.is_ready else self._stop(why)
+
+    def _ask(self, request: bytes, deadline_seconds: float) -> Reply:
+        began = time.monotonic()
+        line, answer, done, peak = self._line, io.BytesIO(), False, 0
+        why = line.settle()
+        # What a gate left behind may keep its streams open for a moment after its end.
+        sent = why is None and not line.is_gone and not line.started.has_ended()
+        if sent:
+            seconds = min(deadline_seconds, self._profile.deadline_seconds)
+            line.expect(answer)
+            line.send(frames(request))
+            line.started.meter.begin_job()
+            why = line.wait_for_answer(began + seconds)
+            peak = line.started.meter.end_job()
+            if why is None and line.is_answered:
+                why = line.settle()
+                done = why is None
+        found = "done" if done else self._stop(why).why
+        wall_ms = int((time.monotonic() - began) * 1000)
+        return Reply(answer.getvalue() if done else b"", found, wall_ms, peak, sent)
+
+    def _hang_up(self) -> None:
+        why = self._line.settle()
+        if why is None:
+            if not self._line.is_gone:
+                self._line.hang_up()
+            why = self._line.wait_for_end(time.monotonic() + CLOSE_SECONDS)
+        self._stop(why)
+
+    def _guarded(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except BaseException:  # the operator's interrupt, a note nobody could take
+            self._stop("interrupted")
+            raise
+
+    def _stop(self, why: str | None) -> Ended:
+        """End the box, killing it if there is a reason to; returns when it is empty."""
+        if self._ended is None:
+            self._ended = self._line.end(why)
+        return self._ended
