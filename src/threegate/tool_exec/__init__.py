@@ -1,1 +1,1 @@
-"""Gate 3, TOOL-EXEC: executes.  Not built yet."""
+"""Gate 3, TOOL-EXEC: executes what a human approved.  See README.md."""

@@ -11,7 +11,10 @@ from typing import Any, Final
 
 MAX_NODES: Final = 200_000
 MAX_DEPTH: Final = 64
-MAX_INTEGER_BITS: Final = 16_384
+MAX_INTEGER_BITS: Final = 14_284  # Python spells at most 4,300 digits
+
+
+_TOO_MANY: Final = "the value has too many parts or is too deep"
 
 
 class TooLarge(ValueError):
@@ -22,60 +25,73 @@ class NotJson(ValueError):
     """The value has no JSON form."""
 
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
 def to_json(value: Any, *, most_bytes: int) -> str:
     """Return `value` as JSON text with sorted keys; raise `TooLarge` or `NotJson`."""
-    budget = _Budget(most_bytes)
-    plain = budget.copy(value, 0)
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    if len(text.encode("utf-8")) > most_bytes:
+    _count(value, most_bytes)
+    text = _ENCODER.encode(value)
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as exc:
+        raise NotJson("a lone surrogate") from exc
+    if size > most_bytes:
         raise TooLarge("the value is larger than the output limit")
     return text
 
 
-class _Budget:
-    """What is left of nodes and characters."""
+def _count(value: Any, characters: int) -> None:
+    """Raise unless every part has a JSON form and all of them fit; one depth after the other."""
+    nodes, parts = MAX_NODES - 1, [value]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for part in parts:
+            kind = type(part)
+            if kind is str:
+                characters -= len(part)
+            elif kind is dict:
+                nodes -= len(part)
+                characters -= _keys(part)
+                # Before it is taken along: the next depth may be twice as wide, and so on.
+                below += part.values() if nodes >= 0 else ()
+            elif kind is list or kind is tuple:
+                nodes -= len(part)
+                below += part if nodes >= 0 else ()
+            else:
+                characters -= _number(part)
+            if nodes < 0:
+                raise TooLarge(_TOO_MANY)
+            if characters < 0:
+                raise TooLarge("the value holds too much text")
+        if not below:
+            return
+        parts = below
+    raise TooLarge(_TOO_MANY)
 
-    def __init__(self, characters: int) -> None:
-        self._nodes, self._characters = MAX_NODES, characters
 
-    def copy(self, value: Any, depth: int) -> Any:
-        self._nodes -= 1
-        if self._nodes < 0 or depth > MAX_DEPTH:
-            raise TooLarge("the value has too many parts or is too deep")
-        kind = type(value)
-        if kind is str:
-            return self._text(value)
-        if kind in (list, tuple):
-            return [self.copy(item, depth + 1) for item in value]
-        if kind is dict:
-            return self._object(value, depth)
-        return self._number(value)
-
-    def _text(self, value: str) -> str:
-        self._characters -= len(value)
-        if self._characters < 0:
-            raise TooLarge("the value holds too much text")
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as exc:
-            raise NotJson("a lone surrogate") from exc
-        return value
-
-    def _object(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
-        if not all(type(key) is str for key in value):
+def _keys(value: dict[Any, Any]) -> int:
+    """Return the characters of all keys."""
+    characters = 0
+    for key in value:
+        if type(key) is not str:
             raise NotJson("a key that is not a text")
-        return {self._text(key): self.copy(item, depth + 1) for key, item in value.items()}
+        characters += len(key)
+    return characters
 
-    def _number(self, value: Any) -> Any:
-        kind = type(value)
-        if value is None or kind is bool:
-            return value
-        if kind is int:
-            if value.bit_length() > MAX_INTEGER_BITS:
-                raise TooLarge("a number is too large")
-            return value
-        if kind is float:
-            if not isfinite(value):
-                raise NotJson("NaN or Infinity")
-            return value
-        raise NotJson(f"a {kind.__name__}")
+
+def _number(value: Any) -> int:
+    """Return by how many characters a part that is no text and holds none is counted."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return 0
+    if kind is int:
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise TooLarge("a number is too large")
+        # Spelling a long number takes quadratic time: count its digits before any is.
+        return int(value.bit_length()) // 4
+    if kind is float:
+        if not isfinite(value):
+            raise NotJson("NaN or Infinity")
+        return 0
+    raise NotJson(f"a {kind.__name__}")

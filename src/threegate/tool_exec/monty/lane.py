@@ -7,33 +7,29 @@ limit, a crash) is named as such.
 SECURITY
     Runs in the tool-lite box and talks to a worker that runs hostile code.  Everything
     the worker says (values, printed text, error text, even the type of an error) is
-    chosen by that code: it is bounded, and limits are believed only when our own clock
-    agrees.
+    chosen by that code: it is bounded, and limits are believed only as `verdict` says.
 """
 
-import time
-from collections.abc import Callable, Mapping
+import keyword
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pydantic_monty
-from pydantic_monty import (
-    CollectStreams,
-    Monty,
-    MontyCrashedError,
-    MontyError,
-    MontyRuntimeError,
-    MontySyntaxError,
-)
+from pydantic_monty import MontyComplete, MontyError, MontySession
 
-from threegate.sandbox.worker_places import LAUNCHER
+from threegate.protocol.limits import MAX_ERROR_BYTES
+from threegate.protocol.tool_lite import Outcome, RefusalFound
+from threegate.tool_exec.monty import check
+from threegate.tool_exec.monty.calls import Calls, Snapshot, TooMany
 from threegate.tool_exec.monty.convert import NotJson, TooLarge, to_json
-from threegate.tool_exec.monty.functions import REGISTRY, FunctionRefused
+from threegate.tool_exec.monty.plain import Bounds as FunctionBounds
+from threegate.tool_exec.monty.pool import Pool
 from threegate.tool_exec.monty.screen import Bounds, Refusal, screen
+from threegate.tool_exec.monty.verdict import Verdict, judge, told
+from threegate.tool_exec.monty.watch import Watch, cut_utf8
 
-MAX_ERROR_CHARS: Final = 4096
-GRACE_SECONDS: Final = 0.25
 EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # Monty's clock has no zone
 STILL: Final[pydantic_monty.OSPolicy] = {
     "datetime": EPOCH,
@@ -42,6 +38,15 @@ STILL: Final[pydantic_monty.OSPolicy] = {
     "process_time": "zero",
     "random_start": {"seed": 0},
 }
+NOT_EXPRESSIBLE: Final = "not-expressible"
+# The text of each document stands under the name of its input.  The function takes it along and
+# gives the name up to the value, so nothing else is left behind: no helper, no module.
+LOAD: Final = """\
+def {name}(text={name}):
+    import json
+    return json.loads(text)
+{name} = {name}()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,8 @@ class Job:
     """What to run, already approved and within policy."""
 
     code: str
-    inputs: Mapping[str, str]
-    functions: tuple[str, ...]
+    inputs: tuple[tuple[str, bytes], ...]
+    functions: Mapping[str, FunctionBounds]
     wall_ms: int
     memory_bytes: int
     output_bytes: int
@@ -58,127 +63,117 @@ class Job:
     bounds: Bounds
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How it went; all text is the program's own."""
-
-    exit: str
-    value: str = ""
-    stdout: str = ""
-    stderr: str = ""
-    truncated: bool = False
-    refusal: Refusal | None = None
-
-
-def open_pool() -> Monty:
-    """Return a pool whose every worker serves one program and is then gone."""
-    return Monty(
-        binary_path=LAUNCHER,
-        min_processes=1,
-        max_processes=1,
-        max_checkouts_per_worker=1,
-        checkout_timeout=10.0,
-        feed_duration_limit_grace=GRACE_SECONDS,
-        turn_duration_limit_grace=GRACE_SECONDS,
-    )
-
-
-def run(pool: Monty, job: Job) -> Outcome:
+def run(pool: Pool, job: Job) -> Outcome:
     """Run a program to its end or to its limit."""
     refusal = screen(job.code, job.bounds)
     if refusal is not None:
-        return Outcome(f"refused:{refusal.construct}", refusal=refusal)
-    printed = CollectStreams(max_bytes=job.output_bytes)
-    began = time.monotonic()
-    try:
-        with pool.checkout(
-            limits=_limits(job), os_policy=STILL, assert_message_annotations=False
-        ) as session:
-            value = session.feed_run(
-                job.code,
-                inputs=dict(job.inputs),
-                external_lookup=_lookup(job.functions),
-                print_callback=printed,
-            )
-        return _finished(value, printed, job)
-    except MontyError as exc:
-        late = time.monotonic() - began >= job.wall_ms / 1000
-        exit_state, message = _failed(exc, late=late)
-        return _with_output(exit_state, "", printed, job, message)
+        return _refused(refusal, refusal.construct)
+    outcome = _run(pool, job)
+    if _looks_refused(outcome):
+        # Only a check, in which nothing runs, can tell the interpreter's refusal from a program
+        # that raises the same error.
+        refusal = check.compiles(pool, job.code)
+        outcome = outcome if refusal is None else _refused(refusal, NOT_EXPRESSIBLE)
+    return outcome
 
 
-def _limits(job: Job) -> pydantic_monty.ResourceLimits:
+def _refused(refusal: Refusal, why: str) -> Outcome:
+    found = RefusalFound(refusal.construct, refusal.line, refusal.reason)
+    return Outcome(f"refused:{why}", refusal=found)
+
+
+def _looks_refused(outcome: Outcome) -> bool:
+    last = outcome.stderr.rpartition(b"\n")[2]
+    return outcome.exit == "error" and last.startswith((b"NotImplementedError", b"SyntaxError"))
+
+
+def _run(pool: Pool, job: Job) -> Outcome:
+    calls = Calls(job.functions)
+    watch = Watch(pool.alarm, wall_ms=job.wall_ms, output_bytes=job.output_bytes)
+    with pool.checkout(
+        limits=_limits(job, calls), os_policy=STILL, assert_message_annotations=False
+    ) as session:
+        watch.start(session.worker_pid)
+        try:
+            found = _bind(session, job, watch) or _program(session, job, calls, watch)
+        finally:
+            watch.end()
+    return _outcome(found, calls, watch)
+
+
+def _limits(job: Job, calls: Calls) -> pydantic_monty.ResourceLimits:
     seconds = job.wall_ms / 1000
     return {
         "max_memory": job.memory_bytes,
         "max_feed_duration_secs": seconds,
         "max_turn_duration_secs": seconds,
         "max_recursion_depth": job.recursion,
-        "max_suspensions": 10_000,
+        "max_suspensions": calls.most,
         "max_total_sleep_secs": 0.0,
     }
 
 
-def _lookup(names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-    return {name: _guarded(REGISTRY[name]) for name in names}
-
-
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let only our own words out of a function's errors."""
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        if keywords:
-            raise TypeError("external functions take no keyword arguments")
-        try:
-            return function(*arguments)
-        except FunctionRefused as exc:
-            raise ValueError(str(exc)) from None
-        except TypeError:
-            raise TypeError("wrong number of arguments") from None
-
-    return call
-
-
-def _finished(value: Any, printed: CollectStreams, job: Job) -> Outcome:
+def _bind(session: MontySession, job: Job, watch: Watch) -> Verdict | None:
+    """Bind each input to the value of its JSON document; return why that failed, if it did."""
+    if not job.inputs:
+        return None
+    names = [name for name, _ in job.inputs]
+    if any(keyword.iskeyword(name) or name in job.functions for name in names):
+        return Verdict("refused:input", "the name of an input cannot be bound")
+    loader = "".join(LOAD.format(name=name) for name in names)
     try:
-        text = to_json(value, most_bytes=job.output_bytes)
+        texts = {name: document.decode("utf-8") for name, document in job.inputs}
+        session.feed_run(loader, inputs=texts, print_callback=watch.printed)
+    except UnicodeDecodeError:
+        return Verdict("refused:input", "an input is not UTF-8")
+    except MontyError as exc:
+        verdict = judge(exc, watch, loader)
+        if verdict.exit not in {"limit:time", "limit:memory", "crashed"}:
+            return Verdict("refused:input", "an input is not JSON that the interpreter reads")
+        return verdict
+    return None
+
+
+def _program(session: MontySession, job: Job, calls: Calls, watch: Watch) -> Verdict:
+    """Run the program and say how it ended."""
+    try:
+        snapshot: Snapshot = session.feed_start(job.code, print_callback=watch.printed)
+        while not isinstance(snapshot, MontyComplete):
+            if watch.late:
+                return told("time")
+            snapshot = calls.answer(snapshot)
+        watch.end()
+    except TooMany:
+        return told(watch.why or "calls")
+    except MontyError as exc:
+        return judge(exc, watch, job.code)
+    if watch.cut is not None:
+        return told("output")
+    # It came to its end: a machine that is slow to hand over the value is not the program's.
+    if watch.used(calls.seconds):
+        return told("time")
+    return _left(snapshot, watch)
+
+
+def _left(snapshot: MontyComplete, watch: Watch) -> Verdict:
+    try:
+        return Verdict("ok", value=to_json(snapshot.output, most_bytes=watch.room))
     except TooLarge as exc:
-        return _with_output("limit:output", "", printed, job, str(exc))
+        return Verdict("limit:output", str(exc), value_cut=True)
     except NotJson as exc:
-        return _with_output("error", "", printed, job, f"the value is {exc}, not JSON")
-    return _with_output("ok", text, printed, job, "")
+        return Verdict("error", f"the value is {exc}, not JSON")
 
 
-def _with_output(
-    exit_state: str, value: str, printed: CollectStreams, job: Job, message: str
-) -> Outcome:
-    out = "".join(text for stream, text in printed.output if stream == "stdout")
-    err = "".join(text for stream, text in printed.output if stream != "stdout")
-    room = max(0, job.output_bytes - len(value.encode("utf-8")))
-    shown_out, cut_out = _cut(out, room)
-    shown_err, cut_err = _cut(err + message, max(MAX_ERROR_CHARS, room - len(shown_out)))
-    return Outcome(exit_state, value, shown_out, shown_err, truncated=cut_out or cut_err)
-
-
-def _cut(text: str, most_bytes: int) -> tuple[str, bool]:
-    data = text.encode("utf-8", "replace")
-    if len(data) <= most_bytes:
-        return data.decode("utf-8"), False
-    return data[:most_bytes].decode("utf-8", "ignore"), True
-
-
-def _failed(exc: MontyError, *, late: bool) -> tuple[str, str]:
-    if isinstance(exc, MontyCrashedError):
-        return ("limit:time" if late or exc.timed_out else "crashed"), ""
-    if not isinstance(exc, MontyRuntimeError | MontySyntaxError):
-        return "error", "the interpreter refused the program"
-    inner = exc.exception()
-    text = f"{type(inner).__name__}: {inner}"[:MAX_ERROR_CHARS]
-    # A program can raise these itself with any text: our own clock decides about time.
-    if isinstance(inner, TimeoutError) and late:
-        return "limit:time", text
-    if isinstance(inner, MemoryError):
-        return "limit:memory", text
-    if isinstance(inner, RecursionError):
-        return "limit:recursion", text
-    return "error", text
+def _outcome(found: Verdict, calls: Calls, watch: Watch) -> Outcome:
+    text = cut_utf8(found.text.encode("utf-8", "replace"), MAX_ERROR_BYTES)
+    return Outcome(
+        exit=found.exit,
+        value=found.value.encode("utf-8"),
+        stdout=bytes(watch.stdout),
+        stderr=bytes(watch.stderr) + text,
+        value_truncated=found.value_cut,
+        stdout_truncated=watch.cut == "stdout",
+        stderr_truncated=found.text_cut or watch.cut == "stderr",
+        calls=calls.counted,
+        cpu_ms=round(watch.cpu_seconds * 1000),
+    )

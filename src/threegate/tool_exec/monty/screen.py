@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.protocol.tool_lite import NOT_PYTHON
 from threegate.text import quote
 
 # Names that would run text as code or reach for the host; Monty has the first two.
 BANNED: Final = frozenset({"eval", "exec", "compile", "open", "__import__", "globals", "locals"})
+
+_FUNCTIONS: Final = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +46,40 @@ def screen(source: str, bounds: Bounds) -> Refusal | None:
     try:
         tree = ast.parse(source)
     except SyntaxError as exc:
-        return Refusal("syntax", max(1, exc.lineno or 1), "this is not Python")
+        return Refusal(NOT_PYTHON, max(1, exc.lineno or 1), "this is not Python")
     except (ValueError, RecursionError, MemoryError):
-        return Refusal("syntax", 1, "this cannot be parsed")
-    for node in ast.walk(tree):
-        refusal = _import(node, bounds.imports) or _name(node)
-        if refusal is not None:
-            return refusal
-    return _nesting(tree, bounds.nesting)
+        return Refusal(NOT_PYTHON, 1, "this cannot be parsed")
+    return min(_refusals(tree, bounds), key=lambda refusal: refusal.line, default=None)
 
 
-def _import(node: ast.AST, allowed: frozenset[str]) -> Refusal | None:
+def _refusals(tree: ast.Module, bounds: Bounds) -> Iterator[Refusal]:
+    """Yield everything that is not allowed, from one walk: this runs before every program."""
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        kind = type(node)
+        if kind is ast.Name:
+            assert isinstance(node, ast.Name)
+            if node.id in BANNED:
+                yield Refusal("name", node.lineno, f"{node.id} is not available here")
+            continue
+        if kind in _FUNCTIONS:
+            depth += 1
+            if depth > bounds.nesting:
+                # Compiling nested functions takes exponential time.
+                words = f"functions nested more than {bounds.nesting} deep"
+                yield Refusal("nesting", getattr(node, "lineno", 1), words)
+        elif kind is ast.Import or kind is ast.ImportFrom:
+            yield from _import(node, bounds.imports)
+        for name in node._fields:
+            child = getattr(node, name, None)
+            if type(child) is list:
+                waiting += [(item, depth) for item in child if isinstance(item, ast.AST)]
+            elif isinstance(child, ast.AST):
+                waiting.append((child, depth))
+
+
+def _import(node: ast.AST, allowed: frozenset[str]) -> Iterator[Refusal]:
     names: list[str] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
@@ -62,31 +88,4 @@ def _import(node: ast.AST, allowed: frozenset[str]) -> Refusal | None:
     for name in names:
         if name not in allowed:
             line = getattr(node, "lineno", 1)
-            return Refusal("import", line, f"module {quote(name)} is not on the list")
-    return None
-
-
-def _name(node: ast.AST) -> Refusal | None:
-    if isinstance(node, ast.Name) and node.id in BANNED:
-        return Refusal("name", node.lineno, f"{node.id} is not available here")
-    return None
-
-
-def _nesting(tree: ast.AST, most: int) -> Refusal | None:
-    """Refuse functions nested too deeply: compiling them takes exponential time."""
-    for node, depth in _functions(tree):
-        if depth > most:
-            line = getattr(node, "lineno", 1)
-            return Refusal("nesting", line, f"functions nested more than {most} deep")
-    return None
-
-
-def _functions(tree: ast.AST) -> Iterator[tuple[ast.AST, int]]:
-    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while waiting:
-        node, depth = waiting.pop()
-        inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-        if isinstance(node, inner):
-            depth += 1
-            yield node, depth
-        waiting += [(child, depth) for child in ast.iter_child_nodes(node)]
+            yield Refusal("import", line, f"module {quote(name)} is not on the list")
