@@ -1,0 +1,1 @@
+"""FETCH-normalize: turns a retrieval record and raw bytes into one research packet."""
