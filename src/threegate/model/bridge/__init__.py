@@ -1,0 +1,1 @@
+"""The bridge: to the operator's own model server, on loopback."""

@@ -1,0 +1,1 @@
+"""Vectors of texts: MiniLM in plain arithmetic, in a box with two files and nothing else."""

@@ -1,0 +1,1 @@
+"""The embedded server: one model file, in a box without network."""
