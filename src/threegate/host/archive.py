@@ -21,7 +21,8 @@ from threegate.text import quote
 
 CODE: Final = "TG-BAK-001"
 BLOCK_BYTES: Final = 512
-MAX_NAME_BYTES: Final = 100
+MAX_NAME_BYTES: Final = 100  # without its directory, where both together are longer
+MAX_PREFIX_BYTES: Final = 155
 CHECKSUM: Final = "sha256"
 _END: Final = bytes(2 * BLOCK_BYTES)
 _MTIME: Final = 946_684_800  # 2000-01-01: equal content gives equal archives
@@ -31,13 +32,16 @@ _SIZE: Final = re.compile(rb"[0-7]{11}\0")
 
 def header_of(name: str, size: int) -> bytes:
     """Return the ustar header of a plain file that only its owner can read."""
-    encoded = name.encode("ascii")
+    prefix, encoded = b"", name.encode("ascii")
     assert _NAME.fullmatch(name), name
+    if len(encoded) > MAX_NAME_BYTES:
+        prefix, _, encoded = encoded.rpartition(b"/")
     assert len(encoded) <= MAX_NAME_BYTES, name
+    assert len(prefix) <= MAX_PREFIX_BYTES, name
     assert 0 <= size < 8**11, size
     head = encoded.ljust(100, b"\0") + b"0000600\0" + b"0000000\0" * 2
     head += b"%011o\0%011o\0" % (size, _MTIME)
-    tail = b"0" + bytes(100) + b"ustar\00000" + bytes(247)
+    tail = b"0" + bytes(100) + b"ustar\00000" + bytes(80) + prefix.ljust(155, b"\0") + bytes(12)
     checksum = sum(head) + 8 * ord(" ") + sum(tail)
     return head + b"%06o\0 " % checksum + tail
 

@@ -128,6 +128,8 @@ def _take_moment(ws: Workspace) -> _Moment:
     with store.locked() as journal:
         places = [(states.LEASES, name) for name in store.names(states.LEASES)]
         places.append((states.BUNDLES, applied.CURRENT))
+        accepted = states.directory_of("ap", "accepted")
+        places += [(accepted, name) for name in store.names(accepted) if name.endswith(".json")]
         short_lived = {place: store.read_file(*place) for place in places}
         return _Moment(journal.log.head, journal.log.checkpoint(), short_lived)
 

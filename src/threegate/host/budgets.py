@@ -42,6 +42,24 @@ _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9._-]{0,251}[a-z0-9_])?")
 _MAX_COUNT: Final = 2**53 - 1
 
 
+class RateSpent(PolicyDenied):
+    """Too many requests in this minute; `wait_seconds` is when one more may be asked for."""
+
+    code = OVER_RATE
+
+    def __init__(self, message: str, *, hint: str, wait_seconds: int | None) -> None:
+        super().__init__(message, hint=hint)
+        self.wait_seconds = wait_seconds  # None: no waiting helps
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a budget now."""
+
+    requests: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Spent:
     """What one host has had: requests of the last minute by second, bytes of one day."""
@@ -100,11 +118,38 @@ class Budgets:
             _refuse_bytes(spent, bytes, bytes_per_day)
             _write(directory, f"{host}.json", spent.with_more(requests, bytes).to_bytes())
 
+    def open(self) -> None:
+        """Raise what would stop every question, before the first is on its way."""
+        with self._locked():
+            pass
+
+    def charge(self, host: str, size: int) -> None:
+        """Record bytes that have arrived, whatever was left for them."""
+        assert _HOST.fullmatch(host), host
+        assert 0 <= size <= _MAX_COUNT
+        with self._locked() as directory:
+            spent = self._read(directory, host).at(self._clock())
+            _write(directory, f"{host}.json", spent.with_more(0, size).to_bytes())
+
+    def left(self, host: str, *, rate_per_minute: int, bytes_per_day: int) -> Left:
+        """Return what may still be spent now; nothing is."""
+        assert _HOST.fullmatch(host), host
+        with self._locked() as directory:
+            spent = self._read(directory, host).at(self._clock())
+        used = sum(count for _, count in spent.recent)
+        return Left(max(0, rate_per_minute - used), max(0, bytes_per_day - spent.size))
+
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        with storage_errors("open the budgets"):
+        try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as exc:
+            detail = (
+                f"cannot open {visible(str(self._path))}: {os.strerror(exc.errno or 0).lower()}"
+            )
+            hint = "what was spent is counted there; XDG_STATE_HOME names another place"
+            raise StorageFailed(detail, hint=hint) from exc
         try:
             _refuse_open(directory, self._path)
             with held(directory):
@@ -156,16 +201,17 @@ def _refuse_rate(spent: _Spent, requests: int, rate_per_minute: int, clock: int)
     if not requests or used + requests <= rate_per_minute:
         return
     hint = "ask for less at a time, or raise the rate in fetch.policy.md"
-    free = rate_per_minute
+    free, wait = rate_per_minute, None
     for second, count in reversed(spent.recent):
         if requests > rate_per_minute:
             break  # no waiting helps
         free -= count
         if free < requests:
-            hint = f"try again in {second + WINDOW_SECONDS - clock} seconds"
+            wait = second + WINDOW_SECONDS - clock
+            hint = f"try again in {wait} seconds"
             break
     detail = f"{used} of {rate_per_minute} requests a minute to {spent.host} are used"
-    raise PolicyDenied(f"{detail}, {requests} more are asked for", code=OVER_RATE, hint=hint)
+    raise RateSpent(f"{detail}, {requests} more are asked for", hint=hint, wait_seconds=wait)
 
 
 def _refuse_bytes(spent: _Spent, size: int, bytes_per_day: int) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import ThreeGateError, UsageError
+from threegate.errors import EX_INTERRUPTED, ThreeGateError, UsageError
 from threegate.host.context import Context
 from threegate.host.output import Output, fill_descriptors, say_nowhere
 from threegate.host.settings import Settings
 
-EXIT_INTERRUPTED: Final = 130
 EXIT_PIPE: Final = 141  # as a shell shows a program that wrote to nobody
 _REPORT: Final = (
     "this is a bug: please report it with what you ran and what THREEGATE_DEBUG=1 adds; "
@@ -49,7 +48,7 @@ def _answer(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int
         raise
     except KeyboardInterrupt:
         out.note("interrupted")
-        return EXIT_INTERRUPTED
+        return EX_INTERRUPTED
     except Exception as exc:  # noqa: BLE001 -- the last resort of a main
         _explain(exc, out, debug=environ.get("THREEGATE_DEBUG") == "1")
         return ThreeGateError.exit_code

@@ -24,6 +24,7 @@ from threegate.handoff.journal import Act, Put, Remove
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.host import applied
+from threegate.host.fetching.caching import remove_cache
 from threegate.host.index import Index
 from threegate.host.places import blobs_of, is_forgotten, place_of, read_anywhere
 from threegate.host.signing import Signer
@@ -79,6 +80,7 @@ def forget(
         _remove(ws, index, stone, seen)
     # Also when nothing was left to remove: a crash may have come between the two.
     index.reset()
+    remove_cache(ws.root)  # it names what was asked for
     left = [found for found in family if found not in targets and found != artifact_id]
     return Forgotten(tuple(targets), tuple(found for found in left if _has_bytes(ws.store, found)))
 
@@ -153,7 +155,7 @@ def _files(store: Store, artifact_id: str) -> list[tuple[str, str]]:
     wanted = [
         (directory, artifact_id + suffix)
         for directory in (*states.ARTIFACT_STATES[prefix_of(artifact_id)], states.QUARANTINE)
-        for suffix in (".md", ".sig")
+        for suffix in (".md", *states.BESIDE, ".withdrawn.json")
     ]
     named = [(where, name) for where, name in wanted if states.NAMES[where].match(name)]
     return [pair for pair in named if store.holds(*pair)] + _raw_files(store, artifact_id)

@@ -6,6 +6,7 @@ the difference.  A narrower profile is within what was signed.
 """
 
 import errno
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -80,3 +81,12 @@ def refuse_unapplied_profile(policy: Compiled, profile: Profile) -> None:
         detail = f"the box of {profile.name} is not the one that was signed: {found[0].sentence}"
         hint = "`threegate policy diff` shows every difference, `threegate policy apply` signs it"
         raise GateUnavailable(f"{detail}{more}", code="TG-BOX-040", hint=hint)
+
+
+def named_failure(error: Exception) -> Exception:
+    """Return what kept a box from starting; a machine that has run out is no bug of ours."""
+    if not isinstance(error, OSError):
+        return error
+    why = os.strerror(error.errno or 0).lower()
+    hint = "`ulimit -a` shows what this account may have; ask for less at a time"
+    return GateUnavailable(f"a box cannot be started: {why}", code="TG-BOX-041", hint=hint)

@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from threegate.errors import UsageError
 from threegate.host.context import Context
+from threegate.text import quote
 
 PROGRAM: Final = "threegate"
 Run = Callable[[argparse.Namespace, Context], int]
@@ -53,6 +54,19 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,  # an abbreviation changes its meaning with the next option
         )
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Answer a command that is not there with the ones it looks like, not with all."""
+        known = action.choices
+        if action.nargs != argparse.PARSER or known is None or value in known:
+            super()._check_value(action, value)
+            return
+        from difflib import get_close_matches
+
+        near = get_close_matches(value, list(known), n=3)
+        meant = " or ".join(f"`{self.prog} {name}`" for name in near)
+        hint = f"did you mean {meant}?" if meant else f"`{self.prog} --help` lists all"
+        raise UsageError(f"no command {quote(value)}", hint=hint)
+
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` instead of printing and exiting."""
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
@@ -61,15 +75,20 @@ class Parser(argparse.ArgumentParser):
 class Group:
     """Commands below one name."""
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: Parser, *, required: bool = True) -> None:
         self._prog = parser.prog
         self._below = parser.add_subparsers(
-            title="commands", metavar="COMMAND", required=True, parser_class=Parser
+            title="commands", metavar="COMMAND", required=required, parser_class=Parser
         )
 
     def group(self, name: str, summary: str) -> "Group":
         """Add a name with commands below it."""
         return Group(self._add(name, summary, ""))
+
+    def group_that_runs(self, name: str, summary: str, *, run: Run, about: str = "") -> "Group":
+        """Add a name with commands below it that is a command itself, with a key."""
+        parser = self.command(name, summary, run=run, about=about, json=False, key=True)
+        return Group(parser, required=False)
 
     def command(
         self,
@@ -108,9 +127,10 @@ class Group:
         )
 
 
-def add_key(parser: Parser, words: str) -> None:
-    """Add `--key`."""
-    parser.add_argument("--key", metavar="FILE", help=words)
+def add_key(parser: Parser, words: str, *, below: bool = False) -> None:
+    """Add `--key`; below a command that has one, its absence leaves what stood there."""
+    default = argparse.SUPPRESS if below else None
+    parser.add_argument("--key", metavar="FILE", default=default, help=words)
 
 
 def add_paging(parser: Parser) -> None:

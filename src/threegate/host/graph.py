@@ -16,6 +16,7 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import UsageError
 from threegate.handoff.states import state_of
 from threegate.handoff.store import Store
+from threegate.host.cautions import words
 from threegate.host.index import Index, described
 from threegate.host.kinds import KINDS
 from threegate.host.places import is_forgotten, place_of, read_anywhere
@@ -103,7 +104,8 @@ def _node(store: Store, artifact_id: str, artifact: Artifact | None) -> Node:
 
 def _facts(artifact: Artifact) -> tuple[str, ...]:
     if isinstance(artifact, ResearchPacket):
-        return (f"from {artifact.url}",)
+        also = (f"and {item.url}" for item in artifact.also)
+        return (*words(artifact), f"from {artifact.url}", *also)
     if isinstance(artifact, Approval):
         sections = (f"policy {item.name} {item.sha256[:12]}" for item in artifact.policy)
         return (f"by {quote(artifact.approver)}", *sections)

@@ -61,11 +61,21 @@ def told(entry: Entry) -> str:
     if entry.kind == INTENT:
         ways = " -> ".join(str(data[key]) for key in ("from", "to") if key in data)
         part = f" ({data.get('n', 0) + 1} of {data.get('of')})" if data.get("of") != 1 else ""
-        return f"{data.get('op')}: {data.get('act')} {data.get('name')} {ways}{part}"
+        told = f"{data.get('op')}: {data.get('act')} {data.get('name')} {ways}{part}"
+        return told + _origin(data.get("detail"))
     if entry.kind in (OUTCOME, RECOVERED):
         direction = f", {data['direction']}" if "direction" in data else ""
         return f"entries {data.get('first')} to {data.get('last')} done{direction}"
     return "  ".join(f"{key}={_short(value)}" for key, value in data.items())
+
+
+def _origin(detail: Any) -> str:
+    """Return where the bytes of a packet came from, as the change that stored it says."""
+    urls = detail.get("urls") if isinstance(detail, dict) else None
+    if not isinstance(urls, list) or not urls:
+        return ""
+    more = f" and {len(urls) - 1} more" if len(urls) > 1 else ""
+    return f" from {urls[0]}{more}"
 
 
 def _short(value: Any) -> str:

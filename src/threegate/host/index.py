@@ -24,12 +24,12 @@ from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.fetch_request import FetchRequest
-from threegate.artifacts.ids import prefix_of
+from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import Entry
-from threegate.errors import StorageFailed, UsageError
+from threegate.errors import AuditTampered, StorageFailed, UsageError
 from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
@@ -38,7 +38,8 @@ from threegate.host.places import blobs_of, quarantined
 from threegate.untrusted import Untrusted
 
 FILE: Final = "index.sqlite"
-VERSION: Final = 1
+VECTORS: Final = "vectors.sqlite"  # of the same texts, so it goes wherever this goes
+VERSION: Final = 2
 COMMIT_EVERY: Final = 1000
 MAX_QUERY_CHARS: Final = 1000
 TITLE_CHARS: Final = 300
@@ -56,6 +57,8 @@ CREATE INDEX IF NOT EXISTS by_kind ON artifacts (kind, number, state);
 CREATE TABLE IF NOT EXISTS sources (child TEXT, parent TEXT, PRIMARY KEY (child, parent))
     WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_parent ON sources (parent);
+CREATE TABLE IF NOT EXISTS contents (id TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_digest ON contents (digest);
 CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
     title, body, tokenize = "unicode61 remove_diacritics 2");
 """
@@ -67,6 +70,15 @@ FROM (SELECT value AS wanted FROM json_each(?1)) JOIN artifacts ON number IN (
     SELECT number FROM artifacts WHERE kind = wanted AND (?2 IS NULL OR state = ?2)
     ORDER BY number DESC LIMIT ?3 + ?4)
 ORDER BY number DESC LIMIT ?3 OFFSET ?4
+"""
+_QUEUE: Final = """
+SELECT id, state, title, made, bytes, integrity, confidentiality FROM artifacts
+WHERE kind IN ('fr', 'tr') AND state IN (SELECT value FROM json_each(?1))
+ORDER BY number LIMIT ?2 OFFSET ?3
+"""
+_ALIKE: Final = """
+SELECT id FROM texts JOIN artifacts ON number = texts.rowid
+WHERE texts MATCH ?1 AND kind = ?2 ORDER BY bm25(texts), number LIMIT ?3
 """
 _COUNT: Final = """
 SELECT count(*) FROM artifacts
@@ -135,6 +147,8 @@ class Index:
                 self.reset()
                 return self._follow_log(progress)
             fold.feed(entry)
+            if fold.problem is not None:  # else a list would lack what came after, and not say so
+                raise AuditTampered(fold.problem)
             # Only between batches: a batch that is half read would be half indexed.
             if not fold.pending and done - taken >= COMMIT_EVERY:
                 self._take(fold, entry.seq, entry.digest)
@@ -156,6 +170,22 @@ class Index:
         """Return how many artifacts a listing has."""
         return int(self._db.execute(_COUNT, (json.dumps(kinds), state)).fetchone()[0])
 
+    def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
+        """Return a page of the requests in these states, oldest first."""
+        values = (json.dumps(in_states), limit, skip)
+        return [Row(*row) for row in self._db.execute(_QUEUE, values)]
+
+    def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
+        """Return artifacts of a kind that hold any of these words, best match first."""
+        query = " OR ".join(fts_query(word) for word in words)
+        rows = self._db.execute(_ALIKE, (query, kind, limit)) if query else []
+        return [str(row[0]) for row in rows]
+
+    def same_content(self, digest: str) -> list[str]:
+        """Return the requests that ask for the same, by their `content_digest`."""
+        rows = self._db.execute("SELECT id FROM contents WHERE digest = ? ORDER BY id", (digest,))
+        return [str(row[0]) for row in rows]
+
     def search(self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
         """Return artifacts that hold all words, best match first."""
         values = (fts_query(words), json.dumps(kinds), limit, skip)
@@ -175,10 +205,14 @@ class Index:
         )
         return [str(row[0]) for row in self._db.execute(query, (artifact_id,))]
 
+    def made_from(self, parent: str) -> list[str]:
+        """Return the artifacts that name this one, or `blob-` and a digest, as their source."""
+        query = "SELECT child FROM sources WHERE parent = ? ORDER BY child"
+        return [str(row[0]) for row in self._db.execute(query, (parent,))]
+
     def holders_of(self, blob: str) -> list[str]:
         """Return the artifacts that name raw bytes by this digest."""
-        query = "SELECT child FROM sources WHERE parent = ? ORDER BY child"
-        return [str(row[0]) for row in self._db.execute(query, (f"blob-{blob}",))]
+        return self.made_from(f"blob-{blob}")
 
     def close(self) -> None:
         """Close the file."""
@@ -238,6 +272,9 @@ class Index:
             (cursor.lastrowid, title, body),
         )
         self._note_sources(artifact_id, artifact)
+        if isinstance(artifact, FetchRequest | ToolRequest):
+            digest = registry.content_digest(artifact)
+            self._db.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", (artifact_id, digest))
 
     def _note_quarantined(self, artifact_id: str) -> None:
         """Keep what a withdrawn artifact was made from: what was made from it may still wait."""
@@ -255,6 +292,7 @@ def remove_index(root: Path) -> None:
     """Delete the index; the next use makes it anew."""
     for suffix in ("", "-wal", "-shm"):
         (root / (FILE + suffix)).unlink(missing_ok=True)
+        (root / (VECTORS + suffix)).unlink(missing_ok=True)
 
 
 def fts_query(words: str) -> str:
@@ -294,7 +332,7 @@ def described(artifact: Artifact) -> tuple[str, str, str]:
     if isinstance(artifact, Approval):
         return f"approves {artifact.request}", _joined([artifact.statement]), artifact.not_before
     texts = [artifact.value_text, artifact.stdout_text, artifact.stderr_text]
-    return f"{artifact.exit}, of {artifact.request}", _joined(texts), artifact.started
+    return f"{artifact.exit}, of {short(artifact.request)}", _joined(texts), artifact.started
 
 
 def _joined(parts: Iterable[Untrusted[str]]) -> str:

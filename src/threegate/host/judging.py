@@ -1,6 +1,7 @@
 """What the policy in force says about a stored request, as far as it can be said before a run."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Artifact
@@ -8,22 +9,62 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import UsageError
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import Execution, may_execute, may_fetch
-from threegate.policy.decision import Decision
+from threegate.policy.decision import Decision, Deny
+from threegate.protocol.references import Question, parse_reference, questions
 from threegate.text import quote
 
 
-def decisions(bundle: Bundle, artifact: Artifact) -> Iterator[tuple[str, Decision | None]]:
-    """Yield each question a request raises and the answer; None where FETCH chooses the URL."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One thing a request asks of policy, and what policy says."""
+
+    question: str  # foreign parts are quoted
+    decision: Decision
+    needed: bool = True  # a request is denied if this is; else it goes without
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every URL that is asked for one reference, in order, and what policy says to each."""
+
+    text: str  # foreign
+    asks: tuple[tuple[Question, Decision], ...]
+    refusal: Deny | None = None  # why it is no reference
+
+
+def decisions(bundle: Bundle, artifact: Artifact) -> Iterator[Answer]:
+    """Yield each question a request raises and the answer."""
     if isinstance(artifact, ToolRequest):
-        yield "execute", may_execute(bundle, execution_of(artifact))
+        yield Answer("execute", may_execute(bundle, execution_of(artifact)))
     elif isinstance(artifact, FetchRequest):
-        for reference in artifact.references:
-            text = reference.open_for_display()
-            is_url = text.startswith("https://") or "://" in text
-            decision = may_fetch(bundle, text, integrity=artifact.integrity) if is_url else None
-            yield f"fetch {quote(text)}", decision
+        for plan in plans(bundle, artifact):
+            yield from _answers(plan)
     else:
         raise UsageError("only requests ask for something", hint="give the id of a fr- or tr-")
+
+
+def _answers(plan: Plan) -> Iterator[Answer]:
+    if plan.refusal is not None:
+        yield Answer(f"fetch {quote(plan.text)}", plan.refusal)
+    for number, (question, decision) in enumerate(plan.asks):
+        what = f"fetch {quote(plan.text)} from {question.source}"
+        yield Answer(what, decision, needed=number == 0)
+
+
+def plans(bundle: Bundle, request: FetchRequest) -> Iterator[Plan]:
+    """Yield what is asked for each reference: by the very function that FETCH asks by."""
+    contact = bundle.value("fetch", "contact")
+    for reference in request.references:
+        text = reference.open_for_display()
+        try:
+            parsed = parse_reference(text)
+        except ValueError as exc:
+            yield Plan(text, (), Deny(None, f"not a reference: {exc}"))
+            continue
+        address = contact if isinstance(contact, str) else None
+        asks = questions(parsed, want=request.want, contact=address)
+        judged = (may_fetch(bundle, one.url, integrity=request.integrity) for one in asks)
+        yield Plan(text, tuple(zip(asks, judged, strict=True)))
 
 
 def execution_of(request: ToolRequest) -> Execution:

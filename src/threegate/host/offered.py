@@ -3,13 +3,13 @@
 SECURITY
     Opens whatever the operator names, which may be a trap somebody laid: a FIFO that never
     answers, a device, a file larger than the machine.  Nothing is waited for, nothing but a
-    regular file is read, and never more of it than an artifact can hold.
+    regular file is read, and never more of it than the caller can use.
 """
 
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final
@@ -22,6 +22,7 @@ from threegate.text import visible
 from threegate.untrusted import Untrusted
 
 STDIN: Final = "-"
+_ONE_FILE: Final = {"TG-USE-003": "name one file in it", "TG-USE-004": "save it to a file first"}
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -38,7 +39,7 @@ def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
     """Yield every file in order; one that cannot be taken comes with its error."""
     for name in names:
         try:
-            data = _standard_input(stdin) if name == STDIN else _read(name)
+            data = read_standard_input(stdin) if name == STDIN else read_regular(name)
             _check_name(name, data)
         except (ArtifactRejected, UsageError) as exc:
             yield Offered(name, error=exc)
@@ -46,7 +47,8 @@ def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
             yield Offered(name, Untrusted(data))
 
 
-def _read(name: str) -> bytes:
+def read_regular(name: str, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
+    """Return the bytes of a regular file, or raise `UsageError`, `ArtifactRejected` if larger."""
     try:
         fd = os.open(name, _FLAGS)
     except (OSError, ValueError) as exc:
@@ -54,9 +56,19 @@ def _read(name: str) -> bytes:
     try:
         _refuse_special(name, os.fstat(fd).st_mode)
         with os.fdopen(fd, "rb", closefd=False) as file:
-            return _bounded(file)
+            return _bounded(file, most_bytes)
     finally:
         os.close(fd)
+
+
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Say in front of every error which file it is about, with hints for one file of any kind."""
+    try:
+        yield
+    except (ArtifactRejected, UsageError) as exc:
+        hint = _ONE_FILE.get(exc.code, exc.hint)
+        raise type(exc)(f"{what}: {exc.message}", code=exc.code, hint=hint) from exc
 
 
 def _refuse_special(name: str, mode: int) -> None:
@@ -68,20 +80,21 @@ def _refuse_special(name: str, mode: int) -> None:
         raise UsageError("it is not a regular file", code="TG-USE-004", hint=hint)
 
 
-def _standard_input(stdin: BinaryIO) -> bytes:
+def read_standard_input(stdin: BinaryIO, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
+    """Return all of standard input, or raise `ArtifactRejected` if it is larger."""
     # Whoever started us may have left it without waiting: a part would pass for the whole.
     with suppress(OSError, ValueError):
         os.set_blocking(stdin.fileno(), True)
-    return _bounded(stdin)
+    return _bounded(stdin, most_bytes)
 
 
-def _bounded(file: BinaryIO) -> bytes:
+def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
     try:
-        data = file.read(MAX_ARTIFACT_BYTES + 1)
+        data = file.read(most_bytes + 1)
     except OSError as exc:
         raise UsageError(f"cannot read it: {_why(exc)}", code="TG-USE-002") from exc
-    if len(data) > MAX_ARTIFACT_BYTES:
-        raise reject(Reason.OVERSIZE, f"more than {MAX_ARTIFACT_BYTES} bytes, so it was not read")
+    if len(data) > most_bytes:
+        raise reject(Reason.OVERSIZE, f"more than {most_bytes} bytes, so it was not read")
     return data
 
 

@@ -17,8 +17,8 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO
 
 from threegate.errors import StorageFailed, ThreeGateError, UsageError, WaitingForHuman
@@ -26,6 +26,24 @@ from threegate.text import visible, visible_lines
 
 GUTTER: Final = "    | "
 PROGRESS_SECONDS: Final = 0.2
+LAST_COLUMN: Final = 20  # of a table: with less room on a terminal it goes below
+PIPE_COLUMNS: Final = 100  # where lines are broken that no terminal gives a width
+MOST_ROWS: Final = 12  # of a board
+# With the two of a board, the only controls that are ever written, around text without any.
+STYLES: Final[Mapping[str, str]] = {
+    "title": "1",
+    "dim": "2",
+    "good": "32",
+    "warn": "33",
+    "bad": "1;31",
+    "spelled": "1;7",
+    "keyword": "35",
+    "string": "32",
+    "number": "36",
+    "comment": "34",
+    "added": "32",
+    "removed": "31",
+}
 _YES: Final = frozenset({"y", "yes"})
 _MAX_ANSWER_CHARS: Final = 64
 
@@ -38,6 +56,7 @@ class Output:
     def __init__(self, stdout: TextIO, stderr: TextIO, stdin: TextIO) -> None:
         self._stdout, self._stderr, self._stdin = stdout, stderr, stdin
         self._drawn = 0  # characters of the progress line that stand on the terminal
+        self._rows = 0  # lines of the board that stand there
 
     @classmethod
     def standard(cls) -> "Output":
@@ -60,14 +79,42 @@ class Output:
         for line in visible_lines(text).split("\n"):
             self._write(self._stdout, f"{GUTTER}{line}".rstrip() + "\n")
 
+    def styled(self, spans: Iterable[tuple[str, str]], *, colour: bool) -> None:
+        """Print one line made of (text, style); a style without `colour` is no style."""
+        shown = [(visible(text), STYLES.get(style) if colour else None) for text, style in spans]
+        line = "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in shown)
+        self._write(self._stdout, line + "\n")  # with every blank: they are part of what is shown
+
+    @property
+    def encoding(self) -> str:
+        """The encoding results are printed in."""
+        return self._stdout.encoding or "utf-8"
+
+    @property
+    def room(self) -> int:
+        """How many columns a line may take before a terminal breaks it."""
+        return self._columns() or PIPE_COLUMNS
+
+    def in_colour(self, environ: Mapping[str, str]) -> bool:
+        """Tell whether results go to a terminal whose user did not ask for no colour."""
+        plain = environ.get("NO_COLOR") or environ.get("TERM", "dumb") == "dumb"
+        return self._stdout.isatty() and not plain
+
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print aligned columns; what is foreign belongs into the last one."""
+        """Print aligned columns; what is foreign belongs into the last one.
+
+        A terminal that would show next to nothing of the last one has it in a row of its own.
+        """
         shown = [[visible(cell) for cell in row] for row in rows]
         widths = [max(map(_width, column)) for column in zip(head, *shown, strict=True)]
         room = self._columns()
+        before = sum(widths[:-1]) + 2 * len(widths[:-1])
+        below = room is not None and room - before < min(widths[-1], LAST_COLUMN)
         for row in (list(head), *shown):
             cells = [_padded(cell, width) for cell, width in zip(row, widths, strict=True)]
-            self._write(self._stdout, _cut("  ".join(cells).rstrip(), room) + "\n")
+            lines = [cells[:-1], [GUTTER + cells[-1]]] if below else [cells]
+            for line in lines:
+                self._write(self._stdout, _cut("  ".join(line).rstrip(), room) + "\n")
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Print names and values, one pair a line."""
@@ -116,6 +163,11 @@ class Output:
         if error.hint:
             self.note(f"hint: {error.hint}")
 
+    def urgent(self, text: str) -> None:
+        """Say something of ours from a signal handler: another write may be half done."""
+        with suppress(OSError):
+            os.write(2, f"threegate: {visible(text)}\n".encode("ascii", "backslashreplace"))
+
     def trace(self, text: str) -> None:
         """Print a traceback, which may hold foreign text."""
         self._erase()
@@ -149,6 +201,32 @@ class Output:
         finally:
             self._erase()
 
+    @contextmanager
+    def board(self, environ: Mapping[str, str]) -> Iterator[Callable[[Sequence[str]], None]]:
+        """Yield a function that shows several lines of progress at once, on a terminal only."""
+        if not self._stderr.isatty() or environ.get("TERM", "dumb") == "dumb":
+            yield lambda _: None
+            return
+        room = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns
+        with suppress(OSError, ValueError):  # results may go elsewhere; this is on stderr
+            room = os.get_terminal_size(self._stderr.fileno()).columns or room
+        due = time.monotonic() + PROGRESS_SECONDS
+
+        def show(lines: Sequence[str]) -> None:
+            nonlocal due
+            if time.monotonic() >= due:
+                due = time.monotonic() + PROGRESS_SECONDS
+                self._erase()
+                shown = [_cut(visible(line), room - 1) for line in lines[:MOST_ROWS]]
+                self._write(self._stderr, "".join(f"{line}\n" for line in shown))
+                self._stderr.flush()
+                self._rows = len(shown)
+
+        try:
+            yield show
+        finally:
+            self._erase()
+
     def flush(self) -> None:
         """Hand everything to the operating system, so that a failure is noticed."""
         with _failures_named():
@@ -175,6 +253,10 @@ class Output:
         if self._drawn:
             blank, self._drawn = " " * self._drawn, 0
             self._write(self._stderr, f"\r{blank}\r")
+            self._stderr.flush()
+        if self._rows:
+            rows, self._rows = self._rows, 0
+            self._write(self._stderr, f"\x1b[{rows}A\x1b[J")
             self._stderr.flush()
 
     def _columns(self) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 from threegate.audit.entry import time_of
 from threegate.errors import PolicyInvalid
 from threegate.handoff import states
-from threegate.handoff.claims import lease_of
+from threegate.handoff.claims import leases
 from threegate.handoff.lease import is_alive
 from threegate.handoff.store import Store
 from threegate.host import applied, changes, checkpoints
@@ -60,12 +60,11 @@ def _waiting(store: Store) -> dict[str, int]:
 
 def _claims(store: Store) -> dict[str, list[str]]:
     claims: dict[str, list[str]] = {"alive": [], "dead": []}
+    held = leases(store)
     for name in sorted(store.names("handoff/requests/claimed")):
         request_id = name.removesuffix(".md")
-        try:
-            alive = is_alive(lease_of(store, request_id))
-        except FileNotFoundError:
-            alive = False
+        found = held.get(request_id)
+        alive = found is not None and is_alive(found.lease)
         claims["alive" if alive else "dead"].append(request_id)
     return claims
 

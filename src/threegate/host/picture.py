@@ -23,6 +23,7 @@ _FILLS: Final = {
     "approval": "#e2f4e4",
     "tool-result": "#f1e6fa",
     "analysis": "#fbe6e6",
+    "claim": "#ffffff",  # in the picture of a report
 }
 
 _ARROW_HEAD: Final = (

@@ -118,7 +118,9 @@ def blobs_of(artifact: Artifact) -> tuple[str, ...]:
     """Return the digests of the raw bytes an artifact names, kept or not."""
     found: set[str] = set()
     if isinstance(artifact, ResearchPacket):
-        found = {artifact.raw_sha256}
+        found = {artifact.raw_sha256, *(item.sha256 for item in artifact.also)}
+        if artifact.record_sha256 is not None:
+            found.add(artifact.record_sha256)
     elif isinstance(artifact, ToolRequest):
         named = (item.artifact.partition("-") for item in artifact.inputs)
         found = {digest for kind, _, digest in named if kind == "blob"}

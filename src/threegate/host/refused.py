@@ -19,6 +19,8 @@ from threegate.text import quote
 from threegate.untrusted import Untrusted
 
 _WHY = ".why.json"
+_WITHDRAWN = ".withdrawn.json"
+_KEPT = (".bytes", ".md")  # all else lies beside one of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,14 @@ def read_refused(store: Store, item: Refused) -> Untrusted[bytes]:
 
 
 def _names(store: Store) -> Iterator[str]:
-    return (name for name in store.names(states.QUARANTINE) if not name.endswith(_WHY))
+    return (name for name in store.names(states.QUARANTINE) if name.endswith(_KEPT))
 
 
 def _item(store: Store, name: str) -> Refused:
     stem = name.rpartition(".")[0]
     digest = digest_of(stem) if is_id(stem) else stem
-    why = _why(store, digest)
+    why = _why(store, stem + _WITHDRAWN) if is_id(stem) else {}
+    why = why or _why(store, digest + _WHY)
     return Refused(
         name=name,
         sha256=digest,
@@ -80,13 +83,11 @@ def _item(store: Store, name: str) -> Refused:
     )
 
 
-def _why(store: Store, digest: str) -> Mapping[str, Any]:
+def _why(store: Store, name: str) -> Mapping[str, Any]:
     try:
-        value = canonical.decode(store.read_file(states.QUARANTINE, f"{digest}{_WHY}"))
+        value = canonical.decode(store.read_file(states.QUARANTINE, name))
     except FileNotFoundError:
         return {}
     except ValueError as exc:
-        raise HandoffTampered(
-            f"the reason for {digest[:MIN_SHORT_DIGITS]} is not readable"
-        ) from exc
+        raise HandoffTampered(f"the reason in {name} is not readable") from exc
     return value if isinstance(value, dict) else {}

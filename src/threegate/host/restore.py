@@ -29,6 +29,7 @@ from threegate.audit.segment import OPEN_MODE, SEALED_MODE, make_directory, segm
 from threegate.audit.verify import verify_log
 from threegate.errors import AuditTampered, HandoffTampered, UsageError
 from threegate.handoff import states
+from threegate.handoff.approvals import revoke_all
 from threegate.handoff.disk import Directories, create_file, make_directories, storage_errors
 from threegate.handoff.journal import MAX_FILE_BYTES
 from threegate.handoff.store import AUDIT, Store
@@ -211,6 +212,7 @@ def _record(root: Path, manifest: Manifest, clock: Callable[[], int]) -> tuple[A
         with store.locked() as journal:
             signers = applied.read_current(store).signers.entries
             journal.log.append([(RESTORED, entry)])
+        revoke_all(store)  # a use that was spent after the backup must not come back
     finally:
         store.close()
     return signers

@@ -16,6 +16,8 @@ class Settings:
     workspace: Path | None  # THREEGATE_WORKSPACE
     cwd: Path
     ci: bool = False
+    cache_home: Path = Path("/nonexistent")  # models, shared by all workspaces of the user
+    runtime_home: Path | None = None  # sockets, of this login alone; else a temporary place
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -23,6 +25,7 @@ class Settings:
         home = _absolute(environ.get("HOME"), Path("/"))
         config = _absolute(environ.get("XDG_CONFIG_HOME"), home / ".config")
         state = _absolute(environ.get("XDG_STATE_HOME"), home / ".local" / "state")
+        cache = _absolute(environ.get("XDG_CACHE_HOME"), home / ".cache")
         chosen = environ.get("THREEGATE_WORKSPACE")
         return cls(
             config_home=config / "threegate",
@@ -30,6 +33,8 @@ class Settings:
             workspace=Path(chosen) if chosen else None,
             cwd=Path(os.path.abspath(".")),
             ci=environ.get("CI") == "true",
+            cache_home=cache / "threegate",
+            runtime_home=_existing(environ.get("XDG_RUNTIME_DIR")),
         )
 
 
@@ -37,6 +42,12 @@ def _absolute(named: str | None, otherwise: Path) -> Path:
     # Below the current directory every command would know another key and other budgets;
     # the XDG specification calls a relative path invalid, to be ignored.
     return Path(named) if named and named.startswith("/") else otherwise
+
+
+def _existing(named: str | None) -> Path | None:
+    # It may be set for another login, or name a place that is gone.
+    found = Path(named) if named and named.startswith("/") else None
+    return found if found is not None and os.access(found, os.W_OK | os.X_OK) else None
 
 
 def unix_now() -> int:

@@ -1,8 +1,8 @@
 """Signing by `ssh-keygen`: key files, agents and FIDO2 tokens, all the operator's own.
 
-The only module of the host that starts a process.  ThreeGate never reads a private key:
-`ssh-keygen` does, or asks the agent or the token.  Every signature is verified here,
-in-process, before it is handed on.
+One of two modules of the host that start a process; `models/packages.py` is the other.
+ThreeGate never reads a private key: `ssh-keygen` does, or asks the agent or the token.  Every
+signature is verified here, in-process, before it is handed on.
 
 SECURITY
     Runs `ssh-keygen` and `ssh-add` from an absolute path, with an argument list, a short
@@ -12,11 +12,13 @@ SECURITY
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from threegate.errors import GateUnavailable, SignatureRefused, UsageError
 from threegate.host.keyfiles import (
@@ -237,14 +239,15 @@ def _start(
     seconds: float = TOOL_TIMEOUT_SECONDS,
 ) -> _Done:
     program, pipe = Path(argv[0]).name, subprocess.PIPE
-    environment = dict(tools.environment)
+    environment, signals = dict(tools.environment), _HeldSignals()
     try:
         with subprocess.Popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/"
         ) as process:
             try:
+                signals.release()
                 out, err = process.communicate(stdin, timeout=seconds)
-            except subprocess.TimeoutExpired:
+            except BaseException:  # too late, or a signal ends us: nobody waits for it any more
                 _stop(process)
                 raise
     except OSError as exc:
@@ -253,7 +256,39 @@ def _start(
         raise GateUnavailable(
             f"{program} gave no answer for {seconds:g} seconds", code="TG-KEY-015"
         ) from exc
+    finally:
+        signals.release()
     return _Done(argv, process.returncode, out, err)
+
+
+class _HeldSignals:
+    """Keeps signals back while a process is started.
+
+    An exception out of a handler would else come between the start and the first line that
+    knows the process, which then goes on reading the operator's terminal.  Handlers, not a
+    mask: a mask would be inherited, and Ctrl-C would not reach the process.
+    """
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return  # handlers run in the main thread, so nothing can come between here
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                self._before[number] = signal.signal(number, self._hear)
+
+    def _hear(self, number: int, _: object) -> None:
+        self._came.append(number)
+
+    def release(self) -> None:
+        """Put the handlers back, and let come what came."""
+        before, self._before = self._before, {}
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        came, self._came = self._came, []
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -263,6 +298,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def _reason(stderr: bytes) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.artifacts.ids import digest_of, is_id
+from threegate.artifacts.ids import is_id
 from threegate.errors import ArtifactRejected, UsageError
 from threegate.handoff import states
 from threegate.handoff.admission import WITHDRAWN, why_file
@@ -21,7 +21,7 @@ from threegate.host.workspace import Workspace
 from threegate.text import first_forbidden, quote
 
 MAX_REASON_CHARS: Final = 500
-ACTS_EACH: Final = 3  # an approval, its signature, the reason
+ACTS_EACH: Final = 4  # an approval, its signature, its uses, the reason
 IDS_PER_BATCH: Final = MAX_BATCH // ACTS_EACH
 
 
@@ -97,4 +97,5 @@ def _acts(store: Store, artifact_id: str, why: bytes) -> list[Act]:
     moves: list[Act] = [
         Move(place, states.QUARANTINE, name) for name in store.files_of(artifact_id)
     ]
-    return [*moves, Put(states.QUARANTINE, f"{digest_of(artifact_id)}.why.json", why)]
+    # Not `.why.json`: the same bytes may have been refused before, or denied, for a reason.
+    return [*moves, Put(states.QUARANTINE, f"{artifact_id}.withdrawn.json", why)]

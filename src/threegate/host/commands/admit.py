@@ -36,7 +36,7 @@ def add(commands: Group) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """Admit every file."""
     results: list[dict[str, Any]] = []
-    code = 0
+    code, packets = 0, False
     with (
         context.workspace(args) as ws,
         context.out.progress("admitting", len(args.files)) as show,
@@ -45,13 +45,22 @@ def run(args: argparse.Namespace, context: Context) -> int:
             show(number)
             if found["status"] in ("quarantined", "refused"):
                 code = os.EX_DATAERR
+            packets = packets or (found["status"], str(found["id"])[:3]) == ("accepted", "rp-")
             if args.json:
                 results.append(found)
             else:
                 _tell(context, found)
+        if packets:
+            _prepare(context, ws)
     if args.json:
         context.out.document({"files": results})
     return code
+
+
+def _prepare(context: Context, ws: "Workspace") -> None:
+    from threegate.host.asking.preparing import prepare_new
+
+    prepare_new(context, ws)
 
 
 def _admitted(names: list[str], context: Context, ws: "Workspace") -> Iterator[dict[str, Any]]:

@@ -4,30 +4,38 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from threegate.host.commands import packet, request
 from threegate.host.context import Context
 from threegate.host.grammar import Group, Parser, add_paging
 from threegate.host.kinds import LISTINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from threegate.artifacts.analysis import Analysis
     from threegate.host.index import Row
     from threegate.host.workspace import Workspace
 
 _STATES = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
-_PLURAL = {
-    "packet": "research packets",
-    "request": "fetch and tool requests",
-    "result": "tool results",
-    "analysis": "analyses",
+_SUMMARIES = {
+    "packet": "list, show, search and export research packets",
+    "request": "make, check, list, show and search requests",
+    "result": "list, show and search tool results",
+    "analysis": "list, show and search analyses",
 }
 
 
 def add(commands: Group) -> None:
     """Add the four groups."""
     for word in LISTINGS:
-        group = commands.group(word, f"list, show and search {_PLURAL[word]}")
+        group = commands.group(word, _SUMMARIES[word])
+        if word == "request":
+            request.add(group)
         _add_list(group, word)
         _add_show(group, word)
         _add_search(group, word)
+        if word == "packet":
+            packet.add(group)
 
 
 def _add_list(group: Group, word: str) -> None:
@@ -80,7 +88,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     kinds, skip = LISTINGS[args.word], (args.page - 1) * args.limit
     with context.workspace(args) as ws, context.index(ws) as index:
         rows = index.page(kinds, state=args.state, limit=args.limit, skip=skip)
-        _tell(args, context, rows, index.count(kinds, state=args.state))
+        _tell(args, context, ws, rows, index.count(kinds, state=args.state))
     return 0
 
 
@@ -90,27 +98,41 @@ def run_search(args: argparse.Namespace, context: Context) -> int:
     words = " ".join(args.words)
     with context.workspace(args) as ws, context.index(ws) as index:
         rows = index.search(words, kinds, limit=args.limit, skip=skip)
-        _tell(args, context, rows, index.count_found(words, kinds))
+        _tell(args, context, ws, rows, index.count_found(words, kinds))
     return 0
 
 
-def _tell(args: argparse.Namespace, context: Context, rows: "list[Row]", total: int) -> None:
+def _tell(
+    args: argparse.Namespace, context: Context, ws: "Workspace", rows: "list[Row]", total: int
+) -> None:
+    marks = {row.id: _marks(ws, row) for row in rows}
     if args.json:
-        items = [asdict(row) for row in rows]
+        items = [{**asdict(row), "cautions": marks[row.id]} for row in rows]
         paging = {"page": args.page, "limit": args.limit, "total": total}
         context.out.document({"items": items, **paging})
         return
     if rows:
         head = ("ID", "STATE", "MADE", "BYTES", "INTEGRITY", "CONFIDENTIALITY", "TITLE")
-        context.out.table(head, [_cells(row) for row in rows])
+        context.out.table(head, [_cells(row, marks[row.id]) for row in rows])
     context.out.showing(args.page, args.limit, len(rows), total)
 
 
-def _cells(row: "Row") -> tuple[str, ...]:
+def _marks(ws: "Workspace", row: "Row") -> list[str]:
+    """Return what must be known of a packet before its title; read anew, never indexed."""
+    from threegate.artifacts.research_packet import ResearchPacket
+    from threegate.host.cautions import words
+    from threegate.host.places import read_anywhere
+
+    packet = read_anywhere(ws.store, row.id) if row.id.startswith("rp-") else None
+    return list(words(packet)) if isinstance(packet, ResearchPacket) else []
+
+
+def _cells(row: "Row", marks: list[str]) -> tuple[str, ...]:
     from threegate.artifacts.ids import short
 
+    state = ", ".join([row.state, *marks])
     labels = (row.integrity, row.confidentiality)
-    return (short(row.id), row.state, row.made, str(row.bytes), *labels, row.title)
+    return (short(row.id), state, row.made, str(row.bytes), *labels, row.title)
 
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
@@ -140,18 +162,61 @@ def _other(artifact_id: str) -> str:
 
 
 def _show(args: argparse.Namespace, context: Context, ws: "Workspace", artifact_id: str) -> None:
+    from threegate.artifacts.analysis import Analysis
+    from threegate.artifacts.research_packet import ResearchPacket
     from threegate.handoff.states import state_of
+    from threegate.host.cautions import cautions
     from threegate.host.render import field_lines, section_texts, shown
 
-    view = shown(ws.store.read(artifact_id))
+    artifact = ws.store.read(artifact_id)
+    if isinstance(artifact, Analysis):
+        _show_analysis(args, context, artifact_id, artifact)
+        return
+    view = shown(artifact)
+    warned = cautions(artifact) if isinstance(artifact, ResearchPacket) else ()
     state = state_of(ws.store.locate(artifact_id) or "")
     if args.json:
-        parts = {"fields": view.fields, "sections": view.sections}
+        parts = {"cautions": list(warned), "fields": view.fields, "sections": view.sections}
         context.out.document({"id": artifact_id, "kind": view.title, "state": state, **parts})
         return
     context.out.line(f"{view.title} {artifact_id}")
-    context.out.fields([("state", state), *field_lines(view.fields)])
-    for heading, text in section_texts(view.sections):
+    for caution in warned:
+        context.out.line(f"! {caution}")
+    fields = [("state", state), *field_lines(view.fields)]
+    if args.word == "result":  # what came out first; how it was confined is for later
+        context.out.fields([("exit", str(view.fields["exit"]))])
+        _show_texts(context, section_texts(view.sections))
+        context.out.line()
+        context.out.fields(fields)
+        return
+    context.out.fields(fields)
+    _show_texts(context, section_texts(view.sections))
+
+
+def _show_analysis(
+    args: argparse.Namespace, context: Context, artifact_id: str, analysis: "Analysis"
+) -> None:
+    from threegate.host.asking.labelling import counts
+    from threegate.host.asking.showing import tell
+    from threegate.host.render import field_lines, shown
+
+    view = shown(analysis)
+    if args.json:
+        labels = counts([claim.label for claim in analysis.claims])
+        parts = {"cautions": [], "fields": view.fields, "sections": view.sections}
+        head = {"id": artifact_id, "kind": view.title, "labels": labels, "state": "accepted"}
+        context.out.document({**head, **parts})
+        return
+    tell(context.out, artifact_id, analysis)
+    for number, note in enumerate(analysis.notes, 1):
+        _show_texts(context, [(f"Notes {number}", note.open_for_display())])
+    context.out.line()
+    rest = {key: value for key, value in view.fields.items() if key != "claims"}
+    context.out.fields(field_lines(rest))
+
+
+def _show_texts(context: Context, texts: "Iterable[tuple[str, str]]") -> None:
+    for heading, text in texts:
         context.out.line()
         context.out.line(heading)
         context.out.foreign(text)

@@ -1,6 +1,7 @@
 """`threegate key list|add|rotate|revoke`: who may sign."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -169,9 +170,19 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
             ws,
             context.signer(args, ws),
             fingerprint=args.fingerprint,
-            since=ws.clock() if since is None else since,
+            since=_next_second(ws.clock) if since is None else since,
         )
     return _changed(args, context, bundle, f"revoked {args.fingerprint}")
+
+
+def _next_second(clock: Callable[[], int]) -> int:
+    """Wait until this second is over: what the key signed in it, before, stays valid."""
+    import time
+
+    first = clock()
+    while (now := clock()) == first:
+        time.sleep(0.02)
+    return now
 
 
 def _moment(text: str | None) -> int | None:

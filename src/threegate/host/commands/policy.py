@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from threegate.host.context import Context
@@ -183,8 +184,8 @@ def run_explain(args: argparse.Namespace, context: Context) -> int:
         items = [
             {
                 "question": what,
-                "verdict": None if decision is None else verdict(decision),
-                "trace": [] if decision is None else explain(decision),
+                "verdict": verdict(decision),
+                "trace": explain(decision),
             }
             for what, decision in answers
         ]
@@ -192,17 +193,12 @@ def run_explain(args: argparse.Namespace, context: Context) -> int:
         return 0
     for what, decision in answers:
         context.out.line(what)
-        told = (
-            ["FETCH finds its URL; that URL is judged then"]
-            if decision is None
-            else explain(decision)
-        )
-        for line in told:
+        for line in explain(decision):
             context.out.line(f"  {line}")
     return 0
 
 
-def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, Decision | None]]":
+def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, Decision]]":
     from threegate.errors import UsageError
     from threegate.host.judging import decisions
     from threegate.policy.decide import may_draft, may_fetch, may_read
@@ -217,7 +213,8 @@ def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, 
         decision = may_fetch(ws.bundle, words[0], integrity=args.integrity)
         yield f"fetch {quote(words[0], 200)}", decision
     elif len(words) == 1 and "-" in words[0]:
-        yield from decisions(ws.bundle, ws.store.read(ws.store.resolve(words[0])))
+        for answer in decisions(ws.bundle, ws.store.read(ws.store.resolve(words[0]))):
+            yield answer.question, answer.decision
     else:
         raise UsageError("a question is a URL, an id, `read KIND` or `draft KIND`")
 
@@ -261,6 +258,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
     from threegate.errors import PolicyDenied
     from threegate.host.applied import is_in_force
     from threegate.host.changes import apply_policy, edited
+    from threegate.host.review.telling import settle
     from threegate.policy.diff import diff
 
     with context.workspace(args) as ws:
@@ -277,6 +275,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         if not args.yes and not context.out.confirm(question):
             raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
+        settle(replace(ws, bundle=bundle), context.out.note)
     return _applied(args, context, bundle, found)
 
 

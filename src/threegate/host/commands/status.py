@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     if rows:
         context.out.table(head, rows)
     else:
-        context.out.line("no artifacts yet: `threegate admit FILE` brings one in")
+        context.out.line("no artifacts yet: `threegate fetch` and `threegate admit` bring some in")
     return os.EX_OK
 
 

@@ -1,0 +1,27 @@
+"""The gates a question needs, as they are on this machine: each in its box."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from threegate.host.asking.serving import Say, Tell, serving
+from threegate.host.expressing import Ask, asking
+from threegate.host.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """The real `Sides` of `answering`."""
+
+    ws: Workspace
+    models: Path  # where model files lie
+    runtime: Path | None
+    tell: Tell
+
+    def serving(self) -> AbstractContextManager[Say]:
+        """Return CORE with its model, once that is loaded."""
+        return serving(self.ws.bundle, self.models, self.runtime, self.tell)
+
+    def asking(self) -> AbstractContextManager[Ask]:
+        """Return the lite lane, to check programs; started for the first one."""
+        return asking(self.ws)

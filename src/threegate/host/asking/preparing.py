@@ -1,0 +1,54 @@
+"""Vectors for a command: those of new packets are computed when they come in, or before a question.
+
+They help to find; nothing depends on them.  Without the embedder there are none, and a box that
+fails is told and costs nothing but them.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from threegate.errors import GateUnavailable
+from threegate.host.asking.meaning import Meaning
+from threegate.host.asking.vectors import Vectors
+from threegate.host.context import Context
+from threegate.host.index import Index
+from threegate.host.models.catalogue import MINILM
+from threegate.host.models.embedding import Embedder
+from threegate.host.models.keeping import Cache
+from threegate.host.workspace import Workspace
+from threegate.sandbox.machine import find_machine
+
+
+@contextmanager
+def meaning(context: Context, ws: Workspace, index: Index) -> Iterator[Meaning | None]:
+    """Yield how near texts are in meaning, None where that cannot be told here."""
+    with ExitStack() as stack:
+        try:
+            found = _filled(stack, context, ws, index)
+        except GateUnavailable as exc:
+            context.out.note(f"sources are ranked by words alone: {exc.message}")
+            found = None
+        yield found
+
+
+def prepare_new(context: Context, ws: Workspace) -> None:
+    """Compute vectors of packets that just came in, where the embedder is on this machine."""
+    if not Cache(context.settings.cache_home / "models").has(MINILM):
+        return
+    with context.index(ws) as index, ExitStack() as stack:
+        try:
+            _filled(stack, context, ws, index)
+        except GateUnavailable as exc:
+            context.out.note(f"no vectors of the new packets: {exc.message}")
+
+
+def _filled(stack: ExitStack, context: Context, ws: Workspace, index: Index) -> Meaning:
+    models = context.settings.cache_home / "models"
+    embedder = stack.enter_context(Embedder.start(ws.bundle, find_machine(), models))
+    vectors = stack.enter_context(closing(Vectors(ws.root, embedder.sha256)))
+    found = Meaning(vectors, embedder.vectors)
+    with context.out.progress("computing vectors of new passages") as show:
+        left = found.fill(ws, index, show)
+    if left:
+        context.out.note(f"{left} packets have no vectors yet; some get theirs each time")
+    return found

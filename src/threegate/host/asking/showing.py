@@ -1,0 +1,113 @@
+"""An analysis for people and scripts: what was checked first, then what is claimed.
+
+SECURITY
+    Opens foreign text for display; `Output` makes every character of it visible.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from threegate.artifacts.analysis import Analysis, Claim
+from threegate.artifacts.ids import short
+from threegate.host.asking.answering import Outcome
+from threegate.host.asking.labelling import counts
+from threegate.host.output import Output
+
+
+def label_line(analysis: Analysis) -> str:
+    """Return how many claims have each label, in one line."""
+    found = counts([claim.label for claim in analysis.claims])
+    return ", ".join(f"{count} {label}" for label, count in found.items())
+
+
+def how_made(analysis: Analysis) -> str:
+    """Return who wrote the words."""
+    if analysis.model is None:
+        return "extractive: sentences of the sources, word for word; no words were generated"
+    model = analysis.model
+    return f"{analysis.method}, written by {model.name} ({model.server})"
+
+
+def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
+    """Print an analysis: labels, claims with their quotes, then everything else."""
+    out.line(f"Analysis {analysis_id}")
+    out.fields([("labels", label_line(analysis)), ("method", how_made(analysis))])
+    if analysis.model is not None and analysis.model.server == "remote":
+        out.line("! the question and the sources were sent to another machine")
+    _tell_text(out, "Question", analysis.question.open_for_display())
+    if not analysis.claims:
+        _tell_text(out, "Answer", analysis.answer.open_for_display())
+    for number, (claim, text, quotes) in enumerate(_claims(analysis), 1):
+        claimed = text
+        _tell_text(out, f"Claim {number}: {claim.label}", claimed)
+        for cite, quote in zip(claim.cites, quotes, strict=True):
+            where = f"{short(cite.artifact)} text {cite.excerpt}, from character {cite.offset}"
+            same = " (these very words)" if quote == claimed else ""
+            out.line(f"  quoted from {where}{same}")
+            if not same:
+                out.foreign(quote)
+
+
+def _tell_text(out: Output, heading: str, text: str) -> None:
+    out.line()
+    out.line(heading)
+    out.foreign(text)
+
+
+def _claims(analysis: Analysis) -> Iterator[tuple[Claim, str, list[str]]]:
+    quotes = [quote.open_for_display() for quote in analysis.quotes]
+    for claim, text in zip(analysis.claims, analysis.claim_texts, strict=True):
+        own, quotes = quotes[: len(claim.cites)], quotes[len(claim.cites) :]
+        yield claim, text.open_for_display(), own
+
+
+def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
+    """Return the analysis for scripts."""
+    claims = [
+        {
+            "text": text,
+            "label": claim.label,
+            "cites": [
+                {
+                    "artifact": cite.artifact,
+                    "text": cite.excerpt,
+                    "offset": cite.offset,
+                    "length": cite.length,
+                    "quote": quote,
+                }
+                for cite, quote in zip(claim.cites, quotes, strict=True)
+            ],
+        }
+        for claim, text, quotes in _claims(analysis)
+    ]
+    return {
+        "id": analysis_id,
+        "labels": counts([claim.label for claim in analysis.claims]),
+        "method": analysis.method,
+        "model": None if analysis.model is None else analysis.model.name,
+        "question": analysis.question.open_for_display(),
+        "answer": analysis.answer.open_for_display(),
+        "claims": claims,
+        "selection": list(analysis.selection),
+        "derived_from": list(analysis.derived_from),
+        "notes": [note.open_for_display() for note in analysis.notes],
+    }
+
+
+def tell_drafts(out: Output, outcome: Outcome) -> None:
+    """Print what waits for a human now, and which source its words stand in."""
+    for number, (draft_id, request) in enumerate(outcome.stored.drafts):
+        out.line()
+        out.line(f"Draft {draft_id}, waits for review")
+        for words in outcome.copied[number]:
+            out.line(f"! {words}")
+        out.foreign(request.purpose.open_for_display())
+
+
+def plain_drafts(outcome: Outcome) -> dict[str, Any]:
+    """Return drafts and what was refused, for scripts."""
+    drafts = [
+        {"id": draft_id, "state": "draft", "copied": list(outcome.copied[number])}
+        for number, (draft_id, _) in enumerate(outcome.stored.drafts)
+    ]
+    return {"drafts": drafts, "told": list(outcome.told), "withheld": outcome.withheld}

@@ -1,0 +1,1 @@
+"""Reading lists in and bibliographies out: BibTeX, RIS, CSL-JSON, plain lists."""

@@ -1,0 +1,82 @@
+"""`threegate replay`: run an old request again and compare how it ends."""
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group
+
+if TYPE_CHECKING:
+    from threegate.host.lite.replaying import Replayed
+
+_ABOUT = """\
+The same code on the same inputs within the same limits, in a fresh interpreter. Exit state,
+value and output are compared by digest with what the result recorded; nothing is stored but
+the verdict, in the audit log, and no approval is spent. Runs that ended at a time or memory
+limit, or crashed, cannot be compared: the verdict is not-reproducible.
+The exit code is 0 if every outcome is the same, 65 if one is not."""
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "replay",
+        "run what led to a result again and compare",
+        run=run,
+        about=_ABOUT,
+        examples=("replay res-0123456789ab", "replay res-0123456789ab --json"),
+    )
+    parser.add_argument("ids", nargs="+", metavar="RES", help="a tool result")
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Replay each result."""
+    from threegate.artifacts.ids import prefix_of
+    from threegate.errors import UsageError
+    from threegate.host.lite.replaying import DIFFERENT, replay
+    from threegate.host.places import refuse_absent, resolve
+    from threegate.text import quote
+
+    code, told = 0, []
+    with context.workspace(args) as ws, context.out.progress("replaying", len(args.ids)) as show:
+        for number, text in enumerate(args.ids, 1):
+            result_id = resolve(ws.store, text)
+            if prefix_of(result_id) != "res":
+                hint = "`threegate result list` shows them"
+                raise UsageError(f"{quote(text)} is no result", hint=hint)
+            refuse_absent(ws.store, result_id)
+            found = replay(ws, result_id)
+            show(number)
+            code = os.EX_DATAERR if found.verdict == DIFFERENT else code
+            if args.json:
+                told.append(_plain(found))
+            else:
+                _tell(context, found)
+    if args.json:
+        context.out.document({"replays": told})
+    return code
+
+
+def _plain(found: "Replayed") -> dict[str, Any]:
+    again = found.again
+    return {
+        "result": found.result_id,
+        "verdict": found.verdict,
+        "why": found.why,
+        "recorded": {"exit": found.recorded.exit, "outcome": found.recorded.outcome_sha256},
+        "again": None if again is None else {"exit": again.exit, "outcome": again.outcome_sha256},
+        "other_versions": list(found.other_versions),
+    }
+
+
+def _tell(context: Context, found: "Replayed") -> None:
+    from threegate.artifacts.ids import short
+
+    out = context.out
+    out.line(f"{found.verdict} {short(found.result_id)}" + (f": {found.why}" if found.why else ""))
+    if found.again is not None and found.verdict != "same":
+        for word, result in (("recorded", found.recorded), ("this time", found.again)):
+            out.line(f"  {word:<9} {result.exit} {result.outcome_sha256}")
+    if found.other_versions:
+        out.line(f"  other versions: {', '.join(found.other_versions)}")

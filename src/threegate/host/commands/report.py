@@ -1,0 +1,108 @@
+"""`threegate report`: an analysis with all it rests on, as one document."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group
+
+if TYPE_CHECKING:
+    from threegate.host.reporting.facts import Report
+    from threegate.host.workspace import Workspace
+
+_FORMATS = ("md", "html", "pdf")
+_ABOUT = """\
+The answer claim by claim with its labels and numbered sources, every quote with its place and
+digest, a bibliography, what wrote it and where, what was left out, a picture of where it comes
+from, the approvals behind it, and the commands that check all of this.
+
+Every quote is looked up again and every label worked out anew: a report never says more than is
+found now. Foreign text is set apart and cannot act in any of the formats. The same workspace
+gives the same bytes."""
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "report",
+        "write an analysis and all it rests on as one document",
+        run=run,
+        about=_ABOUT,
+        examples=(
+            "report an-0123456789ab",
+            "report an-0123456789ab --format html --output ice.html",
+            "report an-0123456789ab --format pdf > ice.pdf",
+        ),
+        json=False,
+    )
+    parser.add_argument("id", metavar="AN", help="the analysis: its id, or 12 digits or more")
+    parser.add_argument(
+        "--format",
+        choices=_FORMATS,
+        default="md",
+        metavar="FORMAT",
+        help="md (default), html or pdf",
+    )
+    parser.add_argument("--output", metavar="FILE", help="a new file; else standard output")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Write a report."""
+    from threegate.host.reporting.gathering import gather
+
+    if args.force and args.output is None:
+        args.refuse("--force goes with --output")
+    with context.workspace(args) as ws, context.index(ws) as index:
+        report = gather(ws, index, _analysis(ws, args.id))
+    _write(args, context, _drawn(report, args.format))
+    if report.confidentiality != "public":
+        context.out.note(f"this report is {report.confidentiality}")
+    return 0
+
+
+def _analysis(ws: "Workspace", text: str) -> str:
+    from threegate.artifacts.ids import prefix_of
+    from threegate.errors import UsageError
+    from threegate.host.places import refuse_absent, resolve
+    from threegate.text import quote
+
+    found = resolve(ws.store, text)
+    if prefix_of(found) != "an":
+        hint = "`threegate analysis list` shows them"
+        raise UsageError(f"{quote(text)} is no analysis", hint=hint)
+    refuse_absent(ws.store, found)
+    return found
+
+
+def _drawn(report: "Report", form: str) -> bytes:
+    from threegate.host.reporting.laying import lay_out
+
+    blocks = lay_out(report)
+    if form == "html":
+        from threegate.host.reporting.page import as_page
+
+        return as_page(blocks)
+    if form == "pdf":
+        from threegate.host.reporting.pdf import as_pdf
+
+        return as_pdf(blocks)
+    from threegate.host.reporting.markdown import as_markdown
+
+    return as_markdown(blocks)
+
+
+def _write(args: argparse.Namespace, context: Context, data: bytes) -> None:
+    """Write a file, or standard output as what is there can take it."""
+    from threegate.errors import UsageError
+    from threegate.host.reporting.writing import write_report
+
+    if args.output is not None:
+        write_report(context.settings.cwd / args.output, data, over=args.force)
+        return
+    try:
+        context.out.bytes(data)
+    except UsageError:  # a terminal, which is shown text and nothing else
+        if args.format != "md":
+            raise
+        context.out.text(data.decode("utf-8"))

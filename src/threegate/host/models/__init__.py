@@ -1,0 +1,1 @@
+"""Models on this machine: which there are, where they lie, who serves them."""

@@ -1,0 +1,85 @@
+"""What a report says, as plain data: made once from the workspace, then laid out three ways.
+
+Texts are marked with whose they are.  `foreign` ones come from sources, models and questions;
+everything else is ours, made of fixed words, ids, digests and numbers.
+"""
+
+from dataclasses import dataclass
+
+from threegate.host.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that is said of something."""
+
+    name: str
+    text: str
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One quote of a claim, and whether it was found at its place when the report was made."""
+
+    source: int  # number in the list of sources
+    artifact: str
+    excerpt: int
+    offset: int
+    length: int
+    sha256: str
+    text: str  # foreign
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim; `label` is the lesser of what is stored and what was found again."""
+
+    number: int
+    text: str  # foreign
+    label: str
+    stored: str  # the label in the analysis
+    quotes: tuple[Quote, ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The numbers of the sources it rests on, each once."""
+        return tuple(dict.fromkeys(quote.source for quote in self.quotes))
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A source or an approval: what must be known first, then what is known."""
+
+    id: str
+    loud: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command that checks a part of the report, and what it shows."""
+
+    command: str
+    shows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All a report says."""
+
+    id: str
+    question: str  # foreign
+    confidentiality: str
+    counts: tuple[tuple[str, int], ...]  # label and number of claims
+    loud: tuple[str, ...]
+    answer: str | None  # foreign; None where it is its claims and nothing else
+    claims: tuple[Claim, ...]
+    sources: tuple[Card, ...]  # cited, by number
+    made: tuple[Fact, ...]
+    left_out: tuple[Fact, ...]
+    notes: tuple[str, ...]  # foreign
+    trace: Graph
+    approvals: tuple[Card, ...]
+    checks: tuple[Check, ...]

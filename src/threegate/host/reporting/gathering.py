@@ -1,0 +1,207 @@
+"""An analysis and everything it rests on, read from the workspace into a report.
+
+No clock and no chance: the same workspace gives the same report.
+
+SECURITY
+    Opens foreign text for display.  What the analysis says about itself is compared with what
+    is stored and logged here; where it cannot be, the report says so.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from threegate import __version__
+from threegate.artifacts import registry
+from threegate.artifacts.analysis import CLAIM_LABELS, Analysis
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.labels import CONFIDENTIALITY
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.handoff.store import Store
+from threegate.host.asking.labelling import retractions
+from threegate.host.asking.storing import answer_line
+from threegate.host.graph import Graph, provenance
+from threegate.host.index import Index
+from threegate.host.output import counted
+from threegate.host.places import read_anywhere
+from threegate.host.reporting.checking import checks_of
+from threegate.host.reporting.facts import Card, Claim, Fact, Quote, Report
+from threegate.host.reporting.logged import Stored, stored
+from threegate.host.reporting.permitting import approval_card, approvals_behind
+from threegate.host.reporting.rechecking import FOUND, Rechecked, recheck
+from threegate.host.reporting.sources import card_of
+from threegate.host.reporting.tracing import trace
+from threegate.host.workspace import Workspace
+
+MOST_NAMED: Final = 50
+ASKED: Final = "ask"  # the change that stores an answer of this workspace
+_METHODS: Final = {
+    "extractive": "sentences of the sources, word for word; no words were generated",
+    "model": "a model wrote the claims; the host cut the quotes out of the sources",
+    "map-reduce": "a model took notes of parts and wrote the claims; the host cut the quotes",
+}
+_WHERE: Final = {
+    "embedded": "on this machine, in a box without network",
+    "bridge": "on this machine, by a server of the operator's behind the bridge",
+    "remote": "on another machine: the question and the sources were sent there",
+}
+
+
+def gather(ws: Workspace, index: Index, analysis_id: str) -> Report:
+    """Return the report on a stored analysis."""
+    analysis = ws.store.read(analysis_id)
+    assert isinstance(analysis, Analysis)
+    retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
+    rechecked = recheck(analysis, Reader(ws.store), retracted)
+    cited = list(dict.fromkeys(cite.artifact for one in analysis.claims for cite in one.cites))
+    claims = tuple(_claim(number, one, cited) for number, one in enumerate(rechecked, 1))
+    sources = tuple(card_of(ws.store, one, retracted) for one in cited)
+    behind = approvals_behind(ws.store, index, analysis.derived_from)
+    entries = stored(ws.store.journal.log, {analysis_id, *behind})
+    approvals = tuple(approval_card(ws, key, used, entries) for key, used in behind.items())
+    came = entries.get(analysis_id)
+    return Report(
+        id=analysis_id,
+        question=analysis.question.open_for_display(),
+        confidentiality=analysis.confidentiality,
+        counts=tuple((label, _count(claims, label)) for label in CLAIM_LABELS),
+        loud=tuple(_loud(analysis, came, claims, sources, approvals)),
+        answer=_answer(analysis),
+        claims=claims,
+        sources=sources,
+        made=tuple(_made(analysis, came)),
+        left_out=tuple(_left_out(ws.store, analysis, came, cited)),
+        notes=tuple(note.open_for_display() for note in analysis.notes),
+        trace=_trace(ws.store, index, analysis_id, claims),
+        approvals=approvals,
+        checks=checks_of(ws.store, analysis_id, analysis, cited, tuple(behind)),
+    )
+
+
+class Reader:
+    """Reads each artifact once: an answer may cite one source hundreds of times."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, Artifact | None] = {}
+
+    def __call__(self, artifact_id: str) -> Artifact | None:
+        """Return an artifact, or None if its bytes are gone."""
+        if artifact_id not in self._known:
+            self._known[artifact_id] = read_anywhere(self._store, artifact_id)
+        return self._known[artifact_id]
+
+
+def _trace(store: Store, index: Index, analysis_id: str, claims: Sequence[Claim]) -> Graph:
+    """Return the picture; what came of the answer may be more private than the answer."""
+    whole = provenance(store, index, analysis_id)
+    own = registry.labels_of(store.read(analysis_id)).confidentiality
+    private = [one for one in whole.nodes if _more_private(read_anywhere(store, one), own)]
+    return trace(whole, claims, nameless=private)
+
+
+def _more_private(artifact: Artifact | None, than: str) -> bool:
+    if artifact is None:
+        return False
+    level = registry.labels_of(artifact).confidentiality
+    return CONFIDENTIALITY.index(level) > CONFIDENTIALITY.index(than)
+
+
+def _claim(number: int, one: Rechecked, cited: Sequence[str]) -> Claim:
+    quotes = tuple(
+        Quote(
+            source=cited.index(cite.artifact) + 1,
+            artifact=cite.artifact,
+            excerpt=cite.excerpt,
+            offset=cite.offset,
+            length=cite.length,
+            sha256=cite.sha256,
+            text=text,
+            standing=standing,
+        )
+        for cite, text, standing in one.quotes
+    )
+    return Claim(number, one.text, one.label, one.stored, quotes)
+
+
+def _count(claims: Sequence[Claim], label: str) -> int:
+    return sum(claim.label == label for claim in claims)
+
+
+def _answer(analysis: Analysis) -> str | None:
+    """Return the answer where it says more than its claims; each claim has its own check."""
+    answer = analysis.answer.open_for_display()
+    texts = [text.open_for_display() for text in analysis.claim_texts]
+    made_of_claims = "\n".join(answer_line(text, n) for n, text in enumerate(texts, 1))
+    return None if texts and answer == made_of_claims else answer
+
+
+def _loud(
+    analysis: Analysis,
+    came: Stored | None,
+    claims: Sequence[Claim],
+    sources: Sequence[Card],
+    approvals: Sequence[Card],
+) -> Iterator[str]:
+    for number, card in enumerate(sources, 1):
+        for text in card.loud:
+            yield f"source {number} ({short(card.id)}): {text}"
+    lowered = [claim for claim in claims if claim.label != claim.stored]
+    if lowered:
+        numbers = ", ".join(str(claim.number) for claim in lowered)
+        yield f"LABELS LOWERED: less was found now than the analysis says, in claim {numbers}"
+    missing = sum(quote.standing != FOUND for claim in claims for quote in claim.quotes)
+    if missing:
+        yield f"QUOTES NOT FOUND AGAIN: {counted(missing, 'quote')}"
+    for card in approvals:
+        for text in card.loud:
+            yield f"approval {short(card.id)}: {text}"
+    if came is None or came.op != ASKED:
+        yield "BROUGHT FROM ELSEWHERE: no question asked here made this analysis"
+    if analysis.model is not None and analysis.model.server == "remote":
+        yield "SENT AWAY: the question and the sources went to another machine"
+
+
+def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:
+    model = analysis.model
+    yield Fact("method", f"{analysis.method}: {_METHODS[analysis.method]}")
+    if model is not None:
+        yield Fact("model", model.name, foreign=True)
+        digest = model.sha256 and f"sha256 {model.sha256}"
+        yield Fact("model file", digest or "not known: the server does not show its file")
+        yield Fact("it ran", _WHERE[model.server])
+    if came is None or came.op != ASKED:
+        yield Fact("so says", "the analysis itself; it was not made in this workspace")
+    if came is not None:
+        yield Fact("stored", f"{came.time}, log entry {came.seq}, by `{came.op}`")
+    yield Fact("dated", analysis.created)
+    yield Fact("role", analysis.role)
+    yield Fact("policy", f"sha256 {analysis.policy_sha256}")
+    if analysis.continues is not None:
+        yield Fact("goes on from", analysis.continues)
+    yield Fact("report by", f"ThreeGate {__version__}")
+
+
+def _left_out(
+    store: Store, analysis: Analysis, came: Stored | None, cited: Sequence[str]
+) -> Iterator[Fact]:
+    left = came.detail.get("left_out") if came is not None and came.op == ASKED else None
+    known = type(left) is int
+    yield Fact("texts looked at and not taken", str(left) if known else "not known")
+    unread = [one for one in analysis.derived_from if one not in analysis.selection]
+    quiet = [one for one in analysis.selection if one not in cited]
+    yield Fact("read and not cited", _named(quiet))
+    yield Fact("behind these, not read", _named(unread))
+    for artifact_id in cited:
+        artifact = read_anywhere(store, artifact_id) if prefix_of(artifact_id) == "rp" else None
+        for gap in artifact.gaps if isinstance(artifact, ResearchPacket) else ():
+            name = f"{short(artifact_id)}, {gap.source}: {gap.reason}"
+            yield Fact(name, gap.reference.open_for_display(), foreign=True)
+
+
+def _named(ids: Sequence[str]) -> str:
+    if not ids:
+        return "nothing"
+    more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+    return f"{len(ids)}: {', '.join(short(one) for one in ids[:MOST_NAMED])}{more}"

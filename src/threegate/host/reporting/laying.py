@@ -1,0 +1,164 @@
+"""A report as pieces in the order a reader needs them: what was checked before what is said."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from threegate.artifacts.ids import short
+from threegate.host.output import counted
+from threegate.host.reporting.blocks import (
+    NOTHING,
+    Block,
+    Command,
+    Foreign,
+    Heading,
+    Line,
+    Listed,
+    Picture,
+    cite,
+    foreign,
+    line,
+    loud,
+    mono,
+)
+from threegate.host.reporting.facts import Card, Claim, Fact, Quote, Report
+from threegate.host.reporting.rechecking import FOUND
+
+MEANINGS: Final = {
+    "quote found": "its quotes stand in their sources, and its numbers in the quotes",
+    "number differs": "a number of the claim stands in none of its quotes",
+    "unchecked": "it rests on no quote that was found",
+    "source retracted": "a source it rests on was retracted",
+}
+_IN_ONE_PIECE: Final = (
+    "The answer in one piece, as it is stored. Labels speak of the numbered claims only, not of "
+    "words that stand only here."
+)
+
+
+def lay_out(report: Report) -> list[Block]:
+    """Return the whole report."""
+    return [
+        *_top(report),
+        *_answer(report),
+        *_evidence(report),
+        *_sources(report),
+        Heading(2, "How it was made"),
+        _facts(report.made),
+        *_left_out(report),
+        Heading(2, "Where it comes from"),
+        Picture(report.trace),
+        *_approvals(report),
+        *_checks(report),
+    ]
+
+
+def _top(report: Report) -> Iterator[Block]:
+    yield Heading(1, f"Report on {short(report.id)}")
+    yield Foreign(report.question)
+    yield line("Analysis ", mono(report.id))
+    yield line(f"This report is {report.confidentiality}.")
+    if report.loud:
+        yield Listed(tuple(line(loud(text)) for text in report.loud))
+    yield Heading(2, "What was checked")
+    if not report.claims:
+        yield line("No claims: nothing of this answer was checked.")
+    else:
+        yield line(
+            f"{counted(len(report.claims), 'claim')}. No label says that a claim is true; each "
+            "quote was looked up again for this report."
+        )
+    yield Listed(
+        tuple(line(f"{number} {label}: {MEANINGS[label]}") for label, number in report.counts)
+    )
+
+
+def _answer(report: Report) -> Iterator[Block]:
+    yield Heading(2, "Answer")
+    if report.answer is not None:
+        if report.claims:
+            yield line(_IN_ONE_PIECE)
+        yield Foreign(report.answer)
+    for claim in report.claims:
+        yield Heading(3, f"Claim {claim.number}: {claim.label}", f"claim-{claim.number}")
+        yield Foreign(claim.text)
+        yield _cited(claim)
+
+
+def _cited(claim: Claim) -> Line:
+    if not claim.quotes:
+        return line("No source.")
+    return line("Sources: ", *map(cite, claim.sources))
+
+
+def _evidence(report: Report) -> Iterator[Block]:
+    yield Heading(2, "Evidence")
+    quoted = [claim for claim in report.claims if claim.quotes]
+    if not quoted:
+        yield NOTHING
+    for claim in quoted:
+        yield Heading(3, f"Quotes of claim {claim.number}: {claim.label}")
+        if claim.label != claim.stored:
+            words = f"The analysis says `{claim.stored}`; that was not found now."
+            yield line(loud("LABEL LOWERED"), f" {words}")
+        for quote in claim.quotes:
+            yield from _quote(quote, claim)
+
+
+def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
+    yield (
+        line("The claim is this quote, word for word.")
+        if quote.text == claim.text
+        else (Foreign(quote.text))
+    )
+    place = f"text {quote.excerpt}, {quote.length} characters from {quote.offset}"
+    standing = quote.standing if quote.standing == FOUND else loud(quote.standing)
+    yield line(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing)
+    yield line("sha256 ", mono(quote.sha256))
+
+
+def _sources(report: Report) -> Iterator[Block]:
+    yield Heading(2, "Sources")
+    if not report.sources:
+        yield line("Nothing is cited.")
+    for number, card in enumerate(report.sources, 1):
+        yield Heading(3, f"[{number}] {short(card.id)}", f"source-{number}")
+        yield from _card(card)
+
+
+def _card(card: Card) -> Iterator[Block]:
+    if card.loud:
+        yield Listed(tuple(line(loud(text)) for text in card.loud))
+    yield _facts((Fact("id", card.id), *card.facts))
+
+
+def _facts(facts: Sequence[Fact]) -> Listed:
+    return Listed(tuple(_fact(fact) for fact in facts))
+
+
+def _fact(fact: Fact) -> Line:
+    return line(f"{fact.name}: ", foreign(fact.text) if fact.foreign else fact.text)
+
+
+def _left_out(report: Report) -> Iterator[Block]:
+    yield Heading(2, "What was left out")
+    yield _facts(report.left_out)
+    for number, note in enumerate(report.notes, 1):
+        yield Heading(3, f"Note {number} of the analysis")
+        yield Foreign(note)
+
+
+def _approvals(report: Report) -> Iterator[Block]:
+    yield Heading(2, "Appendix: approvals")
+    if not report.approvals:
+        yield line("Nothing behind this answer needed an approval.")
+    for card in report.approvals:
+        yield Heading(3, short(card.id))
+        yield from _card(card)
+
+
+def _checks(report: Report) -> Iterator[Block]:
+    yield Heading(2, "How to check it")
+    yield line("In the workspace it comes from:")
+    for check in report.checks:
+        yield Command(check.command)
+        yield line(f"shows: {check.shows}")

@@ -1,0 +1,93 @@
+"""A report as Markdown: foreign text stands in code and nowhere else.
+
+Inside code nothing is markup, in any dialect: no link, no image, no HTML, no automatic link.
+A block's fence is longer than any row of backticks in the text, so nothing in it can end it.
+
+SECURITY
+    Writes foreign text for programs that load images and run HTML.  If this module is wrong,
+    opening a report does what a source wants.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from threegate.host.picture import as_text
+from threegate.host.reporting.blocks import (
+    Block,
+    Command,
+    Foreign,
+    Heading,
+    Line,
+    Listed,
+    Picture,
+    Span,
+)
+from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.text import visible
+
+_ACTIVE: Final = re.compile(r"[\\`*_\[\]<>&#|~!]")
+_TICKS: Final = re.compile("`+")
+
+
+def as_markdown(blocks: list[Block]) -> bytes:
+    """Return a report as Markdown."""
+    return "".join(f"{text}\n\n" for block in blocks for text in _block(block)).encode("utf-8")
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Heading(level, text):
+            yield f"{'#' * level} {_plain(text)}"
+        case Line():
+            yield _line(block)
+        case Listed(lines):
+            yield "\n".join(f"- {_line(one)}" for one in lines)
+        case Foreign(text):
+            yield _fenced(in_lines(text))
+        case Command(text):
+            yield _fenced([visible(text)])
+        case Picture(graph):
+            yield _fenced(as_text(graph).split("\n"))
+
+
+def _line(one: Line) -> str:
+    return "".join(map(_span, one.spans))
+
+
+def _span(span: Span) -> str:
+    match span.style:
+        case "foreign":
+            return code_span(on_one_line(span.text))
+        case "mono":
+            return code_span(visible(span.text))
+        case "loud":
+            return f"**{_plain(span.text)}**"
+        case "cite":
+            return f"\\[{int(span.text)}\\]"
+        case "plain":
+            return _plain(span.text)
+
+
+def _plain(text: str) -> str:
+    return _ACTIVE.sub(r"\\\g<0>", visible(text))
+
+
+def code_span(text: str) -> str:
+    """Return one line as code."""
+    if not text.strip():
+        return "(empty)"
+    ticks = "`" * (_longest(text) + 1)
+    # Every reader takes away one blank on each side, if there is one on both.
+    ends = text[0] + text[-1]
+    pad = " " if "`" in ends or ends == "  " else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _fenced(lines: list[str]) -> str:
+    fence = "`" * max(3, _longest("\n".join(lines)) + 1)
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def _longest(text: str) -> int:
+    return max((len(found) for found in _TICKS.findall(text)), default=0)

@@ -1,0 +1,102 @@
+"""A report as one HTML page that loads nothing and runs nothing.
+
+SECURITY
+    Writes foreign text for browsers.  Everything is escaped, a policy in the page forbids
+    every load and every script should that fail, and foreign text stands in elements of its
+    own whose direction cannot reach ours.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from threegate.host.picture import as_svg
+from threegate.host.reporting.blocks import (
+    Block,
+    Command,
+    Foreign,
+    Heading,
+    Line,
+    Listed,
+    Picture,
+    Span,
+)
+from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.text import visible
+
+_STYLE: Final = """
+body { font: 1rem/1.5 sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1a1a1a; background: #fff; overflow-wrap: anywhere; }
+h1, h2, h3 { line-height: 1.2; }
+h2 { border-bottom: 1px solid #bbb; margin-top: 2rem; }
+pre, bdi, code { font-family: monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+.foreign { background: #f4f1e8; unicode-bidi: isolate; }
+pre.foreign { border-left: 4px solid #b59b3b; padding: .5rem .75rem; margin: .5rem 0; }
+pre.command { background: #eee; padding: .5rem .75rem; margin: .5rem 0; }
+strong.loud { color: #a00000; }
+.picture { overflow-x: auto; }
+@media print { body { max-width: none; margin: 0; } }
+"""
+_NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a page
+
+
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(_STYLE.encode("utf-8")).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def as_page(blocks: list[Block]) -> bytes:
+    """Return a report as an HTML page."""
+    title = next(block.text for block in blocks if isinstance(block, Heading))
+    head = (
+        '<!DOCTYPE html>\n<html lang="en" dir="ltr">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_policy())}">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_plain(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+    )
+    body = "".join(f"{text}\n" for block in blocks for text in _block(block))
+    return f"{head}{body}</body>\n</html>\n".encode()
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Heading(level, text, anchor):
+            name = f' id="{escape(anchor)}"' if anchor else ""
+            yield f"<h{level}{name}>{_plain(text)}</h{level}>"
+        case Line():
+            yield f"<p>{_line(block)}</p>"
+        case Listed(lines):
+            yield f"<ul>{''.join(f'<li>{_line(one)}</li>' for one in lines)}</ul>"
+        case Foreign(text):
+            # The line break behind the tag is not part of the text: every reader drops one.
+            shown = escape("\n".join(in_lines(text)))
+            yield f'<pre class="foreign" dir="auto">\n{shown}</pre>'
+        case Command(text):
+            yield f'<pre class="command">\n{_plain(text)}</pre>'
+        case Picture(graph):
+            yield f'<div class="picture">{as_svg(graph).replace(_NAMESPACE, "", 1)}</div>'
+
+
+def _line(one: Line) -> str:
+    return "".join(map(_span, one.spans))
+
+
+def _span(span: Span) -> str:
+    match span.style:
+        case "foreign":
+            return f'<bdi class="foreign">{escape(on_one_line(span.text))}</bdi>'
+        case "mono":
+            return f"<code>{_plain(span.text)}</code>"
+        case "loud":
+            return f'<strong class="loud">{_plain(span.text)}</strong>'
+        case "cite":
+            return f'<a href="#source-{int(span.text)}">[{int(span.text)}]</a>'
+        case "plain":
+            return _plain(span.text)
+
+
+def _plain(text: str) -> str:
+    return escape(visible(text))

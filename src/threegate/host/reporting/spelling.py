@@ -1,0 +1,19 @@
+"""How texts stand in a report: nothing in them is hidden, reordered or taken for another letter.
+
+SECURITY
+    Every foreign text goes through here exactly once, in every format.  If this module is
+    wrong, a reader sees something else than what the source has.
+"""
+
+from threegate.host.review.characters import exposed
+from threegate.text import visible
+
+
+def on_one_line(foreign: str) -> str:
+    """Return foreign text on one line, suspicious characters and line breaks spelled out."""
+    return visible(exposed(foreign))
+
+
+def in_lines(foreign: str) -> list[str]:
+    """Return foreign text line by line, suspicious characters spelled out."""
+    return [on_one_line(line.expandtabs(4)) for line in foreign.split("\n")]

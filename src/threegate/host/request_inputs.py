@@ -1,0 +1,140 @@
+"""The data of a request: files become raw bytes kept by digest, artifacts are named.
+
+SECURITY
+    Opens whatever the operator names, which may be a trap somebody laid; never more of it
+    than policy lets a run be given.  A result named here is data: it must exist, it keeps
+    its labels, and nothing turns it into code.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from pathlib import Path
+from typing import Any
+
+from threegate.artifacts import registry
+from threegate.artifacts.ids import ID_HINT, is_short_id, prefix_of, sha256_hex
+from threegate.artifacts.labels import LOWEST, Labels
+from threegate.artifacts.shapes import IDENTIFIER
+from threegate.errors import ArtifactRejected, PolicyDenied, UsageError
+from threegate.handoff import states
+from threegate.host.documents import NotADocument, document_of, looks_like_artifact
+from threegate.host.offered import named, read_regular
+from threegate.host.places import refuse_absent, resolve
+from threegate.host.request_options import split_pair
+from threegate.host.workspace import Workspace
+from threegate.policy.decide import may_read
+from threegate.policy.decision import Deny
+from threegate.policy.units import BYTES
+from threegate.text import quote
+from threegate.untrusted import Untrusted
+
+DATA_KINDS = ("rp", "res", "an")
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """One input: the name the code sees, what it is, and its bytes if they are new here."""
+
+    name: str
+    artifact: str
+    size: int
+    labels: Labels
+    blob: bytes | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the entry of the request."""
+        return {"name": self.name, "artifact": self.artifact, "bytes": self.size}
+
+
+def read_inputs(ws: Workspace, backend: str, stated: Sequence[str]) -> list[Brought]:
+    """Return every input, or raise for the first that cannot be one; nothing is stored."""
+    found: dict[str, Brought] = {}
+    left = ws.bundle.integer("tool-exec", "lanes", backend, "max", "input_bytes")
+    for text in stated:
+        name, value = split_pair("--input", text)
+        check_name(name)
+        if name in found:
+            raise UsageError(f"--input {name} is given twice")
+        one = (
+            _artifact(ws, name, value)
+            if is_short_id(value)
+            else _file(ws, backend, name, value, left)
+        )
+        left -= one.size
+        if left < 0:
+            raise _too_much(ws, backend)
+        found[name] = one
+    return [found[name] for name in sorted(found)]
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageError` unless code can refer to an input by this name."""
+    try:
+        IDENTIFIER.build(name)
+    except ArtifactRejected as exc:
+        raise UsageError(f"the name of an input {exc.message}") from exc
+    if iskeyword(name):
+        raise UsageError(f"no input can be called {name}: it is a word of the language")
+    if name.startswith("__"):  # approved, it would end as `refused:input`
+        raise UsageError(f"no input can be called {name}: such names are the interpreter's")
+
+
+def _artifact(ws: Workspace, name: str, value: str) -> Brought:
+    artifact_id = resolve(ws.store, value)
+    if prefix_of(artifact_id) not in DATA_KINDS:
+        hint = f"an input is a file, or an artifact of kind {', '.join(DATA_KINDS)}"
+        raise UsageError(f"{quote(value)} is not data", hint=hint)
+    refuse_absent(ws.store, artifact_id)
+    decision = may_read(ws.bundle, "tool-exec", prefix_of(artifact_id))
+    if isinstance(decision, Deny):
+        raise decision.error(f"input {name}")
+    artifact = ws.store.read(artifact_id)
+    size = len(registry.emit(artifact))
+    return Brought(name, artifact_id, size, registry.labels_of(artifact))
+
+
+def _file(ws: Workspace, backend: str, name: str, value: str, left: int) -> Brought:
+    with named(f"--input {name}={quote(value)}"):
+        blob = _blob(ws, backend, value, left)
+    return Brought(name, f"blob-{sha256_hex(blob)}", len(blob), LOWEST, blob)
+
+
+def _blob(ws: Workspace, backend: str, value: str, left: int) -> bytes:
+    if _lies_in(value, ws.root / states.HANDOFF):
+        hint = "give the id of the artifact it belongs to: a copy would lose its labels"
+        raise UsageError("it lies in the workspace", hint=hint)
+    try:
+        data = Untrusted(read_regular(value, most_bytes=left))
+    except ArtifactRejected as exc:  # larger than what is left
+        raise _too_much(ws, backend) from exc
+    except UsageError as exc:
+        if value.partition("-")[0] in DATA_KINDS and not os.path.lexists(value):
+            raise UsageError(exc.message, code=exc.code, hint=ID_HINT) from exc
+        raise
+    if looks_like_artifact(data):
+        hint = "`threegate admit` it and give its id: a copy would lose its labels"
+        raise UsageError("it is an artifact", hint=hint)
+    if backend == "era":  # the heavy lane gets files as they are; Monty has none and gets values
+        return data.open_for_validation()
+    try:
+        return document_of(value, data)
+    except NotADocument as exc:
+        hint = "a .json file holds one JSON document, any other file UTF-8 text"
+        raise ArtifactRejected(str(exc), code="TG-REQ-002", hint=hint) from exc
+
+
+def _lies_in(name: str, directory: Path) -> bool:
+    try:
+        return Path(name).resolve().is_relative_to(directory.resolve())
+    except (OSError, ValueError, RuntimeError):  # opening it says why
+        return False
+
+
+def _too_much(ws: Workspace, backend: str) -> PolicyDenied:
+    path = ("tool-exec", "lanes", backend, "max", "input_bytes")
+    most = BYTES.show(ws.bundle.integer(*path))
+    hint = "split the work, or raise it there and `threegate policy apply`"
+    detail = f"the inputs together are above the {most} of {ws.bundle.ref(*path)}"
+    return PolicyDenied(detail, hint=hint)

@@ -1,0 +1,169 @@
+"""What a request asks for, taken apart: code, inputs, limits, functions, references.
+
+SECURITY
+    Opens the foreign text of a request for display.  Nothing of it is run or resolved.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.registry import Request
+from threegate.artifacts.shapes import plain_record, shapes_of
+from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.handoff.store import Store
+from threegate.host.judging import Plan, decisions, plans
+from threegate.host.review import parts
+from threegate.host.review.code_flags import code_flags
+from threegate.host.review.colour import lex
+from threegate.host.review.origins import Holders, Read, host_of, inputs_of
+from threegate.host.review.urls import read_reference
+from threegate.policy.bundle import Bundle
+from threegate.policy.decision import verdict
+from threegate.policy.sections.tool_exec import LIMIT_WORDS
+from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
+
+MEANINGS: Final = {
+    "json_dumps": "a value as JSON text, keys sorted",
+    "json_loads": "the value of a JSON text",
+    "regex_findall": "all matches of a pattern in a text, in linear time",
+    "sha256_hex": "the SHA-256 of a text, as 64 hex digits",
+}
+_LIMIT_SHAPES: Final = shapes_of(Limits)
+
+
+def tool_of(
+    request: ToolRequest, bundle: Bundle, store: Store, read: Read, holders: Holders
+) -> parts.Tool:
+    """Return what a tool request asks for."""
+    return parts.Tool(
+        profile=request.profile,
+        network=request.network,
+        risks=request.risks.open_for_display(),
+        escalation=_escalation(request),
+        code=_code(request) if not request.argv else None,
+        argv=tuple(argument.open_for_display() for argument in request.argv),
+        inputs=tuple(inputs_of(request, store, read, holders)),
+        limits=tuple(_limits(request, bundle)),
+        functions=tuple(_function(name, bundle) for name in request.functions),
+        outputs=tuple((output.name, output.max_bytes) for output in request.outputs),
+    )
+
+
+def fetch_of(request: FetchRequest, bundle: Bundle) -> parts.Fetch:
+    """Return what a fetch request asks for, and every URL that is asked for it."""
+    return parts.Fetch(request.want, tuple(map(_reference, plans(bundle, request))))
+
+
+def _reference(plan: Plan) -> parts.Reference:
+    asks = (
+        parts.Asked(
+            source=question.source,
+            host=host_of(question.url),
+            url=question.url,
+            after=question.after,
+            verdict=verdict(decision),
+            reason=decision.reason,
+        )
+        for question, decision in plan.asks
+    )
+    return replace(read_reference(plan.text), asks=tuple(asks))
+
+
+def foreign_texts(request: Request) -> Iterator[tuple[str, str, bool]]:
+    """Yield name and content of everything in a request that somebody wrote, and if it is code."""
+    yield "purpose", request.purpose.open_for_display(), False
+    if isinstance(request, FetchRequest):
+        for number, reference in enumerate(request.references, 1):
+            yield f"reference {number}", reference.open_for_display(), True
+        return
+    yield "code", request.code.open_for_display(), True
+    yield "risks", request.risks.open_for_display(), False
+    for number, argument in enumerate(request.argv, 1):
+        yield f"argument {number}", argument.open_for_display(), True
+
+
+def flags_of_code(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Flag]:
+    """Yield the flags of a request's program."""
+    if request.argv:
+        return
+    code = request.code.open_for_display()
+    path = ("tool-exec", "profiles", request.profile)
+    known = bundle.has(*path)
+    allowed = set(bundle.words(*path, "allowed_imports")) if known else set()
+    denied = set(bundle.words(*path, "denied_imports")) if known else set()
+    yield from code_flags(
+        code.split("\n"),
+        lex(code),
+        functions=request.functions,
+        inputs=[item.name for item in request.inputs],
+        importable=frozenset(allowed - denied),
+    )
+
+
+def rule_of_two(request: Request, bundle: Bundle) -> parts.RuleOfTwo:
+    """Return which of the three a request joins; asking for a URL is network."""
+    network = isinstance(request, FetchRequest) or request.network != "none"
+    return parts.RuleOfTwo(
+        external=request.integrity == "external",
+        confidential=request.confidentiality == "confidential",
+        network=network,
+        allowed=bundle.text("tool-exec", "rule_of_two") == "allow-if-approved",
+    )
+
+
+def verdicts_on(request: Request, bundle: Bundle) -> Iterator[parts.Verdict]:
+    """Yield what policy says to each question a request raises."""
+    for answer in decisions(bundle, request):
+        decision = answer.decision
+        said, reason = verdict(decision), decision.reason
+        rule = "" if decision.rule is None else str(decision.rule)
+        if answer.needed:
+            yield parts.Verdict(answer.question, said, rule, reason)
+        elif said == "deny":
+            words = f"{reason}: not asked, and the packet says so"
+            yield parts.Verdict(answer.question, "skip", rule, words)
+
+
+def _code(request: ToolRequest) -> parts.Code:
+    text = request.code.open_for_display()
+    size = len(text.encode("utf-8"))
+    lines = tuple(text.removesuffix("\n").split("\n"))
+    return parts.Code(text, request.code_sha256, size, lines, lex(text).tokens)
+
+
+def _escalation(request: ToolRequest) -> parts.Escalation | None:
+    why = request.why_not_monty
+    if why is None:
+        return None
+    if why.refusal is None:
+        return parts.Escalation(why.reason, "", None, "")
+    construct = why.refusal.construct.open_for_display()
+    words = why.refusal.reason.open_for_display()
+    return parts.Escalation(why.reason, construct, why.refusal.line, words)
+
+
+def _limits(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Limit]:
+    path = ("tool-exec", "lanes", request.backend)
+    for name, asked in plain_record(_LIMIT_SHAPES, request.limits).items():
+        usual = bundle.integer(*path, "default", name)
+        most = bundle.integer(*path, "max", name)
+        unit = unit_of(name)
+        shown = (unit.show(asked), unit.show(usual), unit.show(most))
+        yield parts.Limit(name, LIMIT_WORDS[name], asked, usual, most, shown)
+
+
+def unit_of(name: str) -> Unit:
+    """Return the unit that stands at the end of a limit's name."""
+    ending = name.rpartition("_")[2]
+    return MILLISECONDS if ending == "ms" else BYTES if ending == "bytes" else COUNT
+
+
+def _function(name: str, bundle: Bundle) -> parts.Function:
+    path = ("tool-exec", "functions", name)
+    if not bundle.has(*path):
+        return parts.Function(name, MEANINGS[name], ())
+    keys = [key for key in bundle.words(*path) if key != "sha256"]
+    bounds = ((key, unit_of(key).show(bundle.integer(*path, key))) for key in keys)
+    return parts.Function(name, MEANINGS[name], tuple(bounds))

@@ -1,0 +1,185 @@
+"""What in a program a reviewer should look at, from its words alone.
+
+A flag is a hint with a reason and a line.  It refuses nothing and its absence proves
+nothing: code that hides well has none.
+
+SECURITY
+    Reads hostile code that was taken apart into words; compiles and runs nothing.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from threegate.artifacts.tool_request import FUNCTIONS
+from threegate.host.review.colour import KEYWORD, NAME, NUMBER, STRING, Lexed, Token
+from threegate.host.review.parts import Flag
+from threegate.host.review.urls import looks_random
+from threegate.text import quote
+
+LONG_LINE_CHARS: Final = 200
+MANY_LINES: Final = 300  # more than anybody reads with care in one go
+BLANK_LINES: Final = 15
+LONG_NUMBER_CHARS: Final = 40
+ENCODED_CHARS: Final = 40
+NUMERIC_ESCAPES: Final = 8
+
+_REFLECTION: Final = frozenset(
+    (
+        *("eval", "exec", "compile", "__import__", "getattr", "setattr", "delattr", "globals"),
+        *("locals", "vars", "dir", "open", "input", "breakpoint", "memoryview"),
+    )
+)
+_DUNDER: Final = re.compile(r"__\w+__\Z")
+_FAR_RIGHT: Final = re.compile(r"\S {24}")
+_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|N\{)")
+_ALPHABET: Final = re.compile(rf"[A-Za-z0-9+/=_-]{{{ENCODED_CHARS},}}")
+_CREDENTIAL: Final = re.compile(
+    r"pass(?:word|wd|phrase)|secret|credential|bearer|(?:api|access|private|signing)_?key"
+    r"|(?:auth|access|api|refresh|session)_?token|AKIA[0-9A-Z]{16}|gh[ps]_"
+    r"|BEGIN [A-Z ]{0,40}PRIVATE",  # bounded: `BEGIN BEGIN BEGIN ...` is looked at once
+    re.IGNORECASE,
+)
+_URL: Final = re.compile(r"(?:https?|ftp|wss?|file|data|ssh):/?/?[^\s'\"]|www\.", re.IGNORECASE)
+# What would pass for one of our own lines if somebody overlooked the gutter.
+_IMITATION: Final = re.compile(r"\s*(?:#\s*)?(?:threegate:|[0-9]* [|!:] )", re.IGNORECASE)
+
+
+def code_flags(
+    lines: Sequence[str],
+    lexed: Lexed,
+    *,
+    functions: Sequence[str],
+    inputs: Sequence[str],
+    importable: frozenset[str],
+) -> Iterator[Flag]:
+    """Yield the flags of a program; one flag for each kind, at its first line."""
+    if not lexed.whole:
+        reason = "the tokenizer does not read it as a whole: colours and flags may miss something"
+        yield Flag("unreadable", reason)
+    yield from _lines(lines)
+    yield from _names(lexed.tokens)
+    yield from _literals(lexed.tokens)
+    yield from _imports(lexed.tokens, importable)
+    yield from _declared(lexed.tokens, functions, inputs)
+
+
+def imitates(text: str) -> bool:
+    """Tell whether foreign text has a line that looks like one of ours."""
+    return any(_IMITATION.match(line) for line in text.split("\n"))
+
+
+def _gathered(
+    name: str, places: Sequence[int], words: Callable[[int], str], *, noun: str = "line"
+) -> Iterator[Flag]:
+    if places:
+        also = f"; {len(places)} such {noun}s" if len(places) > 1 else ""
+        yield Flag(name, words(len(places)) + also, places[0])
+
+
+def _lines(lines: Sequence[str]) -> Iterator[Flag]:
+    numbered = list(enumerate(lines, 1))
+    if len(lines) > MANY_LINES:
+        yield Flag("long", f"{len(lines)} lines: more than anybody reads with care in one go")
+    long = [number for number, line in numbered if len(line) > LONG_LINE_CHARS]
+    yield from _gathered("long-line", long, lambda _: f"more than {LONG_LINE_CHARS} characters")
+    far = [number for number, line in numbered if _FAR_RIGHT.search(line)]
+    reason = "a wide gap inside the line: what follows it is easily overlooked"
+    yield from _gathered("far-right", far, lambda _: reason)
+    yield from _gathered("below", list(_after_gap(lines)), lambda _: "code far below the rest")
+    urls = [number for number, line in numbered if _URL.search(line)]
+    reason = "a URL, though the code can ask nobody for it"
+    yield from _gathered("url", urls, lambda _: reason)
+    played = [number for number, line in numbered if _IMITATION.match(line)]
+    yield from _gathered("imitation", played, lambda _: "looks like a line of this program")
+
+
+def _after_gap(lines: Sequence[str]) -> Iterator[int]:
+    blank, begun = 0, False
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            blank += 1
+            continue
+        if begun and blank >= BLANK_LINES:
+            yield number
+        blank, begun = 0, True
+
+
+def _names(tokens: Sequence[Token]) -> Iterator[Flag]:
+    loops = [token.line for token in tokens if (token.kind, token.text) == (KEYWORD, "while")]
+    reason = "a loop that only its own condition ends; the limit on wall time ends it otherwise"
+    yield from _gathered("loop", loops, lambda _: reason, noun="loop")
+    names = [token for token in tokens if token.kind == NAME]
+    inner = [t for t in names if t.text in _REFLECTION or _DUNDER.match(t.text)]
+    if inner:
+        named = ", ".join(dict.fromkeys(quote(token.text, 32) for token in inner[:8]))
+        yield Flag("reflection", f"names that lead out of plain code: {named}", inner[0].line)
+
+
+def _literals(tokens: Sequence[Token]) -> Iterator[Flag]:
+    encoded, credentials = [], []
+    for token in tokens:
+        if token.kind in (STRING, NAME) and _CREDENTIAL.search(token.text):
+            credentials.append(token.line)
+        if token.kind == STRING and _is_encoded(token.text):
+            encoded.append(token.line)
+        if token.kind == NUMBER and len(token.text) > LONG_NUMBER_CHARS:
+            encoded.append(token.line)
+    reason = "text or a number that looks like encoded data: nobody sees what it means"
+    yield from _gathered("encoded", encoded, lambda _: reason, noun="place")
+    reason = "a name or text that looks like a credential"
+    yield from _gathered("credential", credentials, lambda _: reason, noun="place")
+
+
+def _is_encoded(literal: str) -> bool:
+    if len(_ESCAPE.findall(literal)) >= NUMERIC_ESCAPES:
+        return True
+    return any(looks_random(found) for found in _ALPHABET.findall(literal))
+
+
+def imports_of(tokens: Sequence[Token]) -> dict[str, int]:
+    """Return the top-level modules that statements import, with the first line of each."""
+    found: dict[str, int] = {}
+    for place, token in enumerate(tokens):
+        if token.kind != KEYWORD or token.text not in ("import", "from"):
+            continue
+        before = tokens[place - 1] if place else None
+        if before is not None and before.line == token.line and before.text not in (";", ":"):
+            continue  # `from x import y`, `raise x from y`
+        wanted = True
+        # One look at each word: no statement goes on behind the word that may begin the next.
+        for at in range(place + 1, len(tokens)):
+            word = tokens[at]
+            if word.line != token.line or word.text in (";", ":", "import"):
+                break
+            if wanted and word.kind == NAME:
+                found.setdefault(word.text, word.line)
+            wanted = word.text == ","
+    return found
+
+
+def _imports(tokens: Sequence[Token], importable: frozenset[str]) -> Iterator[Flag]:
+    found = imports_of(tokens)
+    if found:
+        named = ", ".join(quote(name, 32) for name in list(found)[:16])
+        yield Flag("import", f"imports {named}", min(found.values()))
+    for name, line in list(found.items())[:16]:
+        if name not in importable:
+            reason = f"imports {quote(name, 32)}, which its profile does not allow: it will fail"
+            yield Flag("import-denied", reason, line)
+
+
+def _declared(
+    tokens: Sequence[Token], functions: Sequence[str], inputs: Sequence[str]
+) -> Iterator[Flag]:
+    used = {token.text: token.line for token in reversed(tokens) if token.kind == NAME}
+    for name in functions:
+        if name not in used:
+            yield Flag("unused-function", f"asks for {name} and does not call it")
+    for name in FUNCTIONS:
+        if name in used and name not in functions:
+            reason = f"uses {name}, which the request does not ask for: it will fail"
+            yield Flag("undeclared-function", reason, used[name])
+    for name in inputs:
+        if name not in used:
+            yield Flag("unused-input", f"is given {name} and does not read it")

@@ -1,0 +1,114 @@
+"""What of a request as a whole a reviewer should look at: origin, data, limits, characters.
+
+Detection is a hint, never a gate: nothing here allows or refuses anything.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.registry import Request
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.host.review.characters import Found
+from threegate.host.review.code_flags import imitates
+from threegate.host.review.parts import Flag, Given, Limit, Reference, RuleOfTwo, Sources
+from threegate.policy.bundle import Bundle
+from threegate.policy.units import BYTES
+from threegate.text import quote
+
+LONG_REFERENCE_CHARS = 200
+MANY_REFERENCES = 20
+
+
+def common_flags(
+    request: Request, sources: Sources, found: Sequence[Found], two: RuleOfTwo
+) -> Iterator[Flag]:
+    """Yield the flags of any request."""
+    if two.joined:
+        yield Flag("rule-of-two", "joins external input, confidential data and network")
+    if request.origin == "core":
+        count = len(sources.found) + len(sources.missing) + sources.more
+        reason = f"CORE wrote it; it could read {count} artifacts, and text in them may have"
+        yield Flag("external-author", f"{reason} shaped it")
+    yield from _characters(found)
+    texts = {"purpose": request.purpose}
+    if isinstance(request, ToolRequest):
+        texts["risks"] = request.risks
+    for name, text in texts.items():
+        if imitates(text.open_for_display()):
+            yield Flag("imitation", f"its {name} has a line that looks like one of this program")
+    for source in sources.found:
+        for remark in source.remarks:
+            yield Flag("source", f"goes back to {source.id[:15]}: {remark}")
+    if sources.missing:
+        reason = f"{len(sources.missing)} of the artifacts it goes back to are not here any more"
+        yield Flag("source-missing", reason)
+
+
+def _characters(found: Sequence[Found]) -> Iterator[Flag]:
+    kinds: dict[tuple[str, str], list[Found]] = {}
+    for item in found:
+        kinds.setdefault((item.kind, item.where), []).append(item)
+    for (kind, where), items in kinds.items():
+        count = sum(item.count for item in items)
+        first = min(items, key=lambda item: item.line)
+        like = f" that looks like {quote(first.like)}" if first.like.strip() else ""
+        reason = f"{count} x {kind} in {where}, first {first.point} {first.name}{like}"
+        yield Flag(kind.replace(" ", "-"), reason, _line(first))
+
+
+def _line(found: Found) -> int | None:
+    return found.line if found.where == "code" else None
+
+
+def tool_flags(
+    request: ToolRequest, limits: Sequence[Limit], inputs: Sequence[Given], bundle: Bundle
+) -> Iterator[Flag]:
+    """Yield the flags of what a run is given."""
+    if request.backend != "monty":
+        yield Flag("heavy-lane", "leaves the lite lane: files and programs inside a guest")
+    if request.network != "none":
+        yield Flag("network", f"the run may have the network {request.network}")
+    if request.confidentiality == "confidential":
+        yield Flag("confidential", "handles confidential data; its result will be confidential")
+    external = [given.name for given in inputs if not given.artifact.startswith("blob-")]
+    if external:
+        reason = f"reads data from outside ({', '.join(external[:8])}): values may be hostile"
+        yield Flag("external-data", reason)
+    for given in inputs:
+        if given.problem:
+            yield Flag("input", f"input {given.name}: {given.problem}")
+    for limit in limits:
+        if limit.raised:
+            asked, usual, _ = limit.shown
+            yield Flag("limit", f"{limit.words}: {asked}, without asking it would be {usual}")
+    yield from _sizes(request, bundle)
+
+
+def _sizes(request: ToolRequest, bundle: Bundle) -> Iterator[Flag]:
+    path = ("tool-exec", "lanes", request.backend, "max")
+    sizes = {
+        "source_bytes": len(request.code.open_for_display().encode("utf-8")),
+        "input_bytes": sum(item.bytes for item in request.inputs),
+    }
+    for key, size in sizes.items():
+        most = bundle.integer(*path, key)
+        if size > most:
+            what = "code" if key == "source_bytes" else "input"
+            where = bundle.ref(*path, key)
+            reason = f"{size} bytes of {what}, {where} allows {BYTES.show(most)}: it will fail"
+            yield Flag("too-large", reason)
+
+
+def fetch_flags(request: FetchRequest, references: Sequence[Reference]) -> Iterator[Flag]:
+    """Yield the flags of what would be asked for, and so leave this machine."""
+    if request.confidentiality == "confidential":
+        yield Flag("confidential", "whoever wrote it could read confidential data; a URL leaves")
+    if len(references) > MANY_REFERENCES:
+        yield Flag("many", f"{len(references)} references: many small parts carry a large whole")
+    for number, reference in enumerate(references, 1):
+        if len(reference.text) > LONG_REFERENCE_CHARS:
+            yield Flag("long-reference", f"reference {number} has {len(reference.text)} characters")
+        for part in reference.components:
+            if part.remark:
+                reason = f"reference {number}, {part.where}, {part.bits} bits: {part.remark}"
+                yield Flag("outbound", reason)

@@ -1,0 +1,210 @@
+"""The parts a review sheet is made of: plain frozen data, ready to be shown.
+
+Texts marked foreign are as the artifact holds them; whoever shows them spells them out.
+"""
+
+from dataclasses import dataclass
+
+from threegate.host.review.colour import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something a reviewer should look at; a flag decides nothing."""
+
+    name: str
+    reason: str  # our words; foreign parts are quoted
+    line: int | None = None  # of the code
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The program, as it will run."""
+
+    text: str  # foreign
+    sha256: str
+    bytes: int
+    lines: tuple[str, ...]
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a run may use at most, next to what policy gives and allows."""
+
+    name: str
+    words: str
+    asked: int
+    usual: int
+    most: int
+    shown: tuple[str, str, str]  # asked, usual and most, with units
+
+    @property
+    def raised(self) -> bool:
+        """Tell whether the request asks for more than it would get without asking."""
+        return self.asked > self.usual
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An external function the code may call."""
+
+    name: str
+    meaning: str
+    bounds: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One input: what it is, how large, and where it comes from."""
+
+    name: str
+    artifact: str
+    bytes: int
+    kind: str
+    origin: str  # foreign: a host, a title, a question
+    problem: str  # why it cannot be read, or nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One artifact that the request goes back to."""
+
+    id: str
+    kind: str
+    host: str
+    title: str  # foreign
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything a request goes back to, packets first."""
+
+    found: tuple[Source, ...]
+    missing: tuple[str, ...]
+    more: int  # not walked: there were too many
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that packets came from."""
+        return tuple(sorted({source.host for source in self.found if source.host}))
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of a reference, decoded, and how much it could carry."""
+
+    where: str
+    raw: str  # foreign
+    decoded: str  # foreign
+    bits: int
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One URL that is asked for a reference, exactly as it is asked."""
+
+    source: str
+    host: str
+    url: str  # foreign parts are percent-encoded
+    after: str | None  # asked only if this source does not know the work
+    verdict: str  # allow | ask | deny
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One thing a fetch request asks for."""
+
+    text: str  # foreign
+    host: str
+    components: tuple[Component, ...]
+    bits: int
+    asks: tuple[Asked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What policy says to one question, and the rule that says it."""
+
+    question: str
+    verdict: str  # allow | ask | deny | skip
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOfTwo:
+    """Which of the three a request joins, and what follows."""
+
+    external: bool
+    confidential: bool
+    network: bool
+    allowed: bool  # policy leaves it to the approver
+
+    @property
+    def joined(self) -> bool:
+        """Tell whether all three hold."""
+        return self.external and self.confidential and self.network
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """Why the request is not for the lite lane; the refusal is Monty's own."""
+
+    reason: str
+    construct: str  # foreign
+    line: int | None
+    words: str  # foreign
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a tool request alone has."""
+
+    profile: str
+    network: str
+    risks: str  # foreign
+    escalation: Escalation | None
+    code: Code | None
+    argv: tuple[str, ...]  # foreign
+    inputs: tuple[Given, ...]
+    limits: tuple[Limit, ...]
+    functions: tuple[Function, ...]
+    outputs: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What a fetch request alone has."""
+
+    want: str
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The last similar request, what became of it, and what is different now."""
+
+    id: str
+    state: str
+    created: str
+    same: bool
+    likeness: int  # per cent
+    outcome: str  # our words; a denial's reason is foreign and stands apart
+    reason: str  # foreign
+    changes: tuple[str, ...]  # our words, foreign parts quoted
+    diff: tuple[str, ...]  # foreign, as `diff -u` writes it
+    longer: int  # lines of the difference that are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An approval that a request has."""
+
+    id: str
+    approver: str
+    not_after: str
+    max_uses: int

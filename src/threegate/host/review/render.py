@@ -1,0 +1,308 @@
+"""A review sheet as lines for a terminal.
+
+SECURITY
+    Foreign text is spelled out and stands behind a gutter, or last in its line with a gutter
+    before whatever does not fit: however wide or long it is, it cannot pass for a line of
+    ours.  Nothing here prints.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from threegate.artifacts.ids import short
+from threegate.host.output import counted
+from threegate.host.review import parts
+from threegate.host.review.characters import exposed, spelled, suspects
+from threegate.host.review.colour import Token
+from threegate.host.review.sheet import Sheet
+from threegate.host.review.terminal.cells import Row, Span
+from threegate.host.review.terminal.pager import Line
+from threegate.policy.units import BYTES
+
+MAX_SOURCES: Final = 40
+_TEXT: Final = Span("    | ", "dim")
+_AGAIN: Final = Span("    : ", "dim")
+_OURS: Final = Span("  ")
+_CODE_AGAIN: Final = Span("      : ", "dim")
+_COLOURED: Final = frozenset({"keyword", "string", "number", "comment"})
+_VERDICTS: Final = {"allow": "good", "ask": "good", "deny": "bad", "skip": "warn"}
+_DIFF: Final = {"+": "added", "-": "removed", "@": "dim"}
+_AGES: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def lines(sheet: Sheet) -> Iterator[Line]:
+    """Yield the sheet, what decides first; each line knows the part it belongs to."""
+    part = ""
+    for line in _lines(sheet):
+        part = line.section or part
+        yield replace(line, section=part)
+
+
+def _lines(sheet: Sheet) -> Iterator[Line]:
+    yield from _head(sheet)
+    yield from _prose("purpose", sheet.purpose)
+    yield from _flags(sheet.flags)
+    yield from _rule_of_two(sheet.rule_of_two)
+    yield from _policy(sheet.verdicts)
+    if sheet.tool is not None:
+        yield from _tool(sheet.tool)
+    if sheet.fetch is not None:
+        yield from _fetch(sheet.fetch)
+    yield from _sources(sheet.sources)
+    yield from _characters(sheet)
+    yield from _earlier(sheet.earlier)
+
+
+def age(seconds: int) -> str:
+    """Return a length of time in its largest unit."""
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return "0 s"
+
+
+def _title(words: str) -> Iterator[Line]:
+    yield Line()
+    yield Line((Span(words, "title"),), section=words)
+
+
+def _own(words: str, style: str = "") -> Line:
+    return Line((Span(words, style),), _OURS, _AGAIN)
+
+
+def _ending(words: str, foreign: str, style: str = "") -> Line:
+    """Return our words and foreign text after them, one line whatever the text holds."""
+    return Line((Span(words, style), Span(exposed(foreign))), _OURS, _AGAIN)
+
+
+def _prose(title: str, text: str) -> Iterator[Line]:
+    if text:
+        yield from _title(title)
+        for line in text.split("\n"):
+            yield Line(_spelled_out(line, code=False), _TEXT, _AGAIN)
+
+
+def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> Row:
+    """Return a foreign line, coloured, each suspect character spelled out."""
+    found = suspects(line, code=code)
+    styles = [""] * len(line)
+    for token in tokens:
+        if token.kind in _COLOURED:
+            styles[token.start : token.end] = [token.kind] * (token.end - token.start)
+    spans: list[tuple[str, list[str]]] = []
+    for place, character in enumerate(line):
+        style = "spelled" if place in found else styles[place]
+        text = spelled(character) if place in found else character
+        if spans and spans[-1][0] == style:
+            spans[-1][1].append(text)
+        else:
+            spans.append((style, [text]))
+    return tuple(Span("".join(texts), style) for style, texts in spans)
+
+
+def _head(sheet: Sheet) -> Iterator[Line]:
+    words = sheet.kind.replace("-", " ")
+    yield Line((Span(f"{words} {sheet.id}", "title"),), again=_AGAIN, section="request")
+    request = sheet.request
+    wait = ""
+    if sheet.expires is not None:
+        left = sheet.expires - sheet.now
+        wait = f", expires in {age(left)}" if left > 0 else ", its time is over"
+    yield _own(f"state      {sheet.state}, {age(sheet.age_seconds)} old{wait}")
+    yield _own(f"made       {request.created} by {request.origin}")
+    yield _own(f"lane       {_lane(sheet)}")
+    labels = sheet.labels
+    yield _own(f"labels     {labels.integrity}, {labels.confidentiality}")
+    yield _own(f"bytes      {len(sheet.data)}, its id is their SHA-256")
+    for one in sheet.standing:
+        uses = counted(one.max_uses, "use")
+        yield _own(f"approved   by {one.approver} until {one.not_after}, {uses}, {one.id}")
+    if sheet.denial is not None:
+        yield _own(f"denied     {sheet.denial.time}")
+        yield from _prose("denied because", sheet.denial.reason)
+
+
+def _lane(sheet: Sheet) -> str:
+    if sheet.tool is None:
+        return "fetch"
+    network = "no network" if sheet.tool.network == "none" else f"network {sheet.tool.network}"
+    return f"{sheet.lane}, profile {sheet.tool.profile}, {network}"
+
+
+def _flags(flags: Sequence[parts.Flag]) -> Iterator[Line]:
+    yield from _title(counted(len(flags), "flag") if flags else "no flags")
+    for flag in flags:
+        where = f"line {flag.line}" if flag.line is not None else ""
+        yield _own(f"! {flag.name:<20} {where:<9} {flag.reason}", "warn")
+
+
+def _rule_of_two(two: parts.RuleOfTwo) -> Iterator[Line]:
+    yield from _title("rule of two")
+    held = {
+        "external input": two.external,
+        "confidential data": two.confidential,
+        "network": two.network,
+    }
+    told = ", ".join(f"{name} {'yes' if holds else 'no'}" for name, holds in held.items())
+    yield _own(f"{sum(held.values())} of 3: {told}")
+    if two.joined and two.allowed:
+        yield _own("all three together: approving it says so by name", "bad")
+    elif two.joined:
+        yield _own("all three together: policy refuses it, whoever approves", "bad")
+
+
+def _policy(verdicts: Sequence[parts.Verdict]) -> Iterator[Line]:
+    yield from _title("policy")
+    for one in verdicts:
+        rule = f" ({one.rule})" if one.rule else ""
+        yield _ending(f"{one.verdict}: {one.reason}{rule}; ", one.question, _VERDICTS[one.verdict])
+
+
+def _tool(tool: parts.Tool) -> Iterator[Line]:
+    if tool.escalation is not None:
+        yield from _escalation(tool.escalation)
+    if tool.code is not None:
+        yield from _code(tool.code)
+    if tool.argv:
+        yield from _title("command")
+        for number, argument in enumerate(tool.argv):
+            yield from _numbered(number, _spelled_out(argument, code=True))
+    yield from _inputs(tool.inputs)
+    yield from _functions(tool.functions)
+    yield from _limits(tool.limits)
+    if tool.outputs:
+        yield from _title("files it may leave")
+        for name, size in tool.outputs:
+            yield _own(f"{name}, at most {_size(size)}")
+    yield from _prose("risks, by its author", tool.risks)
+
+
+def _escalation(why: parts.Escalation) -> Iterator[Line]:
+    yield from _title("why not monty")
+    yield _own(why.reason)
+    if why.line is not None:
+        yield _ending(f"Monty refused line {why.line}: ", f"{why.construct}: {why.words}")
+
+
+def _code(code: parts.Code) -> Iterator[Line]:
+    yield from _title(f"code, {counted(len(code.lines), 'line')}, {code.bytes} bytes")
+    yield _own(f"sha256 {code.sha256}", "dim")
+    by_line: dict[int, list[Token]] = {}
+    for token in code.tokens:
+        by_line.setdefault(token.line, []).append(token)
+    for number, line in enumerate(code.lines, 1):
+        tokens = by_line.get(number, ())
+        yield from _numbered(number, _spelled_out(line, code=True, tokens=tokens))
+    if not code.text.endswith("\n"):
+        yield _own("(no line break at the end)", "dim")
+
+
+def _numbered(number: int, spans: Row) -> Iterator[Line]:
+    marked = any(span.style == "spelled" for span in spans)
+    head = Span(f"{number:>5} ! ", "warn") if marked else Span(f"{number:>5} | ", "dim")
+    yield Line(spans, head, _CODE_AGAIN)
+
+
+def _inputs(inputs: Sequence[parts.Given]) -> Iterator[Line]:
+    yield from _title("inputs")
+    for one in inputs:
+        what = f"{one.name}  {_size(one.bytes)}  {one.kind}  {short(one.artifact)}"
+        problem = f"  ({one.problem})" if one.problem else ""
+        yield _ending(f"{what}{problem}  ", one.origin, "bad" if problem else "")
+    if not inputs:
+        yield _own("none")
+
+
+def _functions(functions: Sequence[parts.Function]) -> Iterator[Line]:
+    yield from _title("external functions")
+    for one in functions:
+        bounds = ", ".join(f"{key} {value}" for key, value in one.bounds)
+        yield _own(f"{one.name}  {one.meaning}; {bounds or 'policy does not offer it'}")
+    if not functions:
+        yield _own("none")
+
+
+def _limits(limits: Sequence[parts.Limit]) -> Iterator[Line]:
+    yield from _title("limits")
+    yield _own(f"{'':<36} {'asked':>9} {'usual':>9} {'most':>9}", "dim")
+    for one in limits:
+        asked, usual, most = one.shown
+        style = "bad" if one.asked > one.most else "warn" if one.raised else ""
+        yield _own(f"{one.words:<36} {asked:>9} {usual:>9} {most:>9}", style)
+
+
+def _fetch(fetch: parts.Fetch) -> Iterator[Line]:
+    yield from _title(f"would ask for {counted(len(fetch.references), 'reference')}, {fetch.want}")
+    for number, one in enumerate(fetch.references, 1):
+        yield from _numbered(number, _spelled_out(one.text, code=True))
+        yield _own(f"    {one.bits} bits in all that could carry something out", "dim")
+        for part in one.components:
+            remark = f"  {part.remark}" if part.remark else ""
+            words = f"    {part.where:<10} {part.bits:>5} bits{remark}  "
+            style = "warn" if remark else ""
+            yield Line((Span(words, style), *_spelled_out(part.decoded, code=True)), _OURS, _AGAIN)
+        for asked in one.asks:
+            yield _asked(asked)
+
+
+def _asked(asked: parts.Asked) -> Line:
+    """Return the very URL that is asked, and whom."""
+    if asked.verdict == "deny":
+        words, style = f"    not asked: {asked.source}, {asked.reason}  ", "warn"
+    else:
+        only = f" if {asked.after} does not know it" if asked.after else ""
+        words, style = f"    asks {asked.source}{only}  ", ""
+    return Line((Span(words, style), *_spelled_out(asked.url, code=True)), _OURS, _AGAIN)
+
+
+def _sources(sources: parts.Sources) -> Iterator[Line]:
+    hosts = ", ".join(sources.hosts[:10])
+    yield from _title("goes back to")
+    if not (sources.found or sources.missing):
+        yield _own("nothing from outside")
+        return
+    if hosts:
+        yield _own(f"hosts: {hosts}" + (" and more" if len(sources.hosts) > 10 else ""))
+    for one in sources.found[:MAX_SOURCES]:
+        where = f"  {one.host}" if one.host else ""
+        yield _ending(f"{short(one.id)}{where}  ", one.title)
+    left = len(sources.found) - MAX_SOURCES + sources.more
+    if left > 0:
+        yield _own(f"and {left} more")
+    for missing in sources.missing[:MAX_SOURCES]:
+        yield _own(f"{short(missing)}  is not here any more", "warn")
+
+
+def _characters(sheet: Sheet) -> Iterator[Line]:
+    yield from _title("characters spelled out")
+    for one in sheet.characters:
+        like = f", looks like {one.like!a}" if one.like.strip() else ""
+        where = f"{one.where}, line {one.line}"
+        yield _own(f"{one.count} x {one.point} {one.name} ({one.kind}{like}), {where}", "warn")
+    if not sheet.characters:
+        yield _own("none")
+
+
+def _earlier(earlier: parts.Earlier | None) -> Iterator[Line]:
+    if earlier is None:
+        return
+    yield from _title("asked before" if earlier.same else "the last similar request")
+    what = "the same" if earlier.same else f"{earlier.likeness} % of its words"
+    outcome = f": {earlier.outcome}" if earlier.outcome else ""
+    yield _own(f"{short(earlier.id)}  {what}, {earlier.created}, {earlier.state}{outcome}")
+    if earlier.reason:
+        yield _ending("denied because: ", earlier.reason)
+    for change in earlier.changes:
+        yield _own(f"~ {change}")
+    for line in earlier.diff:
+        style = _DIFF.get(line[:1], "")
+        spans = _spelled_out(line, code=True)
+        yield Line(tuple(Span(s.text, s.style or style) for s in spans), _TEXT, _AGAIN)
+    if earlier.longer:
+        yield _own(f"{earlier.longer} lines of the difference are not shown")
+
+
+def _size(count: int) -> str:
+    shown = BYTES.show(count)
+    return f"{shown} bytes" if shown.isdigit() else shown

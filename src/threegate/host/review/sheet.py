@@ -1,0 +1,171 @@
+"""A review sheet: everything a human must see of a request, as data.
+
+The sheet holds the very bytes it was made from.  Whoever approves signs their digest, so
+what was shown and what is signed cannot be two things.
+
+SECURITY
+    Reads a stored request again, checked by digest and by the log.  If this module is wrong,
+    a human says yes to something they were not shown.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from threegate.artifacts import registry
+from threegate.artifacts.approval import Approval
+from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.labels import Labels
+from threegate.artifacts.registry import Request
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.audit.entry import unix_of
+from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
+from threegate.handoff.states import directory_of
+from threegate.host.review import parts
+from threegate.host.review.asked import (
+    fetch_of,
+    flags_of_code,
+    foreign_texts,
+    rule_of_two,
+    tool_of,
+    verdicts_on,
+)
+from threegate.host.review.characters import Found, tally
+from threegate.host.review.dictated import dictated_flags
+from threegate.host.review.flags import common_flags, fetch_flags, tool_flags
+from threegate.host.review.origins import nobody, reader, sources_of
+from threegate.host.review.similar import find_earlier
+from threegate.host.workspace import Workspace
+from threegate.policy.bundle import Bundle
+from threegate.policy.kinds import KINDS
+from threegate.untrusted import Untrusted
+
+if TYPE_CHECKING:
+    from threegate.host.index import Index
+
+WAITING: Final = ("draft", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Everything shown of a request; `tool` or `fetch` is there, never both."""
+
+    id: str
+    kind: str
+    data: bytes
+    request: Request
+    state: str
+    now: int
+    expires: int | None  # when it stops waiting
+    lane: str
+    policy: str  # digest of the bundle it was judged by
+    labels: Labels
+    purpose: str  # foreign
+    tool: parts.Tool | None
+    fetch: parts.Fetch | None
+    sources: parts.Sources
+    characters: tuple[Found, ...]
+    rule_of_two: parts.RuleOfTwo
+    verdicts: tuple[parts.Verdict, ...]
+    flags: tuple[parts.Flag, ...]
+    earlier: parts.Earlier | None
+    standing: tuple[parts.Standing, ...]
+    denial: Denial | None
+
+    @property
+    def age_seconds(self) -> int:
+        """How long ago the host stored it."""
+        return max(0, self.now - unix_of(self.request.created))
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether a human may still decide."""
+        return self.state in WAITING
+
+
+def read_sheet(ws: Workspace, request_id: str, index: "Index | None" = None) -> Sheet:
+    """Return the sheet of a stored request; without an index nothing similar is looked for.
+
+    Raises `UsageError` for what is no request here, `HandoffTampered` if its file is not
+    what the log recorded.
+    """
+    data, request, state = read_request(ws, request_id)
+    store, bundle = ws.store, ws.bundle
+    read = reader(store)
+    holders = nobody if index is None else index.holders_of
+    tool = None
+    if isinstance(request, ToolRequest):
+        tool = tool_of(request, bundle, store, read, holders)
+    fetch = fetch_of(request, bundle) if isinstance(request, FetchRequest) else None
+    sources, two = sources_of(request, read), rule_of_two(request, bundle)
+    found = tally(foreign_texts(request))
+    flags = [*common_flags(request, sources, found, two), *_flags(request, tool, fetch, bundle)]
+    flags += dictated_flags(request, read)
+    return Sheet(
+        id=request_id,
+        kind=KINDS[prefix_of(request_id)],
+        data=data,
+        request=request,
+        state=state,
+        now=ws.clock(),
+        expires=expiry_of(request, bundle) if state in WAITING else None,
+        lane=request.backend if isinstance(request, ToolRequest) else "fetch",
+        policy=bundle.digest,
+        labels=registry.labels_of(request),
+        purpose=request.purpose.open_for_display(),
+        tool=tool,
+        fetch=fetch,
+        sources=sources,
+        characters=found,
+        rule_of_two=two,
+        verdicts=tuple(verdicts_on(request, bundle)),
+        flags=tuple(flags),
+        earlier=None if index is None else find_earlier(store, index, request_id, request),
+        standing=tuple(_standing(ws, request_id)) if state == "approved" else (),
+        denial=denial_of(store, request_id) if state == "denied" else None,
+    )
+
+
+def read_request(ws: Workspace, request_id: str) -> tuple[bytes, Request, str]:
+    """Return bytes, content and state of a stored request, all of one moment."""
+    if prefix_of(request_id) not in ("fr", "tr"):
+        raise UsageError(f"{short(request_id)} is not a request", hint="review is for fr- and tr-")
+    with ws.store.locked():
+        state = ws.store.standing(request_id)
+        if state is None:
+            hint = "`threegate review list` shows what waits"
+            raise UsageError(f"no request {request_id} in this workspace", hint=hint)
+        data = ws.store.read_file(directory_of(prefix_of(request_id), state), f"{request_id}.md")
+    try:
+        request = registry.parse(Untrusted(data))
+    except ArtifactRejected as exc:
+        raise HandoffTampered(f"{request_id} does not parse: {exc.message}") from exc
+    if not isinstance(request, Request):
+        raise HandoffTampered(f"{request_id} is not a request")
+    return data, request, state
+
+
+def expiry_of(request: Request, bundle: Bundle) -> int:
+    """Return when a request stops waiting for a human."""
+    return unix_of(request.created) + bundle.integer("handoff", "held_expiry_seconds")
+
+
+def _flags(
+    request: Request, tool: parts.Tool | None, fetch: parts.Fetch | None, bundle: Bundle
+) -> Iterator[parts.Flag]:
+    if isinstance(request, ToolRequest) and tool is not None:
+        yield from tool_flags(request, tool.limits, tool.inputs, bundle)
+        yield from flags_of_code(request, bundle)
+    if isinstance(request, FetchRequest) and fetch is not None:
+        yield from fetch_flags(request, fetch.references)
+
+
+def _standing(ws: Workspace, request_id: str) -> Iterator[parts.Standing]:
+    for approval_id in approvals_by_request(ws.store).get(request_id, []):
+        approval = reader(ws.store)(approval_id)
+        if isinstance(approval, Approval) and approval.request == request_id:
+            yield parts.Standing(
+                approval_id, approval.approver, approval.not_after, approval.max_uses
+            )

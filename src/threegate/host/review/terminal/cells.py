@@ -1,0 +1,153 @@
+"""Text measured in the cells of a terminal, and broken into rows.
+
+Terminals disagree about the width of many characters.  Here each counts as wide as any of
+them makes it: a row then may end early, but nothing of it can be pushed past the edge, where
+it would not be seen.  For the same reason long lines are broken, never scrolled sideways.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from threegate.text import visible
+
+_MORE: Final = "..."
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters in one style; the style is a name that `screen` knows."""
+
+    text: str
+    style: str = ""
+
+
+Row = tuple[Span, ...]
+Spell = Callable[[str], str]
+
+
+def spelling(encoding: str) -> Spell:
+    """Return how a terminal of this encoding is sent a text, to be measured as it will be.
+
+    What the encoding does not have is spelled like what may not be shown: an author who
+    writes the escape of a string literal cannot write that.
+    """
+
+    def spell(text: str) -> str:
+        shown = visible(text)
+        if shown.isascii() or encoding == "utf-8":
+            return shown
+        return "".join(c if _has(encoding, c) else f"\\u{{{ord(c):x}}}" for c in shown)
+
+    return spell
+
+
+def _has(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def cells(character: str) -> int:
+    """Return the most cells a terminal gives to one printable character."""
+    if character.isascii():
+        return 1
+    wide = unicodedata.east_asian_width(character) in "WFA"
+    # Pictures are drawn wide by some terminals, whatever the tables of others say.
+    return 2 if wide or unicodedata.category(character) in ("So", "Sk") else 1
+
+
+def width(text: str) -> int:
+    """Return the most cells a terminal needs for `text`."""
+    return len(text) if text.isascii() else sum(map(cells, text))
+
+
+def cut(text: str, room: int) -> str:
+    """Return as much of `text` as `room` cells hold; dots say that there is more."""
+    if width(text) <= room:
+        return text
+    if room <= len(_MORE):
+        return _MORE[: max(room, 0)]
+    return text[: _fitting(text, 0, room - len(_MORE))] + _MORE
+
+
+def pad(text: str, room: int) -> str:
+    """Return `text` cut or filled to `room` cells."""
+    shown = cut(text, room)
+    return shown + " " * (room - width(shown))
+
+
+def breaks(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every row that `text` takes; the last may be empty.
+
+    A row ends after a blank where one is near, and every blank stays in its row.
+    """
+    room, start = max(room, 2), 0
+    while True:
+        end = start + _fitting(text, start, room)
+        if end >= len(text):
+            yield start, end
+            return
+        blank = text.rfind(" ", start + (end - start) * 2 // 3, end)
+        if blank >= 0 and text[end] != " ":
+            end = blank + 1
+        yield start, end
+        start = end
+
+
+def broken(text: str, room: int) -> list[str]:
+    """Return our own words in rows, broken at blanks where there are any."""
+    rows, row = [], ""
+    for word in text.split(" "):
+        joined = f"{row} {word}" if row else word
+        if row and width(joined) > room:
+            rows.append(row)
+            joined = word
+        *full, row = (joined[start:end] for start, end in breaks(joined, room))
+        rows += full
+    return [*rows, row]
+
+
+def part(spans: Iterable[Span], start: int, end: int) -> Row:
+    """Return the characters from `start` to `end` of a line."""
+    found, at = [], 0
+    for span in spans:
+        piece = span.text[max(start - at, 0) : max(end - at, 0)]
+        if piece:
+            found.append(Span(piece, span.style))
+        at += len(span.text)
+    return tuple(found)
+
+
+def marked(spans: Sequence[Span], places: Iterable[tuple[int, int]], style: str) -> Row:
+    """Return a line with the characters at `places` (in order, apart) in another style."""
+    found: list[Span] = []
+    at, whole = 0, sum(len(span.text) for span in spans)
+    for start, end in places:
+        found += part(spans, at, start)
+        found += (Span(span.text, style) for span in part(spans, start, end))
+        at = end
+    return (*found, *part(spans, at, whole))
+
+
+def plain(spans: Iterable[Span]) -> str:
+    """Return the characters of a line."""
+    return "".join(span.text for span in spans)
+
+
+def _fitting(text: str, start: int, room: int) -> int:
+    """Return how many characters from `start` on fit into `room` cells."""
+    piece = text[start : start + room]
+    if piece.isascii():
+        return len(piece)
+    used = 0
+    for number, character in enumerate(piece):
+        used += cells(character)
+        if used > room:
+            return number
+    return len(piece)

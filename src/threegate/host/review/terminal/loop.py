@@ -1,0 +1,197 @@
+"""The session: draw, wait for a key, do what it asks for, and look what others did meanwhile."""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, Protocol
+
+from threegate.artifacts.ids import short
+from threegate.errors import ThreeGateError
+from threegate.host.review.terminal.keys import Key
+from threegate.host.review.terminal.pager import Document
+from threegate.host.review.terminal.press import (
+    Approve,
+    Deny,
+    Effect,
+    Leave,
+    Open,
+    OpenRaw,
+    Redraw,
+    Suspend,
+    is_question,
+    press,
+)
+from threegate.host.review.terminal.screen import Screen
+from threegate.host.review.terminal.state import (
+    Confirming,
+    Listing,
+    Queue,
+    Reading,
+    Sheet,
+    Showing,
+    State,
+    drawn,
+    neighbour,
+    opened,
+    reading,
+    refreshed,
+    resized,
+    say,
+    with_sheet,
+)
+from threegate.host.review.terminal.views import frame
+from threegate.text import visible
+
+LOOK_AGAIN_SECONDS: Final = 2.0
+
+
+class Desk(Protocol):
+    """The workspace, as far as a reviewer needs it."""
+
+    def changed(self) -> bool:
+        """Tell whether anything was decided or came in since the list was read."""
+        ...
+
+    def waiting(self) -> Queue:
+        """Return the requests that wait."""
+        ...
+
+    def fate(self, request_id: str) -> str:
+        """Return the state of a request that waits no more."""
+        ...
+
+    def sheet(self, request_id: str) -> Sheet:
+        """Return everything about a request."""
+        ...
+
+    def raw(self, request_id: str) -> Document:
+        """Return the bytes of a request, spelled out."""
+        ...
+
+    def approve(self, request_id: str, *, uses: int, seconds: int) -> str:
+        """Sign and store an approval of what was shown; return what to say about it."""
+        ...
+
+    def deny(self, request_id: str, reason: str) -> str:
+        """Deny a request; return what to say about it."""
+        ...
+
+
+class Session:
+    """One run of the interactive review."""
+
+    def __init__(self, desk: Desk, screen: Screen) -> None:
+        self._desk, self._screen = desk, screen
+        self._state = State(*screen.size)
+        self._code: int | None = None
+
+    def run(self) -> int:
+        """Go on until the reviewer leaves; return the exit code."""
+        self._state = refreshed(self._state, self._desk.waiting(), {})
+        while self._code is None:
+            self._turn()
+        return self._code
+
+    def _turn(self) -> None:
+        self._show()
+        keys = self._screen.keys(LOOK_AGAIN_SECONDS)
+        if not keys:
+            self._look_again()
+        for key in keys:
+            if self._press(key):
+                return
+
+    def _press(self, key: Key) -> bool:
+        """Do what a key asks for; tell whether what was typed after it is for nobody."""
+        asking = is_question(self._state.mode)
+        self._state, effect = press(self._state, key)
+        if effect is not None:
+            self._try(effect)
+        if self._code is not None:
+            return True
+        asks_now = is_question(self._state.mode) and not asking
+        if asks_now:
+            self._screen.forget_typed()
+        self._show()
+        return asks_now
+
+    def _show(self) -> None:
+        size = self._screen.size
+        if size != (self._state.columns, self._state.rows):
+            self._state = resized(self._state, *size)
+            self._screen.redraw()
+        self._state = drawn(self._state)
+        self._screen.draw(frame(self._state))
+
+    def _try(self, effect: Effect) -> None:
+        try:
+            self._do(effect)
+        except ThreeGateError as exc:
+            self._explain(exc)
+            with suppress(ThreeGateError):  # what went wrong first is what is said
+                self._refresh_if_changed()
+                if isinstance(effect, Approve):
+                    self._read_again()
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Open(id=request_id):
+                self._state = opened(self._state, self._desk.sheet(request_id))
+            case OpenRaw(id=request_id):
+                title = f"{short(request_id)}: its bytes"
+                self._state = reading(self._state, title, self._desk.raw(request_id))
+            case Deny(id=request_id, reason=reason):
+                self._decided(request_id, self._desk.deny(request_id, reason))
+            case Approve(id=request_id, uses=uses, seconds=seconds):
+                with self._screen.aside():
+                    words = self._desk.approve(request_id, uses=uses, seconds=seconds)
+                self._decided(request_id, words)
+            case Leave(code=code):
+                self._code = code
+            case Suspend():
+                self._screen.suspend()
+            case Redraw():
+                self._screen.redraw()
+
+    def _decided(self, request_id: str, words: str) -> None:
+        """Go to the next request after a decision."""
+        was_showing = isinstance(self._state.mode, Showing)
+        queue = self._desk.waiting()
+        items = tuple(one for one in queue.items if one.id != request_id)
+        after = neighbour(self._state, items)
+        state = replace(self._state, items=items, total=queue.total, at=after, mode=Listing())
+        self._state = say(state, words)
+        if was_showing and after and after not in state.skipped:
+            self._state = opened(self._state, self._desk.sheet(after))
+
+    def _look_again(self) -> None:
+        try:
+            self._refresh_if_changed()
+        except ThreeGateError as exc:  # busy, say: the next look may be luckier
+            self._explain(exc)
+
+    def _refresh_if_changed(self) -> None:
+        if not self._desk.changed():
+            return
+        queue = self._desk.waiting()
+        here = {item.id for item in queue.items}
+        gone = [item.id for item in self._state.items if item.id not in here]
+        fates = {one: self._desk.fate(one) for one in gone}
+        self._state = refreshed(self._state, queue, fates)
+        self._read_again()
+
+    def _read_again(self) -> None:
+        """Show what changed about the request on the screen: its rules, or what came before."""
+        at, mode = self._state.at, self._state.mode
+        on_screen = mode.below if isinstance(mode, Reading) else mode
+        if not isinstance(on_screen, Showing | Confirming):
+            return
+        sheet, before = self._desk.sheet(at), self._state.sheets[at]
+        if sheet.document.lines != before.document.lines or sheet.terms != before.terms:
+            words = "what is said here about it changed: look at it again"
+            self._state = say(opened(self._state, sheet), words)
+        else:
+            self._state = with_sheet(self._state, sheet)
+
+    def _explain(self, error: ThreeGateError) -> None:
+        hint = f": {error.hint}" if error.hint else ""
+        self._state = say(self._state, visible(f"{error.message} [{error.code}]{hint}"))

@@ -1,0 +1,241 @@
+"""The terminal itself: raw mode, the alternate screen, frames out, keys in, and the way back.
+
+SECURITY
+    The only module that writes control sequences to the terminal; they are the constants
+    below and the colours of `_STYLES`.  Text goes through `threegate.text.visible` once
+    more, whatever it went through before, in the encoding of the locale.  However the
+    session ends, the terminal is put back as it was found.
+"""
+
+import os
+import select
+import signal
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NoReturn
+
+from threegate.errors import ThreeGateError, WaitingForHuman
+from threegate.host.review.terminal.cells import Row
+from threegate.host.review.terminal.keys import Key, Reader
+from threegate.text import visible
+
+# Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that
+# makes a character wider than we know cannot push the frame apart.
+CLEAR: Final = "\x1b[0m\x1b[H\x1b[J"
+ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[?7l" + CLEAR
+LEAVE: Final = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l\x1b[?1049l"
+RESET: Final = "\x1b[0m"
+TO_END_OF_LINE: Final = "\x1b[K"
+ESCAPE_SECONDS: Final = 0.05  # how long the rest of a key may be on its way
+EXIT_SIGNALLED: Final = 128
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_DUMB: Final = frozenset({"", "dumb", "unknown"})
+_READ_BYTES: Final = 4096
+_HINT: Final = (
+    "without one: `threegate review list`, `threegate review show ID`, "
+    "`threegate review approve ID`, `threegate review deny ID --reason TEXT`"
+)
+# Style: how it looks with colours, and without (NO_COLOR): emphasis is no colour.
+_STYLES: Final[Mapping[str, tuple[str, str]]] = {
+    "bar": ("7", "7"),
+    "cursor": ("1;36", "1"),
+    "title": ("1", "1"),
+    "said": ("1;33", "1"),
+    "warn": ("33", "1"),
+    "bad": ("1;31", "1"),
+    "good": ("32", ""),
+    "dim": ("2", ""),
+    "match": ("7", "7"),
+    "spelled": ("1;31", "7"),
+    "keyword": ("35", ""),
+    "string": ("32", ""),
+    "number": ("36", ""),
+    "comment": ("34", ""),
+    "added": ("32", ""),
+    "removed": ("31", ""),
+}
+
+
+def refuse_unfit(environ: Mapping[str, str]) -> None:
+    """Raise `WaitingForHuman` unless there is a terminal that can show a frame."""
+    streams = (sys.stdin, sys.stdout)
+    if not all(stream is not None and stream.isatty() for stream in streams):
+        raise WaitingForHuman("the interactive review needs a terminal", hint=_HINT)
+    if environ.get("TERM", "") in _DUMB:
+        raise WaitingForHuman("this terminal cannot show the interactive review", hint=_HINT)
+
+
+class Screen:
+    """A terminal that is ours; made by `taken`."""
+
+    def __init__(self, source: int, sink: int, *, encoding: str, colour: bool) -> None:
+        self._source, self._sink = source, sink
+        self._encoding, self._colour = encoding, colour
+        self._found = termios.tcgetattr(source)
+        self._keys = Reader(encoding)
+        self._drawn: tuple[Row, ...] = ()
+        self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._ours = False
+
+    # -- what a loop needs ---------------------------------------------------------------
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows, as the terminal says now."""
+        try:
+            columns, rows = os.get_terminal_size(self._sink)
+        except OSError:
+            return 80, 24
+        return columns or 80, rows or 24
+
+    def draw(self, rows: Sequence[Row]) -> None:
+        """Draw a frame; one that is there already costs nothing."""
+        frame = tuple(rows)
+        if frame == self._drawn:
+            return
+        lines = (f"\x1b[{n};1H{self._line(row)}" for n, row in enumerate(frame, 1))
+        self._write("".join(lines) + "\x1b[H")
+        self._drawn = frame
+
+    def redraw(self) -> None:
+        """Let the next frame be drawn whole, on an empty screen."""
+        self._write(CLEAR)
+        self._drawn = ()
+
+    def keys(self, seconds: float) -> list[Key]:
+        """Return what was typed; nothing after so many seconds, or when a signal came."""
+        data = self._read(seconds)
+        keys = self._keys.feed(data) if data else []
+        while self._keys.undecided:
+            data = self._read(ESCAPE_SECONDS)
+            keys += self._keys.feed(data) if data else self._keys.settle()
+        return keys
+
+    def forget_typed(self) -> None:
+        """Drop what was typed until now: it cannot answer what was not on the screen."""
+        termios.tcflush(self._source, termios.TCIFLUSH)
+        self._keys.forget()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Give the terminal back for a while, as it was: somebody else asks the human now.
+
+        What else than our own errors is raised meanwhile ends the session: the terminal is
+        not taken again.
+        """
+        self.leave()
+        try:
+            yield
+        except ThreeGateError:
+            self.enter()
+            raise
+        self.enter()
+
+    def suspend(self) -> None:
+        """Stop, as Ctrl-Z does in any program, until the shell goes on."""
+        with self.aside():
+            before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(0, signal.SIGTSTP)  # the whole job, or the shell would not notice
+            signal.signal(signal.SIGTSTP, before)
+
+    # -- taking and giving back ------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Take the terminal."""
+        mode: list[Any] = termios.tcgetattr(self._source)
+        mode[0] &= ~(termios.ICRNL | termios.IXON | termios.ISTRIP)
+        mode[1] &= ~termios.OPOST
+        # Without signals from keys: Ctrl-C is a key, and cannot come between two writes.
+        mode[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+        mode[6] = [*mode[6]]
+        mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+        self._ours = True
+        termios.tcsetattr(self._source, termios.TCSAFLUSH, mode)
+        self._write(ENTER)
+        self._drawn = ()
+
+    def leave(self) -> None:
+        """Put the terminal back as it was; what was typed meanwhile is for nobody."""
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            if self._ours:
+                self._ours = False
+                with suppress(OSError):  # it may be gone
+                    self._write(LEAVE)
+            # Even if it is nobody's: whom it was given may have died without its echo.
+            with suppress(termios.error):
+                termios.tcsetattr(self._source, termios.TCSAFLUSH, self._found)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear of a new size and of the end; other handlers come back afterwards."""
+        handlers: dict[int, Callable[[int, object], None] | signal.Handlers] = {
+            signal.SIGWINCH: _hear,
+            signal.SIGTSTP: signal.SIG_IGN,
+            signal.SIGTERM: _end,
+            signal.SIGHUP: _end,
+        }
+        rung = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        before = {number: signal.signal(number, one) for number, one in handlers.items()}
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(rung)
+            for number, one in before.items():
+                signal.signal(number, one)
+            os.close(self._bell)
+            os.close(self._ring)
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    def _read(self, seconds: float) -> bytes:
+        ready, _, _ = select.select([self._source, self._bell], [], [], seconds)
+        if self._bell in ready:
+            os.read(self._bell, _READ_BYTES)
+        if self._source not in ready:
+            return b""
+        try:
+            data = os.read(self._source, _READ_BYTES)
+        except OSError:  # EIO: the terminal is gone
+            data = b""
+        if not data:
+            _end(signal.SIGHUP, None)
+        return data
+
+    def _line(self, row: Row) -> str:
+        shown = "".join(self._styled(span.text, span.style) for span in row)
+        return f"{shown}{TO_END_OF_LINE}"
+
+    def _styled(self, text: str, style: str) -> str:
+        look = _STYLES[style][0 if self._colour else 1] if style else ""
+        words = visible(text)
+        return f"\x1b[{look}m{words}{RESET}" if look else words
+
+    def _write(self, text: str) -> None:
+        data = memoryview(text.encode(self._encoding, "backslashreplace"))
+        while data:
+            data = data[os.write(self._sink, data) :]
+
+
+@contextmanager
+def taken(*, encoding: str, colour: bool) -> Iterator[Screen]:
+    """Take the terminal of this process, and give it back however this ends."""
+    screen = Screen(0, 1, encoding=encoding, colour=colour)
+    with screen.listening():
+        try:
+            screen.enter()
+            yield screen
+        finally:
+            screen.leave()
+
+
+def _hear(_: int, __: object) -> None:
+    """Do nothing: the wakeup descriptor ends the waiting."""
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(EXIT_SIGNALLED + number)

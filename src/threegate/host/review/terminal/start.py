@@ -1,0 +1,34 @@
+"""`threegate review` without a command: the interactive session, if there is a terminal for it."""
+
+import argparse
+import sys
+
+from threegate.host.context import Context
+from threegate.host.output import terminal_encoding
+from threegate.host.review.telling import settle
+from threegate.host.review.terminal.cells import spelling
+from threegate.host.review.terminal.desk import WorkspaceDesk
+from threegate.host.review.terminal.loop import Session
+from threegate.host.review.terminal.screen import refuse_unfit, taken
+from threegate.host.signing import Signer, public_key_of
+from threegate.host.workspace import Workspace
+from threegate.keys.public import PublicKey
+
+
+def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
+    """Review until the human leaves; return the exit code."""
+    refuse_unfit(context.environ)
+    out = context.out
+
+    def signing(ws: Workspace) -> tuple[Signer, PublicKey]:
+        signer = context.signer(args, ws)
+        return signer, public_key_of(signer.key, context.tools())
+
+    with context.workspace(args) as ws:
+        settle(ws, out.note)
+        with context.index(ws) as index:  # shows its progress while the terminal is nobody's
+            encoding = terminal_encoding(sys.stdout.encoding)
+            desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding))
+            out.flush()
+            with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
+                return Session(desk, screen).run()

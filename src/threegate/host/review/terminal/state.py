@@ -1,0 +1,241 @@
+"""What a reviewer has before them: the requests that wait, the one they look at, and how.
+
+Pure values.  `press` says what a key makes of them, `views` what of them is drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from threegate.artifacts.ids import short
+from threegate.host.review.terminal.cells import broken, cut
+from threegate.host.review.terminal.pager import Document, View, at_place, looked
+
+LEAST_COLUMNS: Final = 20
+LEAST_ROWS: Final = 6
+_BARS: Final = 2  # the title and the keys
+_MOST_SAID_ROWS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One line of the list; the purpose is foreign text with everything spelled out."""
+
+    id: str
+    state: str
+    origin: str
+    age_seconds: int
+    flags: int
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The requests to decide, oldest first, and how many wait in all."""
+
+    items: tuple[Waiting, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How often and how long an approval is valid, and what policy has to say about that."""
+
+    uses: int
+    seconds: int
+    usual_seconds: int
+    max_uses: int
+    max_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Everything about one request, and what an approval of it may be like."""
+
+    id: str
+    document: Document
+    terms: Terms
+    notices: tuple[str, ...] = ()  # what should not be forgotten when saying yes
+    means: tuple[str, ...] = ()  # what an approval says it permits, in our words
+    refusal: str = ""  # why it cannot be approved, if so
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """The sheet of the current request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Something else to read: the raw bytes, the help."""
+
+    title: str
+    view: View
+    below: "Listing | Showing"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirming:
+    """The last question before a signature."""
+
+    terms: Terms
+    on_uses: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """A line of text the reviewer types: why not, or what to look for."""
+
+    what: str
+    text: str
+    below: "Listing | Showing"
+
+
+Mode = Listing | Showing | Reading | Confirming | Typing
+DENIAL: Final = "denial"
+SEARCH: Final = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the reviewer has before them."""
+
+    columns: int
+    rows: int
+    items: tuple[Waiting, ...] = ()
+    total: int = 0
+    at: str = ""  # the current request
+    mode: Mode = Listing()
+    sheets: Mapping[str, Sheet] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    skipped: frozenset[str] = frozenset()
+    said: str = ""
+
+    @property
+    def body(self) -> int:
+        """How many rows there are between the bars; none on a screen too small for any."""
+        too_small = self.columns < LEAST_COLUMNS or self.rows < LEAST_ROWS
+        return 0 if too_small else max(self.rows - _BARS - max(len(self.said_rows), 1), 1)
+
+    @property
+    def said_rows(self) -> list[str]:
+        """What is said, in as many rows as it needs; they are not taken from what is read."""
+        if not self.said:
+            return []
+        rows = broken(self.said, self.columns)
+        most = min(_MOST_SAID_ROWS, max(self.rows - _BARS - 1, 1))
+        return (
+            rows
+            if len(rows) <= most
+            else [*rows[: most - 1], cut(rows[most - 1] + " ...", self.columns)]
+        )
+
+    @property
+    def index(self) -> int:
+        """The place of the current request in the list, 0 if it is not there."""
+        ids = [item.id for item in self.items]
+        return ids.index(self.at) if self.at in ids else 0
+
+    @property
+    def view(self) -> View | None:
+        """What is read at the moment, if anything is."""
+        if isinstance(self.mode, Reading):
+            return self.mode.view
+        below = self.mode.below if isinstance(self.mode, Typing) else self.mode
+        return self.views.get(self.at) if isinstance(below, Showing) else None
+
+
+def say(state: State, words: str) -> State:
+    """Return the state with something said."""
+    return replace(state, said=words)
+
+
+def with_view(state: State, view: View) -> State:
+    """Return the state with what is read changed."""
+    if isinstance(state.mode, Reading):
+        return replace(state, mode=replace(state.mode, view=view))
+    return replace(state, views={**state.views, state.at: view})
+
+
+def resized(state: State, columns: int, rows: int) -> State:
+    """Return the state on a screen of another size, at the same place of what is read."""
+    state = replace(state, columns=columns, rows=rows)
+    if state.view is None or not state.body:
+        return state
+    return with_view(state, at_place(state.view, columns, state.body, state.view.top))
+
+
+def drawn(state: State) -> State:
+    """Return the state after its frame was drawn: what it showed was seen."""
+    if state.view is None or not isinstance(state.mode, Showing | Reading) or not state.body:
+        return state
+    return with_view(state, looked(state.view, state.columns, state.body))
+
+
+def opened(state: State, sheet: Sheet) -> State:
+    """Return the state that shows a sheet; the same one again keeps its place."""
+    before = state.views.get(sheet.id)
+    same = before is not None and before.document.lines == sheet.document.lines
+    view = replace(before, document=sheet.document) if before and same else View(sheet.document)
+    return replace(
+        state,
+        at=sheet.id,
+        mode=Showing(),
+        sheets={**state.sheets, sheet.id: sheet},
+        views={**state.views, sheet.id: view},
+    )
+
+
+def with_sheet(state: State, sheet: Sheet) -> State:
+    """Return the state with what is known of a request renewed, and nothing on screen moved."""
+    return replace(state, sheets={**state.sheets, sheet.id: sheet})
+
+
+def reading(state: State, title: str, found: Document) -> State:
+    """Return the state that shows another document over what was there."""
+    below = state.mode if isinstance(state.mode, Listing | Showing) else Listing()
+    return replace(state, mode=Reading(title, View(found), below))
+
+
+def refreshed(state: State, queue: Queue, fates: Mapping[str, str]) -> State:
+    """Return the state with a new list; `fates` has what became of requests that left it.
+
+    Whoever looks at a request that somebody else decided is told so, and is back at the list.
+    """
+    items, known = queue.items, {item.id for item in state.items}
+    left = [item for item in items if item.id not in known]
+    words = _fate_words(state.at, fates) or (f"{len(left)} more waiting" if left and known else "")
+    gone = state.at in fates or (state.at != "" and state.at not in {item.id for item in items})
+    return replace(
+        state,
+        items=items,
+        total=queue.total,
+        at=neighbour(state, items) if gone or not state.at else state.at,
+        mode=Listing() if gone else state.mode,
+        said=words or state.said,
+    )
+
+
+def neighbour(state: State, items: Sequence[Waiting]) -> str:
+    """Return the request that takes the place of the current one: the next not skipped."""
+    here = {item.id for item in items}
+    order = [item.id for item in state.items]
+    start = order.index(state.at) + 1 if state.at in order else 0
+    new = [item.id for item in items if item.id not in order]
+    rest = [one for one in [*order[start:], *new, *order[:start]] if one in here]
+    return next((one for one in rest if one not in state.skipped), rest[0] if rest else "")
+
+
+def _fate_words(current: str, fates: Mapping[str, str]) -> str:
+    if current in fates:
+        return f"{short(current)} was decided elsewhere: it is {fates[current]} now"
+    if fates:
+        one = next(iter(fates))
+        more = f" and {len(fates) - 1} more" if len(fates) > 1 else ""
+        return f"{short(one)}{more} decided elsewhere"
+    return ""

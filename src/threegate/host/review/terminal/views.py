@@ -1,0 +1,262 @@
+"""What is drawn: a frame of as many rows as the terminal has, made from the state alone.
+
+SECURITY
+    Foreign text stands last in its row or behind a gutter, so that neither its words nor
+    letters written from right to left can pass for something of ours.
+"""
+
+from collections.abc import Sequence
+from itertools import chain, repeat
+from typing import Final
+
+from threegate.artifacts.ids import short
+from threegate.host.review.terminal.cells import (
+    Row,
+    Span,
+    breaks,
+    broken,
+    cut,
+    marked,
+    pad,
+    part,
+    plain,
+)
+from threegate.host.review.terminal.pager import (
+    Place,
+    View,
+    gutter,
+    hits,
+    layout,
+    row_at,
+    shown,
+    unseen,
+)
+from threegate.host.review.terminal.state import (
+    DENIAL,
+    Confirming,
+    Listing,
+    Reading,
+    Showing,
+    State,
+    Typing,
+    Waiting,
+)
+from threegate.text import visible
+
+TWO_ROWS_BELOW_COLUMNS: Final = 72
+_LIST_KEYS: Final = "Enter show  d deny  s skip  ? help  q quit"
+_SHEET_KEYS: Final = "a approve  d deny  n next  p previous  s skip  / find  o raw  ? help  q quit"
+_SHEET_KEYS_SHORT: Final = "a yes  d no  n next  ? help  q quit"
+_READ_KEYS: Final = "Esc back  up down PgUp PgDn"
+_TYPE_KEYS: Final = "Enter takes it  Esc goes back"
+_ASK_KEYS: Final = "y sign  Esc back  arrows change uses and lifetime"
+_UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def frame(state: State) -> tuple[Row, ...]:
+    """Return the rows to draw."""
+    if not state.body:
+        words = cut("larger terminal, please", state.columns)
+        return _filled([(Span(words),)], state.rows)
+    head = (Span(pad(_title(state), state.columns), "bar"),)
+    foot = (Span(pad(_keys(state), state.columns), "bar"),)
+    said: list[Row] = [(Span(words, "said"),) for words in state.said_rows]
+    return (head, *_filled(_body(state), state.body), *(said or [_place(state)]), foot)
+
+
+def age(seconds: int) -> str:
+    """Return a time in its largest unit."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return "now"
+
+
+def lifetime(seconds: int) -> str:
+    """Return a time exactly, in the largest unit that divides it."""
+    size, unit = next(one for one in _UNITS if seconds % one[0] == 0)
+    return f"{seconds // size} {unit}"
+
+
+def _filled(rows: Sequence[Row], count: int) -> tuple[Row, ...]:
+    return tuple(row for row, _ in zip(chain(rows, repeat(())), range(count), strict=False))
+
+
+# -- the bars ----------------------------------------------------------------------------
+
+
+def _title(state: State) -> str:
+    number = f"{state.index + 1} of {len(state.items)}" if state.items else "none"
+    match state.mode:
+        case Listing():
+            more = f", the oldest of {state.total}" if state.total > len(state.items) else ""
+            return f" requests waiting for review: {len(state.items)}{more}"
+        case Reading():
+            return f" {state.mode.title}"
+        case Confirming():
+            return f" approve {short(state.at)}?"
+        case Typing(what=what) if what == DENIAL:
+            return f" deny {short(state.at)}"
+        case _:
+            return f" {short(state.at)}  {number}  {_section(state)}"
+
+
+def _section(state: State) -> str:
+    view = state.view
+    if view is None:
+        return ""
+    top = layout(view.document, state.columns)[row_at(view, state.columns)]
+    return view.document.lines[top.line].section
+
+
+def _keys(state: State) -> str:
+    match state.mode:
+        case Listing():
+            return f" {_LIST_KEYS}" if state.items else " ? help  q quit"
+        case Showing():
+            return f" {_SHEET_KEYS if state.columns >= len(_SHEET_KEYS) + 2 else _SHEET_KEYS_SHORT}"
+        case Reading():
+            return f" {_READ_KEYS}"
+        case Confirming():
+            return f" {_ASK_KEYS}"
+        case Typing():
+            return f" {_TYPE_KEYS}"
+
+
+def _place(state: State) -> Row:
+    """Return the row that says where in a document this is, and how much was never shown."""
+    view, mode = state.view, state.mode
+    if view is None or not isinstance(mode, Showing | Reading):
+        return ()
+    rows = layout(view.document, state.columns)
+    top = row_at(view, state.columns)
+    bottom = min(top + state.body, len(rows))
+    words = f"rows {top + 1}-{bottom} of {len(rows)}"
+    if isinstance(state.mode, Reading):
+        return (Span(cut(words, state.columns), "dim"),)
+    missing = unseen(view)
+    if missing is None:
+        return (Span(cut(f"all seen, {words}", state.columns), "dim"),)
+    lines = "1 line" if missing.lines == 1 else f"{missing.lines} lines"
+    words = f"{lines} not seen yet, {words}; Space goes on"
+    return (Span(cut(words, state.columns), "warn"),)
+
+
+# -- between them --------------------------------------------------------------------------
+
+
+def _body(state: State) -> list[Row]:
+    match state.mode:
+        case Confirming():
+            return _question(state, state.mode)
+        case Typing(what=what) if what == DENIAL:
+            return _denial(state, state.mode)
+        case Typing():
+            return [*_document(state)[: state.body - 1], _prompt(state, "find: ", state.mode.text)]
+        case Listing():
+            return _list(state)
+        case _:
+            return _document(state)
+
+
+def _list(state: State) -> list[Row]:
+    if not state.items:
+        return [(), (Span(cut("  nothing waits for a human", state.columns)),)]
+    each = 2 if state.columns < TWO_ROWS_BELOW_COLUMNS else 1
+    count = max(state.body // each, 1)
+    first = state.index // count * count
+    rows: list[Row] = []
+    for index, item in enumerate(state.items[first : first + count], first):
+        rows += _item(state, item, current=index == state.index, each=each)
+    return rows
+
+
+def _item(state: State, item: Waiting, *, current: bool, each: int) -> list[Row]:
+    mark, style = (">", "cursor") if current else (" ", "")
+    seen = "~" if item.id in state.skipped else " "
+    flags = f"{item.flags} flag" + ("" if item.flags == 1 else "s") if item.flags else ""
+    flagged = Span(f" {pad(flags, 9)}", "warn" if item.flags else "")
+    about = f"{pad(item.state, 8)} {pad(item.origin, 8)} {pad(age(item.age_seconds), 6)}"
+    name = f"{mark}{seen}{short(item.id)}"
+    if each == 1:
+        used = len(name) + len(about) + len(flagged.text) + 3
+        purpose = Span(cut(item.purpose, state.columns - used))
+        return [(Span(f"{name}  {about}", style), flagged, Span(" "), purpose)]
+    # The id in full width would leave nothing for the rest; its first digits tell them apart.
+    brief = f"{mark}{seen}{item.id[:8]} {item.state} {item.origin} {age(item.age_seconds)} {flags}"
+    words = cut(item.purpose, state.columns - 4)
+    return [(Span(cut(brief, state.columns), style),), (Span("    "), Span(words))]
+
+
+def _document(state: State) -> list[Row]:
+    view = state.view
+    if view is None:
+        return []
+    columns = state.columns
+    return [_row(view, place, columns) for place in shown(view, columns, state.body)]
+
+
+def _row(view: View, place: Place, columns: int) -> Row:
+    line = view.document.lines[place.line]
+    spans = line.spans
+    if view.needle:
+        spans = marked(spans, hits(plain(spans), view.needle), "match")
+    text = part(spans, place.start, place.end)
+    if not gutter(line, columns):
+        return text
+    return (line.head if place.start == 0 else line.again, *text)
+
+
+def _prompt(state: State, words: str, text: str) -> Row:
+    """Return a line that is typed; of a long one its end."""
+    room = max(state.columns - len(words) - 1, 2)
+    rows = list(breaks(text, room))
+    start, end = rows[-1]
+    return (Span(words, "title"), Span(text[start:end]), Span("_", "cursor"))
+
+
+def _denial(state: State, mode: Typing) -> list[Row]:
+    words = "why not? This goes back to whoever asked, as data."
+    rows = [_purpose(state), ()]
+    rows += [(Span(row),) for row in broken(words, state.columns)]
+    return [*rows, (), _prompt(state, "reason: ", mode.text)]
+
+
+def _purpose(state: State) -> Row:
+    item = next((one for one in state.items if one.id == state.at), None)
+    words = "" if item is None else item.purpose
+    return (Span("  "), Span(cut(words, state.columns - 2)))
+
+
+def _question(state: State, mode: Confirming) -> list[Row]:
+    terms, sheet = mode.terms, state.sheets[state.at]
+    uses, seconds = f"uses      {terms.uses}", f"lifetime  {lifetime(terms.seconds)}"
+    most = f"   (policy: at most {terms.max_uses})"
+    longest = f"   (policy: at most {lifetime(terms.max_seconds)})"
+    texts = [
+        ("request", ""),
+        *((line, "title") for line in _indented(state.at, state.columns)),
+        ("", ""),
+        (("> " if mode.on_uses else "  ") + uses + most, "cursor" if mode.on_uses else ""),
+        (("  " if mode.on_uses else "> ") + seconds + longest, "" if mode.on_uses else "cursor"),
+        ("", ""),
+        *(
+            (line, "warn")
+            for note in sheet.notices
+            for line in _indented(visible(note), state.columns)
+        ),
+        *((line, "") for line in _indented(_MEANS, state.columns)),
+        *((line, "dim") for note in sheet.means for line in _indented(note, state.columns)),
+    ]
+    rows: list[Row] = [_purpose(state), ()]
+    rows += [(Span(cut(text, state.columns), style),) for text, style in texts]
+    if len(rows) <= state.body:
+        return rows
+    return [*rows[: state.body - 1], (Span(cut("  ... as the sheet says", state.columns), "dim"),)]
+
+
+_MEANS: Final = "y signs it with your key: exactly this may then be done, and nothing else."
+
+
+def _indented(text: str, columns: int) -> list[str]:
+    return [f"  {row}" for row in broken(text, columns - 2)]
