@@ -1,8 +1,10 @@
 """What every test shares: no silent skips in CI, one hypothesis profile, the outside corpus."""
 
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,21 @@ settings.register_profile(
     "threegate", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=IN_CI
 )
 settings.load_profile("threegate")
+
+
+@pytest.fixture(autouse=True)
+def _closed_workspaces() -> Generator[None]:
+    """Close what a test opened: a workspace holds thirty descriptors, and tests are many."""
+    before = len(_opened())  # those of a module's fixtures, which are made before this one
+    yield
+    while len(_opened()) > before:
+        _opened().pop().close()
+
+
+def _opened() -> list[Any]:
+    """Return the workspaces that are open, if any test here makes workspaces."""
+    module = sys.modules.get("tests.support.workspaces")
+    return [] if module is None else module.OPEN
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -3,21 +3,27 @@
 Nothing here asserts a time.
 """
 
+import hashlib
 import json
+import os
 import re
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench import report, run, verify
+from bench import lite_packages, report, run, verify
 from bench.data import prose_packets, season_of, serial_of
-from bench.figures import Sizes, curve
-from bench.measure import Memory, Watch, slope
+from bench.figures import Sizes, alone, compare, curve, missing
+from bench.lite_packages import Package
+from bench.lite_raw import RawSyncs, recorded_syncs
+from bench.measure import Memory, Watch, noise, slope
 from bench.svg import plot
 from scripts import docs_sync
 from threegate.artifacts import registry
 from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.handoff import sync
 from threegate.untrusted import Untrusted
 
 TINY = Sizes(
@@ -28,6 +34,8 @@ TINY = Sizes(
     events=(100, 1200, 2400),
     packets=(10, 130, 150),
     queries=3,
+    requests=6,
+    rows=200,
 )
 
 
@@ -84,6 +92,68 @@ def test_packets_of_prose_are_packets_and_hold_the_words_searched_for() -> None:
     assert 4000 < len(data) < 6500
     assert season_of(7).encode() in data
     assert re.search(rb"\b" + serial_of(7).encode() + rb"\b", data)
+
+
+def test_noise_is_half_the_distance_of_the_quartiles() -> None:
+    assert noise([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(100 / 3)
+    assert noise([2.0, 2.0]) == 0
+    assert noise([2.0]) is None
+
+
+def test_a_row_shows_its_noise_where_it_is_known() -> None:
+    known = compare("x", 2.0, peer="p", theirs=3.0, unit="ms", noise=(4.0, None))
+    _, *rows = report.comparison_rows({"t": {"rows": [known, alone("y", 1.0, "ms")]}})
+    assert rows[0][1:3] == ("2.00 ms ± 4 %", "3.00 ms")
+    assert rows[1][1:3] == ("1.00 ms", "–")
+
+
+def test_a_peer_that_cannot_be_had_is_named_with_the_reason() -> None:
+    row = missing("x", 2.0, "ms", peer="Pyodide in Node", why="no Node here")
+    shown = report.terminal({"t": {"rows": [row], "curves": []}})
+    assert "Pyodide in Node" in shown
+    assert "peer not measured: no Node here" in shown
+
+
+def test_raw_flushes_are_those_that_were_recorded(tmp_path: Path) -> None:
+    raw, file = RawSyncs(tmp_path / "raw"), tmp_path / "file"
+    file.write_bytes(b"x" * 700)
+    with recorded_syncs() as syncs:
+        for path in (file, tmp_path):
+            fd = os.open(path, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+        with file.open("ab") as grown:
+            os.fdatasync(grown.fileno())
+            grown.write(b"more")
+            grown.flush()
+            os.fdatasync(grown.fileno())
+            sync.sync_filesystem(grown.fileno())
+    assert [(item.kind, item.size) for item in syncs] == [
+        ("file", 700),
+        ("directory", 0),
+        ("data", 0),
+        ("data", 4),
+        ("filesystem", 0),
+    ]
+    with recorded_syncs() as again:
+        raw.make(syncs)
+    assert [item.kind for item in again] == [item.kind for item in syncs]
+
+
+def test_a_package_with_another_digest_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wheel = tmp_path / "peer.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("peer/code.py", "x = 1")
+        packed.writestr("other/code.py", "x = 2")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    for sha256, found in (("0" * 64, []), (digest, ["peer", "peer/code.py"])):
+        package = Package("peer", "1", sha256, ("cp", str(wheel), "."), "peer/")
+        lite_packages.fetch(package)
+        below = sorted(str(path.relative_to(package.place)) for path in package.place.rglob("*"))
+        assert below == found
 
 
 def test_a_picture_is_well_formed_and_shows_every_point() -> None:

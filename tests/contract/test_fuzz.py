@@ -13,7 +13,7 @@ from tests.fuzz.targets import TARGETS
 
 HAS_FUZZER = importlib.util.find_spec("atheris") is not None
 RUNS, SLOW_RUNS = 10_000, 200  # a policy page takes milliseconds
-SLOW = {"policy", "policy-page"}
+SLOW = {"page", "policy", "policy-page"}
 
 
 def smoke(name: str, build: Path) -> run.Report:

@@ -14,6 +14,7 @@ COPIED = (
     *("scripts/setup.sh", "requirements/dev.txt", "pyproject.toml", "src/threegate/__init__.py"),
     *(f"{SANDBOX}/{name}" for name in ("worker.py", "filters.py", "syscalls.py")),
     f"{SANDBOX}/native/launcher.c",
+    "scripts/build_native.py",
 )
 
 # Logs its arguments; `-m venv --clear DIR` puts a copy of itself where a venv has its python.
@@ -146,3 +147,31 @@ def test_with_rights_it_installs_what_is_missing(project: Project, uid: str, rig
     assert done.returncode == 0, done.stderr
     assert project.installs()[0].endswith("install -y --no-install-recommends python3-venv")
     assert "-m venv --clear .venv" in project.installs()
+
+
+def test_only_the_tests_ask_for_what_they_start(project: Project) -> None:
+    """The demo installs no podman, nftables or Squid; for the tests a missing one is named."""
+    kept = "bash bwrap cat cc cp cut dirname find flock git id ip mkdir rm sed sh sha256sum"
+    for name in (*kept.split(), "ssh-keygen", "tr"):
+        found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+        assert found is not None, name
+        (project.directory / "bin").mkdir(exist_ok=True)
+        (project.directory / "bin" / name).symlink_to(found)
+    script = project.directory / "scripts" / "setup.sh"
+    bare = script.read_text("utf-8").replace("PATH=$PATH:/usr/sbin:/sbin", "PATH=$PATH")
+    script.write_text(bare, "utf-8")
+    path = str(project.directory / "bin")
+    python = project.stub("python", STAND_IN.format(log=project.log, broken="nothing is"))
+    environment = {"PATH": path, "PYTHON": str(python), "VENV": ".venv", "HOME": path}
+
+    def setup(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [f"{path}/bash", str(script), *words]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    assert setup().returncode == 0, "control: without them there is a .venv"
+    refused = setup("tests")
+    assert refused.returncode == 69
+    wanted = "podman crun nftables squid-openssl debootstrap systemd"
+    assert f"error: missing on this machine: {wanted}" in refused.stderr

@@ -46,6 +46,22 @@ def test_a_wrong_command_line_is_exit_2_in_our_voice(cli: Cli, argv: tuple[str, 
     assert second.startswith("threegate: hint: `threegate")
 
 
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (("fecth",), "did you mean `threegate fetch`?"),
+        (("packet", "exprot"), "did you mean `threegate packet export`?"),
+        (("zzzz",), "`threegate --help` lists all"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_what_it_looks_like(
+    cli: Cli, argv: tuple[str, ...], hint: str
+) -> None:
+    told = cli(*argv, code=2).err
+    assert f'no command "{argv[-1]}" [TG-USE-001]' in told
+    assert hint in told
+
+
 def test_an_option_is_not_abbreviated(cli: Cli) -> None:
     done = cli("status", "--js", code=2)
     assert "unrecognized arguments: --js" in done.err

@@ -56,6 +56,21 @@ def test_a_list_for_people_has_short_ids_and_a_footer(cli: Cli) -> None:
     assert shown[-1] == f"showing 1-2 of {COUNT}; --page 2 for more"
 
 
+def test_a_test_source_and_a_retraction_are_marked_before_the_title(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    hard = packet("Ice.", title=box("Hard"), retraction="retracted", trust_anchor="ab" * 32)
+    for name, one in (("hard", hard), ("plain", packet("Water.", title=box("TEST SOURCE")))):
+        cli("admit", write(cli.base / f"{name}.md", registry.emit(one)))
+    lines = {line.rpartition("  ")[2]: line for line in cli("packet", "list").out.splitlines()}
+    assert "accepted, RETRACTED, TEST SOURCE  " in lines["Hard"]
+    assert "accepted  " in lines["TEST SOURCE"], "control: a title marks nothing"
+    items = {item["title"]: item for item in cli("packet", "search", "ice", "--json").json["items"]}
+    assert items["Hard"]["cautions"] == ["RETRACTED", "TEST SOURCE"]
+    shown = cli("packet", "show", registry.id_of(hard)).out.splitlines()
+    assert shown[1].startswith("! RETRACTED")
+    assert shown[2].startswith("! TEST SOURCE")
+
+
 def test_requests_are_both_kinds_and_can_be_filtered_by_state(cli: Cli) -> None:
     items = cli("request", "list", "--json").json["items"]
     assert sorted(item["id"][:3] for item in items) == ["fr-", "tr-"]

@@ -206,7 +206,7 @@ def test_explain_stored_requests(cli: Cli) -> None:
     for name, item in offered.items():
         answer = cli("admit", "-", "--json", stdin=registry.emit(item)).json["files"][0]
         ids[name] = answer["id"]
-    assert "FETCH finds its URL" in explained(cli, ids["fr"]).out
+    assert 'fetch "doi:10.5555/12345678" from crossref' in explained(cli, ids["fr"]).out
     assert 'deny: profile "default" is not offered to monty' in explained(cli, ids["tr"]).out
     assert "deny: lane era is not enabled" in explained(cli, ids["era"]).out
 

@@ -102,7 +102,7 @@ def test_a_clock_behind_the_log_signs_nothing(cli: Cli) -> None:
     clock = b"import time\nreal = time.time\ntime.time = lambda: real() - 86400\n"
     write(cli.base / "past/sitecustomize.py", clock)
     past = {"PYTHONPATH": str(cli.base / "past")}
-    assert cli("status", "--json", env=past).json["clock_behind_seconds"] > 86000
+    assert cli("status", "--json", env=past).json["clock_behind_seconds"] > 80000
     assert "[TG-CLK-001]" in cli("audit", "checkpoint", env=past, code=77).err
     cli("audit", "checkpoint")  # control
 

@@ -8,8 +8,10 @@ from scripts import docs_sync, transcript
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
 
 
-def block_of(name: str) -> str:
-    (found,) = [m["body"] for m in docs_sync.BLOCK.finditer(README) if m["name"] == name]
+def block_of(name: str, argument: str | None = None) -> str:
+    wanted = (name, argument)
+    blocks = docs_sync.BLOCK.finditer(README)
+    (found,) = [m["body"] for m in blocks if (m["name"], m["argument"]) == wanted]
     return found
 
 
@@ -36,3 +38,10 @@ def test_what_differs_from_run_to_run_is_masked_and_nothing_else() -> None:
 
 def test_the_transcript_names_no_place_of_this_machine() -> None:
     assert "/tmp" not in transcript.mask(transcript.run_session())
+
+
+def test_it_shows_a_retraction_a_test_source_and_a_refusal_by_fetch() -> None:
+    # That it is what the program prints is checked with all documents.
+    found = block_of("transcript", "fetch")
+    assert "RETRACTED, TEST SOURCE: " in found
+    assert "no rule matched" in found

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 
 from tests.support import samples
+from tests.support.claiming import approve, finish, take
 from tests.support.stores import NOW, audited, clock, findings, make_store
 from threegate.artifacts import registry
-from threegate.errors import UsageError
+from threegate.errors import PolicyDenied, UsageError
 from threegate.handoff import claims, states
 from threegate.handoff.admission import admit
+from threegate.handoff.approvals import approvals_by_request
 from threegate.handoff.store import Store
 from threegate.untrusted import Untrusted
 
@@ -42,13 +44,14 @@ def _push(store: Store, rng: random.Random) -> None:
     try:
         step = rng.randrange(3)
         if step == 0:
-            store.move(request_id, source="held", to="approved", op="approve")
+            approve(store, request_id, nonce=f"{rng.getrandbits(128):032x}")
         elif step == 1:
-            claims.claim(store, request_id, reserve_bytes=4096)
-            claims.finish(store, request_id, to="done")
+            (approval_id, *_) = approvals_by_request(store).get(request_id, ["ap-" + "0" * 64])
+            take(store, claims.Claim(request_id, approval_id, 1))
+            finish(store, request_id)
         else:
             claims.release_dead(store)
-    except UsageError:
+    except (UsageError, PolicyDenied):
         return  # somebody else was faster: that is what the lock is for
 
 

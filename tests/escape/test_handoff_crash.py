@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
+from tests.support.claiming import approval_bytes, approve, finish, take
 from tests.support.crash import deaths
 from tests.support.stores import NOW, adopt, audited, clock, files_of, make_store
 from threegate.artifacts import registry
-from threegate.handoff import claims, states
+from threegate.artifacts.ids import sha256_hex
+from threegate.handoff import approvals, claims, states
 from threegate.handoff.admission import admit
+from threegate.handoff.claims import Claim, End
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
 from threegate.untrusted import Untrusted
@@ -21,7 +24,16 @@ Action = Callable[[Store], None]
 REQUEST = samples.tool_request(inputs=())
 REQUEST_ID = registry.id_of(REQUEST)
 RESULT = samples.tool_result(request=REQUEST_ID)
-BLOB = b"raw bytes"
+DRAFT = samples.tool_request(inputs=(), origin="core", integrity="external")
+DRAFT_ID = registry.id_of(DRAFT)
+GROUP = [samples.tool_request(inputs=(), nonce=f"{number:032x}") for number in range(3)]
+GROUP_IDS = [registry.id_of(request) for request in GROUP]
+# One use, one of several, the last of several.
+USES = (1, 3, 2)
+CLAIMS = [
+    Claim(found, f"ap-{sha256_hex(approval_bytes(found, max_uses=uses))}", uses)
+    for found, uses in zip(GROUP_IDS, USES, strict=True)
+]
 
 
 def admit_all(store: Store, *items: bytes) -> None:
@@ -44,24 +56,60 @@ def hold(store: Store) -> None:
     admit_all(store, registry.emit(REQUEST))
 
 
-def approve(store: Store) -> None:
-    store.move(REQUEST_ID, source="held", to="approved", op="approve")
+def draft(store: Store) -> None:
+    admit_all(store, registry.emit(DRAFT))
+
+
+def approve_one(store: Store) -> None:
+    approve(store, REQUEST_ID)
+
+
+def approve_several_uses(store: Store) -> None:
+    approve(store, REQUEST_ID, max_uses=3)
+
+
+def approve_draft(store: Store) -> None:
+    approve(store, DRAFT_ID)
+
+
+def the_approval(store: Store) -> str:
+    (found,) = approvals.approvals_by_request(store)[REQUEST_ID]
+    return found
+
+
+def revoke(store: Store) -> None:
+    approvals.revoke(store, the_approval(store), detail={})
+
+
+def void(store: Store) -> None:
+    approvals.void(store, REQUEST_ID, the_approval(store), "TG-APR-005")
 
 
 def deny(store: Store) -> None:
-    store.move(REQUEST_ID, source="held", to="denied", op="deny")
+    approvals.deny(store, REQUEST_ID, reason="no", now=NOW)
 
 
-def claim(store: Store) -> None:
-    claims.claim(store, REQUEST_ID, reserve_bytes=4096)
+def expire(store: Store) -> None:
+    assert approvals.expire(store, [REQUEST_ID]) == [REQUEST_ID]
 
 
-def claim_and_finish(store: Store) -> None:
-    claims.claim(store, REQUEST_ID, reserve_bytes=4096)
-    result = registry.emit(RESULT)
-    name = f"{registry.id_of(RESULT)}.md"
-    put = Put("handoff/results/accepted", name, result)
-    claims.finish(store, REQUEST_ID, to="done", extra=[put])
+def approve_group(store: Store) -> None:
+    admit_all(store, *map(registry.emit, GROUP))
+    for made in CLAIMS:
+        approve(store, made.request_id, max_uses=made.max_uses)
+    take(store, CLAIMS[2])
+    finish(store, CLAIMS[2].request_id, to="approved")
+
+
+def claim_all(store: Store) -> None:
+    take(store, *CLAIMS)
+
+
+def finish_all(store: Store) -> None:
+    take(store, *CLAIMS)
+    put = Put("handoff/results/accepted", f"{registry.id_of(RESULT)}.md", registry.emit(RESULT))
+    again = End(GROUP_IDS[1], "approved", (), CLAIMS[1].approval_id)
+    claims.finish_group(store, [End(GROUP_IDS[0], "done", [put]), again, End(GROUP_IDS[2], "held")])
 
 
 def release(store: Store) -> None:
@@ -85,13 +133,22 @@ SCENARIOS: dict[str, tuple[tuple[Action, ...], Action]] = {
     "admit many": ((), admit_many),
     "admit and quarantine": ((), admit_mixed),
     "hold": ((admit_one,), hold),
-    "approve": ((hold,), approve),
+    "approve": ((hold,), approve_one),
+    "approve a draft": ((draft,), approve_draft),
+    "approve several uses": ((hold,), approve_several_uses),
+    "revoke": ((hold, approve_one), revoke),
+    "revoke several uses": ((hold, approve_several_uses), revoke),
+    "void": ((hold, approve_one), void),
     "deny": ((hold,), deny),
-    "claim": ((hold, approve), claim),
-    "claim and finish": ((hold, approve), claim_and_finish),
-    "release a dead claim": ((hold, approve, claim), release),
+    "deny what was approved": ((hold, approve_one), deny),
+    "expire": ((hold, approve_one), expire),
+    "claim a group": ((approve_group,), claim_all),
+    "claim and finish a group": ((approve_group,), finish_all),
+    "release dead claims": ((approve_group, claim_all), release),
     "replace the policy pointer": ((pointer_to("old"),), pointer_to("new")),
 }
+
+OPENING = "admit one"  # the one in which opening the store is interrupted too
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -104,12 +161,20 @@ def test_kill_anywhere_leaves_old_or_new(name: str, tmp_path: Path) -> None:
         adopt(template, step)
     steps = _states_on_the_way(template, work, action)
 
+    opened: list[Store] = []
+
+    def prepare() -> None:
+        _copy(template, work)
+        if name != OPENING:
+            opened.append(Store.open(work, clock=clock))
+
     def interrupted() -> None:
-        store = Store.open(work, clock=clock)
-        action(store)
+        action(opened[-1] if opened else Store.open(work, clock=clock))
 
     kills, seen = 0, set()
-    for death in deaths(interrupted, lambda: _copy(template, work)):
+    for death in deaths(interrupted, prepare):
+        while opened:  # the lock is held for as long as anybody has it open
+            opened.pop().close()
         after = audited(work)
         assert after in steps, f"{death} left neither the old state nor the new"
         seen.add(steps.index(after))

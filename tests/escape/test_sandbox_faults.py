@@ -16,9 +16,9 @@ from threegate.sandbox import machine as machine_module
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.launch import run_gate
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
 from threegate.sandbox.profiles import CORE, ENGINE, FETCH_NORMALIZE
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.syscalls import architecture
 
 ECHO = Start(FETCH_NORMALIZE, "threegate.sandbox.channel:echo", {})
@@ -140,7 +140,7 @@ def test_landlock_abi_that_was_lied_about_is_refused(offset: int) -> None:
 
 def test_gate_without_what_it_must_be_given_is_refused() -> None:
     start = Start(CORE, "threegate.sandbox.channel:echo", {})
-    with pytest.raises(GateUnavailable, match="was given no inputs") as caught:
+    with pytest.raises(GateUnavailable, match="was given no model") as caught:
         run_gate(find_machine(), start, b"")
     assert caught.value.code == "TG-BOX-003"
 

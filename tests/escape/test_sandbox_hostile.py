@@ -13,9 +13,9 @@ from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, repository, sai
 from tests.support.mutating import identities, marked
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.launch import Answer, run_gate
 from threegate.sandbox.machine import find_machine, gate_uid
 from threegate.sandbox.profiles import FETCH_NORMALIZE, KIB, TOOL_LITE, Profile
+from threegate.sandbox.session import Answer, run_gate
 
 DEADLINE_SECONDS = 3.0
 # What the host may take beyond a deadline: to kill, to reap, and for a busy machine.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support import keyvectors, vectors
+from tests.support import keyvectors, pages, vectors
 from tests.support.policies import policy
 from threegate import canonical
 from threegate.artifacts import draft, registry
@@ -12,15 +12,42 @@ from threegate.artifacts.codec import decode
 from threegate.artifacts.front_matter import FrontMatter
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.audit.entry import emit_line, parse_data, what_is_wrong
-from threegate.errors import ArtifactRejected, HandoffTampered, PolicyInvalid, SignatureRefused
+from threegate.errors import (
+    ArtifactRejected,
+    HandoffTampered,
+    PolicyInvalid,
+    ProtocolBroken,
+    SignatureRefused,
+)
+from threegate.fetch.normalize.readers import html
+from threegate.fetch.normalize.text import Unread
+from threegate.fetch.retrieve.heads import parse_head
+from threegate.fetch.retrieve.refused import NotRetrieved
+from threegate.fetch.retrieve.types import sniff
+from threegate.fetch.retrieve.urls import check_url, follow
 from threegate.handoff.lease import Lease, parse_lease
+from threegate.host.bibliography.entries import Unreadable
+from threegate.host.bibliography.reading import read_list
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature
+from threegate.model.front.refused import Refused as NoReply
+from threegate.model.front.request import parse_head as parse_model_head
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.compiler import default_files
+from threegate.policy.hosts import parse_url
 from threegate.policy.sections import SECTIONS
 from threegate.policy.source import read_source
+from threegate.protocol import chat, retrieve, tool_lite
+from threegate.protocol.normalize import (
+    Answer,
+    Miss,
+    Normalize,
+    RetrievalRecord,
+    parse_normalize,
+    parse_record,
+)
+from threegate.protocol.references import ENRICHERS, parse_reference, questions
 from threegate.text import FORBIDDEN, quote, visible_lines
 from threegate.untrusted import Untrusted
 
@@ -137,6 +164,16 @@ def _lease(data: bytes) -> None:
     parse_lease(data)
 
 
+def _page(data: bytes) -> None:
+    found = html.read(Untrusted(data), pages.answer())
+    if not found.parts or found != html.read(Untrusted(data), pages.answer()):
+        raise Finding("a page is read in two ways, or as nothing")
+
+
+def _page_seeds() -> list[bytes]:
+    return [(head + inner).encode() for head, inner in pages.HIDDEN.values()]
+
+
 def _shown(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     # What is left may be unprintable (unassigned, private use), but it is nothing that acts.
@@ -179,7 +216,142 @@ SIGNERS = keyvectors.load("signers", "accept")["002-one-key"][1]
 LEASE = Lease("boot", 1, 2).to_bytes()
 _LINE = emit_line("x", {"a": 1}, prev="0" * 64, seq=0, time=vectors.CREATED)
 
+_REFUSAL = tool_lite.RefusalFound("yield", 3, "no generators")
+_ASKED = tool_lite.Job("run", 1, b"request", b"approval", b"signature", (("rows", b"[1]"),))
+_CHECK = tool_lite.Check("x = 1", ("sha256_hex",), ("rows",), "pure")
+_RAN = tool_lite.Outcome("ok", b"1", b"out", b"err", calls=(("sha256_hex", 1),), cpu_ms=3)
+_KEPT_OUT = tool_lite.Outcome("refused:approval", code="TG-APR-007", message="expired")
+
+
+def _lite_ask(data: bytes) -> None:
+    same(tool_lite.parse_ask(Untrusted(data)).to_bytes(), data)
+
+
+def _lite_outcome(data: bytes) -> None:
+    same(tool_lite.parse_outcome(Untrusted(data)).to_bytes(), data)
+
+
+def _lite_checked(data: bytes) -> None:
+    same(tool_lite.parse_checked(Untrusted(data)).to_bytes(), data)
+
+
+_ANSWER = Answer(
+    source="crossref",
+    role="metadata",
+    reference="doi:10.5555/a",
+    url="https://api.crossref.org/works/10.5555%2Fa",
+    hops=(("https://api.crossref.org/", 301),),
+    status=200,
+    media_type="",
+    read_as="application/json",
+    retrieved=vectors.CREATED,
+    sha256="0" * 64,
+    bytes=2,
+    trust_anchor="system",
+)
+_MISS = Miss("openalex", "doi:10.5555/a", "failed", "no")
+_RECORD = RetrievalRecord("doi:10.5555/a", "doi", "metadata", None, "public", (_ANSWER,), (_MISS,))
+_ASK = Normalize(_RECORD.to_bytes(), (b"{}",))
+
+
+def _retrieval_record(data: bytes) -> None:
+    if data.startswith(b'{"fields"'):
+        same(parse_normalize(Untrusted(data)).to_bytes(), data)
+    else:
+        same(parse_record(Untrusted(data)).to_bytes(), data)
+
+
+def _reference(data: bytes) -> None:
+    try:
+        found = parse_reference(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        return
+    if parse_reference(found.text) != found:
+        raise Finding("a reference read back is another")
+    # A URL is as it was given, and judged by policy alone.
+    for question in questions(found, enrich=ENRICHERS) if found.scheme != "url" else ():
+        parse_url(question.url)
+
+
+_URL = "https://api.crossref.org/works/1"
+_GOT = retrieve.Got(
+    *(200, _URL, ((_URL, 302),), "text/xml", "application/xml", '"e"', None, 7),
+    *({"x-ratelimit-limit": "50"}, "system", b"<a/>"),
+)
+_NOT_GOT = retrieve.NotGot("TG-FET-019", "failed", "too often", _URL, (), 30, 429)
+_QUESTION = retrieve.Ask(
+    *(_URL, "application/json", 1_000, 'W/"e"', None, "secret-key"),
+    retrieve.Authority(b"request", b"approval", b"signature"),
+)
+_HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 12\r\nETag: "e"'
+
+
+def _retrieve_answer(data: bytes) -> None:
+    same(retrieve.parse_answer(Untrusted(data)).to_bytes(), data)
+
+
+def _retrieve_ask(data: bytes) -> None:
+    same(retrieve.parse_ask(Untrusted(data)).to_bytes(), data)
+
+
+def _http_head(data: bytes) -> None:
+    head = parse_head(data)
+    assert 100 <= head.status <= 599
+    assert not any(set(value) & set("\r\n\0") for value in head.headers.values())
+    assert not (head.chunked and head.length is not None), "two ways to find the end"
+
+
+def _location(data: bytes) -> None:
+    base = check_url("https://api.crossref.org/works/1?q=2")
+    found = follow(base, data.decode("latin-1"))
+    assert check_url(found.text) == found
+    assert parse_url(found.text).host == found.host
+
+
+def _sniffed(data: bytes) -> None:
+    assert sniff(data[:1024])
+
+
+def _chat(data: bytes) -> None:
+    parse = chat.parse_reply if data.startswith(b'{"choices"') else chat.parse_request
+    same(parse(Untrusted(data)).to_bytes(), data)
+
+
+def _model_head(data: bytes) -> None:
+    head = parse_model_head(data)
+    assert head.path in (chat.COMPLETIONS, chat.MODELS)
+    assert 0 <= head.length <= chat.MAX_CHAT_BYTES
+
+
+_CHAT = chat.ChatRequest((("system", "a"), ("user", "b")), 5, 1, 'root ::= "x"', '{"a":1}')
+_REPLY = chat.ChatReply(Untrusted("x"), "stop", 1, 2, "m")
+_POST = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 12"
+)
+
+
+def _reading_list(data: bytes) -> None:
+    found = read_list(Untrusted(data))
+    again = "".join(f"{reference.text}\n" for reference in found.references)
+    if read_list(Untrusted(again.encode())).references != found.references:
+        raise Finding("references read back are others")
+    if any(FORBIDDEN.search(problem.message) for problem in found.problems):
+        raise Finding("a problem that can drive a terminal")
+
+
+def _reading_seeds() -> list[bytes]:
+    return [
+        b"# list\n10.5555/a\narxiv:1706.03762v5 # x\nhttps://example.org/\n",
+        b'@misc{k, doi = {10.5555/a\\_b}, eprint = "1706.03762", archivePrefix = arXiv # {}}\n',
+        b"TY  - JOUR\nDO  - 10.5555/a\nUR  - https://arxiv.org/abs/1706.03762\nER  - \n",
+        b'[{"DOI": "10.5555/a", "PMID": 1}, {"archive": "arXiv", "archive_location": "x"}]',
+    ]
+
+
 TARGETS: dict[str, Target] = {
+    "chat": Target(_chat, (ProtocolBroken,), lambda: [_CHAT.to_bytes(), _REPLY.to_bytes()]),
+    "model-head": Target(_model_head, (NoReply,), lambda: [_POST, b"GET /v1/models HTTP/1.1"]),
     **{f"artifact-{prefix}": _format(prefix) for prefix in registry.FORMATS},
     "artifact-any": Target(_any_artifact, (ArtifactRejected,), _artifact_seeds),
     "front-matter": Target(
@@ -202,6 +374,43 @@ TARGETS: dict[str, Target] = {
     ),
     "audit-line": Target(_audit_line, (), lambda: [_LINE, b'{"a":1}\n{"b":[true]}']),
     "lease": Target(_lease, (HandoffTampered,), lambda: [LEASE]),
+    "lite-ask": Target(
+        _lite_ask, (ProtocolBroken,), lambda: [_ASKED.to_bytes(), _CHECK.to_bytes()]
+    ),
+    "lite-outcome": Target(
+        _lite_outcome, (ProtocolBroken,), lambda: [_RAN.to_bytes(), _KEPT_OUT.to_bytes()]
+    ),
+    "lite-checked": Target(
+        _lite_checked,
+        (ProtocolBroken,),
+        lambda: [tool_lite.Checked(_REFUSAL, (_REFUSAL,)).to_bytes()],
+    ),
+    "reference": Target(
+        _reference,
+        (),
+        lambda: [
+            b"doi:10.1002/(SICI)1097-4695(20000205)42:2<270::AID-NEU10>3.0.CO;2-V",
+            b"https://arxiv.org/pdf/hep-th/9901001v2.pdf",
+            b"https://pmc.ncbi.nlm.nih.gov/articles/PMC7029158/",
+            b"https://doi.org/10.5555/%C3%BC%23",
+        ],
+    ),
+    "reading-list": Target(_reading_list, (Unreadable,), _reading_seeds),
+    "retrieval-record": Target(
+        _retrieval_record, (ProtocolBroken,), lambda: [_RECORD.to_bytes(), _ASK.to_bytes()]
+    ),
+    "retrieve-answer": Target(
+        _retrieve_answer, (ProtocolBroken,), lambda: [_GOT.to_bytes(), _NOT_GOT.to_bytes()]
+    ),
+    "retrieve-ask": Target(_retrieve_ask, (ProtocolBroken,), lambda: [_QUESTION.to_bytes()]),
+    "http-head": Target(_http_head, (NotRetrieved,), lambda: [_HEAD]),
+    "redirect-location": Target(
+        _location, (ValueError,), lambda: [b"https://doi.org:443/a?b=%2F#c", b"//doi.org/", b"../x"]
+    ),
+    "sniffed-type": Target(
+        _sniffed, (), lambda: [b"\xef\xbb\xbf<?xml?><!-- --><html>", b'{"a":1}']
+    ),
+    "page": Target(_page, (Unread,), _page_seeds),
     "shown-text": Target(_shown, (), lambda: ["\u202ea\x1b[2J\u200b\ud7ff".encode()]),
 }
 

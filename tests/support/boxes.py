@@ -9,7 +9,7 @@ from pathlib import Path
 
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import AttackResult
-from threegate.sandbox.launch import Answer
+from threegate.sandbox.session import Answer
 from threegate.sandbox.syscalls import architecture
 
 ORDINARY_UID = 4242

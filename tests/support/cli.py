@@ -103,9 +103,11 @@ class Cli:
 def _converse(screen: int, typed: bytes) -> bytes:
     """Read until the other side closes; type once something that ends in `] ` is asked."""
     shown, waiting = b"", typed
+    waiter = select.poll()  # unlike select, it takes any descriptor number
+    waiter.register(screen, select.POLLIN)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if not select.select([screen], [], [], 1)[0]:
+        if not waiter.poll(1000):
             continue
         try:
             read = os.read(screen, 65536)

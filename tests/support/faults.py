@@ -17,9 +17,9 @@ from threegate.sandbox import kernel
 from threegate.sandbox.attacks.runner import attack
 from threegate.sandbox.box import Start
 from threegate.sandbox.filters import ALLOW, Rule, Test, assemble, error
-from threegate.sandbox.launch import run_gate
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.syscalls import architecture
 
 ECHO = "threegate.sandbox.channel:echo"

@@ -318,8 +318,8 @@ def limits() -> Iterator[Mutant]:
         "limit: time",
         host,
         (
-            Edit(SUPERVISE, "                if left <= 0:\n", "                if left <= -8:\n"),
-            Edit(SUPERVISE, "min(left, LOOK_SECONDS)", "LOOK_SECONDS"),
+            Edit(SUPERVISE, "            if left <= 0:\n", "            if left <= -8:\n"),
+            Edit(SUPERVISE, "min(left, pause)", "pause"),
         ),
         names=("slow_drip",),
     )

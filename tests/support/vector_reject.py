@@ -124,9 +124,11 @@ def _keys() -> dict[str, bytes]:
 
 
 def _spelling() -> dict[str, bytes]:
-    two_lines = 'authors: ["Ada Example", "Bj\u00f6rn Muster"]\npublished: "2024-03"\n'
+    two_lines = 'container: "Journal of Ice"\npublished: "2024-03"\n'
     licence = 'licence: "CC BY 4.0"'
-    across = swap(RP, two_lines + licence, 'authors: ["Ada"\npublished: "B"]\nlicence: null, null')
+    across = swap(
+        RP, two_lines + licence, 'container: ["Ada"\npublished: "B"]\nlicence: null, null'
+    )
     string = 'reference: "doi:10.5555/12345678"\nrequest: null'
     spelled = {
         "second-value": '3, "x"',

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from threegate.untrusted import Untrusted
 
 START = 1_794_780_000  # 2026-11-15, a little after the samples were made
 OPERATOR = "operator"
+OPEN: list[Workspace] = []  # closed after the test that made them, by tests/conftest.py
 
 
 @dataclass
@@ -78,7 +80,9 @@ def settings_for(base: Path) -> Settings:
     return Settings(base / "config", base / "state", workspace=None, cwd=base)
 
 
-def make_workspace(base: Path, *, name: str = "ws", clock: Clock | None = None) -> Workspace:
+def make_workspace(
+    base: Path, *, name: str = "ws", clock: Callable[[], int] | None = None
+) -> Workspace:
     """Return a new open workspace at `base`/`name`; the operator's key is remembered."""
     root, clock = base / name, clock or Clock()
     operator = Operator(key_file(base), public_of())
@@ -91,7 +95,9 @@ def make_workspace(base: Path, *, name: str = "ws", clock: Clock | None = None) 
         clock=clock,
     )
     remember(settings_for(base), operator)
-    return open_workspace(root, clock=clock)
+    ws = open_workspace(root, clock=clock)
+    OPEN.append(ws)
+    return ws
 
 
 def take_in(ws: Workspace, *artifacts: Artifact) -> list[str]:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from threegate.errors import ArtifactRejected
 from threegate.host.archive import ArchiveReader, ArchiveWriter, header_of
 
+LONG = f"a/b-{'0' * 60}/c-{'1' * 64}.uses.json"  # more than the name field of a header holds
 FILES = {"manifest.json": b"{}", "a/b/c/d-1.md": b"x" * 512, "empty": b"", "e/f_g.sig": b"y" * 513}
+FILES[LONG] = b"z"
 
 
 def written(files: dict[str, bytes] | None = None) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.claiming import approve, claim, finish, take
 from tests.support.crash import TURNING, deaths
 from tests.support.families import Family, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
@@ -34,15 +35,16 @@ from threegate.errors import (
     ArtifactRejected,
     AuditTampered,
     HandoffTampered,
+    PolicyDenied,
     StorageFailed,
     ThreeGateError,
     UsageError,
     VersionUnsupported,
     WorkspaceBusy,
 )
-from threegate.handoff import states
+from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
-from threegate.handoff.claims import claim
+from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
 from threegate.host import keyring
 from threegate.host.archive import ArchiveWriter
@@ -81,8 +83,10 @@ def lived_in(ws: Workspace) -> Family:
     keyring.add(ws, soft_signer(), principal="ada", key=public_of("ada"))
     keep_blob(ws, b"rows")
     (running,) = take_in(ws, tool_request())
-    ws.store.move(running, source="held", to="approved", op="approve")
-    claim(ws.store, running, reserve_bytes=4096)
+    claim(ws.store, running, max_uses=3)
+    (refused,) = take_in(ws, tool_request(nonce="d" * 32))
+    approve(ws.store, refused, max_uses=2)
+    deny(ws.store, refused, reason="no", now=ws.now())
     return family
 
 
@@ -92,14 +96,22 @@ def content(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in found if name not in OWN and "/reserve/" not in name}
 
 
+def after_restoring(name: str) -> str:
+    """Return where a file of the old workspace lies in the new one: no approval counts there."""
+    name = name.replace("approvals/accepted/", "approvals/revoked/")
+    return name.replace("requests/approved/", "requests/held/")
+
+
 def assert_same(old: dict[str, bytes], new: dict[str, bytes]) -> None:
-    assert set(old) == set(new)
+    assert set(map(after_restoring, old)) == set(new)
     for name, data in old.items():
         if name.startswith("audit/segment"):
             added = new[name].removeprefix(data)
-            assert added == b"" or (added.count(b"\n") == 1 and b'"kind":"restored"' in added)
+            first, _, rest = added.partition(b"\n")
+            assert added == b"" or b'"kind":"restored"' in first
+            assert rest.count(b'"op":"revoke-all"') == max(0, rest.count(b"\n") - 1)
         else:
-            assert new[name] == data, name
+            assert new[after_restoring(name)] == data, name
 
 
 def test_restored_workspace_is_the_same(ws: Workspace, tmp_path: Path) -> None:
@@ -119,7 +131,9 @@ def test_restored_workspace_works(ws: Workspace, tmp_path: Path) -> None:
     backup(ws, tmp_path / "x.tar")
     restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
     again = open_workspace(tmp_path / "again", clock=Clock())
-    assert places(again, family.ids()) == places(ws, family.ids())
+    was = dict(zip(family.ids(), places(ws, family.ids()), strict=True))
+    now = dict(zip(family.ids(), places(again, family.ids()), strict=True))
+    assert now == {**was, family.approval: "revoked"}
     index = Index(again.store)
     index.catch_up()
     assert index.search("sentence", ("rp",), limit=9, skip=0)
@@ -137,9 +151,34 @@ def test_modes_are_those_of_a_workspace(ws: Workspace, tmp_path: Path) -> None:
     assert (tmp_path / "x.tar").stat().st_mode & 0o777 == 0o600
     restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
     for old in ws.root.rglob("*"):
-        new = tmp_path / "again" / old.relative_to(ws.root)
+        new = tmp_path / "again" / after_restoring(str(old.relative_to(ws.root)))
         if old.name not in OWN and "policy" not in old.parts and "reserve" not in old.parts:
             assert old.stat().st_mode == new.stat().st_mode or old.name == "lock", old
+
+
+# claim TG-C-29
+def test_use_spent_after_the_backup_does_not_come_back(ws: Workspace, tmp_path: Path) -> None:
+    keep_blob(ws, b"rows")
+    first, second = take_in(ws, tool_request(), tool_request(nonce="e" * 32))
+    made = [approve(ws.store, first), approve(ws.store, second, max_uses=2)]
+    backup(ws, tmp_path / "x.tar")
+    take(ws.store, *made)  # control: where it was approved it can be used
+    restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
+    again = open_workspace(tmp_path / "again", clock=Clock())
+    assert places(again, [first, second]) == ["held", "held"]
+    assert places(again, [one.approval_id for one in made]) == ["revoked", "revoked"]
+    for one in made:
+        with pytest.raises(PolicyDenied) as caught:
+            approvals.approve(
+                again.store,
+                request_id=one.request_id,
+                approval=ws.store.read_bytes(one.approval_id),
+                signature=b"the same again",
+            )
+        assert caught.value.code == approvals.USES_SPENT
+        take(again.store, approve(again.store, one.request_id, nonce="f" * 32))  # control
+    again.close()
+    assert findings(tmp_path / "again") == []
 
 
 @pytest.mark.parametrize("extra", [0, 1, 300])
@@ -181,17 +220,16 @@ def test_what_moves_during_a_backup_is_restored_where_it_was(ws: Workspace, tmp_
     family = make_family(ws)
     keep_blob(ws, b"rows")
     (request,) = take_in(ws, tool_request())
-    ws.store.move(request, source="held", to="approved", op="approve")
-    claim(ws.store, request, reserve_bytes=4096)
+    made = claim(ws.store, request, max_uses=2)
     before = content(ws.root)
-    was = places(ws, [*family.ids(), request])
+    ids = [*family.ids(), request]
+    was = dict(zip(ids, places(ws, ids), strict=True))
 
     def others_go_on() -> None:
-        from threegate.handoff.claims import finish
-
         other = open_workspace(ws.root, clock=Clock())
         index = Index(other.store)
-        finish(other.store, request, to="done")  # its lease goes
+        finish(other.store, request, to="approved")  # its lease goes
+        take(other.store, made)  # the last use: another count, in another place
         withdraw(other, index, family.packet, REASON)
         take_in(other, packet("New."))
         keyring.add(other, soft_signer(), principal="ada", key=public_of("ada"))
@@ -201,10 +239,10 @@ def test_what_moves_during_a_backup_is_restored_where_it_was(ws: Workspace, tmp_
     backup(ws, tmp_path / "x.tar", progress=during_copying(others_go_on))
     with ws.store.locked():
         pass
-    assert places(ws, [*family.ids(), request]) != was, "control: they did"
+    assert places(ws, ids) != list(was.values()), "control: they did"
     restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
     again = open_workspace(tmp_path / "again", clock=Clock())
-    assert places(again, [*family.ids(), request]) == was
+    assert dict(zip(ids, places(again, ids), strict=True)) == {**was, family.approval: "revoked"}
     again.close()
     after = content(tmp_path / "again")
     before.pop("policy/allowed_signers")
@@ -304,7 +342,8 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     data = (base / "x.tar").read_bytes()
     while any(data[:512]):
-        name, size = data[:100].rstrip(b"\0").decode(), int(data[124:135], 8)
+        parts = (data[345:500].rstrip(b"\0"), data[:100].rstrip(b"\0"))
+        name, size = b"/".join(filter(None, parts)).decode(), int(data[124:135], 8)
         found[name] = data[512 : 512 + size]
         data = data[512 + size + -size % 512 :]
     assert found.pop("sha256")

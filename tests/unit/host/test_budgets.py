@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.support.crash import deaths
 from tests.support.workspaces import START, Clock
-from threegate.errors import PolicyDenied, UsageError
-from threegate.host.budgets import Budgets
+from threegate.audit.entry import time_of
+from threegate.errors import PolicyDenied, StorageFailed, UsageError
+from threegate.host.budgets import Budgets, RateSpent
 
 HOST = "api.crossref.org"
 NOON = START - START % 86_400 + 43_200
@@ -250,3 +251,40 @@ def test_never_more_than_the_budget_in_any_minute_or_day(
         assert sum(requests for _, requests, _ in window) <= 10
         day = [item for item in granted if item[0] // 86_400 == start // 86_400]
         assert sum(size for _, _, size in day) <= 1000
+
+
+def test_what_arrived_counts_whatever_was_left(budgets: Budgets, clock: Clock) -> None:
+    before = budgets.left(HOST, **LIMITS)
+    assert (before.requests, before.bytes) == (10, 1000)
+    budgets.charge(HOST, 1500)
+    assert budgets.left(HOST, **LIMITS).bytes == 0
+    assert ask(budgets, size=1) == ("TG-BUD-002", denied_until(clock))
+    assert ask(budgets) is None, "control: requests are counted apart"
+    assert budgets.left(HOST, **LIMITS).requests == 9
+
+
+def test_a_rate_that_is_spent_says_how_long(budgets: Budgets, clock: Clock) -> None:
+    for _ in range(10):
+        assert ask(budgets) is None
+    clock.now += 20
+    with pytest.raises(RateSpent) as spent:
+        budgets.spend(HOST, requests=1, **LIMITS)
+    assert spent.value.wait_seconds == 40
+    with pytest.raises(RateSpent) as never:
+        budgets.spend(HOST, requests=11, **LIMITS)
+    assert never.value.wait_seconds is None, "no waiting helps"
+
+
+def denied_until(clock: Clock) -> str:
+    tomorrow = time_of((clock.now // 86_400 + 1) * 86_400)
+    return f"try again after {tomorrow}, or raise the budget in fetch.policy.md"
+
+
+def test_a_place_that_cannot_be_had_is_named_before_anything_is_asked(
+    tmp_path: Path, clock: Clock
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageFailed, match="file/budgets: not a directory") as refused:
+        Budgets(tmp_path / "file" / "budgets", clock).open()
+    assert "XDG_STATE_HOME" in refused.value.hint
+    Budgets(tmp_path / "state" / "budgets", clock).open()

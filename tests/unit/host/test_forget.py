@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.claiming import approve, claim
 from tests.support.crash import TURNING, deaths
 from tests.support.families import analysis_of, make_family, places
 from tests.support.samples import box, packet, tool_request
@@ -29,7 +30,7 @@ from threegate.audit.entry import time_of
 from threegate.errors import ClockRefused, SignatureRefused, UsageError
 from threegate.handoff import states
 from threegate.handoff.admission import admit
-from threegate.handoff.claims import claim
+from threegate.handoff.approvals import deny
 from threegate.host.forget import NAMESPACE, forget
 from threegate.host.index import Index
 from threegate.host.signing import Signer
@@ -200,6 +201,25 @@ def test_derived_are_forgotten_too_when_asked(ws: Workspace, index: Index) -> No
     assert holding(ws.root) == []
     assert os.listdir(ws.root / "handoff/approvals/accepted") == []
     assert places(ws, [bystander]) == ["accepted"]
+    assert findings(ws.root) == []
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_denied_request_is_forgotten_with_its_reason_and_its_approval(
+    ws: Workspace, index: Index, withdrawn: bool
+) -> None:
+    keep_blob(ws, b"rows")
+    (request,) = take_in(ws, tool_request(purpose=box(CANARY)))
+    approval = approve(ws.store, request, max_uses=2).approval_id
+    deny(ws.store, request, reason=f"because of {CANARY}", now=ws.now())
+    if withdrawn:
+        withdraw(ws, index, request, REASON)
+    assert len(holding(ws.root)) >= 2, "control: request and reason hold it"
+    forgotten = forget(ws, index, request, REASON, soft_signer(), derived=True)
+    assert set(forgotten.ids) == {request, approval}
+    assert holding(ws.root) == []
+    for directory in (states.QUARANTINE, "handoff/requests/denied", "handoff/approvals/revoked"):
+        assert os.listdir(ws.root / directory) == []
     assert findings(ws.root) == []
 
 
@@ -376,8 +396,7 @@ def test_clock_far_behind_dates_no_tombstone(tmp_path: Path) -> None:
 def test_request_that_is_being_run_is_not_forgotten(ws: Workspace, index: Index) -> None:
     keep_blob(ws, b"rows")
     (request,) = take_in(ws, tool_request())
-    ws.store.move(request, source="held", to="approved", op="approve")
-    claim(ws.store, request, reserve_bytes=4096)
+    claim(ws.store, request)
     with pytest.raises(UsageError, match="is being run"):
         forget(ws, index, request, REASON, soft_signer())
     assert places(ws, [request]) == ["claimed"]

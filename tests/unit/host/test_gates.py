@@ -35,9 +35,9 @@ from threegate.sandbox.profiles import (
 POLICY = policy()
 
 WIDER: dict[str, dict[str, Any]] = {
-    "packages": {"packages": ("artifacts", "core", "host")},
+    "packages": {"packages": (*CORE.packages, "host")},
     "libraries": {"libraries": ("requests",)},
-    "modules": {"modules": ("json", "socket")},
+    "modules": {"modules": (*CORE.modules, "ssl")},
     "binds": {"binds": (*CORE.binds, Bind("home", "/home", "directory"))},
     "devices": {"devices": ("kvm",)},
     "scratch_bytes": {"scratch_bytes": 1},

@@ -14,6 +14,7 @@ from threegate.host import graph
 from threegate.host.forget import forget
 from threegate.host.graph import Graph, provenance
 from threegate.host.index import Index
+from threegate.host.picture import as_dot, as_svg, as_text
 from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace
 
@@ -76,6 +77,19 @@ def test_nodes_tell_where_things_came_from_and_under_which_policy(ws: Workspace)
     assert nodes[first].facts[0] == "from https://api.crossref.org/works/10.5555/12345678"
     assert nodes[middle].facts[0].startswith("policy ")
     assert nodes[middle].title == "Why?"
+
+
+def test_a_test_source_and_a_retraction_are_marked_in_every_picture(ws: Workspace) -> None:
+    hard = packet("Source 1.", retraction="retracted", trust_anchor="ab" * 32)
+    (first,) = take_in(ws, hard)
+    (plain,) = take_in(ws, source(2))
+    (made,) = take_in(ws, made_of(first, plain))
+    found = drawn(ws, made)
+    assert found.nodes[first].facts[:2] == ("RETRACTED", "TEST SOURCE")
+    assert found.nodes[plain].facts[0].startswith("from "), "control"
+    for draw in (as_text, as_dot, as_svg):
+        assert draw(found).count("TEST SOURCE") == 1
+        assert draw(found).count("RETRACTED") == 1
 
 
 def test_what_was_withdrawn_or_forgotten_is_named_with_its_fate(ws: Workspace) -> None:

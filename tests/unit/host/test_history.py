@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.samples import packet
 from tests.support.workspaces import make_workspace, take_in
 from threegate.audit.entry import Entry
+from threegate.handoff.records import INTENT
 from threegate.host.history import history, told
 from threegate.host.workspace import Workspace
 
@@ -66,3 +68,21 @@ def test_a_line_says_what_was_done_to_what() -> None:
 def test_an_entry_of_tomorrow_is_told_too() -> None:
     assert told(entry("new-kind", names=["a", "b"], who="x")) == "names=2 items  who=x"
     assert told(entry("intent")).startswith("None: ")
+
+
+def test_a_packet_is_told_with_where_it_came_from() -> None:
+    put = {
+        "op": "fetch",
+        "act": "put",
+        "name": "rp-1.md",
+        "to": "handoff/packets/accepted",
+        "of": 1,
+    }
+    urls = ["https://api.crossref.org/works/1", "https://api.openalex.org/works/1"]
+    entry = Entry(1, "", INTENT, {**put, "detail": {"urls": urls}}, "", "")
+    assert told(entry).endswith(
+        "handoff/packets/accepted from https://api.crossref.org/works/1 and 1 more"
+    )
+    strange: tuple[Any, ...] = ({}, {"urls": []}, {"urls": "https://x"}, None)
+    for odd in strange:
+        assert told(Entry(1, "", INTENT, {**put, "detail": odd}, "", "")).endswith("accepted")

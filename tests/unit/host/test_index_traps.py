@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.samples import packet
 from tests.support.workspaces import make_workspace, take_in
+from threegate.errors import AuditTampered
+from threegate.handoff.records import INTENT
 from threegate.host.index import FILE, Index
 from threegate.host.workspace import Workspace
 
@@ -55,3 +57,18 @@ def test_trap_in_the_place_of_the_index_is_replaced(
     assert path.stat().st_nlink == 1
     index.close()
     assert not outside.exists() or outside.read_bytes() == b""
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "made anew"])
+def test_a_log_the_host_did_not_write_is_said_not_skipped(ws: Workspace, kept: bool) -> None:
+    index = Index(ws.store)
+    index.catch_up()
+    assert index.count(("rp",), state=None) == 1, "control"
+    with ws.store.locked() as journal:
+        journal.log.append([(INTENT, {"act": "put", "name": "x"})])
+    if not kept:
+        index.reset()
+    with pytest.raises(AuditTampered, match="is not one the host writes") as caught:
+        index.catch_up()
+    assert caught.value.code == "TG-AUD-002"
+    index.close()

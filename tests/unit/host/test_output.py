@@ -137,6 +137,24 @@ def test_a_table_is_aligned_and_cut_to_the_terminal(monkeypatch: pytest.MonkeyPa
     assert out.shown().decode().splitlines()[2] == "rp-22  " + "冰" * 10 + "..."
 
 
+def test_the_last_column_goes_below_where_it_would_not_be_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    head, rows = ("ID", "STATE", "TITLE"), [("rp-22", "accepted", "Ice \x1b[2J of many lakes")]
+    narrow, out, _ = outputs(terminal=True)
+    narrow.table(head, rows)
+    assert out.shown().decode().splitlines() == [
+        "ID     STATE",
+        "    | TITLE",
+        "rp-22  accepted",
+        r"    | Ice \u{1b}[2J of many...",
+    ]
+    piped, out, _ = outputs()
+    piped.table(head, rows)
+    assert len(out.shown().decode().splitlines()) == 2, "control: a pipe has all the room"
+
+
 def test_raw_bytes_go_to_a_pipe_only() -> None:
     output, out, _ = outputs()
     output.bytes(b"\x1b[2J\xff")
@@ -231,3 +249,29 @@ def test_standard_output_takes_the_encoding_of_the_locale(monkeypatch: pytest.Mo
     monkeypatch.setattr("locale.getencoding", lambda: "ANSI_X3.4-1968")
     Output.standard().line("ś")
     assert stream.shown() == b"\\u015b\n"
+
+
+def test_a_board_shows_lines_on_a_terminal_and_is_gone_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("threegate.host.output.PROGRESS_SECONDS", 0.0)
+    output, out, err = outputs(terminal=True)
+    with output.board({"TERM": "xterm"}) as show:
+        show(["two of three", HOSTILE])
+        output.line("a result")
+        show([f"line {number}" for number in range(40)])
+    shown = err.shown().decode()
+    assert "two of three\n" in shown
+    assert shown.endswith("\x1b[12A\x1b[J"), "no more rows than fit, and all of them erased"
+    assert shown.count("\x1b[2A\x1b[J") == 1, "before the result, so that it stands alone"
+    left = shown.replace("\x1b[12A\x1b[J", "").replace("\x1b[2A\x1b[J", "")
+    assert is_printable(left.encode(), "utf-8"), "the text of a reference drives nothing"
+    assert out.shown() == b"a result\n"
+
+
+@pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
+def test_where_a_board_cannot_be_drawn_nothing_is(terminal: bool, kind: str) -> None:
+    output, _, err = outputs(terminal=terminal)
+    with output.board({"TERM": kind}) as show:
+        show(["something"])
+    assert err.shown() == b""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.claiming import approve, claim
 from tests.support.samples import fetch_request, packet
 from tests.support.workspaces import Clock, make_workspace, soft_signer, take_in
-from threegate.handoff.claims import claim
 from threegate.host.checkpoints import make_checkpoint
 from threegate.host.commands.status import size
 from threegate.host.overview import overview
@@ -55,16 +55,16 @@ def test_a_clock_that_went_back_is_told_in_seconds(ws: Workspace, clock: Clock) 
 
 def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace) -> None:
     first, second = take_in(ws, fetch_request(), fetch_request(nonce="f" * 32))
-    for request_id in (first, second):
-        ws.store.move(request_id, source="held", to="approved", op="test")
-    claim(ws.store, first, reserve_bytes=4096)
+    claim(ws.store, first)
+    made = approve(ws.store, second)
     program = (
-        "import sys; from pathlib import Path\n"
-        "from threegate.handoff.store import Store; from threegate.handoff.claims import claim\n"
+        "import sys; from pathlib import Path; from threegate.handoff.store import Store\n"
+        "from threegate.handoff.claims import Claim, claim_group\n"
         f"store = Store.open(Path(sys.argv[1]), clock=lambda: {ws.clock()})\n"
-        "claim(store, sys.argv[2], reserve_bytes=4096)\n"
+        "assert not claim_group(store, [Claim(*sys.argv[2:], 1)], reserve_bytes=4096)\n"
     )
-    subprocess.run([sys.executable, "-c", program, ws.root, second], check=True)
+    command = [sys.executable, "-c", program, str(ws.root), made.request_id, made.approval_id]
+    subprocess.run(command, check=True)
     assert overview(ws)["claims"] == {"alive": [first], "dead": [second]}
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.claiming import approve, take
 from tests.support.policies import GATES
-from tests.support.samples import fetch_request, packet
+from tests.support.samples import fetch_request, packet, tool_request
 from tests.support.sshlab import Forge
 from tests.support.workspaces import (
     Clock,
+    keep_blob,
     key_of,
     make_workspace,
     soft_signer,
@@ -19,6 +21,7 @@ from tests.support.workspaces import (
 )
 from threegate import canonical
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint
+from threegate.handoff.approvals import deny
 from threegate.handoff.store import AUDIT
 from threegate.host.changes import apply_policy
 from threegate.host.checkpoints import NAMESPACE, Kept, make_checkpoint, stored
@@ -78,6 +81,26 @@ def test_a_changed_artifact_is_found(ws: Workspace) -> None:
     path.write_bytes(path.read_bytes().replace(b"Ice", b"Ire"))
     path.chmod(0o444)
     assert problems(verify(ws.root)) == [f"{path.name}: is not what the log recorded"]
+
+
+def test_uses_put_back_and_a_reason_edited_are_found(ws: Workspace) -> None:
+    keep_blob(ws, b"rows")
+    first, second = take_in(ws, tool_request(), tool_request(nonce="f" * 32))
+    made = approve(ws.store, first, max_uses=3)
+    uses = ws.root / "handoff/approvals/accepted" / f"{made.approval_id}.uses.json"
+    before = uses.read_bytes()
+    take(ws.store, made)
+    deny(ws.store, second, reason="no", now=ws.now())
+    why = ws.root / "handoff/requests/denied" / f"{second}.why.json"
+    assert problems(verify(ws.root)) == [], "control"
+    for path, data in ((uses, before), (why, why.read_bytes().replace(b"no", b"ja"))):
+        path.chmod(0o644)
+        path.write_bytes(data)
+        path.chmod(0o444)
+    assert problems(verify(ws.root)) == [
+        f"{why.name}: is not what the log recorded",
+        f"{uses.name}: is not what the log recorded",
+    ]
 
 
 def test_a_removed_artifact_is_found(ws: Workspace) -> None:

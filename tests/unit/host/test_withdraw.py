@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.claiming import approve, claim
 from tests.support.crash import TURNING, deaths
 from tests.support.families import Family, analysis_of, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
@@ -19,9 +20,10 @@ from threegate.audit.entry import time_of
 from threegate.errors import QuotaExceeded, UsageError
 from threegate.handoff import states
 from threegate.handoff.admission import admit
-from threegate.handoff.claims import claim
+from threegate.handoff.approvals import deny
 from threegate.handoff.usage import Quota
 from threegate.host.index import Index, remove_index
+from threegate.host.refused import find_refused, list_refused
 from threegate.host.withdraw import IDS_PER_BATCH, MAX_REASON_CHARS, withdraw
 from threegate.host.workspace import Workspace, open_workspace
 from threegate.untrusted import Untrusted
@@ -57,7 +59,7 @@ def test_artifact_and_everything_made_from_it_go_root_first(ws: Workspace, index
     assert places(ws, family.ids()) == [None] * 7
     assert places(ws, [bystander]) == ["accepted"]
     expected = {f"{one}.md" for one in family.ids()} | {f"{family.approval}.sig"}
-    expected |= {f"{digest_of(one)}.why.json" for one in family.ids()}
+    expected |= {f"{one}.withdrawn.json" for one in family.ids()}
     assert in_quarantine(ws) == expected
     assert findings(ws.root) == []
 
@@ -65,7 +67,7 @@ def test_artifact_and_everything_made_from_it_go_root_first(ws: Workspace, index
 def test_the_reason_lies_beside_it_and_not_in_the_log(ws: Workspace, index: Index) -> None:
     family = make_family(ws)
     withdraw(ws, index, family.packet, f"  {REASON}\n")
-    why = ws.root / states.QUARANTINE / f"{digest_of(family.packet)}.why.json"
+    why = ws.root / states.QUARANTINE / f"{family.packet}.withdrawn.json"
     assert json.loads(why.read_bytes()) == {
         "code": "TG-HND-011",
         "format": "why/1",
@@ -75,6 +77,40 @@ def test_the_reason_lies_beside_it_and_not_in_the_log(ws: Workspace, index: Inde
     log = b"".join(path.read_bytes() for path in (ws.root / "audit").glob("*.jsonl"))
     assert b'"op":"withdraw"' in log, "control: this is the log of it"
     assert REASON.encode() not in log
+
+
+def test_reason_for_which_it_was_refused_before_stays(ws: Workspace, index: Index) -> None:
+    source = packet("A sentence.")
+    made = analysis_of(registry.id_of(source))
+    data = registry.emit(made)
+    (answer,) = admit(ws.store, [Untrusted(data)], now=ws.now)
+    assert (answer.status, answer.code) == ("quarantined", "TG-HND-012")
+    before = {name: (ws.root / states.QUARANTINE / name).read_bytes() for name in in_quarantine(ws)}
+    take_in(ws, source, made)
+    withdraw(ws, index, registry.id_of(made), REASON)
+    for name, content in before.items():
+        assert (ws.root / states.QUARANTINE / name).read_bytes() == content, "nothing is lost"
+    assert len(before) == 2, "control: bytes and reason"
+    found = {item.id: (item.code, item.sha256) for item in list_refused(ws.store)}
+    digest = digest_of(registry.id_of(made))
+    assert found == {None: ("TG-HND-012", digest), registry.id_of(made): ("TG-HND-011", digest)}
+    assert find_refused(ws.store, registry.id_of(made)).reason == REASON
+    assert findings(ws.root) == []
+
+
+def test_denied_request_and_its_approval_go_with_all_that_lies_beside_them(
+    ws: Workspace, index: Index
+) -> None:
+    request = held_request(ws)
+    approval = approve(ws.store, request, max_uses=3).approval_id
+    deny(ws.store, request, reason="no", now=ws.now())
+    assert set(withdraw(ws, index, request, REASON).ids) == {request, approval}
+    assert in_quarantine(ws) == {
+        *(f"{approval}{suffix}" for suffix in (".md", ".sig", ".uses.json", ".withdrawn.json")),
+        *(f"{request}{suffix}" for suffix in (".md", ".why.json", ".withdrawn.json")),
+    }
+    assert {item.id for item in list_refused(ws.store)} == {request, approval}
+    assert findings(ws.root) == []
 
 
 def test_only_what_was_made_from_it_goes(ws: Workspace, index: Index) -> None:
@@ -170,16 +206,15 @@ def test_running_twice_withdraws_nothing_more(ws: Workspace, index: Index) -> No
     assert in_quarantine(ws) == before
 
 
-def approved_request(ws: Workspace) -> str:
+def held_request(ws: Workspace) -> str:
     keep_blob(ws, b"rows")
     (request,) = take_in(ws, tool_request())
-    ws.store.move(request, source="held", to="approved", op="approve")
     return request
 
 
 def test_request_that_is_being_run_is_refused(ws: Workspace, index: Index) -> None:
-    request = approved_request(ws)
-    claim(ws.store, request, reserve_bytes=4096)
+    request = held_request(ws)
+    claim(ws.store, request)
     with pytest.raises(UsageError, match="is being run") as caught:
         withdraw(ws, index, request, REASON)
     assert caught.value.hint
@@ -188,16 +223,18 @@ def test_request_that_is_being_run_is_refused(ws: Workspace, index: Index) -> No
 
 
 def test_request_whose_claimer_died_is_withdrawn(ws: Workspace, index: Index) -> None:
-    request = approved_request(ws)
+    request = held_request(ws)
     pid = os.fork()
     if pid == 0:
-        claim(open_workspace(ws.root, clock=Clock()).store, request, reserve_bytes=4096)
+        claim(open_workspace(ws.root, clock=Clock()).store, request)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     with ws.store.locked():
         pass
     assert places(ws, [request]) == ["claimed"], "control: the dead process had claimed it"
-    assert withdraw(ws, index, request, REASON).ids == (request,)
+    withdrawn = withdraw(ws, index, request, REASON).ids
+    assert withdrawn[0] == request
+    assert {one[:3] for one in withdrawn[1:]} == {"ap-"}, "its approval goes with it"
     assert os.listdir(ws.root / states.LEASES) == []
     assert os.listdir(ws.root / states.RESERVE) == []
     assert findings(ws.root) == []

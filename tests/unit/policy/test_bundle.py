@@ -31,6 +31,18 @@ def refused(data: bytes) -> PolicyInvalid:
     return caught.value
 
 
+def test_what_is_looked_up_is_found_again_and_foreign_names_are_not_kept() -> None:
+    bundle = parse_bundle(BUNDLE.bundle_bytes())
+    path = ("tool-exec", "lanes", "monty", "max", "input_bytes")
+    assert bundle.integer(*path) == bundle.integer(*path) == BUNDLE.integer(*path)
+    kept = len(bundle._looked_up)
+    for number in range(50):
+        assert not bundle.has("tool-exec", "functions", f"foreign{number}")
+        with pytest.raises(KeyError):
+            bundle.value("tool-exec", "functions", f"foreign{number}")
+    assert len(bundle._looked_up) == kept + 1, "the table they were looked for in"
+
+
 def test_round_trip_gives_the_same_bytes_and_the_same_policy() -> None:
     data = BUNDLE.bundle_bytes()
     again = parse_bundle(data)

@@ -22,6 +22,8 @@ WIDER = [
     ("core", '"You quote the passage', '"You cite the passage', "changes"),
     ("fetch", "contact: none", "contact: me@example.org", "widens"),
     ("fetch", "operator_requests: allow", "operator_requests: ask", "narrows"),
+    ("fetch", "proxy: own", "proxy: connect:/run/proxy.sock", "widens"),
+    ("fetch", "proxy: own", "proxy: gateway:/run/squid/gateway.sock", "widens"),
     ("fetch", "trust_anchors: [system]", f"trust_anchors: [system, 'sha256:{'0' * 64}']", "widens"),
     ("fetch", "redirects: 5", "redirects: 6", "widens"),
     ("fetch", "bytes_per_day: 4GiB", "bytes_per_day: 4097MiB", "widens"),
@@ -32,7 +34,6 @@ WIDER = [
     ("tool-exec", "engines: [qemu-kvm]", "engines: [qemu-kvm, runsc]", "widens"),
     ("tool-exec", "network: off", "network: gateway", "widens"),
     ("tool-exec", "wall_ms: 30s", "wall_ms: 31s", "widens"),
-    ("tool-exec", "depth: 32", "depth: 33", "widens"),
     ("tool-exec", "denied_imports: [ctypes, ", "denied_imports: [", "widens"),
     ("tool-exec", 'denied_patterns: ["curl", ', "denied_patterns: [", "widens"),
     ("tool-exec", "[/usr/bin/python3]", "[/usr/bin/python3, /usr/bin/git]", "widens"),
@@ -77,6 +78,22 @@ def test_another_place_for_what_is_ours_is_wider_both_ways(
     assert leaf.effect(leaf.parse(other), leaf.parse(one)) == "widens"
     assert leaf.effect(leaf.parse(one), None) == "narrows"  # control
     assert leaf.effect(None, leaf.parse(one)) == "widens"
+
+
+# claim TG-C-90
+def test_any_change_of_an_external_function_is_an_escalation() -> None:
+    pinned = POLICY.text("tool-exec", "functions", "json_loads", "sha256")
+    other = policy(tool_exec=(pinned, "0" * 64))
+    for old, new in ((POLICY, other), (other, POLICY)):
+        (forth,) = diff(old, new)
+        assert forth.path == "tool-exec/functions/json_loads/sha256"
+        assert forth.effect == "widens", "other code outside the interpreter may do anything"
+    raised = policy(tool_exec=("depth: 32", "depth: 33"))
+    assert [change.effect for change in diff(POLICY, raised)] == ["widens"]
+    # A lower bound is never hidden among the narrowings: programs meet another function.
+    assert [change.effect for change in diff(raised, POLICY)] == ["changes"]
+    laxer = policy(tool_exec=("running: stop", "running: finish"))
+    assert [change.effect for change in diff(laxer, POLICY)] == ["narrows"], "control"
 
 
 def _leaf(section: str, field: str) -> Leaf:

@@ -247,9 +247,15 @@ def test_widening_is_antisymmetric_and_no_difference_goes_unnamed(
     one: Compiled, other: Compiled
 ) -> None:
     forth, back = diff(one, other), diff(other, one)
-    assert {(change.path, change.effect) for change in forth} == {
-        (change.path, OPPOSITE[change.effect]) for change in back
-    }
+    there = {change.path: change.effect for change in forth}
+    again = {change.path: change.effect for change in back}
+    assert there.keys() == again.keys()
+    for path, effect in there.items():
+        # An external function is pinned: any change of it is an escalation, in both directions.
+        pinned = path.startswith("tool-exec/functions/") and path.count("/") > 2
+        assert again[path] == OPPOSITE[effect] or (
+            pinned and "narrows" not in {effect, again[path]}
+        )
     assert len({change.path for change in forth}) == len(forth)
     same = all(one.section_digest(name) == other.section_digest(name) for name in SECTION_NAMES)
     assert (forth == []) == same

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from threegate.errors import GateUnavailable
-from threegate.sandbox import launch
 from threegate.sandbox.doctor import Check, Diagnosis, examine, stand_ins
 from threegate.sandbox.profiles import PROFILES
+from threegate.sandbox.session import run_gate
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_every_gate_and_the_worker_are_started(healthy: Diagnosis) -> None:
         assert found[f"gate {name}"] == "in-force", found
     assert found["monty worker"] == "in-force"
     assert (found["namespaces"], found["seccomp"], found["landlock"]) == ("in-force",) * 3
-    assert healthy.mode == "standard"  # cgroup and firewall are not built
+    assert healthy.mode == "standard"  # a cgroup for each tree is not built
 
 
 def test_what_is_missing_says_how_to_fix_it(healthy: Diagnosis) -> None:
@@ -47,11 +47,23 @@ def test_progress_names_each_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.mode == "refuse"
 
 
+def test_without_the_worker_the_others_are_examined_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def not_built() -> Any:
+        raise GateUnavailable("the Monty worker is not installed", hint="build it")
+
+    monkeypatch.setattr("threegate.sandbox.doctor.find_worker", not_built)
+    found = states(examine())
+    assert (found["gate tool-lite"], found["monty worker"]) == ("missing", "missing")
+    assert found["gate core"] == "in-force", "control"
+
+
 def test_one_gate_that_does_not_start_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_but_core(machine: Any, start: Any, *arguments: Any, **options: Any) -> Any:
         if start.profile.name == "core":
             raise GateUnavailable("core could not be confined", hint="look there")
-        return launch.run_gate(machine, start, *arguments, **options)
+        return run_gate(machine, start, *arguments, **options)
 
     monkeypatch.setattr("threegate.sandbox.doctor.run_gate", all_but_core)
     found = examine()

@@ -9,10 +9,10 @@ import pytest
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import run_gate
 from threegate.sandbox.machine import FIRST_GATE_UID, find_machine, gate_uid, reachable
 from threegate.sandbox.profiles import PROFILES, Profile
 from threegate.sandbox.rootview import staged
+from threegate.sandbox.session import run_gate
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from tests.support.payloads import start_with
 from threegate.errors import GateUnavailable
 from threegate.sandbox import launch
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import Answer, run_gate
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_NORMALIZE, MIB, PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.session import Answer, run_gate
 
 # Looks for what an earlier job may have left, then leaves everything it can itself.
 LEAVER = """
@@ -224,10 +224,10 @@ def test_close_leaves_nothing_and_refuses_more(machine: Machine, tmp_path: Path)
     pool = Prestarted(machine, start_with(tmp_path, ECHO), 3)
     assert len(children() - before) == 3
     pool.close()
-    assert children() == before
+    assert not children() - before
     pool.close()  # twice is once
     pool.fill()
-    assert children() == before
+    assert not children() - before
     with pytest.raises(GateUnavailable, match="shutting down") as caught:
         pool.run(b"")
     assert caught.value.code == "TG-BOX-022"
@@ -238,7 +238,7 @@ def test_closed_at_once_it_leaves_nothing_either(machine: Machine, tmp_path: Pat
     before = children()
     for _ in range(10):
         Prestarted(machine, start_with(tmp_path, ECHO), 1).close()
-        assert children() == before
+        assert not children() - before
 
 
 def test_a_lock_that_does_not_hold_is_reported(machine: Machine, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.payloads import start_with
-from threegate.sandbox.launch import run_gate, start_process, view_for
+from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, MIB, TOOL_LITE
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.supervise import Ended, discard
 from threegate.sandbox.usage import Meter, reap
 

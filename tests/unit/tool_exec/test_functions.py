@@ -8,15 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threegate.tool_exec.monty.functions import (
-    MAX_TEXT_CHARS,
-    REGISTRY,
-    FunctionRefused,
-    json_dumps,
-    json_loads,
-    regex_findall,
-    sha256_hex,
-)
+from threegate.tool_exec.monty.functions import REGISTRY, call
+from threegate.tool_exec.monty.plain import MAX_NODES, Bounds, FunctionRefused
+
+MOST = 1 << 20
+BOUNDS = Bounds(MOST, MOST, 64, 1000)
+
+
+def sha256_hex(s: Any) -> Any:
+    return call("sha256_hex", BOUNDS, [s])
+
+
+def regex_findall(pattern: Any, text: Any) -> Any:
+    return call("regex_findall", BOUNDS, [pattern, text])
+
+
+def json_loads(s: Any) -> Any:
+    return call("json_loads", BOUNDS, [s])
+
+
+def json_dumps(obj: Any) -> Any:
+    return call("json_dumps", BOUNDS, [obj])
+
 
 JSON = st.recursive(
     st.none()
@@ -66,13 +79,13 @@ def test_loads_answers_like_the_standard_one_or_refuses(text: str) -> None:
         ('{"a": 1, "a": 2}', "duplicate key"),
         ("NaN", "NaN"),
         ("-Infinity", "NaN"),
-        ("[" * 65 + "]" * 65, "too deeply"),
-        ("[" * 100_000, "too deeply"),
+        ("[" * 66 + "]" * 66, "too deep"),
+        ("[" * 100_000, "too deep"),
         ('"\\ud800"', "lone surrogate"),
         ("1" * 3000, "too large"),
         ("", "not JSON"),
         ("[1,]", "not JSON"),
-        (" " * (MAX_TEXT_CHARS + 1), "too large"),
+        (" " * (MOST + 1), "too large"),
     ],
 )
 def test_loads_refuses(text: str, reason: str) -> None:
@@ -97,17 +110,42 @@ def test_dumps_refuses_what_json_does_not_have(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, b"x", ["x"]])
 def test_texts_only(value: Any) -> None:
-    for call in (
+    for function in (
         sha256_hex,
         json_loads,
         lambda v: regex_findall(v, "x"),
         lambda v: regex_findall("x", v),
     ):
-        with pytest.raises(FunctionRefused, match="not a text"):
-            call(value)
+        with pytest.raises(FunctionRefused, match=r"not a text|not a JSON value"):
+            function(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "bounds", "reason"),
+    [
+        ("sha256_hex", ["xx"], Bounds(1, 64, 1, 1), "too large"),
+        ("sha256_hex", ["é"], Bounds(1, 64, 1, 1), "too large"),
+        ("sha256_hex", ["x"], Bounds(1, 63, 1, 1), "too large"),
+        ("json_loads", ["[[1]]"], Bounds(99, 99, 1, 1), "too deep"),
+        ("json_dumps", [[[1]]], Bounds(99, 99, 1, 1), "too deep"),
+        ("json_dumps", [[1] * 20], Bounds(99, 99, 1, 1), "too large"),
+        ("json_dumps", ["\n" * 50], Bounds(99, 99, 1, 1), "too large"),
+        ("json_dumps", [[1] * (MAX_NODES + 1)], Bounds(1 << 30, 1 << 30, 9, 1), "too large"),
+        ("regex_findall", ["a", "a" * 10], Bounds(99, 17, 1, 1), "too large"),
+        ("sha256_hex", [], BOUNDS, "number of arguments"),
+        ("sha256_hex", ["x", "y"], BOUNDS, "number of arguments"),
+    ],
+)
+def test_bounds_are_those_of_policy(
+    name: str, arguments: list[Any], bounds: Bounds, reason: str
+) -> None:
+    with pytest.raises(FunctionRefused, match=reason):
+        call(name, bounds, arguments)
+    assert call("sha256_hex", Bounds(1, 64, 1, 1), ["x"]), "control: just within"
+    assert call("json_dumps", Bounds(99, 99, 1, 1), [[1]]) == "[1]", "control: one level"
 
 
 def test_the_registry_is_exactly_the_four() -> None:
     assert sorted(REGISTRY) == ["json_dumps", "json_loads", "regex_findall", "sha256_hex"]
     with pytest.raises(TypeError):
-        REGISTRY["open"] = open  # type: ignore[index]
+        REGISTRY["open"] = REGISTRY["sha256_hex"]  # type: ignore[index]

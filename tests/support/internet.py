@@ -1,0 +1,201 @@
+"""A test internet: two network namespaces and a cable, made by the test and gone with it.
+
+`Internet` is made inside a fresh namespace and makes the other one, with `internet_world` in
+it.  The real network is in neither.  An ordinary user gets them inside a user namespace, and
+gives its capabilities up before a box is started.  There are three ways in:
+
+- `run_inside` plays a function of the tests there;
+- `internet_place.Place` runs one command after the other there, `threegate` among them;
+- `python -m tests.support.internet WORLD COMMAND...` runs a command there, for `make demo`.
+
+For commands, `/etc/resolv.conf` is that of the test internet, in a mount namespace of their
+own.  The test's certificate authority is in nobody's store: a policy must list it.
+"""
+
+import importlib
+import json
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.internet_certificates import make_certificates
+from tests.support.origin import GATEWAY, HERE, sites_of
+from threegate.sandbox import kernel
+
+ROOT = Path(__file__).parents[2]
+RESOLV_CONF = f"nameserver {GATEWAY}\n"
+LYING = "tests.support.origins.lying:world"
+CA_VARIABLE = "TEST_INTERNET_CA"  # tells a script where the certificate authority's file is
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+SECONDS = 120.0
+_AS_USER = ("--user", "--map-current-user", "--keep-caps") if os.geteuid() else ()
+NAMESPACES = ("unshare", *_AS_USER, "--net", "--mount")
+_PR_CAP_AMBIENT, _CLEAR_ALL = 47, 4
+_BIND = 0x1000
+
+
+def python(module: str) -> tuple[str, ...]:
+    """Return how to run a module with the very paths this process has."""
+    run = f"import runpy,sys;sys.path[:]={sys.path!r};runpy.run_module('{module}',None,'__main__')"
+    return sys.executable, "-I", "-S", "-B", "-c", run
+
+
+def run_inside(target: str, directory: Path) -> Any:
+    """Run `module:function`, given `directory`, in namespaces of its own."""
+    ran = subprocess.run(
+        [*NAMESPACES, *python("tests.support.internet"), "--play", target, directory],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode("utf-8", "replace")
+    return json.loads((directory / "told.json").read_text("utf-8"))
+
+
+def inside() -> None:
+    """Be `run_inside` for whoever this process runs as."""
+    json.dump(run_inside(sys.argv[1], Path(sys.argv[2])), sys.stdout)
+
+
+class Internet:
+    """The other namespace, with everything in it that can be reached from this one."""
+
+    def __init__(self, directory: Path, world: str = LYING, *, names: bool = False) -> None:
+        """Make it; with `names`, this mount namespace asks its name server."""
+        self._log = directory / "world.jsonl"
+        self.ca = directory / "ca.pem"
+        kinds: dict[str, list[str]] = {"good": ["test.internet"]}
+        for name, site in sites_of(world).items():
+            kinds.setdefault(site.certificate, []).append(name)
+        make_certificates(directory, kinds)
+        self._world = subprocess.Popen(
+            ["unshare", "--net", *python("tests.support.internet_world"), world, directory],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            self._connect()
+            if names:
+                _use_own_etc(directory)
+        except BaseException:
+            self._world.kill()
+            self._world.wait()
+            raise
+        # bubblewrap starts for root or for somebody without capabilities, for nobody between.
+        kernel.prctl(_PR_CAP_AMBIENT, _CLEAR_ALL)
+
+    def _connect(self) -> None:
+        assert self._world.stdin
+        assert self._world.stdout
+        assert self._world.stdout.readline() == b"here\n"
+        there = str(self._world.pid)
+        for arguments in (
+            ["link", "set", "lo", "up"],
+            ["link", "add", "tg0", "type", "veth", "peer", "name", "tg1", "netns", there],
+            ["addr", "add", f"{HERE}/24", "dev", "tg0"],
+            ["link", "set", "tg0", "up"],
+            ["route", "add", "default", "via", GATEWAY],
+        ):
+            subprocess.run(["ip", *arguments], check=True)
+        self._world.stdin.write(b"connected\n")
+        self._world.stdin.flush()
+        assert self._world.stdout.readline() == b"ready\n"
+
+    def seen(self) -> list[dict[str, Any]]:
+        """Return everything that arrived on the far side so far."""
+        return events(self._log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._world.communicate()
+
+
+def events(log: Path) -> list[dict[str, Any]]:
+    """Return what the far side wrote down; a mistake in a handler is the test's mistake."""
+    found = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    bugs = [event["trace"] for event in found if event["event"] == "bug"]
+    assert not bugs, bugs[0]
+    return found
+
+
+def _use_own_etc(directory: Path) -> None:
+    """Put our name server, and a line for a uid that nobody has, where programs look."""
+    _cover("/etc/resolv.conf", directory / "resolv.conf", RESOLV_CONF)
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:  # ssh-keygen signs for known users only
+        known = Path("/etc/passwd").read_text("utf-8")
+        line = f"somebody:x:{os.getuid()}:{os.getgid()}::/nonexistent:/bin/sh\n"
+        _cover("/etc/passwd", directory / "passwd", known + line)
+
+
+def make_system_authority(directory: Path) -> None:
+    """Let programs of this mount namespace find the test's authority among the system's."""
+    known = Path(CERTIFICATES).read_text("utf-8")
+    ours = (directory / "ca.pem").read_text("utf-8")
+    _cover(os.path.realpath(CERTIFICATES), directory / "certificates.crt", known + ours)
+
+
+def _cover(place: str, file: Path, text: str) -> None:
+    file.write_text(text, "utf-8")
+    file.chmod(0o644)
+    kernel.mount(str(file), place, None, _BIND)
+
+
+def play(target: str, directory: Path) -> None:
+    """Run the target here and leave what it returns as JSON."""
+    module, _, name = target.partition(":")
+    told = getattr(importlib.import_module(module), name)(directory)
+    (directory / "told.json").write_text(json.dumps(told), "utf-8")
+
+
+def run_command(world: str, command: list[str], directory: Path) -> int:
+    """Run a command on this terminal; return its exit code."""
+    with Internet(directory, world, names=True) as internet:
+        environment = {**os.environ, CA_VARIABLE: str(internet.ca)}
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+def enter_and_run(world: str, command: list[str]) -> int:
+    """Make the namespaces, and run the command in them; without them where there are none."""
+    # Some systems give namespaces without the right to change anything in them.
+    probe = [*NAMESPACES, "ip", "link", "set", "lo", "up"]
+    tried = subprocess.run(probe, capture_output=True, text=True, check=False)
+    if tried.returncode:
+        print(f"no test internet on this machine: {tried.stderr.strip()}", file=sys.stderr)
+        return subprocess.run(command, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
+        Path(directory).chmod(0o755)
+        argv = [*NAMESPACES, *python("tests.support.internet"), "--run", directory, world, *command]
+        return subprocess.run(argv, check=False).returncode
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) < 2:
+        print("usage: python -m tests.support.internet WORLD COMMAND...", file=sys.stderr)
+        return os.EX_USAGE
+    if argv[0] == "--play":
+        os.umask(0o022)
+        play(argv[1], Path(argv[2]))
+        return 0
+    if argv[0] == "--run":
+        return run_command(argv[2], argv[3:], Path(argv[1]))
+    return enter_and_run(argv[0], argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

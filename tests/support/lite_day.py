@@ -1,0 +1,142 @@
+"""The lite lane on another day: every process of the box lives 4,000 days ahead, elsewhere.
+
+A small library is loaded into host, gate and worker; it changes what the calendar says, time
+zone and locale.  In a box it comes in as `/etc/ld.so.preload`, which the dynamic linker reads.
+
+Usage: python -m tests.support.lite_day FROM TO   runs the programs of these seeds as they come
+and prints one line of JSON for each.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+from tests.support.boxes import run_as
+from tests.support.lite import Lane
+from tests.support.lite_programs import programs
+from threegate.host.lite import boxes
+from threegate.protocol.tool_lite import Outcome
+from threegate.sandbox.box import Start
+from threegate.sandbox.profiles import Bind, Profile
+
+DAYS: Final = 4000
+SOURCE: Final = Path(__file__).with_name("other_day.c")
+INSIDE: Final = "/run/other_day.so"
+BUSY: Final = 3
+
+
+def build(directory: Path) -> Path:
+    """Compile the library."""
+    made = directory / "other_day.so"
+    options = [f"-DSHIFT_SECONDS={DAYS * 86400}L", "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+    subprocess.run(["cc", *options, "-o", str(made), str(SOURCE)], check=True, timeout=120)
+    made.chmod(0o755)
+    preload = directory / "ld.so.preload"
+    preload.write_text(f"{INSIDE}\n", encoding="ascii")
+    preload.chmod(0o644)
+    return made
+
+
+def elsewhere(start: Start, library: Path) -> Start:
+    """Return the start of the same box with the library in it."""
+    binds = (
+        *start.profile.binds,
+        Bind("other-day", INSIDE, "file"),
+        Bind("preload", "/etc/ld.so.preload", "file"),
+    )
+    given = {
+        **start.given,
+        "other-day": str(library),
+        "preload": str(library.with_name("ld.so.preload")),
+    }
+    profile = dataclasses.replace(start.profile, binds=binds)
+    return dataclasses.replace(start, profile=profile, given=given)
+
+
+@contextmanager
+def all_boxes_elsewhere(library: Path) -> Iterator[None]:
+    """Start every box of the lite lane on the other day while a block runs."""
+
+    def start(profile: Profile, payload: str, given: dict[str, str]) -> Start:
+        return elsewhere(Start(profile, payload, given), library)
+
+    with mock.patch.object(boxes, "Start", start):
+        yield
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Keep the processors busy while a block runs."""
+    argv = [sys.executable, "-I", "-c", "while True: pass"]
+    loads = [subprocess.Popen(argv) for _ in range(BUSY)]
+    try:
+        yield
+    finally:
+        for load in loads:
+            load.kill()
+            load.wait()
+
+
+def plain(outcome: Outcome) -> dict[str, Any]:
+    """Return all of an outcome that must be the same every time."""
+    fields = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
+    del fields["cpu_ms"]
+    texts = {k: v.decode("utf-8") if isinstance(v, bytes) else v for k, v in fields.items()}
+    texts["refusal"] = None if outcome.refusal is None else outcome.refusal.plain()
+    texts["calls"] = [list(item) for item in outcome.calls]
+    return texts
+
+
+def run_here(seeds: range) -> dict[int, dict[str, Any]]:
+    """Run the programs of these seeds; return what must be the same."""
+    with Lane() as lane:
+        return {seed: plain(lane.run(item).outcome) for seed, item in programs(seeds)}
+
+
+def run_elsewhere(seeds: range, library: Path) -> dict[int, dict[str, Any]]:
+    """Run them on the other day, on a busy machine, from another process."""
+    argv = [sys.executable, "-m", "tests.support.lite_day", str(seeds.start), str(seeds.stop)]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(library.parent),
+        "LD_PRELOAD": str(library),
+        "PYTHONHASHSEED": "12345",
+        "PYTHONUTF8": "1",
+    }
+    with busy_machine():
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return _told(done.stdout)
+
+
+def run_as_somebody(who: str, seeds: range) -> dict[int, dict[str, Any]]:
+    """Run them here and today, started by another user."""
+    ran = run_as(who, "tests.support.lite_day:tell", str(seeds.start), str(seeds.stop))
+    assert ran.code == 0, ran.err[-2000:]
+    return _told(ran.out.decode("utf-8"))
+
+
+def _told(lines: str) -> dict[int, dict[str, Any]]:
+    return {item["seed"]: item["outcome"] for item in map(json.loads, lines.splitlines())}
+
+
+def tell() -> None:
+    """Run the programs between two seeds and print their outcomes."""
+    for seed, outcome in run_here(range(int(sys.argv[1]), int(sys.argv[2]))).items():
+        print(json.dumps({"seed": seed, "outcome": outcome}))
+
+
+def main() -> None:
+    with all_boxes_elsewhere(Path(os.environ["LD_PRELOAD"])):
+        tell()
+
+
+if __name__ == "__main__":
+    main()

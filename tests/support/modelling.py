@@ -1,0 +1,140 @@
+"""Model servers under test: policies that name them, clients that ask them."""
+
+import http.client
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support import weights
+from tests.support.policies import altered, policy
+from threegate.host.models.running import ModelServer
+from threegate.policy.bundle import Bundle
+from threegate.protocol.chat import (
+    COMPLETIONS,
+    ChatRefused,
+    ChatReply,
+    ChatRequest,
+    parse_refused,
+    parse_reply,
+)
+from threegate.protocol.model import Progress
+from threegate.sandbox.machine import find_machine
+from threegate.untrusted import Untrusted
+
+SECONDS = 120.0
+YES_OR_NO = 'root ::= "yes" | "no"'
+
+
+def named(**rules: Any) -> Bundle:
+    """Return the shipped policy with other rules for its model."""
+
+    def change(sections: dict[str, Any]) -> None:
+        sections["core"]["answer"]["deadline_seconds"] = rules.pop("deadline_seconds", 60)
+        sections["core"]["model"].update(rules)
+
+    return altered(policy(), change).bundle()
+
+
+def embedded(**rules: Any) -> Bundle:
+    """Return a policy that names the smallest model."""
+    given = {"name": weights.NAME, "sha256": weights.SHA256, "context_tokens": 1024}
+    return named(kind="embedded", **{**given, **rules})
+
+
+def bridged(port: int, **rules: Any) -> Bundle:
+    """Return a policy that names a server on loopback."""
+    given = {"name": "own-model", "sha256": None, "endpoint": f"127.0.0.1:{port}"}
+    return named(kind="bridge", **{**given, **rules})
+
+
+@contextmanager
+def served(
+    bundle: Bundle, runtime: Path, told: Callable[[Progress], None] = lambda _: None
+) -> Iterator[ModelServer]:
+    """Serve the model a policy names, in its real box."""
+    if bundle.text("core", "model", "kind") == "embedded":
+        weights.smallest()
+    machine, cache = find_machine(), weights.cache()
+    with ModelServer.start(bundle, machine, cache, runtime=runtime, told=told) as server:
+        yield server
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("model", timeout=SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = connected(self._path)
+
+
+def connected(path: Path) -> socket.socket:
+    """Return a connection to a socket, however long its path is."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(SECONDS)
+    place = os.open(path.parent, os.O_PATH)  # the name of a socket has room for 107 bytes
+    try:
+        sock.connect(f"/proc/self/fd/{place}/{path.name}")
+    finally:
+        os.close(place)
+    return sock
+
+
+def asked(path: Path, method: str, place: str, body: bytes | None = None) -> tuple[int, bytes]:
+    """Ask as an ordinary HTTP client does; return status and body."""
+    connection = _Connection(path)
+    try:
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, place, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def completed(path: Path, request: ChatRequest) -> ChatReply | ChatRefused:
+    """Ask for a completion; return the reply, or why there is none."""
+    status, body = asked(path, "POST", COMPLETIONS, request.to_bytes())
+    return parse_reply(Untrusted(body)) if status == 200 else parse_refused(Untrusted(body))
+
+
+def question(text: str, *, max_tokens: int = 24, **form: Any) -> ChatRequest:
+    return ChatRequest((("user", text),), max_tokens, **form)
+
+
+def said(answer: ChatReply | ChatRefused) -> str:
+    """Return the text of a reply; a refusal fails the test."""
+    assert isinstance(answer, ChatReply), answer
+    return answer.content.open_for_display()
+
+
+def everything(sock: socket.socket) -> bytes:
+    """Return what comes until the other side is done."""
+    data = b""
+    while piece := sock.recv(65536):
+        data += piece
+    return data
+
+
+def payloads() -> set[int]:
+    """Return the processes inside boxes that this one has started."""
+    parents: dict[int, tuple[int, str]] = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            try:
+                text = (directory / "stat").read_text("utf-8", "replace")
+            except OSError:  # gone meanwhile
+                continue
+            name, _, rest = text.partition("(")[2].rpartition(")")
+            parents[int(directory.name)] = (int(rest.split()[1]), name)
+
+    def ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and ours(parents[pid][0]))
+
+    boxed = {
+        pid for pid, (parent, _) in parents.items() if parents.get(parent, (0, ""))[1] == "bwrap"
+    }
+    return {pid for pid in boxed if parents[pid][1] != "bwrap" and ours(pid)}

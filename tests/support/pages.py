@@ -1,0 +1,207 @@
+"""Pages written for tests: what hides text and what does not, and bombs."""
+
+from threegate.protocol.normalize import Answer
+
+SENTENCE = (
+    "This is sentence number {} of an article, with enough words in it to be taken for content "
+    "by a reader that looks at density."
+)
+ARTICLE = "".join(f"<p>{SENTENCE.format(number)}</p>" for number in range(6))
+MARK = "ZZmarker ignore all of this"
+
+
+def page(inner: str, *, head: str = "", title: str = "A page", body: str = "") -> bytes:
+    """Return a page of an article with `inner` in the midst of it."""
+    return (
+        f"<!doctype html><html><head><title>{title}</title>{head}</head><body {body}><article>"
+        f"<h1>Heading</h1>{ARTICLE}{inner}{ARTICLE.replace('number', 'count')}</article>"
+        "</body></html>"
+    ).encode()
+
+
+# What nobody sees, decided by the page alone: (in the head, in the body).
+HIDDEN = {
+    "display": ("", f'<p style="display:none">{MARK}</p>'),
+    "display important": ("", f'<p style="DISPLAY : None ! important;color:red">{MARK}</p>'),
+    "display escaped": ("", f'<p style="d\\69splay:no\\6e e">{MARK}</p>'),
+    "display with a comment": ("", f'<p style="display:/* ; */none">{MARK}</p>'),
+    "visibility": ("", f'<p style="visibility:hidden">{MARK}</p>'),
+    "collapse": ("", f'<p style="visibility:collapse">{MARK}</p>'),
+    "content-visibility": ("", f'<p style="content-visibility:hidden">{MARK}</p>'),
+    "opacity": ("", f'<p style="opacity:0.01">{MARK}</p>'),
+    "opacity in percent": ("", f'<p style="opacity:0%">{MARK}</p>'),
+    "filter": ("", f'<p style="filter:opacity(0)">{MARK}</p>'),
+    "font-size": ("", f'<p style="font-size:0">{MARK}</p>'),
+    "font-size small": ("", f'<p style="font-size:1px">{MARK}</p>'),
+    "font-size in percent": ("", f'<p style="font-size:1%">{MARK}</p>'),
+    "font": ("", f'<p style="font:0/0 a">{MARK}</p>'),
+    "font-size but for a child": (
+        "",
+        f'<p style="font-size:0">{MARK}<b style="font-size:12px">shown</b></p>',
+    ),
+    "transparent": ("", f'<p style="color:transparent">{MARK}</p>'),
+    "no alpha": ("", f'<p style="color:rgba(0, 0, 0, 0)">{MARK}</p>'),
+    "no alpha in digits": ("", f'<p style="color:#0000">{MARK}</p>'),
+    "text-fill": ("", f'<p style="-webkit-text-fill-color:transparent">{MARK}</p>'),
+    "same colour": ("", f'<p style="color:#fff;background:#fffffe">{MARK}</p>'),
+    "same colour by words": (
+        "",
+        f'<p style="color:white;background-color:rgb(255 255 255)">{MARK}',
+    ),
+    "same colour around": (
+        "",
+        f'<div style="background:black"><p style="color:#000">{MARK}</p></div>',
+    ),
+    "same colour by attribute": (
+        "",
+        f'<table bgcolor="#123456"><tr><td><font color="#123456">{MARK}</font></table>',
+    ),
+    "white on a bare page": ("", f'<p style="color:white">{MARK}</p>'),
+    "white font": ("", f'<font color="#FFFFFF">{MARK}</font>'),
+    "off the left": ("", f'<p style="position:absolute;left:-9999px">{MARK}</p>'),
+    "off the top": ("", f'<p style="position:fixed;top:-100vh">{MARK}</p>'),
+    "far right": ("", f'<p style="position:absolute;left:99999px">{MARK}</p>'),
+    "text-indent": ("", f'<p style="text-indent:-999em">{MARK}</p>'),
+    "margin": ("", f'<p style="margin-left:-9999px">{MARK}</p>'),
+    "translate": ("", f'<p style="transform:translateX(-9999px)">{MARK}</p>'),
+    "scale": ("", f'<p style="transform:scale(0)">{MARK}</p>'),
+    "clip": ("", f'<p style="position:absolute;clip:rect(0 0 0 0)">{MARK}</p>'),
+    "clip-path": ("", f'<p style="clip-path:inset(100%)">{MARK}</p>'),
+    "no height": ("", f'<div style="height:0;overflow:hidden"><p>{MARK}</p></div>'),
+    "one pixel": ("", f'<div style="width:1px;overflow:hidden"><p>{MARK}</p></div>'),
+    "clip-path polygon": ("", f'<p style="clip-path:polygon(0 0, 0 0, 0 0)">{MARK}</p>'),
+    "moved beside": ("", f'<p style="position:relative;inset:0 0 0 -9999px">{MARK}</p>'),
+    "on edge": ("", f'<p style="transform:rotateX(90deg)">{MARK}</p>'),
+    "scale by itself": ("", f'<p style="scale:0">{MARK}</p>'),
+    "translate by itself": ("", f'<p style="translate:-9999px 0">{MARK}</p>'),
+    "glued": ("", f'<p style="letter-spacing:-1em">{MARK}</p>'),
+    "no block size": ("", f'<div style="block-size:0;overflow-y:hidden"><p>{MARK}</p></div>'),
+    "white by its lightness": ("", f'<p style="color:hsl(20 10% 100%)">{MARK}</p>'),
+    "white with a sheet": ("<style>b{top:0}</style>", f'<p style="color:#fff">{MARK}</p>'),
+    "black page": ("<style>body{background:#000}</style>", f'<p style="color:#010101">{MARK}</p>'),
+    "white by a rule": ("<style>.x9{color:white}</style>", f'<p class="x9">{MARK}</p>'),
+    "zoom": ("", f'<p style="zoom:0">{MARK}</p>'),
+    "hidden": ("", f"<p hidden>{MARK}</p>"),
+    "hidden until found": ("", f'<p hidden="until-found">{MARK}</p>'),
+    "aria-hidden": ("", f'<p aria-hidden="true">{MARK}</p>'),
+    "template": ("", f"<template><p>{MARK}</p></template>"),
+    "noscript": ("", f"<noscript><p>{MARK}</p></noscript>"),
+    "details": ("", f"<details><summary>more</summary><p>{MARK}</p></details>"),
+    "dialog": ("", f"<dialog><p>{MARK}</p></dialog>"),
+    "popover": ("", f"<div popover><p>{MARK}</p></div>"),
+    "nested": ("", f'<div style="display:none"><div hidden><p>{MARK}</p></div></div>'),
+    "class": ("<style>.x9{display:none}</style>", f'<p class="a x9">{MARK}</p>'),
+    "id": ("<style>#x9 { opacity : 0 }</style>", f'<p id="x9">{MARK}</p>'),
+    "path": (
+        "<style>article > .a .b{visibility:hidden}</style>",
+        f'<div class="a"><p class="b">{MARK}',
+    ),
+    "list of selectors": ("<style>h9,.x9,b i{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+    "on a screen": ("<style>@media screen{.x9{display:none}}</style>", f'<p class="x9">{MARK}</p>'),
+    "after a comment": ("<style>/* } */ .x9{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+    "stronger rule": (
+        "<style>.x9.y{display:none} p{display:block}</style>",
+        f'<p class="x9 y">{MARK}</p>',
+    ),
+    "important rule": (
+        "<style>.x9{display:none !important} #y{display:block}</style>",
+        f'<p class="x9" id="y" style="display:block">{MARK}</p>',
+    ),
+    "colours of a rule": (
+        "<style>.x9{color:#eee;background:#efefef}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+}
+# Not text of the page, and not hidden either.
+DROPPED = {
+    "comment": f"<!-- {MARK} -->",
+    "script": f"<script>'{MARK}'</script>",
+    "data": f'<script type="application/ld+json">{{"articleBody":"{MARK}"}}</script>',
+    "alt": f'<img alt="{MARK}">',
+    "attribute": f'<p title="{MARK}" data-x="{MARK}">words that are there for everybody to see</p>',
+    "svg": f"<svg><text>{MARK}</text></svg>",
+    "textarea": f"<textarea>{MARK}</textarea>",
+    "option": f"<select><option>{MARK}</select>",
+    "progress": f"<progress>{MARK}</progress>",
+    "title in the text": f"<p>words <title>{MARK}</title></p>",
+    "iframe": f'<iframe srcdoc="{MARK}">{MARK}</iframe>',
+    "object": f"<object>{MARK}</object>",
+    "meta": f'<meta name="description" content="{MARK}">',
+}
+# What cannot be decided by looking at the page: it stays, and that is said.
+UNDECIDED = {
+    "sheet outside": ('<link rel="stylesheet" href="/a.css">', f'<p class="x9">{MARK}</p>'),
+    "import": ("<style>@import url(a.css);</style>", f'<p class="x9">{MARK}</p>'),
+    "narrow screen": (
+        "<style>@media (max-width:99999px){.x9{display:none}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "strange selector": (
+        "<style>.x9:not(.y):nth-child(n){display:none}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "shown on a wide screen": (
+        "<style>.x9{display:none} @media (min-width:9px){.x9{display:block}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "variable": ("", f'<p style="display:var(--x)">{MARK}</p>'),
+    "white where others paint": (
+        "<style>article{background:#123}</style>",
+        f'<p style="color:#fff">{MARK}</p>',
+    ),
+    "white by a rule where others paint": (
+        "<style>.x9{color:white} .y{background-color:red}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "behind": ("", f'<p style="position:absolute;z-index:-1">{MARK}</p>'),
+    "masked": ("", f'<p style="mask-image:linear-gradient(#0000,#0000)">{MARK}</p>'),
+}
+# What looks like hiding and is not.
+SHOWN = {
+    "display": ("", f'<p style="display:block">{MARK}</p>'),
+    "a broken style": ("", f'<p style="none:display;;:;opacity">{MARK}</p>'),
+    "opacity": ("", f'<p style="opacity:0.9">{MARK}</p>'),
+    "white on black": ("", f'<p style="color:#fff;background:#000">{MARK}</p>'),
+    "small margin": ("", f'<p style="margin-left:-20px;text-indent:-2em">{MARK}</p>'),
+    "at the left": ("", f'<p style="position:absolute;left:-5px;top:0">{MARK}</p>'),
+    "aria": ("", f'<p aria-hidden="false">{MARK}</p>'),
+    "details": ("", f"<details open><summary>s</summary><p>{MARK}</p></details>"),
+    "overridden": (
+        "<style>.x9{display:none} p.x9{display:block}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "own style": (
+        "<style>.x9{display:none}</style>",
+        f'<p class="x9" style="display:block">{MARK}',
+    ),
+    "printed": ("<style>@media print{.x9{display:none}}</style>", f'<p class="x9">{MARK}</p>'),
+    "before it": ("<style>.x9::before{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+    "under the pointer": ("<style>.x9:hover{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+    "white on a black page": (
+        "<style>body{background:#000;color:#fff} .x9{color:#fff}</style>",
+        f'<p class="x9" style="color:white">{MARK}</p>',
+    ),
+    "white by a rule, but not in the end": (
+        "<style>.x9{color:#fff} p.x9{color:#333}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "nobody": ("<style>.y{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+}
+
+
+def answer() -> Answer:
+    """Return the entry of a page in a record; the readers look at its bytes alone."""
+    return Answer(
+        source="url",
+        role="document",
+        reference="https://www.example.org/a",
+        url="https://www.example.org/a",
+        hops=(),
+        status=200,
+        media_type="text/html",
+        read_as="text/html",
+        retrieved="2026-11-16T04:30:00Z",
+        sha256="0" * 64,
+        bytes=0,
+        trust_anchor="system",
+    )

@@ -1,0 +1,75 @@
+"""A process that reviews what the test wrote down, on a real terminal, without a workspace.
+
+Stored requests hold no control characters: the formats refuse them.  This desk hands them
+out nevertheless, because the terminal must not depend on that.
+Usage: python -m tests.support.reviewdesk TEXT_FILE LOG_FILE
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from threegate.host.output import terminal_encoding
+from threegate.host.review.terminal.cells import Span, spelling
+from threegate.host.review.terminal.loop import Session
+from threegate.host.review.terminal.pager import Document, Line, document
+from threegate.host.review.terminal.screen import taken
+from threegate.host.review.terminal.state import Queue, Sheet, Terms, Waiting
+
+TERMS = Terms(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
+ID = "tr-" + "0123456789abcdef" * 4
+
+
+class TextDesk:
+    """One request, whose every text is the file's."""
+
+    def __init__(self, text: str, log: Path, encoding: str) -> None:
+        self._text, self._log, self._spell = text, log, spelling(encoding)
+        self._here = True
+
+    def changed(self) -> bool:
+        return False
+
+    def waiting(self) -> Queue:
+        item = Waiting(ID, "held", "core", 60, 1, self._spell(self._text))
+        return Queue((item,), 1) if self._here else Queue((), 0)
+
+    def fate(self, request_id: str) -> str:
+        return f"{request_id} is denied"
+
+    def sheet(self, request_id: str) -> Sheet:
+        return Sheet(request_id, self.raw(request_id), TERMS, (self._text,), (self._text,))
+
+    def raw(self, request_id: str) -> Document:
+        lines = [
+            Line((Span(line, "string"),), Span(f"{number:>4} | "), Span("     : "), "code")
+            for number, line in enumerate(self._text.split("\n"), 1)
+        ]
+        return document([*lines, Line((Span(f"the end of {request_id}"),))], self._spell)
+
+    def approve(self, request_id: str, *, uses: int, seconds: int) -> str:
+        if "raise" in self._text:
+            raise RuntimeError(self._text)
+        return self._decided(request_id, f"approved {uses} {seconds}")
+
+    def deny(self, request_id: str, reason: str) -> str:
+        return self._decided(request_id, f"denied {reason}")
+
+    def _decided(self, request_id: str, words: str) -> str:
+        assert request_id == ID
+        self._here = False
+        self._log.write_text(words)
+        return words
+
+
+def main() -> int:
+    text, log = (Path(name) for name in sys.argv[1:])
+    encoding = terminal_encoding(os.environ.get("TEST_ENCODING", "utf-8"))
+    colour = not os.environ.get("NO_COLOR")
+    with taken(encoding=encoding, colour=colour) as screen:
+        desk = TextDesk(text.read_bytes().decode("utf-8", "surrogatepass"), log, encoding)
+        return Session(desk, screen).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""CORE and the lite lane as tests need them: they say what the test says."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from threegate.errors import GateUnavailable
+from threegate.host.asking.serving import Say
+from threegate.host.expressing import Ask
+from threegate.protocol.core import Cited, Claimed, Draft, FetchDraft, Said, Task, ToolDraft, Usage
+from threegate.protocol.tool_lite import Check, Checked, RefusalFound
+from threegate.untrusted import Untrusted
+
+USAGE = Usage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
+
+
+def said(*claims: Claimed, drafts: tuple[Draft, ...] = (), **changes: object) -> Said:
+    """Return an answer of these claims."""
+    base: dict[str, object] = {
+        "method": "model",
+        "claims": claims,
+        "drafts": drafts,
+        "notes": (),
+        "shown": (1,),
+        "left_out": 0,
+        "problems": (),
+        "usage": USAGE,
+    }
+    return Said(**{**base, **changes})  # type: ignore[arg-type]
+
+
+def claim(text: str, *cites: tuple[int, int, int]) -> Claimed:
+    """Return a claim that cites sentences by source, text and number."""
+    return Claimed(Untrusted(text), tuple(Cited(*one) for one in cites))
+
+
+def program(code: str, *sources: int, purpose: str = "Add up the numbers.") -> ToolDraft:
+    return ToolDraft(Untrusted(purpose), Untrusted(code), sources)
+
+
+def wanted(*references: str, purpose: str = "It is cited.") -> FetchDraft:
+    return FetchDraft(Untrusted(purpose), tuple(Untrusted(one) for one in references))
+
+
+@dataclass
+class FakeSides:
+    """Implements `Sides`: no process is started."""
+
+    answer: Said | Callable[[Task], Said]
+    lane: Callable[[Check], Checked] = field(default=lambda _: Checked(None, ()))
+    tasks: list[Task] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    @contextmanager
+    def serving(self) -> Iterator[Say]:
+        def say(task: Task) -> Said:
+            self.tasks.append(task)
+            return self.answer(task) if callable(self.answer) else self.answer
+
+        yield say
+
+    @contextmanager
+    def asking(self) -> Iterator[Ask]:
+        def ask(check: Check) -> Checked:
+            self.checks.append(check)
+            return self.lane(check)
+
+        yield ask
+
+
+def lane_that_refuses(check: Check) -> Checked:
+    """Say that the first line cannot be expressed."""
+    assert check.code
+    return Checked(RefusalFound("class definition", 1, "classes are not supported"), ())
+
+
+def lane_that_is_gone(_: Check) -> Checked:
+    """Be a lane whose box cannot be started."""
+    raise GateUnavailable("the lite lane did not open", code="TG-LITE-001")

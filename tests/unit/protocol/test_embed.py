@@ -1,0 +1,111 @@
+"""Messages to and from the embedder: one spelling each, and a vector is one or is not taken."""
+
+import math
+import struct
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threegate.errors import ProtocolBroken
+from threegate.protocol.embed import (
+    DIMENSIONS,
+    MAX_TEXT_BYTES,
+    MAX_TEXTS,
+    Embed,
+    Opening,
+    Ready,
+    Refused,
+    Vectors,
+    nearness,
+    numbers_of,
+    parse_embed,
+    parse_greeting,
+    parse_opening,
+    parse_vectors,
+)
+from threegate.untrusted import Untrusted
+
+Message = Opening | Ready | Refused | Embed | Vectors
+
+
+def row(*numbers: float) -> bytes:
+    """Return a vector that begins with these numbers."""
+    return struct.pack(f"<{DIMENSIONS}f", *numbers, *[0.0] * (DIMENSIONS - len(numbers)))
+
+
+SAMPLES: list[tuple[Message, Callable[[Untrusted[bytes]], Message]]] = [
+    (Opening("a" * 64, "b" * 64), parse_opening),
+    (Ready({"numpy": "2.4.6"}), parse_greeting),
+    (Refused("TG-EMB-001", "the weights are others"), parse_greeting),
+    (Embed((Untrusted("one"), Untrusted(""), Untrusted("drei ß"))), parse_embed),
+    (Vectors((row(1.0), row(0.6, 0.8))), lambda data: parse_vectors(data, 2)),
+]
+
+
+@pytest.mark.parametrize(("message", "parse"), SAMPLES)
+def test_what_is_written_is_read(
+    message: Message, parse: Callable[[Untrusted[bytes]], Message]
+) -> None:
+    data = message.to_bytes()
+    assert parse(Untrusted(data)).to_bytes() == data
+    with pytest.raises(ProtocolBroken):
+        parse(Untrusted(data + b"x"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        row(),
+        row(0.5),
+        row(2.0),
+        row(math.nan),
+        row(math.inf),
+        row(1.0)[:-4],
+        row(1.0) + b"\0\0\0\0",
+        b"",
+    ],
+)
+# claim TG-C-146
+def test_what_is_not_a_vector_is_not_taken(wrong: bytes) -> None:
+    right = Vectors((row(1.0),)).to_bytes()
+    assert parse_vectors(Untrusted(right), 1).rows == (row(1.0),), "control"
+    data = right.replace(b'"parts":[1536]', b'"parts":[%d]' % len(wrong))
+    with pytest.raises(ProtocolBroken, match="vector"):
+        parse_vectors(Untrusted(data.partition(b"\n")[0] + b"\n" + wrong), 1)
+
+
+def test_fewer_vectors_than_texts_are_no_answer() -> None:
+    data = Vectors((row(1.0),)).to_bytes()
+    with pytest.raises(ProtocolBroken):
+        parse_vectors(Untrusted(data), 2)
+
+
+def test_texts_are_bounded() -> None:
+    with pytest.raises(ProtocolBroken):
+        Embed(())
+    with pytest.raises(ProtocolBroken):
+        Embed((Untrusted("x"),) * (MAX_TEXTS + 1))
+    assert Embed((Untrusted("x" * MAX_TEXT_BYTES),)).to_bytes(), "control"
+    with pytest.raises(ProtocolBroken):
+        Embed((Untrusted("x" * (MAX_TEXT_BYTES + 1)),)).to_bytes()
+    data = Embed((Untrusted("xy"),)).to_bytes()
+    with pytest.raises(ProtocolBroken, match="UTF-8"):
+        parse_embed(Untrusted(data[:-2] + b"\xff\xfe"))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
+    for _, parse in SAMPLES:
+        try:
+            found = parse(Untrusted(data))
+        except ProtocolBroken:
+            continue
+        assert found.to_bytes() == data
+
+
+def test_nearness_is_the_cosine() -> None:
+    one, other = numbers_of(row(1.0)), numbers_of(row(0.6, 0.8))
+    assert nearness(one, one) == 1.0
+    assert nearness(one, other) == pytest.approx(0.6)

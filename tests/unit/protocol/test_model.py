@@ -1,0 +1,106 @@
+"""Messages to and from whoever serves a model: one spelling each, nothing else is read."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threegate.errors import ProtocolBroken
+from threegate.protocol import tool_lite
+from threegate.protocol.chat import Served
+from threegate.protocol.model import (
+    Bridged,
+    Embedded,
+    Progress,
+    Ready,
+    Refused,
+    parse_bridged,
+    parse_embedded,
+    parse_greeting,
+    parse_progress,
+)
+from threegate.untrusted import Untrusted
+
+Message = Embedded | Bridged | Ready | Refused | Progress
+PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
+    Embedded: parse_embedded,
+    Bridged: parse_bridged,
+    Ready: parse_greeting,
+    Refused: parse_greeting,
+    Progress: parse_progress,
+}
+EMBEDDED = Embedded(10, "smol", "a" * 64, 4096, 2, 900)
+BRIDGED = Bridged(10, "llama3:8b", "127.0.0.1:11434", 8192, 900)
+SAMPLES: tuple[Message, ...] = (
+    EMBEDDED,
+    BRIDGED,
+    Ready(Served("smol", "a" * 64, 4096), {"xllamacpp": "2026.10"}),
+    Ready(Served("smol", None, 4096), {}),
+    Refused("TG-MDL-015", "the model file is another one"),
+    Progress("prompt", 256, 1024),
+    Progress("reply", 16, 64),
+)
+
+
+@pytest.mark.parametrize("message", SAMPLES)
+def test_what_is_written_is_read_again(message: Message) -> None:
+    data = message.to_bytes()
+    assert PARSERS[type(message)](Untrusted(data)) == message
+    with pytest.raises(ProtocolBroken):
+        PARSERS[type(message)](Untrusted(data + b"x"))
+
+
+@pytest.mark.parametrize("parse", PARSERS.values())
+@given(data=st.binary(max_size=200))
+def test_any_bytes_parse_or_are_refused(
+    parse: Callable[[Untrusted[bytes]], Message], data: bytes
+) -> None:
+    try:
+        parsed = parse(Untrusted(data))
+    except ProtocolBroken:
+        return
+    assert parsed.to_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("192.0.2.1:80", "localhost:11434", "127.0.0.2:80", "127.0.0.1", "127.0.0.1:0"),
+        *("127.0.0.1:65536", "127.0.0.1:080", "[::1]:80", "unix:/run/x.sock", "127.0.0.1:80\n"),
+    ],
+)
+def test_a_bridge_leads_to_loopback_only(endpoint: str) -> None:
+    assert Bridged(10, "m", "127.0.0.1:65535", 1, 1).port == 65535, "control"
+    assert Bridged(10, "m", "unix:/run/server.sock", 1, 1).port is None, "control"
+    with pytest.raises(ProtocolBroken):
+        Bridged(10, "m", endpoint, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Embedded(3, "m", "a" * 64, 1, 1, 1),  # the channel
+        lambda: Embedded(10, "m m", "a" * 64, 1, 1, 1),
+        lambda: Embedded(10, "m", "a" * 63, 1, 1, 1),
+        lambda: Embedded(10, "m", "a" * 64, 1, 0, 1),
+        lambda: Embedded(10, "m", "a" * 64, 1, 1, 0),
+        lambda: Ready(Served("m", None, 1), {"a b": "1"}),
+        lambda: Refused("TG-X", "y"),
+        lambda: Progress("thinking", 0, 1),
+        lambda: Progress("reply", -1, 1),
+    ],
+)
+def test_nothing_is_built_that_would_not_be_read(make: Callable[[], object]) -> None:
+    with pytest.raises(ProtocolBroken):
+        make()
+
+
+def test_an_opening_of_the_other_kind_or_protocol_is_refused() -> None:
+    with pytest.raises(ProtocolBroken):
+        parse_embedded(Untrusted(BRIDGED.to_bytes()))
+    with pytest.raises(ProtocolBroken):
+        parse_bridged(Untrusted(EMBEDDED.to_bytes()))
+    other = EMBEDDED.to_bytes().replace(b"model/1", tool_lite.PROTOCOL.encode())
+    with pytest.raises(ProtocolBroken):
+        parse_embedded(Untrusted(other))
