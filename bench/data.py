@@ -44,13 +44,14 @@ def serial_of(number: int) -> str:
 
 def _prose_packet(number: int) -> bytes:
     chooser = random.Random(number)
-    texts = [" ".join(chooser.choices(_sentences(), k=SENTENCES_PER_TEXT)) for _ in range(TEXTS)]
+    texts = [" ".join(chooser.choices(sentences(), k=SENTENCES_PER_TEXT)) for _ in range(TEXTS)]
     texts[0] += f" {EVERYWHERE} {season_of(number)} {serial_of(number)}."
     return registry.emit(packet(*texts, title=box(f"Sea ice {number}")))
 
 
 @cache
-def _sentences() -> tuple[str, ...]:
+def sentences() -> tuple[str, ...]:
+    """Return sentences whose words are as unevenly common as in a language."""
     chooser = random.Random(0)
     letters = "etaoinshrdlucmfwypvbgkqjxz"
     words = ["".join(chooser.choices(letters, k=chooser.randint(2, 10))) for _ in range(VOCABULARY)]

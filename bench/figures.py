@@ -26,6 +26,8 @@ class Sizes:
     events: tuple[int, ...]
     packets: tuple[int, ...]
     queries: int
+    requests: int
+    rows: int
 
 
 FULL = Sizes(
@@ -36,6 +38,8 @@ FULL = Sizes(
     events=(1_000, 10_000, 100_000, 1_000_000),
     packets=(1_000, 10_000, 100_000),
     queries=50,
+    requests=1_000,
+    rows=100_000,
 )
 QUICK = Sizes(
     "quick",
@@ -45,6 +49,8 @@ QUICK = Sizes(
     events=(1_000, 4_000, 16_000),
     packets=(200, 800, 3_200),
     queries=20,
+    requests=100,
+    rows=10_000,
 )
 
 
@@ -58,10 +64,12 @@ def compare(
     smaller_is_better: bool = False,
     target: str = "",
     met: bool | None = None,
+    noise: tuple[float | None, float | None] = (None, None),
 ) -> Plain:
     """Return a row that sets a figure of ours beside a peer's from the same run.
 
-    `times` is how many times as fast ours is, whichever way the unit counts.
+    `times` is how many times as fast ours is, whichever way the unit counts.  `noise` is
+    that of both figures in percent, where there were several laps to tell it from.
     """
     times = theirs / ours if smaller_is_better else ours / theirs
     return {
@@ -73,7 +81,13 @@ def compare(
         "times": times,
         "target": target,
         "met": met,
+        "noise": list(noise),
     }
+
+
+def missing(what: str, ours: float, unit: str, *, peer: str, why: str) -> Plain:
+    """Return a row whose peer could not be had, by name and with the reason."""
+    return {**alone(what, ours, unit), "peer": peer, "target": f"peer not measured: {why}"}
 
 
 def alone(what: str, ours: float, unit: str, *, target: str = "", met: bool | None = None) -> Plain:

@@ -22,13 +22,15 @@ class Watch:
 
     seconds: list[float] = field(default_factory=list)
     done: int = 0
+    # What computes and waits for nothing is measured per core by `time.process_time`.
+    clock: Callable[[], float] = time.perf_counter
 
     @contextmanager
     def lap(self, count: int = 1) -> Iterator[None]:
         """Measure one lap in which `count` things are done."""
-        begin = time.perf_counter()
+        begin = self.clock()
         yield
-        self.seconds.append(time.perf_counter() - begin)
+        self.seconds.append(self.clock() - begin)
         self.done += count
 
     @property
@@ -77,6 +79,14 @@ def seconds_of(act: Callable[[], object]) -> float:
         with watch.lap():
             act()
     return statistics.median(watch.seconds)
+
+
+def noise(seconds: Sequence[float]) -> float | None:
+    """Return half the distance between the quartiles, in percent of the middle value."""
+    if len(seconds) < 2:
+        return None
+    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return 50 * (high - low) / middle
 
 
 def slope(points: Sequence[tuple[int, float]]) -> float:

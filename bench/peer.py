@@ -47,6 +47,23 @@ class FieldSource(Strict):
     source: Source
 
 
+class Also(Strict):
+    source: Line
+    url: Url
+    retrieved: Line
+    sha256: Digest
+    bytes: Count
+    trust_anchor: Line
+
+
+class Notice(Strict):
+    status: Literal["corrected", "concern", "retracted"]
+    source: Line
+    label: Line | None
+    notice: Line | None
+    date: str | None
+
+
 class Hazard(Strict):
     name: str
     count: Annotated[int, Field(ge=1)]
@@ -78,13 +95,17 @@ class FrontMatter(Strict):
     raw_sha256: Digest
     raw_bytes: Count
     trust_anchor: Line
+    record_sha256: Digest | None
+    also: list[Also]
     title: Annotated[str, StringConstraints(max_length=limits.MAX_TITLE_CHARS)]
     authors: Annotated[list[Line], Field(max_length=limits.MAX_AUTHORS)]
+    container: Line | None
     published: str | None
     licence: Line | None
     identifiers: list[Identifier]
     metadata_from: list[FieldSource]
     retraction: Literal["none", "corrected", "concern", "retracted", "unknown"]
+    notices: list[Notice]
     hazards: list[Hazard]
     gaps: list[Gap]
     excerpts: Annotated[list[Excerpt], Field(max_length=limits.MAX_EXCERPTS)]

@@ -36,12 +36,17 @@ def _row(row: Plain) -> tuple[str, ...]:
     alone = row["times"] is None
     return (
         row["what"],
-        f"{number(row['ours'])} {row['unit']}",
-        "–" if alone else f"{number(row['theirs'])} {row['unit']}",
+        f"{number(row['ours'])} {row['unit']}{_noise(row, 0)}",
+        "–" if alone else f"{number(row['theirs'])} {row['unit']}{_noise(row, 1)}",
         row["peer"] or "–",
         "–" if alone else number(row["times"]),
         _verdict(row["target"], row["met"]),
     )
+
+
+def _noise(row: Plain, side: int) -> str:
+    found = row.get("noise", (None, None))[side]
+    return "" if found is None else f" ± {found:.0f} %"
 
 
 def _verdict(target: str, met: bool | None) -> str:

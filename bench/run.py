@@ -18,12 +18,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started as a file, Python looks beside the file only
 
-from bench import report  # noqa: E402
+from bench import lite_packages, report  # noqa: E402
 from bench.facts import facts, revision  # noqa: E402
 from bench.figures import FULL, QUICK, Plain, Sizes  # noqa: E402
 from bench.measure import say  # noqa: E402
 
-TOPICS = ("validate", "admit", "append", "verify", "search", "sandbox")
+TOPICS = (
+    "validate",
+    "admit",
+    "append",
+    "verify",
+    "search",
+    "sandbox",
+    "lite",
+    "normalize",
+    "readers",
+    "proxy",
+    "fetch",
+    "model",
+    "embed",
+)
 DOCUMENT = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "performance"
 FIGURES = PICTURES / "figures.json"
@@ -117,6 +131,9 @@ def main() -> int:
     if args.show:
         print(report.BLOCKS[args.show](report.load(FIGURES)), end="")
         return 0
+    if "lite" in (args.only or TOPICS):
+        for package in lite_packages.PACKAGES:
+            lite_packages.fetch(package)
     # On the disk of the checkout: a directory in memory would make every sync free.
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=args.dir or ROOT) as place:
         found = run(args, Path(place))

@@ -19,10 +19,11 @@ from bench.figures import Plain, Sizes, alone, compare
 from bench.measure import Watch, say
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.launch import run_gate, start_process, view_for
+from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_NORMALIZE, PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.supervise import Started, discard
 
 MOST_TIMES_BWRAP = 2.0
@@ -63,7 +64,10 @@ def _bare(profile: Profile) -> str:
     for library in profile.libraries[:1]:
         spec = find_spec(library)
         assert spec is not None and spec.origin is not None
-        code = f"import sys\nsys.path.append({str(Path(spec.origin).parents[1])!r})\n{code}"
+        above = 1 if spec.submodule_search_locations else 0  # a package, or a file by itself
+        places = (Path(spec.origin).parents[above], Path(threegate.__file__).parents[1])
+        added = "".join(f"sys.path.append({str(place)!r})\n" for place in places)
+        code = f"import sys\n{added}{code}"
     return code
 
 
