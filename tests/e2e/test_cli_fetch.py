@@ -118,29 +118,31 @@ def test_a_url_that_core_drafted_is_asked_for_after_approval_only(
     place: Place, fetched: Done, cli: PlaceCli
 ) -> None:
     request = drafted_by_core(cli, DRAFTED, fetched.json["items"][0]["packet"])
-    before = len(place.seen())
+    before = len(place.arrived())
     refused = cli("fetch", request, code=75)
     assert "TG-ASK-002" in refused.out
-    assert place.seen()[before:] == [], "nobody was asked, no name was looked up"
+    assert place.arrived()[before:] == [], "nobody was asked, no name was looked up"
     cli("fetch", "--approved")
-    assert place.seen()[before:] == [], "it is not approved, so it is not among these"
+    assert place.arrived()[before:] == [], "it is not approved, so it is not among these"
     cli("review", "approve", request, "--yes")
     done = cli("fetch", "--json", "--approved").json
     assert [item["status"] for item in done["items"]] == ["made"]
-    assert len(requests(place.seen()[before:], PAGES, "under-the-mat")) == 1, "control: now it was"
+    assert len(requests(place.arrived()[before:], PAGES, "under-the-mat")) == 1, (
+        "control: now it was"
+    )
     packet = packets(cli)[DRAFTED]
     assert packet.request == request
     assert cli("request", "list", "--json", "--state", "done").json["items"][0]["id"] == request
     cli("fetch", request, code=77)
-    assert len(requests(place.seen()[before:], PAGES, "under-the-mat")) == 1, "once"
+    assert len(requests(place.arrived()[before:], PAGES, "under-the-mat")) == 1, "once"
 
 
 def test_where_policy_asks_the_operators_own_wish_waits(place: Place) -> None:
     careful = settle(place, place.directory / "careful", ASK)
-    before = len(place.seen())
+    before = len(place.arrived())
     waiting = careful("fetch", ARTICLE, RETRACTED, code=75)
     assert "threegate review" in waiting.err
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
     (request,) = careful("request", "list", "--json", "--state", "held").json["items"]
     searched = careful("fetch", "search", "ice", "--source", "crossref", code=77)
     assert "hint: a search cannot be held" in searched.out
@@ -153,11 +155,11 @@ def test_where_policy_asks_the_operators_own_wish_waits(place: Place) -> None:
 
 def test_where_policy_denies_nobody_is_asked(place: Place) -> None:
     closed = settle(place, place.directory / "closed", DENY)
-    before = len(place.seen())
+    before = len(place.arrived())
     denied = closed("fetch", ARTICLE, code=77)
     assert "TG-FET-073" in denied.out
     assert "hint: `threegate policy explain URL`" in denied.out
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
 
 
 def test_options_of_a_search_are_refused_elsewhere(cli: PlaceCli) -> None:
@@ -176,7 +178,7 @@ def test_dry_run_tells_rates_budgets_and_refusals(
     place: Place, fetched: Done, cli: PlaceCli
 ) -> None:
     assert fetched.code == 0
-    before = len(place.seen())
+    before = len(place.arrived())
     url = "https://publisher.example/paper"
     told = cli("fetch", "--dry-run", "--json", "--max-age", "0s", ARTICLE, url).json
     verdicts = {item["url"]: item["verdict"] for item in told["questions"]}
@@ -186,7 +188,7 @@ def test_dry_run_tells_rates_budgets_and_refusals(
     assert (crossref["rate_per_minute"], crossref["concurrency"]) == (240, 1)
     assert crossref["requests_left"] <= 240
     assert 0 < crossref["bytes_left"] < 512 * 2**20, "what was fetched before counts"
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
 
 
 def test_a_key_is_shown_nowhere_and_reaches_its_host(place: Place) -> None:
@@ -275,10 +277,10 @@ def test_a_proxy_the_operator_runs_is_used_instead(place: Place) -> None:
     base = place.directory / "served"
     socket = base / "proxy.sock"
     served = settle(place, base, ("proxy: own", f"proxy: connect:{socket}"))
-    before = len(place.seen())
+    before = len(place.arrived())
     refused = served("fetch", *ALONE, ARTICLE, code=69)
     assert "TG-FET-062" in refused.err, "without it nothing is asked"
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
     script = (
         "import json,os,subprocess,sys,time\n"
         "socket,threegate=sys.argv[1],sys.argv[2:5]\n"

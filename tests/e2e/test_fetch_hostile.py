@@ -90,8 +90,8 @@ def test_what_was_refused_lies_in_quarantine_with_its_bytes_and_reason(run: Run)
     for path, url in URLS.items():
         (line,) = [line for line in run.out.splitlines() if f" {url}" in line]
         # By a reader, or because it ended with its box; what was never taken in has no bytes.
-        if code := re.match(r"refused (TG-NRM-\d{3}|TG-FET-072) ", line):
-            refused[path] = code[1]
+        if told := re.match(r"refused (TG-NRM-\d{3}|TG-FET-072) ", line):
+            refused[path] = told[1]
     assert {"/bomb.pdf", "/deep.html", "/laughs.xml", "/deep.json"} <= set(refused)
     for path, code in refused.items():
         _, data = monster(path) or ("", b"")

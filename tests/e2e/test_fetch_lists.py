@@ -63,21 +63,21 @@ def test_what_was_fetched_is_exported_and_can_be_fetched_from_that(
     assert "RETRACTED: according to crossref" in exported.out
     assert exported.out.count("TEST SOURCE") == 3
     articles = cli("packet", "export", ids[ARTICLE], ids[RETRACTED], "--format", form).raw_out
-    before = len(place.seen())
+    before = len(place.arrived())
     again = cli("fetch", "-f", "-", "--enrich", "none", "--json", stdin=articles).json
     assert [item["status"] for item in again["items"]] == ["already"] * 2
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
 
 
 def test_a_packet_can_be_made_again_from_what_is_kept(cli: PlaceCli, place: Place) -> None:
-    before = len(place.seen())
+    before = len(place.arrived())
     ids = packet_ids(cli)
     told = cli("packet", "remake", ids[ARTICLE], ids[PREPRINT], "--json").json["packets"]
     assert [(item["packet_id"], item["verdict"]) for item in told] == [
         (ids[ARTICLE], "same"),
         (ids[PREPRINT], "same"),
     ]
-    assert place.seen()[before:] == [], "nobody was asked"
+    assert place.arrived()[before:] == [], "nobody was asked"
     # Somebody edits a packet and admits it as one of the same retrieval.
     kept = packets(cli)[ARTICLE]
     forged = replace(kept, title=box("Ice is warm"), retraction="unknown")
@@ -107,9 +107,9 @@ def test_what_was_forgotten_cannot_be_compared(cli: PlaceCli, place: Place) -> N
 
 @pytest.mark.parametrize("source", ["crossref", "arxiv", "openalex", "europepmc"])
 def test_a_search_lists_references_to_paste(cli: PlaceCli, place: Place, source: str) -> None:
-    before = len(place.seen())
+    before = len(place.arrived())
     done = cli("fetch", "search", "ice", "--source", source, "--rows", "5")
-    asked = [event for event in place.seen()[before:] if event["event"] == "request"]
+    asked = [event for event in place.arrived()[before:] if event["event"] == "request"]
     assert len(asked) == 1, "candidates are not fetched"
     numbered = [line for line in done.out.splitlines() if line.strip().startswith("1. ")]
     assert len(numbered) == 1, done.out
@@ -181,9 +181,9 @@ def test_keys_reach_their_hosts_and_nothing_else(place: Place) -> None:
 def test_the_operators_address_is_given_to_hosts_and_kept_in_no_packet(place: Place) -> None:
     address = "first.last@library.example.org"
     known = settle(place, place.directory / "known", ("contact: none", f"contact: {address}"))
-    before = len(place.seen())
+    before = len(place.arrived())
     known("fetch", ARTICLE, f"pmid:{works.ARTICLE.pmid}", "--json")
-    asked = [event for event in place.seen()[before:] if event["event"] == "request"]
+    asked = [event for event in place.arrived()[before:] if event["event"] == "request"]
     told = {event["host"] for event in asked if address in event["line"]}
     assert told == {"api.crossref.org", "api.unpaywall.org", "eutils.ncbi.nlm.nih.gov"}, "control"
     assert known.workspace is not None

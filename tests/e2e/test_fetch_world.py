@@ -71,10 +71,10 @@ def cli(place: Place) -> PlaceCli:
 @pytest.fixture(scope="module")
 def first(place: Place, cli: PlaceCli) -> tuple[str, list[Event]]:
     """Fetch one of each; return what the command says, and what the far side saw of it."""
-    before = len(place.seen())
+    before = len(place.arrived())
     injecting = f"doi:{works.INJECTING.doi}"
     done = cli("fetch", *(kind.reference for kind in KINDS), injecting)
-    return done.out, place.seen()[before:]
+    return done.out, place.arrived()[before:]
 
 
 @pytest.fixture(scope="module")
@@ -210,9 +210,9 @@ def test_what_has_not_changed_is_not_sent_again(place: Place, cli: PlaceCli, sai
 
 
 def test_a_search_lists_candidates_and_fetches_none(place: Place, cli: PlaceCli) -> None:
-    before = len(place.seen())
+    before = len(place.arrived())
     cli("fetch", "search", "lake ice", "--source", "crossref")
-    after = place.seen()[before:]
+    after = place.arrived()[before:]
     assert {event["host"] for event in after if event["event"] == "request"} == {"api.crossref.org"}
     (found,) = [packet for name, packet in packets(cli).items() if "lake ice" in name]
     assert works.ARTICLE.title in text_of(found)
@@ -220,11 +220,11 @@ def test_a_search_lists_candidates_and_fetches_none(place: Place, cli: PlaceCli)
 
 
 def test_dry_run_names_every_host_and_asks_none(place: Place, cli: PlaceCli) -> None:
-    before = len(place.seen())
+    before = len(place.arrived())
     shown = cli("fetch", "--dry-run", f"doi:{works.GAPS.doi}", NOTES).out
     for host in ("api.crossref.org", "api.openalex.org", "www.ebi.ac.uk", PAGES):
         assert host in shown
-    assert place.seen()[before:] == []
+    assert place.arrived()[before:] == []
 
 
 # claim TG-C-137
@@ -235,12 +235,12 @@ def test_a_host_outside_the_list_is_never_contacted(place: Place, cli: PlaceCli)
         cwd=place.directory,
     )
     assert reach.raw_out == b"not here", "control: it answers whoever asks it"
-    before = len(place.seen())
+    before = len(place.arrived())
     led = cli("fetch", f"https://{PAGES}/elsewhere", code=77)
     assert f'TG-FET-010 https://{PAGES}/elsewhere: redirects to "{OUTSIDE}"' in led.out
     named = cli("fetch", f"https://{OUTSIDE}/paper", code=77)
     assert "no rule matched" in named.out
-    events = place.seen()[before:]
+    events = place.arrived()[before:]
     assert answers(events, PAGES, "/elsewhere") == [302], "control: the redirect was seen"
     assert OTHER not in {event.get("origin") for event in events}
     assert OUTSIDE not in names_met(events)
@@ -282,8 +282,8 @@ def test_an_authority_that_policy_does_not_list_vouches_for_nobody(place: Place)
     text = re.sub("(?m)^trust_anchors: .*", "trust_anchors: [system]", policy.read_text("utf-8"))
     policy.write_text(text, "utf-8")
     strict("policy", "apply", "--yes")
-    before = len(place.seen())
+    before = len(place.arrived())
     assert f"TG-FET-014 {reference}: " in strict(*ask, code=None).out
-    events = place.seen()[before:]
+    events = place.arrived()[before:]
     assert "api.crossref.org" in names_met(events), "it was reached, and told nothing"
     assert requests(events, "api.crossref.org") == []

@@ -58,10 +58,10 @@ def scenes(directory: Path) -> dict[str, Any]:
             started = containers.run("proxy")
             assert started.returncode == 0, started.stderr.decode("utf-8", "replace")
             wait_until(lambda: b"in-force" in _log(containers), "the proxy has its rules")
-            before = len(world.seen())
+            before = len(world.arrived())
             for service in ("core", "tool", "fetch"):
                 told[service] = containers.attack(service, PROBE)
-            told["world"] = world.seen()[before:]
+            told["world"] = world.arrived()[before:]
             told["proxy"] = _lines(containers)
             told |= _used(containers)
         return told

@@ -109,8 +109,12 @@ class Internet:
         assert self._world.stdout.readline() == b"ready\n"
 
     def seen(self) -> list[dict[str, Any]]:
-        """Return everything that arrived on the far side so far."""
+        """Return everything that happened on the far side so far."""
         return events(self._log)
+
+    def arrived(self) -> list[dict[str, Any]]:
+        """Return what happened so far, less the ends of connections: those may come late."""
+        return arrivals(self.seen())
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +134,11 @@ def events(log: Path) -> list[dict[str, Any]]:
     bugs = [event["trace"] for event in found if event["event"] == "bug"]
     assert not bugs, bugs[0]
     return found
+
+
+def arrivals(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what came and what was said to it; how a connection ended is written down late."""
+    return [event for event in found if event["event"] not in {"bytes", "end"}]
 
 
 def _use_own_etc(directory: Path) -> None:

@@ -113,8 +113,9 @@ class Origins:
         response = site.handler(request, tls)
         if response is None:
             return False
-        tls.sendall(response.to_bytes(head_only=request.method == "HEAD"))
+        # Written down first: whoever has the answer finds it in the log.
         self._tell(event="answer", **told, status=response.status, bytes=len(response.body))
+        tls.sendall(response.to_bytes(head_only=request.method == "HEAD"))
         return (request.header("connection") or "").lower() != "close"
 
 

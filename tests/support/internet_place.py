@@ -23,6 +23,7 @@ from tests.support.cli import PYTHON, Cli, Done, made, write
 from tests.support.internet import (
     NAMESPACES,
     Internet,
+    arrivals,
     events,
     make_system_authority,
     python,
@@ -87,8 +88,12 @@ class Place:
         )
 
     def seen(self) -> list[dict[str, Any]]:
-        """Return everything that arrived on the far side so far."""
+        """Return everything that happened on the far side so far."""
         return events(self.directory / "world.jsonl")
+
+    def arrived(self) -> list[dict[str, Any]]:
+        """Return what happened so far, less the ends of connections: those may come late."""
+        return arrivals(self.seen())
 
     def __enter__(self) -> Self:
         return self

@@ -24,10 +24,14 @@ class Client:
         self.told: dict[str, Any] = {}
 
     def attempt(self, title: str, act: Callable[[], str]) -> None:
-        before = len(self._world.seen())
+        before = len(self._world.arrived())
         outcome = act()
         lines = self._box.hear(lambda lines: bool(lines) and lines[-1]["verdict"] != "allow")
-        self.told[title] = {"client": outcome, "proxy": lines, "world": self._world.seen()[before:]}
+        self.told[title] = {
+            "client": outcome,
+            "proxy": lines,
+            "world": self._world.arrived()[before:],
+        }
 
     def connect(self, name: str) -> tuple[socket.socket, str]:
         sock = self._box.connect()

@@ -95,14 +95,14 @@ class Client:
         self.told: dict[str, Any] = {}
 
     def ask(self, session: Session, title: str, url: str, **more: Any) -> None:
-        before = len(self._world.seen())
+        before = len(self._world.arrived())
         reply = session.ask(Ask(url, "*/*", 2**20, **more).to_bytes(), deadline_seconds=SECONDS)
         assert reply.why == "done", f"{title}: {reply}"
         answer = parse_answer(Untrusted(reply.message))
         self.told[title] = {
             "answer": plain(answer),
             "leaked": CANARY.encode() in reply.message or quote(CANARY).encode() in reply.message,
-            "world": self._world.seen()[before:],
+            "world": self._world.arrived()[before:],
         }
 
 

@@ -85,11 +85,11 @@ class Scenes:
         self._world, self.told = world, dict[str, Any]()
 
     def play(self, title: str, act: Callable[[], Any]) -> None:
-        before = len(self._world.seen())
+        before = len(self._world.arrived())
         found = act()
         for address in (ORIGIN, OTHER):
             self._mark(address, f"mark-{len(self.told)}.test")
-        arrived = [e["origin"] for e in self._world.seen()[before:] if e["event"] == "connect"]
+        arrived = [e["origin"] for e in self._world.arrived()[before:] if e["event"] == "connect"]
         for address in (ORIGIN, OTHER):
             arrived.remove(address)  # the mark itself
         self.told[title] = {"found": found, "arrived": arrived}

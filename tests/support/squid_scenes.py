@@ -87,7 +87,7 @@ class Client:
         self.attempt(title, lambda: self._squid.ask(request.encode()))
 
     def attempt(self, title: str, act: Callable[[], bytes]) -> None:
-        before, lines = len(self._world.seen()), len(self._squid.log())
+        before, lines = len(self._world.arrived()), len(self._squid.log())
         answer = act()
         head, _, body = answer.partition(b"\r\n\r\n")
         end = time.monotonic() + 10
@@ -100,7 +100,7 @@ class Client:
             "tail": body[-8:].decode("latin-1"),
             "bytes": len(body),
             "squid": self._squid.log()[lines:],
-            "world": self._world.seen()[before:],
+            "world": self._world.arrived()[before:],
         }
 
 
