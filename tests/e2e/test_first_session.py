@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, starter
+from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, starter
 from tests.support.origins.scholarly import WORLD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +48,7 @@ def demo() -> None:
 )
 def test_the_first_session_runs_and_leaves_nothing(tmp_path: Path, who: str) -> None:
     if IS_ROOT and who == "ordinary user":
-        for directory in (tmp_path, *tmp_path.parents[:2]):
-            directory.chmod(0o755)
+        open_to_all(tmp_path)
         os.chown(tmp_path, ORDINARY_UID, ORDINARY_UID)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = starter(who).start(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.boxes import STARTERS, run_as, said
+from tests.support.boxes import STARTERS, open_to_all, run_as, said
 from threegate.errors import GateUnavailable
 from threegate.sandbox import machine as machine_module
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
@@ -183,8 +183,8 @@ _WRITABLE = "    --ro-bind) word=--bind ;;"
 def _lying(directory: Path, honest: Machine, cases: str, more: str = "") -> Machine:
     script = directory / "bwrap"
     script.write_text(_LOOP.format(cases=cases or "    '') ;;", bwrap=honest.bwrap, more=more))
-    for path in (script, directory, *directory.parents[:3]):
-        path.chmod(0o755)  # a gate's own uid has to start it
+    script.chmod(0o755)
+    open_to_all(directory)  # a gate's own uid has to start it
     return replace(honest, bwrap=str(script))
 
 
@@ -225,8 +225,8 @@ def test_bubblewrap_that_lies_is_found_out(lie: str, tmp_path: Path) -> None:
 def test_bubblewrap_that_fails_says_why(tmp_path: Path) -> None:
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\necho 'bwrap: \x1b[31mno' >&2\nexit 1\n")
-    for path in (script, tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
+    script.chmod(0o755)
+    open_to_all(tmp_path)
     with pytest.raises(GateUnavailable) as caught:
         run_gate(replace(find_machine(), bwrap=str(script)), ECHO, b"")
     assert caught.value.code == "TG-BOX-021"

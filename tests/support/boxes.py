@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -54,6 +55,14 @@ def attacked_as(who: str, profiles: str = "", names: str = "") -> list[AttackRes
     ran = run_as(who, REPORT, profiles, names)
     assert ran.code == 0, ran.err
     return [AttackResult(**item) for item in json.loads(ran.out)]
+
+
+def open_to_all(directory: Path) -> None:
+    """Let every user read a test's directory; what all users share stays as it is."""
+    for path in (directory, *directory.parents[:3]):
+        mode = path.stat().st_mode
+        if not mode & stat.S_ISVTX and path.stat().st_uid == os.geteuid():
+            path.chmod(mode | 0o055)
 
 
 def said(answer: Answer) -> bytes:

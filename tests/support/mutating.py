@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.boxes import IS_ROOT, repository, starter
+from tests.support.boxes import IS_ROOT, open_to_all, repository, starter
 from tests.support.mutants import Mutant
 
 SANDBOX = "threegate/sandbox"
@@ -53,8 +53,7 @@ class Copy:
             self.top / "threegate",
             ignore=shutil.ignore_patterns("__pycache__"),
         )
-        for path in (directory, *directory.parents[:3]):
-            path.chmod(path.stat().st_mode | 0o055)
+        open_to_all(directory)
 
     @contextmanager
     def changed(self, mutant: Mutant, *, proofs: bool) -> Iterator[None]:

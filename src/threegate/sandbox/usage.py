@@ -14,10 +14,11 @@ count in each.  A cgroup would be exact in both; an ordinary user often has none
 Memory of one job in a session: the gate itself is not the job's, so only the programs it
 started count (a process that was forked and has executed nothing still shows the gate's own
 memory): the largest size any of them ever had (the kernel's VmHWM), as of the last look.
-Looks: after 20 ms, then at pauses that double up to half a second.  What a program took
-after the last look is missed, and 0 means that the job was over before the first.  Looking
-earlier would cost more than a short job does: the kernel drops what was looked at below
-/proc when the process ends.
+Looks: after 20 ms, then at pauses that double up to half a second, and at the end of a job
+that was looked at.  0 means that the job was over before the first.  Looking earlier would
+cost more than a short job does: the kernel drops what was looked at below /proc when the
+process ends.  A program that was there in the job before counts if it has grown since: what
+has not is still dying, or was made ready and never used.
 """
 
 import os
@@ -25,6 +26,7 @@ import re
 import select
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,6 +62,7 @@ class Meter:
         self._largest = 0
         self._gate: int | None = None
         self._job: Job | None = None
+        self._known: dict[int, int] = {}  # the programs of the last job, and their sizes
 
     def look_if_due(self) -> float:
         """Look again if the last time is long enough ago; return when it will be, in seconds."""
@@ -77,12 +80,15 @@ class Meter:
         if self._gate is None and first is not None:
             # Its oldest child; what is left of a job when its parent ends comes behind it.
             self._gate = next(iter(_children(first)), None)
-        self._job = Job(first, self._gate)
+        self._job = Job(first, self._gate, self._known)
 
     def end_job(self) -> int:
         """Return the largest memory of what the gate started, as seen since `begin_job`."""
         assert self._job is not None
         job, self._job = self._job, None
+        if job.sizes:
+            job.look()
+        self._known = job.sizes
         return job.largest_bytes
 
     def look(self) -> None:
@@ -140,12 +146,16 @@ class Meter:
 
 
 class Job:
-    """What a gate (`gate`, below `first`) starts for one job of a session."""
+    """What a gate (`gate`, below `first`) starts for one job of a session.
 
-    def __init__(self, first: int | None, gate: int | None) -> None:
-        self._first, self._gate = first, gate
+    `known` are the programs of the job before, with the sizes they had when it ended.
+    """
+
+    def __init__(self, first: int | None, gate: int | None, known: Mapping[int, int]) -> None:
+        self._first, self._gate, self._known = first, gate, known
         self._pause = JOB_LOOK_SECONDS
         self._due = time.monotonic() + self._pause
+        self.sizes: dict[int, int] = {}
         self.largest_bytes = 0
 
     def look_if_due(self, now: float) -> float:
@@ -159,8 +169,10 @@ class Job:
     def look(self) -> None:
         """Note the largest size any program below the gate has had."""
         pids = _tree(self._first) if self._first is not None else []
-        sizes = [_largest_size(pid) for pid in pids if pid not in {self._first, self._gate}]
-        self.largest_bytes = max([self.largest_bytes, *sizes])
+        programs = [pid for pid in pids if pid not in {self._first, self._gate}]
+        self.sizes = {pid: _largest_size(pid) for pid in programs}
+        grown = (size for pid, size in self.sizes.items() if size > self._known.get(pid, 0))
+        self.largest_bytes = max([self.largest_bytes, *grown])
 
 
 def has_ended(pid: int) -> bool:

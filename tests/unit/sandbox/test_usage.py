@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.lite import tree
 from tests.support.payloads import start_with
 from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine
@@ -221,10 +222,11 @@ def children() -> list[int]:
 
 
 def processes() -> list[str]:
+    """Return the commands of all below this process, which adopts what a box leaves behind."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for pid in tree(os.getpid()):
         try:
-            found.append(path.read_bytes().decode("utf-8", "replace"))
+            found.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace"))
         except OSError:
             continue
     return found
