@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.messages import ASKED, MESSAGES, Message, Parse
 from threegate import canonical
 from threegate.errors import ProtocolBroken
 from threegate.policy.sections.core import MODEL_NAME as POLICY_NAME
@@ -23,51 +24,13 @@ from threegate.protocol.chat import (
 )
 from threegate.untrusted import Untrusted
 
-Body = ChatRequest | ChatReply | ChatRefused | Served
-PARSERS: dict[type, Callable[[Untrusted[bytes]], Body]] = {
-    ChatRequest: parse_request,
-    ChatReply: parse_reply,
-    ChatRefused: parse_refused,
-    Served: parse_served,
-}
-ASKED = ChatRequest((("system", "Be brief."), ("user", "Où?\n\t\u202e")), 64, 7)
-REPLY = ChatReply(Untrusted('{"a": "\x00"}'), "stop", 12, 3, "qwen2.5:1.5b")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
-SAMPLES: tuple[Body, ...] = (
-    ASKED,
-    ChatRequest(ASKED.messages, 1, 0, 'root ::= "x"', '{"type":"object"}'),
-    REPLY,
-    ChatReply(Untrusted(""), "length", 0, 0, "m"),
-    ChatRefused("TG-MDL-001", "no such place"),
-    Served("m", None, 4096),
-    Served("m", "a" * 64, 1),
-)
-
-
-@pytest.mark.parametrize("body", SAMPLES)
-def test_what_is_written_is_read_again(body: Body) -> None:
-    data = body.to_bytes()
-    again = PARSERS[type(body)](Untrusted(data))
-    assert again == body
-    assert again.to_bytes() == data
 
 
 @given(st.lists(st.tuples(st.sampled_from(chat.ROLES), TEXT), min_size=1, max_size=5), TEXT)
 def test_any_text_survives_the_way(messages: list[tuple[str, str]], grammar: str) -> None:
     asked = ChatRequest(tuple(messages), 5, grammar=grammar or None)
     assert parse_request(Untrusted(asked.to_bytes())) == asked
-
-
-@pytest.mark.parametrize("parse", PARSERS.values())
-@given(data=st.binary(max_size=200))
-def test_any_bytes_parse_or_are_refused(
-    parse: Callable[[Untrusted[bytes]], Body], data: bytes
-) -> None:
-    try:
-        parsed = parse(Untrusted(data))
-    except ProtocolBroken:
-        return
-    assert parsed.to_bytes() == data
 
 
 JSON = st.recursive(
@@ -77,9 +40,11 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("body", SAMPLES)
+@pytest.mark.parametrize(("body", "parse"), MESSAGES["chat"])
 @given(data=st.data())
-def test_one_value_changed_is_another_message_or_none(body: Body, data: st.DataObject) -> None:
+def test_one_value_changed_is_another_message_or_none(
+    body: Message, parse: Parse, data: st.DataObject
+) -> None:
     """Put any JSON value in the place of any other: it parses to exactly that or is refused."""
     value = canonical.decode(body.to_bytes())
     places = list(_places(value))
@@ -87,7 +52,7 @@ def test_one_value_changed_is_another_message_or_none(body: Body, data: st.DataO
     owner[key] = data.draw(JSON)
     changed = canonical.encode(value)
     try:
-        parsed = PARSERS[type(body)](Untrusted(changed))
+        parsed = parse(Untrusted(changed))
     except ProtocolBroken:
         return
     assert parsed.to_bytes() == changed
@@ -158,9 +123,7 @@ def test_nothing_is_built_that_would_not_be_read(make: Callable[[], object]) -> 
 
 
 @pytest.mark.parametrize("parse", [parse_reply, parse_served, parse_refused, parse_request])
-def test_a_flood_is_refused_before_it_is_decoded(
-    parse: Callable[[Untrusted[bytes]], Body],
-) -> None:
+def test_a_flood_is_refused_before_it_is_decoded(parse: Parse) -> None:
     for flood in (b"[" * 100_000, b"{" * (chat.MAX_CHAT_BYTES + 1)):
         with pytest.raises(ProtocolBroken):
             parse(Untrusted(flood))

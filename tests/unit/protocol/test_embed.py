@@ -1,57 +1,22 @@
 """Messages to and from the embedder: one spelling each, and a vector is one or is not taken."""
 
 import math
-import struct
-from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.support.messages import row
 from threegate.errors import ProtocolBroken
 from threegate.protocol.embed import (
-    DIMENSIONS,
     MAX_TEXT_BYTES,
     MAX_TEXTS,
     Embed,
-    Opening,
-    Ready,
-    Refused,
     Vectors,
     nearness,
     numbers_of,
     parse_embed,
-    parse_greeting,
-    parse_opening,
     parse_vectors,
 )
 from threegate.untrusted import Untrusted
-
-Message = Opening | Ready | Refused | Embed | Vectors
-
-
-def row(*numbers: float) -> bytes:
-    """Return a vector that begins with these numbers."""
-    return struct.pack(f"<{DIMENSIONS}f", *numbers, *[0.0] * (DIMENSIONS - len(numbers)))
-
-
-SAMPLES: list[tuple[Message, Callable[[Untrusted[bytes]], Message]]] = [
-    (Opening("a" * 64, "b" * 64), parse_opening),
-    (Ready({"numpy": "2.4.6"}), parse_greeting),
-    (Refused("TG-EMB-001", "the weights are others"), parse_greeting),
-    (Embed((Untrusted("one"), Untrusted(""), Untrusted("drei ß"))), parse_embed),
-    (Vectors((row(1.0), row(0.6, 0.8))), lambda data: parse_vectors(data, 2)),
-]
-
-
-@pytest.mark.parametrize(("message", "parse"), SAMPLES)
-def test_what_is_written_is_read(
-    message: Message, parse: Callable[[Untrusted[bytes]], Message]
-) -> None:
-    data = message.to_bytes()
-    assert parse(Untrusted(data)).to_bytes() == data
-    with pytest.raises(ProtocolBroken):
-        parse(Untrusted(data + b"x"))
 
 
 @pytest.mark.parametrize(
@@ -93,16 +58,6 @@ def test_texts_are_bounded() -> None:
     data = Embed((Untrusted("xy"),)).to_bytes()
     with pytest.raises(ProtocolBroken, match="UTF-8"):
         parse_embed(Untrusted(data[:-2] + b"\xff\xfe"))
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
-    for _, parse in SAMPLES:
-        try:
-            found = parse(Untrusted(data))
-        except ProtocolBroken:
-            continue
-        assert found.to_bytes() == data
 
 
 def test_nearness_is_the_cosine() -> None:

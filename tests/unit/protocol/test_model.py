@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.support.messages import BRIDGED, EMBEDDED
 from threegate.errors import ProtocolBroken
 from threegate.protocol import tool_lite
 from threegate.protocol.chat import Served
@@ -17,50 +16,8 @@ from threegate.protocol.model import (
     Refused,
     parse_bridged,
     parse_embedded,
-    parse_greeting,
-    parse_progress,
 )
 from threegate.untrusted import Untrusted
-
-Message = Embedded | Bridged | Ready | Refused | Progress
-PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
-    Embedded: parse_embedded,
-    Bridged: parse_bridged,
-    Ready: parse_greeting,
-    Refused: parse_greeting,
-    Progress: parse_progress,
-}
-EMBEDDED = Embedded(10, "smol", "a" * 64, 4096, 2, 900)
-BRIDGED = Bridged(10, "llama3:8b", "127.0.0.1:11434", 8192, 900)
-SAMPLES: tuple[Message, ...] = (
-    EMBEDDED,
-    BRIDGED,
-    Ready(Served("smol", "a" * 64, 4096), {"xllamacpp": "2026.10"}),
-    Ready(Served("smol", None, 4096), {}),
-    Refused("TG-MDL-015", "the model file is another one"),
-    Progress("prompt", 256, 1024),
-    Progress("reply", 16, 64),
-)
-
-
-@pytest.mark.parametrize("message", SAMPLES)
-def test_what_is_written_is_read_again(message: Message) -> None:
-    data = message.to_bytes()
-    assert PARSERS[type(message)](Untrusted(data)) == message
-    with pytest.raises(ProtocolBroken):
-        PARSERS[type(message)](Untrusted(data + b"x"))
-
-
-@pytest.mark.parametrize("parse", PARSERS.values())
-@given(data=st.binary(max_size=200))
-def test_any_bytes_parse_or_are_refused(
-    parse: Callable[[Untrusted[bytes]], Message], data: bytes
-) -> None:
-    try:
-        parsed = parse(Untrusted(data))
-    except ProtocolBroken:
-        return
-    assert parsed.to_bytes() == data
 
 
 @pytest.mark.parametrize(

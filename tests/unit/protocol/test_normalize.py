@@ -1,6 +1,5 @@
 """The retrieval record and the messages about it: one spelling each, or refused."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,105 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.messages import ANSWER, MISS, RECORD
 from threegate import canonical
 from threegate.artifacts import labels, research_packet, shapes
 from threegate.artifacts import limits as artifact_limits
 from threegate.errors import ProtocolBroken
 from threegate.protocol import limits, normalize
 from threegate.protocol.normalize import (
-    Answer,
-    Made,
-    Miss,
     Normalize,
-    NotMade,
-    RetrievalRecord,
-    parse_made,
     parse_normalize,
     parse_record,
     spelled_reference,
 )
 from threegate.untrusted import Untrusted
 
-Message = Normalize | Made | NotMade | RetrievalRecord
-PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
-    Normalize: parse_normalize,
-    Made: parse_made,
-    NotMade: parse_made,
-    RetrievalRecord: parse_record,
-}
-ANSWER = Answer(
-    source="crossref",
-    role="metadata",
-    reference="doi:10.5555/12345678",
-    url="https://api.crossref.org/works/10.5555%2F12345678",
-    hops=(("https://api.crossref.org/v1/works", 301),),
-    status=200,
-    media_type="application/json",
-    read_as="application/json",
-    retrieved="2026-11-16T04:30:00Z",
-    sha256="0" * 64,
-    bytes=2,
-    trust_anchor="system",
-)
-MISS = Miss("openalex", "doi:10.5555/12345678", "timed-out", "no answer within 90 seconds")
-RECORD = RetrievalRecord(
-    reference="doi:10.5555/12345678",
-    scheme="doi",
-    want="metadata",
-    request="fr-" + "1" * 64,
-    confidentiality="internal",
-    answers=(ANSWER, replace(ANSWER, source="datacite", hops=(), media_type="")),
-    misses=(MISS,),
-)
-SAMPLES: tuple[Message, ...] = (
-    RECORD,
-    replace(RECORD, request=None, answers=(), misses=()),
-    Normalize(RECORD.to_bytes(), (b"{}", b"[]")),
-    Normalize(b"", ()),
-    Made(b"packet"),
-    NotMade("TG-NRM-001", "nothing was found"),
-)
-
-
-def again(message: Message) -> Message:
-    return PARSERS[type(message)](Untrusted(message.to_bytes()))
-
-
-@pytest.mark.parametrize("message", SAMPLES, ids=lambda m: type(m).__name__)
-def test_message_comes_back(message: Message) -> None:
-    assert again(message) == message
-
 
 @given(st.binary(), st.lists(st.binary(), max_size=limits.MAX_ANSWERS))
 def test_raw_bytes_travel_unchanged(record: bytes, raws: list[bytes]) -> None:
     message = Normalize(record, tuple(raws))
-    assert again(message) == message
-
-
-@given(st.binary())
-def test_any_bytes_are_refused(data: bytes) -> None:
-    for parse in PARSERS.values():
-        with pytest.raises(ProtocolBroken):  # no message is this short and this random
-            parse(Untrusted(data))
-
-
-@given(st.sampled_from(SAMPLES), st.data())
-def test_a_damaged_message_is_refused_or_spelled_the_same(sample: Message, data: Any) -> None:
-    raw = bytearray(sample.to_bytes())
-    at = data.draw(st.integers(0, len(raw) - 1))
-    kind = data.draw(st.sampled_from(["change", "cut", "insert"]))
-    if kind == "change":
-        raw[at] = data.draw(st.integers(0, 255))
-    elif kind == "cut":
-        del raw[at:]
-    else:
-        raw[at:at] = data.draw(st.binary(min_size=1, max_size=5))
-    try:
-        parsed = PARSERS[type(sample)](Untrusted(bytes(raw)))
-    except ProtocolBroken as exc:
-        assert exc.code == "TG-PRO-001"
-    else:
-        assert parsed.to_bytes() == bytes(raw)
+    assert parse_normalize(Untrusted(message.to_bytes())) == message
 
 
 @pytest.mark.parametrize(
@@ -200,7 +119,7 @@ def test_the_largest_record_fits_its_bound() -> None:
     miss = replace(MISS, reference=reference, detail="\U0001f9ea" * limits.MAX_SENTENCE_CHARS)
     answers, misses = (answer,) * limits.MAX_ANSWERS, (miss,) * limits.MAX_MISSES
     record = replace(RECORD, reference=reference, answers=answers, misses=misses)
-    assert again(record) == record
+    assert parse_record(Untrusted(record.to_bytes())) == record
 
 
 def test_words_and_bounds_agree_with_the_packet_they_end_up_in() -> None:

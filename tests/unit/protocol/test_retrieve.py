@@ -1,13 +1,11 @@
 """Messages of fetch-retrieve: any bytes parse or are refused; one spelling each."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.support.messages import ASK, DATE, GOT, NOT_GOT
 from threegate.artifacts import limits as artifact_limits
 from threegate.artifacts.research_packet import GAP_REASONS, TRUST_ANCHOR
 from threegate.artifacts.shapes import URL
@@ -19,95 +17,10 @@ from threegate.policy.sections.fetch import RECORD
 from threegate.protocol import limits, retrieve, tool_lite
 from threegate.protocol.retrieve import (
     REASONS,
-    Ask,
-    Authority,
-    Got,
-    NotGot,
     Opening,
-    Ready,
-    Refused,
-    parse_answer,
-    parse_ask,
-    parse_greeting,
     parse_opening,
 )
 from threegate.untrusted import Untrusted
-
-Message = Opening | Ready | Refused | Ask | Got | NotGot
-PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
-    Opening: parse_opening,
-    Ready: parse_greeting,
-    Refused: parse_greeting,
-    Ask: parse_ask,
-    Got: parse_answer,
-    NotGot: parse_answer,
-}
-WHERE = "https://api.crossref.org/works/10.5555%2F12345678"
-DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
-ASK = Ask(WHERE, "application/json", 4096)
-GOT = Got(
-    status=200,
-    url=WHERE,
-    hops=(("https://doi.org/10.5555/12345678", 302),),
-    media_type="application/json",
-    read_as="application/json",
-    etag='W/"abc"',
-    last_modified=DATE,
-    retry_after=None,
-    limits={"x-rate-limit-limit": "50", "x-rate-limit-interval": "1s"},
-    trust_anchor="system",
-    body=b"\x00{}",
-)
-NOT_GOT = NotGot("TG-FET-007", "timed-out", "no answer within 90 seconds", WHERE, GOT.hops, 7, 503)
-SAMPLES: tuple[Message, ...] = (
-    Opening(b"{}"),
-    Opening(b"{}", (b"-----BEGIN", b"x")),
-    Ready({"ada": "2.9", "threegate": "0.1"}),
-    Refused("TG-POL-002", "the policy cannot be read"),
-    ASK,
-    replace(ASK, etag='"x"', last_modified=DATE, credential="Bearer abc"),
-    replace(ASK, authority=Authority(b"request", b"approval", b"")),
-    GOT,
-    replace(GOT, status=304, body=b"", trust_anchor="a" * 64),
-    NOT_GOT,
-    NotGot("TG-FET-001", "denied", "not an https:// URL", None, ()),
-)
-
-
-def again(message: Message) -> Message:
-    return PARSERS[type(message)](Untrusted(message.to_bytes()))
-
-
-@pytest.mark.parametrize("message", SAMPLES, ids=lambda m: type(m).__name__)
-def test_message_comes_back_with_the_same_bytes(message: Message) -> None:
-    assert again(message) == message
-    assert again(message).to_bytes() == message.to_bytes()
-
-
-@given(st.binary())
-def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
-    for parse in PARSERS.values():
-        with pytest.raises(ProtocolBroken):  # no message is this short and this random
-            parse(Untrusted(data))
-
-
-@given(st.sampled_from(SAMPLES), st.data())
-def test_a_damaged_message_is_refused_or_spelled_the_same(sample: Message, data: Any) -> None:
-    raw = bytearray(sample.to_bytes())
-    at = data.draw(st.integers(0, len(raw) - 1))
-    kind = data.draw(st.sampled_from(["change", "cut", "insert"]))
-    if kind == "change":
-        raw[at] = data.draw(st.integers(0, 255))
-    elif kind == "cut":
-        del raw[at:]
-    else:
-        raw[at:at] = data.draw(st.binary(min_size=1, max_size=5))
-    try:
-        parsed = PARSERS[type(sample)](Untrusted(bytes(raw)))
-    except ProtocolBroken as exc:
-        assert exc.code == "TG-PRO-001"
-    else:
-        assert parsed.to_bytes() == bytes(raw)
 
 
 def test_a_message_of_another_protocol_is_none_of_this() -> None:
@@ -204,7 +117,8 @@ def test_a_refusal_that_breaks_a_rule_cannot_be_built(changes: dict[str, Any]) -
 
 def test_an_opening_holds_what_policy_can_list_and_no_more() -> None:
     most = (b"x" * limits.MAX_ANCHOR_BYTES,) * limits.MAX_ANCHORS
-    assert again(Opening(b"{}", most)) == Opening(b"{}", most), "control"
+    opening = Opening(b"{}", most)
+    assert parse_opening(Untrusted(opening.to_bytes())) == opening, "control"
     with pytest.raises(ProtocolBroken, match="too many anchors"):
         Opening(b"{}", (*most, b""))
     with pytest.raises(ProtocolBroken, match="too large"):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.messages import REFUSAL
 from threegate import canonical
 from threegate.artifacts import limits as artifact_limits
 from threegate.artifacts.tool_result import EXIT_STATES
@@ -45,20 +46,6 @@ PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
     Outcome: parse_outcome,
     Checked: parse_checked,
 }
-REFUSAL = RefusalFound("yield", 3, "this has no generators")
-SAMPLES: tuple[Message, ...] = (
-    Opening(b"{}"),
-    Ready({"monty": "1.4.0", "threegate": "0.1"}),
-    Refused("TG-FUN-001", "the functions differ"),
-    Job("run", 1_800_000_000, b"request", b"approval", b"", (("a", b"[1]"), ("b", b"{}"))),
-    Check("x = 'é'\n", ("sha256_hex",), ("rows",), "pure"),
-    Outcome("ok", b"1", b"out\n", b"\xff", calls=(("sha256_hex", 2),), cpu_ms=7),
-    Outcome("refused:import", refusal=REFUSAL),
-    Outcome("refused:approval", code="TG-APR-007", message="the approval is expired"),
-    Checked(None),
-    Checked(REFUSAL),
-    Checked(None, (REFUSAL, REFUSAL)),
-)
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 name_sets = st.sets(names, max_size=4).map(lambda found: tuple(sorted(found)))
@@ -113,42 +100,11 @@ def again(message: Message) -> Message:
     return PARSERS[type(message)](Untrusted(message.to_bytes()))
 
 
-@pytest.mark.parametrize("message", SAMPLES, ids=lambda m: type(m).__name__)
-def test_message_comes_back(message: Message) -> None:
-    assert again(message) == message
-
-
 @given(messages)
 def test_any_message_comes_back_with_the_same_bytes(message: Message) -> None:
     parsed = again(message)
     assert parsed == message
     assert parsed.to_bytes() == message.to_bytes()
-
-
-@given(st.binary())
-def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
-    for parse in PARSERS.values():
-        with pytest.raises(ProtocolBroken):  # no message is this short and this random
-            parse(Untrusted(data))
-
-
-@given(st.sampled_from(SAMPLES), st.data())
-def test_a_damaged_message_is_refused_or_spelled_the_same(sample: Message, data: Any) -> None:
-    raw = bytearray(sample.to_bytes())
-    at = data.draw(st.integers(0, len(raw) - 1))
-    kind = data.draw(st.sampled_from(["change", "cut", "insert"]))
-    if kind == "change":
-        raw[at] = data.draw(st.integers(0, 255))
-    elif kind == "cut":
-        del raw[at:]
-    else:
-        raw[at:at] = data.draw(st.binary(min_size=1, max_size=5))
-    try:
-        parsed = PARSERS[type(sample)](Untrusted(bytes(raw)))
-    except ProtocolBroken as exc:
-        assert exc.code == "TG-PRO-001"
-    else:
-        assert parsed.to_bytes() == bytes(raw)
 
 
 def header(**changes: Any) -> bytes:

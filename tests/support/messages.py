@@ -1,0 +1,215 @@
+"""Messages of every protocol, and who parses each: one row a message."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+from threegate.protocol import chat, core, embed, model, normalize, proxy, retrieve, tool_lite
+from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, Served
+from threegate.protocol.core import Cited, Claimed, FetchDraft, Source, ToolDraft
+from threegate.protocol.tool_lite import Outcome, RefusalFound
+from threegate.untrusted import Untrusted
+
+
+class Message(Protocol):
+    """What every message can do."""
+
+    def to_bytes(self) -> bytes:
+        """Return its one spelling."""
+
+
+Parse = Callable[[Untrusted[bytes]], Message]
+
+ASKED: Final = ChatRequest((("system", "Be brief."), ("user", "Où?\n\t\u202e")), 64, 7)
+
+TASK: Final = core.Task(
+    question="How strong is ice?",
+    policy=("CORE may draft requests.",),
+    brief=("You answer from the sources.",),
+    may_draft=("tool-request",),
+    marker="00" * 16,
+    model="test",
+    budget=core.Budget(4096, 512, 10, 2, 2, 60_000),
+    sources=(Source("packet from example.org", ("Ice broke.", "It was cold.")), Source("x", ())),
+)
+SAID: Final = core.Said(
+    method="model",
+    claims=(Claimed(Untrusted("Ice breaks."), (Cited(1, 1, 1), Cited(1, 2, 1))),),
+    drafts=(
+        ToolDraft(Untrusted("mean"), Untrusted("1 + 1"), (1,)),
+        FetchDraft(Untrusted("more"), (Untrusted("doi:10.5555/12345678"),)),
+    ),
+    notes=(Untrusted("a note"),),
+    shown=(1,),
+    left_out=3,
+    problems=("the reply was cut off",),
+    usage=core.Usage(3, 1, 100, 20, 900),
+)
+
+EMBEDDED: Final = model.Embedded(10, "smol", "a" * 64, 4096, 2, 900)
+BRIDGED: Final = model.Bridged(10, "llama3:8b", "127.0.0.1:11434", 8192, 900)
+
+ANSWER: Final = normalize.Answer(
+    source="crossref",
+    role="metadata",
+    reference="doi:10.5555/12345678",
+    url="https://api.crossref.org/works/10.5555%2F12345678",
+    hops=(("https://api.crossref.org/v1/works", 301),),
+    status=200,
+    media_type="application/json",
+    read_as="application/json",
+    retrieved="2026-11-16T04:30:00Z",
+    sha256="0" * 64,
+    bytes=2,
+    trust_anchor="system",
+)
+MISS: Final = normalize.Miss(
+    "openalex", "doi:10.5555/12345678", "timed-out", "no answer within 90 seconds"
+)
+RECORD: Final = normalize.RetrievalRecord(
+    reference="doi:10.5555/12345678",
+    scheme="doi",
+    want="metadata",
+    request="fr-" + "1" * 64,
+    confidentiality="internal",
+    answers=(ANSWER, replace(ANSWER, source="datacite", hops=(), media_type="")),
+    misses=(MISS,),
+)
+
+WHERE: Final = "https://api.crossref.org/works/10.5555%2F12345678"
+DATE: Final = "Sun, 06 Nov 1994 08:49:37 GMT"
+ASK: Final = retrieve.Ask(WHERE, "application/json", 4096)
+GOT: Final = retrieve.Got(
+    status=200,
+    url=WHERE,
+    hops=(("https://doi.org/10.5555/12345678", 302),),
+    media_type="application/json",
+    read_as="application/json",
+    etag='W/"abc"',
+    last_modified=DATE,
+    retry_after=None,
+    limits={"x-rate-limit-limit": "50", "x-rate-limit-interval": "1s"},
+    trust_anchor="system",
+    body=b"\x00{}",
+)
+NOT_GOT: Final = retrieve.NotGot(
+    "TG-FET-007", "timed-out", "no answer within 90 seconds", WHERE, GOT.hops, 7, 503
+)
+
+RULES: Final = proxy.Rules(
+    b"{}\nany bytes", 5, (ip_address("192.0.2.7"), ip_address("2001:db8::7"))
+)
+REFUSAL: Final = RefusalFound("yield", 3, "this has no generators")
+
+
+def row(*numbers: float) -> bytes:
+    """Return a vector that begins with these numbers."""
+    return struct.pack(
+        f"<{embed.DIMENSIONS}f", *numbers, *[0.0] * (embed.DIMENSIONS - len(numbers))
+    )
+
+
+MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
+    "chat": (
+        (ASKED, chat.parse_request),
+        (
+            ChatRequest(ASKED.messages, 1, 0, 'root ::= "x"', '{"type":"object"}'),
+            chat.parse_request,
+        ),
+        (
+            ChatReply(Untrusted('{"a": "\x00"}'), "stop", 12, 3, "qwen2.5:1.5b"),
+            chat.parse_reply,
+        ),
+        (ChatReply(Untrusted(""), "length", 0, 0, "m"), chat.parse_reply),
+        (ChatRefused("TG-MDL-001", "no such place"), chat.parse_refused),
+        (Served("m", None, 4096), chat.parse_served),
+        (Served("m", "a" * 64, 1), chat.parse_served),
+    ),
+    "core": (
+        (TASK, core.parse_task),
+        (SAID, core.parse_said),
+        (core.NotSaid("TG-COR-001", "the model does not answer"), core.parse_said),
+    ),
+    "embed": (
+        (embed.Opening("a" * 64, "b" * 64), embed.parse_opening),
+        (embed.Ready({"numpy": "2.4.6"}), embed.parse_greeting),
+        (embed.Refused("TG-EMB-001", "the weights are others"), embed.parse_greeting),
+        (
+            embed.Embed((Untrusted("one"), Untrusted(""), Untrusted("drei ß"))),
+            embed.parse_embed,
+        ),
+        (embed.Vectors((row(1.0), row(0.6, 0.8))), lambda data: embed.parse_vectors(data, 2)),
+    ),
+    "model": (
+        (EMBEDDED, model.parse_embedded),
+        (BRIDGED, model.parse_bridged),
+        (
+            model.Ready(Served("smol", "a" * 64, 4096), {"xllamacpp": "2026.10"}),
+            model.parse_greeting,
+        ),
+        (model.Ready(Served("smol", None, 4096), {}), model.parse_greeting),
+        (model.Refused("TG-MDL-015", "the model file is another one"), model.parse_greeting),
+        (model.Progress("prompt", 256, 1024), model.parse_progress),
+        (model.Progress("reply", 16, 64), model.parse_progress),
+    ),
+    "normalize": (
+        (RECORD, normalize.parse_record),
+        (replace(RECORD, request=None, answers=(), misses=()), normalize.parse_record),
+        (normalize.Normalize(RECORD.to_bytes(), (b"{}", b"[]")), normalize.parse_normalize),
+        (normalize.Normalize(b"", ()), normalize.parse_normalize),
+        (normalize.Made(b"packet"), normalize.parse_made),
+        (normalize.NotMade("TG-NRM-001", "nothing was found"), normalize.parse_made),
+    ),
+    "proxy": (
+        (RULES, proxy.parse_rules),
+        (proxy.InForce(3, "ab" * 32), proxy.parse_in_force),
+    ),
+    "retrieve": (
+        (retrieve.Opening(b"{}"), retrieve.parse_opening),
+        (retrieve.Opening(b"{}", (b"-----BEGIN", b"x")), retrieve.parse_opening),
+        (retrieve.Ready({"ada": "2.9", "threegate": "0.1"}), retrieve.parse_greeting),
+        (retrieve.Refused("TG-POL-002", "the policy cannot be read"), retrieve.parse_greeting),
+        (ASK, retrieve.parse_ask),
+        (
+            replace(ASK, etag='"x"', last_modified=DATE, credential="Bearer abc"),
+            retrieve.parse_ask,
+        ),
+        (
+            replace(ASK, authority=retrieve.Authority(b"request", b"approval", b"")),
+            retrieve.parse_ask,
+        ),
+        (GOT, retrieve.parse_answer),
+        (replace(GOT, status=304, body=b"", trust_anchor="a" * 64), retrieve.parse_answer),
+        (NOT_GOT, retrieve.parse_answer),
+        (
+            retrieve.NotGot("TG-FET-001", "denied", "not an https:// URL", None, ()),
+            retrieve.parse_answer,
+        ),
+    ),
+    "tool-lite": (
+        (tool_lite.Opening(b"{}"), tool_lite.parse_opening),
+        (tool_lite.Ready({"monty": "1.4.0", "threegate": "0.1"}), tool_lite.parse_greeting),
+        (tool_lite.Refused("TG-FUN-001", "the functions differ"), tool_lite.parse_greeting),
+        (
+            tool_lite.Job(
+                "run", 1_800_000_000, b"request", b"approval", b"", (("a", b"[1]"), ("b", b"{}"))
+            ),
+            tool_lite.parse_ask,
+        ),
+        (tool_lite.Check("x = 'é'\n", ("sha256_hex",), ("rows",), "pure"), tool_lite.parse_ask),
+        (
+            Outcome("ok", b"1", b"out\n", b"\xff", calls=(("sha256_hex", 2),), cpu_ms=7),
+            tool_lite.parse_outcome,
+        ),
+        (Outcome("refused:import", refusal=REFUSAL), tool_lite.parse_outcome),
+        (
+            Outcome("refused:approval", code="TG-APR-007", message="the approval is expired"),
+            tool_lite.parse_outcome,
+        ),
+        (tool_lite.Checked(None), tool_lite.parse_checked),
+        (tool_lite.Checked(REFUSAL), tool_lite.parse_checked),
+        (tool_lite.Checked(None, (REFUSAL, REFUSAL)), tool_lite.parse_checked),
+    ),
+}
