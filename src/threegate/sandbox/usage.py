@@ -15,10 +15,11 @@ Memory of one job in a session: the gate itself is not the job's, so only the pr
 started count (a process that was forked and has executed nothing still shows the gate's own
 memory): the largest size any of them ever had (the kernel's VmHWM), as of the last look.
 Looks: after 20 ms, then at pauses that double up to half a second, and at the end of a job
-that was looked at.  0 means that the job was over before the first.  Looking earlier would
-cost more than a short job does: the kernel drops what was looked at below /proc when the
-process ends.  A program that was there in the job before counts if it has grown since: what
-has not is still dying, or was made ready and never used.
+that was looked at.  Looking earlier would cost more than a short job does: the kernel drops
+what was looked at below /proc when the process ends.  A program that was seen in a job before
+counts if it has grown since: what has not is still dying, or was made ready and never used.
+0 means that the job was over before the first look, or that nothing had grown.  Of a job that
+was not looked at no program is known: one that still dies counts in the next.
 """
 
 import os
@@ -28,7 +29,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 LOOK_SECONDS: Final = 0.5
 TELL_SECONDS: Final = 5.0  # bubblewrap tells within milliseconds, unless the machine is choked
@@ -39,6 +40,8 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _FIRST: Final = re.compile(rb'"child-pid": ([0-9]+)')
 _FORKED_ONLY: Final = 0x40  # PF_FORKNOEXEC among the flags of a process
 _LARGEST: Final = re.compile(rb"^VmHWM:\s+([0-9]+) kB$", re.MULTILINE)
+
+Process: TypeAlias = tuple[int, int]  # number and start: a number is given again
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,11 @@ class Meter:
         self._info = info
         self._first: int | None = None
         self._due = 0.0
-        self._used: dict[tuple[int, int], float] = {}  # (pid, start) -> seconds, of its own
+        self._used: dict[Process, float] = {}  # seconds, of its own
         self._largest = 0
         self._gate: int | None = None
         self._job: Job | None = None
-        self._known: dict[int, int] = {}  # the programs of the last job, and their sizes
+        self._known: dict[Process, int] = {}  # programs of the last job looked at, and their sizes
 
     def look_if_due(self) -> float:
         """Look again if the last time is long enough ago; return when it will be, in seconds."""
@@ -88,7 +91,7 @@ class Meter:
         job, self._job = self._job, None
         if job.sizes:
             job.look()
-        self._known = job.sizes
+            self._known = job.sizes
         return job.largest_bytes
 
     def look(self) -> None:
@@ -148,14 +151,14 @@ class Meter:
 class Job:
     """What a gate (`gate`, below `first`) starts for one job of a session.
 
-    `known` are the programs of the job before, with the sizes they had when it ended.
+    `known` are the programs of a job before, with the sizes they had when it ended.
     """
 
-    def __init__(self, first: int | None, gate: int | None, known: Mapping[int, int]) -> None:
+    def __init__(self, first: int | None, gate: int | None, known: Mapping[Process, int]) -> None:
         self._first, self._gate, self._known = first, gate, known
         self._pause = JOB_LOOK_SECONDS
         self._due = time.monotonic() + self._pause
-        self.sizes: dict[int, int] = {}
+        self.sizes: dict[Process, int] = {}  # each as last seen
         self.largest_bytes = 0
 
     def look_if_due(self, now: float) -> float:
@@ -169,10 +172,13 @@ class Job:
     def look(self) -> None:
         """Note the largest size any program below the gate has had."""
         pids = _tree(self._first) if self._first is not None else []
-        programs = [pid for pid in pids if pid not in {self._first, self._gate}]
-        self.sizes = {pid: _largest_size(pid) for pid in programs}
-        grown = (size for pid, size in self.sizes.items() if size > self._known.get(pid, 0))
-        self.largest_bytes = max([self.largest_bytes, *grown])
+        for pid in pids:
+            program = None if pid in {self._first, self._gate} else _program(pid)
+            if program is not None:
+                process, size = program
+                self.sizes[process] = size
+                if size > self._known.get(process, 0):
+                    self.largest_bytes = max(self.largest_bytes, size)
 
 
 def has_ended(pid: int) -> bool:
@@ -248,15 +254,16 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _largest_size(pid: int) -> int:
-    """Return the largest resident size of a program; 0 if it is gone, or a mere fork."""
+def _program(pid: int) -> tuple[Process, int] | None:
+    """Return a program and the largest size it had; None if it is gone, or a mere fork."""
     try:
         status, stat = _read(f"/proc/{pid}/status"), _after_name(_read(f"/proc/{pid}/stat"))
     except OSError:
-        return 0
+        return None
     found = _LARGEST.search(status)
-    is_program = not int(stat[6]) & _FORKED_ONLY
-    return int(found[1]) * 1024 if found and is_program else 0
+    if found is None or int(stat[6]) & _FORKED_ONLY:
+        return None
+    return (pid, int(stat[19])), int(found[1]) * 1024
 
 
 def _read(path: str) -> bytes:

@@ -1,15 +1,18 @@
 """What a gate used is measured from outside, with payloads that use a known amount."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.lite import tree
 from tests.support.payloads import start_with
+from threegate.sandbox import usage
 from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, MIB, TOOL_LITE
@@ -214,9 +217,121 @@ def test_reap_kills_what_does_not_end() -> None:
     assert time.monotonic() - begin < 10
 
 
-def children() -> list[int]:
+# The first process of a box, the gate below it, and programs that take memory when they are told.
+FIRST = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+GATE = """
+import subprocess, sys
+programs = {}
+for line in sys.stdin:
+    name, size = line.split()
+    if name not in programs:
+        command = [sys.executable, '-c', sys.argv[1]]
+        programs[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    programs[name].stdin.write(size.encode() + b'\\n')
+    programs[name].stdin.flush()
+    print(programs[name].pid, programs[name].stdout.readline().decode(), end='', flush=True)
+"""
+PROGRAM = """
+import sys
+held = []
+for line in sys.stdin:
+    held.append(bytearray(int(line)))
+    print('held', flush=True)
+"""
+
+
+class Stage:
+    """A meter before programs that stand still but for what the test has them do."""
+
+    def __init__(self, process: "subprocess.Popen[str]", meter: Meter) -> None:
+        self._process, self.meter = process, meter
+        self.programs: dict[str, int] = {}
+
+    def program(self, name: str, size: int) -> int:
+        """Have a program, started if it is not there, take memory; return its number."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if name in self.programs:
+            os.kill(self.programs[name], signal.SIGCONT)
+        self._process.stdin.write(f"{name} {size}\n")
+        self._process.stdin.flush()
+        told, held = self._process.stdout.readline().split()
+        assert held == "held"
+        pid = self.programs[name] = int(told)
+        os.kill(pid, signal.SIGSTOP)
+        while b") T " not in Path(f"/proc/{pid}/stat").read_bytes():
+            os.sched_yield()
+        return pid
+
+    def job(self, act: Callable[[], object], *, looked_at: bool = True) -> int:
+        """Return the memory of a job in which this happens."""
+        self.meter.begin_job()
+        act()
+        if looked_at:
+            self.meter.look_if_due()
+        return self.meter.end_job()
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    monkeypatch.setattr(usage, "JOB_LOOK_SECONDS", 0.0)  # a look is due whenever one is asked for
+    command = [sys.executable, "-c", FIRST, GATE, PROGRAM]
+    pipe = subprocess.PIPE
+    info, tell = os.pipe()
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        os.write(tell, b'{ "child-pid": %d }' % process.pid)
+        os.close(tell)
+        stage = Stage(process, Meter(info))
+        stage.program("idle", 0)  # the gate is there
+        yield stage
+        stage.meter.close()
+        for pid in stage.programs.values():
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_left_from_the_job_before_is_not_charged_to_the_next(stage: Stage) -> None:
+    first = stage.job(lambda: stage.program("left", 96 * MIB))
+    assert first >= 96 * MIB, "control: it is there, and seen"
+    second = stage.job(lambda: stage.program("own", 32 * MIB))
+    assert 32 * MIB <= second < 96 * MIB, "its own program, and not the one that is left"
+    assert stage.job(lambda: None) == 0, "all of them still live, and none did anything"
+    assert stage.job(lambda: stage.program("left", 8 * MIB)) >= 96 * MIB, "control: until it does"
+
+
+def test_a_program_made_ready_in_the_job_before_is_charged_to_the_one_that_uses_it(
+    stage: Stage,
+) -> None:
+    assert 0 < stage.job(lambda: stage.program("ready", 0)) < 64 * MIB
+    assert stage.job(lambda: None) == 0, "control: it waits, and is nobody's"
+    assert stage.job(lambda: stage.program("ready", 64 * MIB)) >= 64 * MIB
+
+
+def test_a_job_nobody_looked_at_does_not_make_what_was_left_before_new(stage: Stage) -> None:
+    assert stage.job(lambda: stage.program("left", 64 * MIB)) >= 64 * MIB
+    assert stage.job(lambda: stage.program("brief", 0), looked_at=False) == 0
+    assert 0 < stage.job(lambda: None) < 64 * MIB, "the brief one is seen, and not the one left"
+
+
+def test_a_program_with_the_number_of_one_that_is_gone_is_another(stage: Stage) -> None:
+    pid = stage.program("new", 16 * MIB)
+    first = stage.meter.first_process()
+    assert first is not None
+    (gate,) = children(first)
+    seen = usage.Job(first, gate, {})
+    seen.look()
+    start = next(start for number, start in seen.sizes if number == pid)
+    for known, counts in (((pid, start), False), ((pid, start - 1), True)):
+        sizes = {**seen.sizes, known: 1024 * MIB}
+        if counts:
+            del sizes[pid, start]
+        job = usage.Job(first, gate, sizes)
+        job.look()
+        assert (job.largest_bytes >= 16 * MIB) is counts
+
+
+def children(pid: int | str = "self") -> list[int]:
     found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
+    for task in Path(f"/proc/{pid}/task").iterdir():
         found += map(int, (task / "children").read_text("ascii").split())
     return found
 
