@@ -163,13 +163,14 @@ _START = (
     "from threegate.tool_exec import gate\n"
     "made = gate.Pool\n"
     "gate.Pool = lambda: made(sys.argv[1])\n"
+    "exec(sys.argv[2])\n"
     "gate.serve()\n"
 )
 
 
-def served(*messages: bytes) -> tuple[int, list[bytes], bytes]:
+def served(*messages: bytes, slip: str = "") -> tuple[int, list[bytes], bytes]:
     """Return how a gate ended that was sent these bytes, its answers, and its stderr."""
-    command = [sys.executable, "-c", _START, str(find_worker().binary)]
+    command = [sys.executable, "-c", _START, str(find_worker().binary), slip]
     ended = subprocess.run(command, input=b"".join(messages), capture_output=True, check=False)
     answers, held = [], b""
     for kind, piece in FrameReader().feed(ended.stdout):
@@ -210,6 +211,15 @@ def test_serves_until_the_host_is_done() -> None:
 def test_a_host_that_breaks_the_protocol_is_not_served(messages: list[bytes], answers: int) -> None:
     code, found, err = served(*messages)
     assert (code, len(found), err) == (gate.EX_PROTOCOL, answers, b""), "and not a word"
+
+
+def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
+    check = frames(Check("1", (), (), "pure").to_bytes())
+    slip = "def check(*_, **__): raise OSError('/gate/secret is missing')\ngate.check = check"
+    code, answers, err = served(OPENING, check)
+    assert (code, len(answers), err) == (os.EX_OK, 2, b""), "control: it answers"
+    code, answers, err = served(OPENING, check, slip=slip)
+    assert (code, len(answers), err) == (gate.EX_SOFTWARE, 1, b""), "its greeting, and no more"
 
 
 def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:
