@@ -351,5 +351,7 @@ class Run:
                 told = self._sides.told.get()
                 if isinstance(told, network.Decided):
                     self._recorder.decided(told.line)
+                elif isinstance(told, network.Gone):
+                    self._fatal = self._fatal or told.error
             self._recorder.write(durable=True)
             self._cache.close()

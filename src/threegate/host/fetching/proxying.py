@@ -98,7 +98,8 @@ class Proxy:
             error = exc
         ended = line.end(why)
         self._refuse_orders()
-        if not self._close.is_set():
+        # Told while it is closed as well: from there on no decision was heard.
+        if error is not None or not self._close.is_set():
             if not isinstance(error, ThreeGateError):
                 error = _ended(ended.why if error is None else type(error).__name__)
             self._gone(error)

@@ -19,12 +19,18 @@ from threegate.untrusted import Untrusted
 
 WORK = got("crossref", json.dumps(crossref_work()).encode(), JSON)
 _, ASK = ask([WORK])
-_START = "import os; os.dup2(1, 3); os.dup2(2, 1)\nfrom {0} import serve; serve()"
+_START = "import os; os.dup2(1, 3); os.dup2(2, 1)\nimport {0} as gate\n"
+_BROKEN = """
+def answer(*_):
+    raise RuntimeError("what the document says")
+gate.answer = answer
+"""
 
 
-def served(data: bytes) -> tuple[int, list[bytes], bytes]:
+def served(data: bytes, before: str = "") -> tuple[int, list[bytes], bytes]:
     """Return how a gate ended that was sent these bytes, its answers, and its stderr."""
-    command = [sys.executable, "-c", _START.format(gate.__name__)]
+    program = f"{_START.format(gate.__name__)}{before}\ngate.serve()"
+    command = [sys.executable, "-c", program]
     ended = subprocess.run(command, input=data, capture_output=True, check=False)
     answers, held = [], b""
     for kind, piece in FrameReader().feed(ended.stdout):
@@ -48,6 +54,13 @@ def test_serves_one_message_and_ends() -> None:
 @pytest.mark.parametrize("data", [frames(b""), b"\xff" * 100, HEADER.pack(1, 5) + b"abc"])
 def test_a_host_that_breaks_the_protocol_is_not_served(data: bytes) -> None:
     assert served(data) == (gate.EX_PROTOCOL, [], b""), "and not a word"
+
+
+def test_an_error_nobody_thought_of_ends_the_box_without_a_word() -> None:
+    code, answers, _ = served(frames(ASK.to_bytes()))
+    assert (code, len(answers)) == (os.EX_OK, 1), "control"
+    ended = served(frames(ASK.to_bytes()), _BROKEN)
+    assert ended == (gate.EX_SOFTWARE, [], b""), "its text is the document's, and stays inside"
 
 
 @pytest.mark.parametrize(

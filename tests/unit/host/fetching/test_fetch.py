@@ -27,8 +27,9 @@ from threegate.host.backup import silent
 from threegate.host.fetching.caching import FILE
 from threegate.host.fetching.fetch import MOST_DOCUMENTS, MOST_ITEMS
 from threegate.host.fetching.making import Answered, Stopped
-from threegate.host.fetching.network import Decided
+from threegate.host.fetching.network import Decided, Gone
 from threegate.host.fetching.scheduling import Errand
+from threegate.host.fetching.sides import Report
 from threegate.host.refused import list_refused
 from threegate.host.verification import verify_workspace
 from threegate.host.workspace import open_workspace
@@ -394,6 +395,20 @@ def test_without_anybody_to_make_packets_the_run_ends(
         bench.fetch(ARTICLE, RETRACTED)
     monkeypatch.undo()
     assert [item.status for item in bench.fetch(ARTICLE)] == ["made"], "control"
+
+
+def test_a_proxy_that_is_not_heard_to_its_end_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last decisions are in no log: the run must not look like any other."""
+    assert [item.status for item in bench.fetch(ARTICLE)] == ["made"], "control"
+    error = ThreeGateError("the proxy ended", code="TG-FET-064")
+    monkeypatch.setattr(bench.origins, "close", lambda: bench.told.put(Gone(error)))
+    reports: list[Report] = []
+    with pytest.raises(ThreeGateError) as told:
+        reports.extend(bench.run().fetch([bench.wish(RETRACTED)]))
+    assert told.value is error
+    assert [item.status for item in reports] == ["made"], "what was made before is kept"
 
 
 def test_bytes_that_went_while_they_were_asked_for_are_a_failure(

@@ -1,13 +1,27 @@
 """Which box reads what, and what its end means."""
 
+import errno
 import io
+from collections.abc import Callable
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from tests.support.policies import policy
 from tests.support.records import RECORD
-from threegate.host.fetching.making import PAYLOADS, job_for, read_answer
+from threegate.errors import GateUnavailable
+from threegate.host.fetching import making
+from threegate.host.fetching.making import (
+    PAYLOADS,
+    Answered,
+    Makers,
+    Stopped,
+    Told,
+    job_for,
+    read_answer,
+)
 from threegate.protocol.normalize import Made, NotMade, RetrievalRecord
 from threegate.sandbox.session import Answer
 from threegate.sandbox.supervise import Ended
@@ -72,3 +86,71 @@ def test_nonsense_is_a_refusal() -> None:
     told = read_answer(3, answer(b"\xff" * 50))
     assert told.error is not None
     assert told.error.code == "TG-FET-072"
+
+
+class Pool:
+    """Boxes that are played: `run` and `start` may fail."""
+
+    run_fails: Exception | None = None
+    start_fails: Exception | None = None
+    closed = 0
+
+    def __init__(self, *_: object) -> None:
+        if self.start_fails is not None:
+            raise self.start_fails
+
+    def run(self, _message: bytes, *, refill: bool) -> Answer:
+        assert not refill
+        if self.run_fails is not None:
+            raise self.run_fails
+        return answer(Made(b"a packet, it says").to_bytes())
+
+    def fill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Told, int]]:
+    def made(**fails: Exception) -> tuple[Told, int]:
+        """Return what is told of one job, and how many pools were closed."""
+        pool: Any = type("Played", (Pool,), fails)
+        monkeypatch.setattr(making, "Prestarted", pool)
+        told: SimpleQueue[Told] = SimpleQueue()
+        machine: Any = None
+        makers = Makers(machine, policy().bundle(), tell=told.put, makers=1)
+        makers.expect(1)
+        makers.submit(job_for(7, RECORD, (b"x",) * len(RECORD.answers)))
+        makers.close()
+        found = told.get_nowait()
+        assert told.empty()
+        return found, pool.closed
+
+    return made
+
+
+@pytest.mark.parametrize("where", ["start_fails", "run_fails"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
+        GateUnavailable("no box here", code="TG-BOX-001"),
+        ZeroDivisionError("a bug of ours"),
+    ],
+)
+def test_where_no_box_can_be_had_the_run_is_told(
+    make: Callable[..., tuple[Told, int]], where: str, error: Exception
+) -> None:
+    found, closed = make()
+    assert isinstance(found, Answered), "control"
+    assert (found.item, closed) == (7, 1)
+    found, closed = make(**{where: error})
+    assert isinstance(found, Stopped)
+    if isinstance(error, OSError):
+        assert isinstance(found.error, GateUnavailable), "a machine that has run out is no bug"
+        assert found.error.code == "TG-BOX-041"
+    else:
+        assert found.error is error, "the run raises it"
+    assert closed == (where == "run_fails"), "no box is left waiting"
