@@ -35,12 +35,12 @@ class Lease:
         return canonical.encode({"format": "lease/1", **claims, **holder})
 
 
-def current_lease(proc: Path = _PROC, *, room: int = 0, requests: Sequence[str] = ()) -> Lease:
+def current_lease(*, room: int = 0, requests: Sequence[str] = ()) -> Lease:
     """Return the lease of this process."""
     pid = os.getpid()
-    started = _start_time(proc, pid)
+    started = _start_time(pid)
     assert started is not None, "this process exists"
-    return Lease(_boot_id(proc), pid, started, room, tuple(requests))
+    return Lease(_boot_id(), pid, started, room, tuple(requests))
 
 
 def parse_lease(data: bytes) -> Lease:
@@ -63,18 +63,18 @@ def _requests(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def is_alive(lease: Lease, proc: Path = _PROC) -> bool:
+def is_alive(lease: Lease) -> bool:
     """Tell whether the claiming process still runs, on this boot."""
-    return lease.boot == _boot_id(proc) and _start_time(proc, lease.pid) == lease.started
+    return lease.boot == _boot_id() and _start_time(lease.pid) == lease.started
 
 
-def _boot_id(proc: Path) -> str:
-    return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+def _boot_id() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def _start_time(proc: Path, pid: int) -> int | None:
+def _start_time(pid: int) -> int | None:
     try:
-        text = (proc / str(pid) / "stat").read_bytes()
+        text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
     # The second field is the command in brackets and may hold spaces and brackets itself.

@@ -15,7 +15,6 @@ class Settings:
     state_home: Path  # budgets, shared by all workspaces of the user
     workspace: Path | None  # THREEGATE_WORKSPACE
     cwd: Path
-    ci: bool = False
     cache_home: Path = Path("/nonexistent")  # models, shared by all workspaces of the user
     runtime_home: Path | None = None  # sockets, of this login alone; else a temporary place
 
@@ -32,7 +31,6 @@ class Settings:
             state_home=state / "threegate",
             workspace=Path(chosen) if chosen else None,
             cwd=Path(os.path.abspath(".")),
-            ci=environ.get("CI") == "true",
             cache_home=cache / "threegate",
             runtime_home=_existing(environ.get("XDG_RUNTIME_DIR")),
         )
