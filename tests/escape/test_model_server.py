@@ -36,11 +36,9 @@ from threegate.protocol.chat import (
     ChatRefused,
     ChatReply,
     Served,
-    parse_served,
 )
 from threegate.protocol.model import Progress
 from threegate.sandbox.machine import find_machine
-from threegate.untrusted import Untrusted
 
 NOTES: list[Progress] = []
 
@@ -54,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
 def test_it_answers_and_says_which_model_it_is(server: ModelServer) -> None:
     status, body = asked(server.socket, "GET", MODELS)
     assert status == 200
-    assert parse_served(Untrusted(body)) == Served(weights.NAME, weights.SHA256, 1024)
+    assert body == Served(weights.NAME, weights.SHA256, 1024).to_bytes()
     reply = completed(server.socket, question("What is the capital of France?"))
     assert isinstance(reply, ChatReply)
     assert said(reply).strip()

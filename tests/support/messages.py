@@ -124,8 +124,6 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         ),
         (ChatReply(Untrusted(""), "length", 0, 0, "m"), chat.parse_reply),
         (ChatRefused("TG-MDL-001", "no such place"), chat.parse_refused),
-        (Served("m", None, 4096), chat.parse_served),
-        (Served("m", "a" * 64, 1), chat.parse_served),
     ),
     "core": (
         (TASK, core.parse_task),

@@ -3,7 +3,7 @@
 | message | sent by | answered by |
 |---|---|---|
 | `ChatRequest`, POST /v1/chat/completions | CORE | `ChatReply`, or `ChatRefused` |
-| GET /v1/models | CORE, host | `Served` |
+| GET /v1/models | whoever looks | `Served` |
 
 The bodies are the OpenAI shape in canonical JSON, and a subset of it: no tools, no streaming,
 no sampling (temperature is 0).  `grammar` is GBNF and holds in the embedded server; `schema`
@@ -206,20 +206,6 @@ class Served:
         """Return the one spelling of this list of one."""
         model = {"context_tokens": self.context_tokens, "id": self.name, "sha256": self.sha256}
         return canonical.encode({"data": [model], "object": "list"})
-
-
-def parse_served(data: Untrusted[bytes]) -> Served:
-    """Return the one model listed in `data`, or raise `ProtocolBroken`."""
-    untrusted = data.open_for_validation()
-    need(len(untrusted) <= 64 * KIB, "the list is too long")
-    body = _object(untrusted)
-    try:
-        model = body["data"][0]
-        served = Served(model["id"], model["sha256"], model["context_tokens"])
-    except (LookupError, TypeError) as exc:
-        raise ProtocolBroken("not a list of models") from exc
-    need(served.to_bytes() == untrusted, "not the spelling of a list of one model")
-    return served
 
 
 def _message(untrusted: Any) -> Message:

@@ -20,7 +20,6 @@ from threegate.protocol.chat import (
     parse_refused,
     parse_reply,
     parse_request,
-    parse_served,
 )
 from threegate.untrusted import Untrusted
 
@@ -122,7 +121,7 @@ def test_nothing_is_built_that_would_not_be_read(make: Callable[[], object]) -> 
         make()
 
 
-@pytest.mark.parametrize("parse", [parse_reply, parse_served, parse_refused, parse_request])
+@pytest.mark.parametrize("parse", [parse_reply, parse_refused, parse_request])
 def test_a_flood_is_refused_before_it_is_decoded(parse: Parse) -> None:
     for flood in (b"[" * 100_000, b"{" * (chat.MAX_CHAT_BYTES + 1)):
         with pytest.raises(ProtocolBroken):
