@@ -25,9 +25,9 @@ def now() -> int:
     return int(time.time())
 
 
-def live_workspace(base: Path, *, name: str = "ws") -> Workspace:
+def live_workspace(base: Path) -> Workspace:
     """Return a workspace whose clock is the machine's, as a box's is."""
-    return make_workspace(base, name=name, clock=now)
+    return make_workspace(base, clock=now)
 
 
 def request_for(ws: Workspace, code: str, **changes: Any) -> ToolRequest:

@@ -34,7 +34,7 @@ def starter(who: str) -> Outsider:
     return Outsider(uid, architecture().numbers["unshare"])
 
 
-def run_as(who: str, target: str, *arguments: str, seconds: float = ATTACK_SECONDS) -> Ran:
+def run_as(who: str, target: str, *arguments: str) -> Ran:
     """Run `module:function` as `who`, with a home of its own."""
     with tempfile.TemporaryDirectory(prefix="threegate-home-") as home:
         if IS_ROOT and who == "ordinary user":
@@ -46,7 +46,7 @@ def run_as(who: str, target: str, *arguments: str, seconds: float = ATTACK_SECON
             stderr=subprocess.PIPE,
             paths=(str(repository()),),
         )
-        out, err = process.communicate(timeout=seconds)
+        out, err = process.communicate(timeout=ATTACK_SECONDS)
         return Ran(process.returncode, out, err.decode("utf-8", "replace"))
 
 

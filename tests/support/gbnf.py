@@ -16,7 +16,6 @@ _RULE = re.compile(r"^([a-zA-Z][\w-]*)\s*::=", re.MULTILINE)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 MOST = 10_000  # for what has no bound of its own
 
-Tokens = list[tuple[str, str]]
 Names = tuple[str, ...]
 # What stands where a text goes, given what was written before it.
 Fill = Callable[[str], str]

@@ -38,9 +38,9 @@ def message(extensions: bytes | None, *, kind: int = 1) -> bytes:
     return bytes([kind]) + sized(3, body)
 
 
-def records(data: bytes, piece: int = 2**14, *, kind: int = 22) -> bytes:
+def records(data: bytes, piece: int = 2**14) -> bytes:
     """Return a message in records of at most `piece` bytes."""
-    head = bytes([kind]) + b"\x03\x01"
+    head = b"\x16\x03\x01"
     return b"".join(head + sized(2, data[at : at + piece]) for at in range(0, len(data), piece))
 
 

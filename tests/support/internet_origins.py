@@ -43,9 +43,6 @@ class Origins:
         self._lock = threading.Lock()
         kinds = {"good", *(site.certificate for site in sites.values())}
         self._contexts = {kind: self._context(directory / f"{kind}.pem") for kind in kinds}
-        self._raw = {
-            turn[0]: site.raw for site in sites.values() if site.raw for turn in site.turns
-        }
 
     def _context(self, pem: Path) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -65,10 +62,7 @@ class Origins:
         # As servers do; otherwise an answer waits behind the session tickets of its handshake.
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if address in self._raw:
-                self._raw[address](client)
-            else:
-                self._greet(address, client)
+            self._greet(address, client)
         except OSError as exc:
             self._tell(event="end", origin=address, error=type(exc).__name__)
         except Exception:  # noqa: BLE001  # a test must hear of it: `Internet.seen` raises it

@@ -19,7 +19,7 @@ from typing import Any
 from tests.support.internet_origins import Origins
 from tests.support.origin import GATEWAY, Sites, addresses_of, sites_of
 
-A, AAAA = 1, 28
+A = 1
 
 
 class Log:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pydantic_monty
 from pydantic_monty import Monty
 
 from threegate.sandbox.worker import find_worker
@@ -14,20 +13,16 @@ from threegate.sandbox.worker import find_worker
 def in_monty(
     *codes: str,
     functions: Mapping[str, Callable[..., Any]] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    policy: pydantic_monty.OSPolicy | None = None,
 ) -> Any:
     """Feed programs to one session of stock Monty and return the last one's value."""
     binary = str(find_worker().binary)
     value = None
     with (
         Monty(binary_path=binary, min_processes=1, max_processes=1) as pool,
-        pool.checkout(os_policy=policy) as session,
+        pool.checkout() as session,
     ):
         for code in codes:
-            value = session.feed_run(
-                code, inputs=dict(inputs or {}), external_lookup=dict(functions or {})
-            )
+            value = session.feed_run(code, external_lookup=dict(functions or {}))
     return value
 
 

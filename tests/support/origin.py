@@ -3,11 +3,10 @@
 A world is a function without arguments that returns `Sites`; it runs in the process of the
 far side.  A handler gets one request and the TLS socket it came on.  It returns a `Response`,
 which is sent and keeps the connection open, or writes whatever it likes to the socket itself
-and returns None, which closes it.  A `raw` site gets the connection before TLS.
+and returns None, which closes it.
 """
 
 import importlib
-import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -76,7 +75,6 @@ class Response:
 
 
 Handler = Callable[[Request, ssl.SSLSocket], Response | None]
-Raw = Callable[[socket.socket], None]
 
 
 def nothing_here(_: Request, __: ssl.SSLSocket) -> Response:
@@ -92,7 +90,6 @@ class Site:
     turns: tuple[tuple[str, ...], ...] = ((ORIGIN,),)
     certificate: Certificate = "good"
     truncated: bool = False  # too long for a datagram, says its name server
-    raw: Raw | None = None  # needs an address of its own
 
 
 Sites = Mapping[str, Site]

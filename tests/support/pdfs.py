@@ -20,9 +20,7 @@ class PdfWriter:
         self.objects[number] = body
         return number
 
-    def stream(self, data: bytes, entries: bytes = b"", *, packed: bool = False) -> int:
-        if packed:
-            data, entries = zlib.compress(data, 9), entries + b"/Filter/FlateDecode"
+    def stream(self, data: bytes, entries: bytes = b"") -> int:
         return self.add(b"<<%b/Length %d>>stream\n%b\nendstream" % (entries, len(data), data))
 
     def to_bytes(self) -> bytes:

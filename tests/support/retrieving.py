@@ -59,7 +59,6 @@ class Servers:
     """A way to servers that say what a table has for their name; everything is written down."""
 
     table: dict[str, Say | list[bytes]]
-    anchor: str = "system"
     absolute: bool = False
     opened: list[str] = field(default_factory=list)
     heard: list[tuple[str, str]] = field(default_factory=list)
@@ -71,7 +70,7 @@ class Servers:
         thread = threading.Thread(target=self._serve, args=(host, theirs), daemon=True)
         thread.start()
         self._threads.append(thread)
-        return Connection(host, Stream(ours), self.anchor, time.monotonic())
+        return Connection(host, Stream(ours), "system", time.monotonic())
 
     def check(self, head: Head) -> None:
         pass

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tests.support.origin import OTHER, Request, Response, Site, Sites, nothing_here
 from tests.support.origins import answers_json, answers_xml, documents, works
 from tests.support.origins.monsters import monster
-from tests.support.origins.works import Work, find, matching
+from tests.support.origins.works import find, matching
 
 WORLD = "tests.support.origins.scholarly:world"
 PAGES = "notes.western-basin.example"  # a host that a policy must list first
@@ -242,8 +242,3 @@ def world() -> Sites:
         OUTSIDE: Site(nothing_here, ((OTHER,),)),
         "collect.example.net": Site(nothing_here, ((OTHER,),)),
     }
-
-
-def dois(*chosen: Work) -> list[str]:
-    """Return the references of works that have a DOI."""
-    return [f"doi:{work.doi}" for work in chosen]
