@@ -36,7 +36,6 @@ PAYLOAD: Final = "threegate.fetch.retrieve.gate:serve"
 MAX_JOBS: Final = 256
 OPENING_SECONDS: Final = 30.0
 GRACE_SECONDS: Final = 5.0  # the box keeps the deadline itself; this is for one that does not
-SECRET_CHARS: Final = 6  # anything shorter stands in every other answer by chance
 NO_OPENING: Final = "TG-FET-065"
 BOX_FAILED: Final = "TG-FET-066"
 BOX_LIED: Final = "TG-FET-067"
@@ -204,12 +203,12 @@ def without_key(ask: Ask, answer: Answer) -> Answer:
     kept, because what is kept is shown, quoted and exported.
     """
     key = ask.credential
-    if key is None or len(key) < SECRET_CHARS:
+    if key is None:
         return answer
     spelled = {key, quote(key), quote(key, safe="")}
     words = [answer.url or "", *(url for url, _ in answer.hops)]
     if isinstance(answer, Got):
-        words += [answer.etag or "", *answer.limits.values()]
+        words += [answer.etag or "", answer.media_type, *answer.limits, *answer.limits.values()]
     else:
         words.append(answer.message)
     body = answer.body if isinstance(answer, Got) else b""

@@ -144,6 +144,7 @@ KEYED = Ask("https://api.openalex.org/works/W1", "application/json", 1000, crede
         got(KEYED.url, b"your key is canary-4711, thank you"),
         got(KEYED.url, b"{}", etag='"canary-4711"'),
         got(KEYED.url, b"{}", limits={"x-ratelimit-key": KEY}),
+        got(KEYED.url, b"{}", media_type=f"text/{KEY}"),
         got(f"{KEYED.url}?api_key={KEY}", b"{}"),
         NotGot("TG-FET-022", "failed", f"no such key {KEY}", KEYED.url, ()),
     ],
@@ -153,7 +154,17 @@ def test_an_answer_that_holds_the_key_is_not_kept(leak: Got | NotGot) -> None:
     assert without_key(KEYED, checked(BUNDLE, KEYED, fine)) == fine, "control"
     kept = without_key(KEYED, leak)
     assert isinstance(kept, NotGot)
+    assert kept.code == "TG-FET-068"
     assert KEY not in repr(kept)
+
+
+def test_a_key_of_letters_in_the_name_of_a_limit_is_not_kept() -> None:
+    asked = replace(KEYED, credential="canary-of-letters")
+    leak = got(KEYED.url, b"{}", limits={"x-ratelimit-canary-of-letters": "1"})
+    assert without_key(KEYED, leak) is leak, "control: another key"
+    kept = without_key(asked, leak)
+    assert isinstance(kept, NotGot)
+    assert kept.code == "TG-FET-068"
 
 
 def test_the_question_does_not_print_its_key() -> None:
