@@ -99,11 +99,6 @@ class Merged:
     gaps: tuple[Gap, ...]
     others: tuple[Metadata, ...]  # answers about something else
 
-    @property
-    def other_works(self) -> tuple[str, ...]:
-        """Return the sources that answered about something else."""
-        return tuple(sorted({work.source for work in self.others}))
-
 
 def merge(answers: Sequence[Answer], asked: Identifier | None = None) -> Merged:
     """Return one record of all `answers`, in any order, about the work `asked` for."""

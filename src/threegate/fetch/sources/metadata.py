@@ -61,11 +61,6 @@ class PartialDate:
     day: int = 0
 
     @property
-    def precision(self) -> str:
-        """`year`, `month` or `day`."""
-        return "day" if self.day else "month" if self.month else "year"
-
-    @property
     def text(self) -> str:
         """Return the date as a packet spells it."""
         if not self.month:

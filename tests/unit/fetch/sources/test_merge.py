@@ -41,6 +41,11 @@ def merged(*outcomes: Outcome | Missing) -> Merged:
     return merge([Answer(ASKED, outcome) for outcome in outcomes])
 
 
+def others(found: Merged) -> list[str]:
+    """Return the sources that answered about something else."""
+    return [other.source for other in found.others]
+
+
 def test_each_field_has_its_source() -> None:
     both = merged(from_openalex(), from_crossref())
     assert shown(both.title) == "On gates"
@@ -114,10 +119,10 @@ def test_nobody_could_be_asked() -> None:
 
 
 def test_answer_about_another_work_is_left_out_and_recorded() -> None:
-    assert merged(from_crossref(), from_openalex()).other_works == (), "control"
+    assert others(merged(from_crossref(), from_openalex())) == [], "control"
     other = from_openalex(doi="https://doi.org/10.5555/other", is_retracted=True)
     both = merged(from_crossref(), other)
-    assert both.other_works == ("openalex",)
+    assert others(both) == ["openalex"]
     assert both.retraction.status == "none"
     assert both.abstracts == ()
     assert [(gap.source, gap.reason) for gap in both.gaps] == [("openalex", "not-found")]
@@ -125,7 +130,7 @@ def test_answer_about_another_work_is_left_out_and_recorded() -> None:
 
 def test_answer_without_a_name_in_common_kind_is_kept() -> None:
     both = merged(from_crossref(), from_scholar(abstract="Seen."))
-    assert both.other_works == ()
+    assert others(both) == []
     assert len(both.abstracts) == 1
 
 
@@ -135,6 +140,6 @@ def test_preprint_and_its_datacite_doi_are_one_work() -> None:
     preprint = work(datacite.parse(answer, status=200, media_type=JSON))
     ids = {"ArXiv": "2101.00001v3", "DOI": "10.5555/tg.1"}
     both = merged(preprint, from_scholar(externalIds=ids))
-    assert both.other_works == ()
+    assert others(both) == []
     other = merged(preprint, from_scholar(externalIds={**ids, "ArXiv": "2101.00002"}))
-    assert other.other_works == ("semanticscholar",)
+    assert others(other) == ["semanticscholar"]
