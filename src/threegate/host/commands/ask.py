@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Selects what is about the question, lets the model of the policy answer it from that and from
-nothing else, and stores the answer as an analysis. The model runs in a box and can do nothing;
-the quotes are cut out of the sources by this program. Each claim carries a label, the most that
-was checked: `quote found` (its quotes stand in their sources and its numbers in the quotes),
-`number differs`, `unchecked` (no quote) or `source retracted`. No label says that a claim is true.
+nothing else, and stores the answer as an analysis. The model runs in a box, or is your own
+server on this machine; the quotes are cut out of the sources by this program. Each claim
+carries a label, the most that was checked: `quote found` (its quotes stand in their sources
+and its numbers in the quotes), `number differs`, `unchecked` (no quote) or `source retracted`.
+No label says that a claim is true.
 
 What the model proposes to compute or to fetch becomes a draft that waits for you.
 
 With --extractive nothing is generated: the answer is sentences of the sources, word for word.
 It needs no model, and the same question gets the same answer.
 
-Sources are chosen from all packets by the words of the question, as many as the model sees at
-once, unless --packets names them or --query searches for them; what is named and does not fit is
-read in portions. --continue goes on from an earlier analysis: it reads the results of the
-requests that came of it, as data, with the sources it had, and then drafts no fetch request."""
+Sources are chosen from all packets by the words of the question, and by meaning where the
+embedder is here (`threegate model pull`), as many as the model sees at once, unless --packets
+names them or --query searches for them; what is named and does not fit is read in portions.
+--continue goes on from an earlier analysis: it reads the results of the requests that came of
+it, as data, with the sources it had, and then drafts no fetch request."""
 
 
 def add(commands: Group) -> None:

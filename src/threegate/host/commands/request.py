@@ -22,9 +22,10 @@ nothing is stored, except a refusal by Monty.
 
 A .json file is one JSON document and stays as it is, any other file is one text; code sees
 values by their names. An artifact (rp, res, an) is named by its id. Limits take the units of
-the policy: wall_ms=10s, memory_bytes=128MiB. The heavy lane is used only where you ask for it
-and say why: not-expressible (Monty's refusal is attached), files (name them with --output) or
-binary (a program in place of code, one --arg for each word)."""
+the policy: wall_ms=10s, memory_bytes=128MiB. The heavy lane, era, is taken only where policy
+enables it and you say why: not-expressible (Monty's refusal is attached), files (name them with
+--output) or binary (a program in place of code, one --arg for each word). It is not built: such
+a request can be made and approved, and does not run."""
 _CHECK = """\
 Asks the lane itself, in its box, without running anything: syntax, imports, names, nesting.
 If not, the answer is construct, line and reason, kept under the digest that is shown. What the
@@ -49,7 +50,7 @@ def _add_new(group: Group) -> None:
             "request new --purpose 'rank the samples' --code rank.py --input rows=rows.json",
             "request new --purpose hashes --code h.py --function all --input p=rp-0123456789ab",
             "request new --purpose longer --code - --limit wall_ms=10s < program.py",
-            "request new --purpose sort --backend era --why binary --arg sort --arg=-r",
+            "request new --purpose hashes --code - --function sha256_hex < hash.py",
         ),
     )
     parser.add_argument("--purpose", required=True, metavar="TEXT", help="what the result is for")
