@@ -118,6 +118,7 @@ cat <<'TEXT'
   .venv/bin/threegate --help every command; each has its own --help with examples
   docs/operator-guide.md     how to use all of it
   docs/execution-backends.md what the lite lane runs, with more examples
+  docs/models.md             which model answers `threegate ask`; this session had none
   docs/architecture.md       how it is built, and what is not there yet
   examples/artifacts/        the files of this session
 The workspace of this session is gone; `.venv/bin/threegate init DIRECTORY` makes yours.
