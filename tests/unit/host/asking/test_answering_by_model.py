@@ -28,6 +28,7 @@ from threegate.errors import ProtocolBroken
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.handoff.usage import Quota
+from threegate.host.asking import tasking
 from threegate.host.asking.answering import Outcome, Wish, answer_by_model
 from threegate.host.index import Index
 from threegate.host.review.sheet import read_sheet
@@ -125,25 +126,25 @@ def test_the_model_sees_the_best_that_fits_and_no_ids(ws: Workspace, index: Inde
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "why"),
     [
-        said(claim("x", (9, 1, 1))),
-        said(claim("x", (1, 9, 1))),
-        said(claim("x", (1, 1, 9))),
-        said(claim("y", (1, 1, 1)), claim("x", (1, 1, 2), (1, 1, 3))),
-        said(drafts=(program("1", 9),)),
-        said(shown=(9,)),
-        said(*(claim(f"claim {n}") for n in range(101))),
-        said(drafts=tuple(wanted(f"doi:10.5555/{n}") for n in range(9))),
+        (said(claim("x", (9, 1, 1))), "cites a source"),
+        (said(claim("x", (1, 9, 1))), "cites a text"),
+        (said(claim("x", (1, 1, 9))), "cites a sentence"),
+        (said(claim("y", (1, 1, 1)), claim("x", (1, 1, 2), (1, 1, 3))), "cites a sentence"),
+        (said(drafts=(program("1", 9),)), "a draft reads a source"),
+        (said(shown=(9,)), "CORE names a source"),
+        (said(*(claim(f"claim {n}") for n in range(101))), "more than it may"),
+        (said(drafts=tuple(wanted(f"doi:10.5555/{n}") for n in range(9))), "more than it may"),
     ],
 )
 # claim TG-C-151
 def test_an_answer_that_names_what_was_not_handed_over_is_refused_whole(
-    ws: Workspace, index: Index, answer: Said
+    ws: Workspace, index: Index, answer: Said, why: str
 ) -> None:
     (snow,) = take_in(ws, shelf()[1])
     before = ws.store.journal.log.head.seq
-    with pytest.raises(ProtocolBroken):
+    with pytest.raises(ProtocolBroken, match=why):
         ask(ws, index, answer, packets=[snow])
     assert ws.store.journal.log.head.seq == before
     assert ask(ws, index, said(claim("y", (1, 1, 1))), packets=[snow]).stored.id, "control"
@@ -214,9 +215,23 @@ def test_a_draft_nobody_could_approve_is_told_and_not_kept(
     assert len(drafted(ws)) == 2, "control"
 
 
+@pytest.mark.parametrize("rule", ["source_bytes", "input_bytes"])
+def test_a_draft_larger_than_the_lane_allows_is_told_and_not_kept(
+    ws: Workspace, index: Index, rule: str
+) -> None:
+    take_in(ws, *shelf())
+    narrow = under(ws, "tool-exec", ("lanes", "monty", "max", rule), 10)
+    draft = program("# a program of more than ten bytes\n1", 1)
+    outcome = ask(narrow, index, said(drafts=(draft,)))
+    assert drafted(ws) == []
+    assert any("bytes are more than policy/tool-exec" in line for line in outcome.told)
+    ask(ws, index, said(drafts=(draft,)))
+    assert len(drafted(ws)) == 1, "control"
+
+
 # claim TG-C-77
 def test_a_run_that_could_read_a_result_leaves_no_fetch_request(
-    ws: Workspace, index: Index
+    ws: Workspace, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, result = with_result(ws)
     (packet,) = take_in(ws, shelf()[0])
@@ -234,6 +249,11 @@ def test_a_run_that_could_read_a_result_leaves_no_fetch_request(
     again = FakeSides(said())
     ask(ws, index, again, continues=outcome.stored.id)
     assert again.tasks[0].may_draft == ("tool-request",), "what read a result stays so"
+    both = ("fetch-request", "tool-request")
+    monkeypatch.setattr(tasking, "may_propose", lambda *_: both)  # as if that were wrong
+    mistaken = ask(ws, index, said(drafts=drafts), packets=[packet, result])
+    assert [one[0][:3] for one in mistaken.stored.drafts] == ["tr-"], "it is looked at again"
+    assert any("results never feed FETCH" in line for line in mistaken.told), mistaken.told
 
 
 # claim TG-C-153

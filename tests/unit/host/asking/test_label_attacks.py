@@ -145,6 +145,9 @@ def test_what_was_retracted_stays_so_behind_an_analysis(
     assert again.stored.analysis.claims[0].cites[0].artifact == before.stored.id
     control = QUOTE_FOUND if cited else UNCHECKED
     assert label(again) == (RETRACTED if retraction == "retracted" else control)
+    forget(ws, index, packet, "no longer needed", soft_signer())
+    later = ask(ws, index, said(claim("Ice is warm.", (1, 1, 1))), packets=[before.stored.id])
+    assert label(later) == label(before), "also when nobody can look at the packet any more"
 
 
 def put_result(ws: Workspace, request: str, value: str, confidentiality: str) -> str:
@@ -186,18 +189,28 @@ def test_no_chain_of_answers_loses_a_source_or_its_confidentiality(
     assert alone.stored.analysis.derived_from == (other,)
 
 
+@pytest.mark.parametrize("named", [True, False])
 # claim TG-C-150
 def test_forgetting_what_stood_between_does_not_let_a_result_feed_fetch(
-    ws: Workspace, index: Index
+    ws: Workspace, index: Index, *, named: bool
 ) -> None:
+    """The last answer names the result, or was made when that one was forgotten already."""
+
+    def gone(artifact_id: str) -> None:
+        forget(ws, index, artifact_id, "no longer needed", soft_signer())
+
     (packet,) = take_in(ws, paper(1, "Ice is cold."))
     answer = said(claim("Ice is cold.", (1, 1, 1)), drafts=(program("1", 1),))
     first = ask(ws, index, answer, packets=[packet])
     result = put_result(ws, first.stored.drafts[0][0], "key 1234", "public")
     second = ask(ws, index, said(claim("1234", (1, 1, 1))), continues=first.stored.id)
+    if not named:
+        gone(result)
     third = ask(ws, index, said(claim("1234", (1, 1, 1))), packets=[second.stored.id])
-    for gone in (result, second.stored.id):
-        forget(ws, index, gone, "no longer needed", soft_signer())
+    assert (result in third.stored.analysis.derived_from) == named
+    if named:
+        gone(result)
+    gone(second.stored.id)
     sides = FakeSides(said())
     ask(ws, index, sides, packets=[third.stored.id])
     assert sides.tasks[0].may_draft == ("tool-request",)
