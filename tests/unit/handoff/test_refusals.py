@@ -1,5 +1,7 @@
 """Refusals: an escalation counts only when this host wrote the refusal down itself."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest, refusal_record
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import ArtifactRejected
+from threegate.errors import ArtifactRejected, StorageFailed
 from threegate.handoff import states
 from threegate.handoff.admission import Admission, admit, admit_request
 from threegate.handoff.journal import Put
@@ -80,6 +82,28 @@ def test_refusal_spelled_by_a_page_or_a_file_is_no_refusal(store: Store) -> None
 def test_refusal_of_other_code_does_not_help(store: Store) -> None:
     other = {**words(ESCALATED), "code_sha256": digest("other code")}
     keep_refusal(store, **other)
+    assert bring(store, ESCALATED).code == "TG-ART-027"
+    refuse(store, ESCALATED)
+    again = samples.escalated("not-expressible", inputs=(), nonce="1" * 32)
+    assert bring(store, again).status == "accepted", "control"
+
+
+# claim TG-C-108
+def test_refusal_whose_writing_was_undone_is_no_refusal(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "rename", fails)
+        with pytest.raises(StorageFailed):
+            refuse(store, ESCALATED)
+    record = refusal_record(**words(ESCALATED))
+    with store.locked() as journal:
+        journal.run("blob", [Put(states.BLOBS, sha256_hex(record), record)])
+    undone = [entry.data.get("direction") for entry in store.journal.log.entries(0)]
+    assert "back" in undone, "control: it was announced, and undone"
     assert bring(store, ESCALATED).code == "TG-ART-027"
     refuse(store, ESCALATED)
     again = samples.escalated("not-expressible", inputs=(), nonce="1" * 32)

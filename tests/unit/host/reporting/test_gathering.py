@@ -195,11 +195,11 @@ def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) ->
     assert said["so says"].startswith("the analysis itself")
 
 
-def permitted(ws: Workspace) -> tuple[str, str]:
+def permitted(ws: Workspace, **changes: Any) -> tuple[str, str]:
     """Store an analysis of a tool result; return its id and that of the approval."""
     request = request_for(ws, "1.2 + 1.2")
     (request_id,) = take_in(ws, request)
-    approval = approve_for(ws, request)
+    approval = approve_for(ws, request, **changes)
     result = samples.tool_result("2.4", request=request_id, approval=approval)
     (result_id,) = take_in(ws, result)
     cite = Cite(result_id, 1, 0, 3, digest("2.4"))
@@ -244,6 +244,11 @@ def test_every_approval_behind_a_result_is_shown_and_checked(ws: Workspace, inde
     file.write_bytes(soft_signer().sign(b"other bytes", NAMESPACE))
     (card,) = report_on(ws, index, stored).approvals
     assert any("does not fit these bytes" in text for text in card.loud)
+    # So is a name that the key does not belong to.
+    stored, _ = permitted(ws, approver="somebody")
+    (card,) = report_on(ws, index, stored).approvals
+    assert any("the key belongs to somebody else" in text for text in card.loud)
+    assert "signature" not in facts_of(card)
 
 
 def test_a_withdrawn_source_is_marked(ws: Workspace, index: Index) -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.model.embedder.refused import Refused
-from threegate.model.embedder.tensors import MAX_HEADER_BYTES, read_tensors
+from threegate.model.embedder.tensors import MAX_HEADER_BYTES, MAX_SIDE, read_tensors
 
 ONE: dict[str, Any] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
 TWO: dict[str, Any] = {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}
+NONE: dict[str, Any] = {"dtype": "F32", "shape": [MAX_SIDE, 0], "data_offsets": [24, 24]}
 BODY = struct.pack("<4fq", 1.0, 2.0, 3.0, 4.0, 7)
 
 
@@ -46,6 +47,7 @@ def changed(**fields: object) -> bytes:
         (RIGHT[:40], "TG-EMB-003"),
         (file({"one": ONE, "two": TWO}, length=2**63), "TG-EMB-003"),
         (file({"one": ONE, "two": TWO}, length=MAX_HEADER_BYTES + 1), "TG-EMB-003"),
+        (file(json.dumps({"one": ONE, "two": TWO}) + " " * MAX_HEADER_BYTES), "TG-EMB-003"),
         (file({"one": ONE, "two": TWO}, length=1), "TG-EMB-003"),
         (file("[1]"), "TG-EMB-003"),
         (file("[" * 100_000), "TG-EMB-003"),
@@ -63,6 +65,7 @@ def changed(**fields: object) -> bytes:
         (changed(shape=[True, 4]), "TG-EMB-004"),
         (changed(shape="22"), "TG-EMB-004"),
         (changed(shape=[2**40, 2**24, 0]), "TG-EMB-004"),
+        (file({"one": ONE, "two": TWO, "no": {**NONE, "shape": [MAX_SIDE + 1, 0]}}), "TG-EMB-004"),
         (changed(shape=[1, 1, 1, 1, 4]), "TG-EMB-004"),
         (changed(data_offsets=[16, 0]), "TG-EMB-004"),
         (changed(data_offsets=[0]), "TG-EMB-004"),
@@ -80,6 +83,7 @@ def changed(**fields: object) -> bytes:
 # claim TG-C-145
 def test_a_file_that_is_made_to_be_misread_is_refused(data: bytes, code: str) -> None:
     assert read_tensors(RIGHT), "control"
+    assert read_tensors(file({"one": ONE, "two": TWO, "no": NONE})), "control"
     with pytest.raises(Refused) as caught:
         read_tensors(data)
     assert caught.value.code == code
