@@ -1,6 +1,8 @@
 """What CORE does with a task, whatever the model says."""
 
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -215,12 +217,15 @@ def test_a_server_that_speaks_something_else_is_no_model(
 
 
 def test_a_server_that_drips_has_no_more_time_than_one_that_hangs(tmp_path: Path) -> None:
-    def script(_: ChatRequest) -> bytes:
-        time.sleep(2)
-        return b"HTTP/1.1 200 OK\r\n"
+    class Dripping(Scripted):
+        def _one(self, client: socket.socket) -> None:
+            with suppress(OSError):  # the client has gone
+                for _ in range(200):
+                    client.sendall(b"x")
+                    time.sleep(0.05)
 
     budget = Budget(4096, 512, 10, 0, 0, 300)
-    with Scripted(tmp_path, script) as model:
+    with Dripping(tmp_path, lambda _: claims()) as model:
         found = say(task(budget=budget), str(model.path))
     assert found == NotSaid("TG-COR-001", "the model did not answer in time")
 

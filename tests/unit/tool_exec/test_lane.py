@@ -1,5 +1,6 @@
 """The lite lane on a real Monty worker: outcomes, limits, determinism, nothing of the host."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from threegate.protocol.tool_lite import Outcome
 from threegate.sandbox.worker import find_worker
+from threegate.tool_exec.monty import calls
 from threegate.tool_exec.monty.functions import REGISTRY
 from threegate.tool_exec.monty.lane import Job, run
 from threegate.tool_exec.monty.plain import Bounds as FunctionBounds
@@ -143,7 +145,7 @@ def test_one_call_too_many_ends_the_run_whatever_the_program_catches(pool: Pool)
 
 
 # claim TG-C-91
-def test_time_in_functions_counts(pool: Pool) -> None:
+def test_time_in_functions_counts(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     # The interpreter's own clocks stand still while a function of ours works.
     code = "text = '[' + '1,' * 40000 + '1]'\nfor i in range({}): json_loads(text)\n'end'"
     functions = dict.fromkeys(REGISTRY, FunctionBounds(2**20, 2**20, 32, 10_000))
@@ -153,6 +155,10 @@ def test_time_in_functions_counts(pool: Pool) -> None:
     assert go(pool, code.format(2), functions=functions, wall_ms=20_000).exit == "ok", "control"
     spin = "json_loads('1')\nwhile True: pass"
     assert go(pool, spin, functions=functions, wall_ms=300).exit == "limit:time"
+    # Also of a call behind which nothing comes that could be late.
+    monkeypatch.setattr(calls, "call", lambda *_: time.sleep(0.3))
+    assert go(pool, "json_loads('1')", functions=functions, wall_ms=250).exit == "limit:time"
+    assert go(pool, "json_loads('1')", functions=functions, wall_ms=20_000).exit == "ok", "control"
 
 
 @pytest.mark.parametrize(
