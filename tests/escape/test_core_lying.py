@@ -97,6 +97,8 @@ def test_foreign_text_stays_between_the_markers(tmp_path: Path, text: str) -> No
         outcome = core.question(question="Is it cold?", continues=analysis)
     assert outcome.stored.analysis.claims[0].label == "quote found", "control"
     telling = re.sub(r"\W+", " ", text.splitlines()[-1]).strip()
+    assert telling
+    assert script.asked
     for request in script.asked:
         system, question, data, step = request.messages
         marker = MARKER.findall(data[1])[-1]

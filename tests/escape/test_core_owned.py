@@ -313,11 +313,12 @@ def test_a_draft_that_the_run_may_not_make_refuses_the_whole_answer(core: Owned)
 
 
 REACH = """
+import errno
 def tried(what):
     try:
         return str(what())
-    except BaseException as exc:
-        return type(exc).__name__
+    except OSError as exc:
+        return errno.errorcode[exc.errno]
 found = {
     "workspace": tried(lambda: os.listdir(WORKSPACE)),
     "policy": tried(lambda: open(WORKSPACE + "/policy/core.policy.md", "a").write("x")),
@@ -332,10 +333,17 @@ found = {
 }
 write_message(3, said(json.dumps(found), claims=[[]]))
 """
-OUT_OF_REACH = (
-    *("workspace", "policy", "through the host's descriptors", "internet", "another socket"),
-    *("a name without a file", "a program", "a process", "a file of its own"),
-)
+OUT_OF_REACH = {
+    "workspace": "ENOENT",
+    "policy": "ENOENT",
+    "through the host's descriptors": "ENOENT",
+    "internet": "EACCES",
+    "another socket": "ENOENT",
+    "a name without a file": "ECONNREFUSED",
+    "a program": "EPERM",
+    "a process": "EPERM",
+    "a file of its own": "ENOENT",
+}
 
 
 # claim TG-C-147
@@ -360,10 +368,7 @@ def test_it_reaches_its_model_and_nothing_else(core: Owned) -> None:
         stored = core.ask(f"{head}\n{REACH}").stored.analysis
     found = json.loads(stored.claim_texts[0].open_for_display())
     assert found["its model"] == "None", "control: its one way out is open"
-    denied = ("PermissionError", "FileNotFoundError", "OSError", "ConnectionRefusedError")
-    assert {kind: found[kind] in denied for kind in OUT_OF_REACH} == dict.fromkeys(
-        OUT_OF_REACH, True
-    ), found
+    assert {kind: found[kind] for kind in OUT_OF_REACH} == OUT_OF_REACH
 
 
 def test_all_that_leaves_the_log_whole(core: Owned) -> None:
