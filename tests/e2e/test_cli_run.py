@@ -129,8 +129,17 @@ def _interrupted(ws: Workspace, cli: Cli, request_ids: list[str], times: int) ->
         return process.wait(), said
 
 
+def _approved_for_long(ws: Workspace, code: str) -> str:
+    request = request_for(ws, code)
+    request = replace(request, limits=replace(request.limits, wall_ms=30_000))
+    (request_id,) = take_in(ws, request)
+    approve_for(ws, request)
+    return request_id
+
+
 def test_an_interrupt_keeps_what_was_begun(ws: Workspace, cli: Cli) -> None:
-    slow = approved_request(ws, "for i in range(3_000_000):\n    pass\n'done'")
+    # Long enough to be interrupted, and far from its limit, on any machine.
+    slow = _approved_for_long(ws, "for i in range(20_000_000):\n    pass\n'done'")
     code, said = _interrupted(ws, cli, [slow], 1)
     assert (code, b"ending what was begun" in said) == (130, True)
     (result,) = map(ws.store.read, ws.store.ids("res"))
@@ -141,14 +150,11 @@ def test_an_interrupt_keeps_what_was_begun(ws: Workspace, cli: Cli) -> None:
 def test_a_second_interrupt_stops_at_once_and_the_human_is_asked_again(
     ws: Workspace, cli: Cli
 ) -> None:
-    request = request_for(ws, "while True:\n    pass")
-    request = replace(request, limits=replace(request.limits, wall_ms=30_000))
-    take_in(ws, request)
-    approve_for(ws, request)
-    code, said = _interrupted(ws, cli, [registry.id_of(request)], 2)
+    endless = _approved_for_long(ws, "while True:\n    pass")
+    code, said = _interrupted(ws, cli, [endless], 2)
     assert (code, b"stopped" in said) == (130, True)
     listed = cli("review", "list", "--json").json["items"]
-    assert [(item["id"], item["state"]) for item in listed] == [(registry.id_of(request), "held")]
+    assert [(item["id"], item["state"]) for item in listed] == [(endless, "held")]
     assert not list(ws.store.ids("res")), "control: it had not come to an end"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.payloads import start_with
-from tests.support.sessions import children, is_dead
+from tests.support.sessions import children, living
 from threegate.errors import GateUnavailable
 from threegate.sandbox import session as module
 from threegate.sandbox.machine import find_machine
@@ -85,7 +85,7 @@ def part_and_crash():
     ctypes.string_at(0)
 
 def late():
-    time.sleep(2.5)
+    time.sleep(30)
     say(frames(b'late'))
 
 def flood():
@@ -164,12 +164,7 @@ def session(where: Path) -> Iterator[Session]:
     yield opened
     opened.close()
     # What an earlier test left dying is adopted here, and is none of this session's.
-    deadline = time.monotonic() + WAIT_SECONDS
-    while left := [pid for pid in children() - before if not is_dead(pid)]:
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.02)
-    assert not left, "something of a hostile session is left"
+    assert not living(children() - before), "something of a hostile session is left"
 
 
 def ask(session: Session, request: bytes, seconds: float = ASK_SECONDS) -> Reply:
@@ -289,7 +284,7 @@ def test_an_answer_before_the_question_is_no_answer(where: Path) -> None:
     late = Session.open(find_machine(), start_with(where, GATE, TOOL_LITE))
     assert ask(late, b"question").message == b"question", "control: nothing else was wrong"
     late.close()
-    assert not children() - before
+    assert not living(children() - before)
 
 
 # claim TG-C-82

@@ -207,6 +207,7 @@ class Watch:
     ) -> None:
         self._done.set()
         self._thread.join()
+        self._look()  # what lives holds the most it ever had
 
     def _look_on(self) -> None:
         while True:

@@ -3,6 +3,8 @@
 import json
 import sys
 import tempfile
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import TOOL_LITE
 from threegate.sandbox.session import Session
 
+WAIT_SECONDS = 20.0
 LEAVER = """
 import os, signal, time
 def main():
@@ -42,6 +45,16 @@ def is_dead(pid: int) -> bool:
     except OSError:
         return True
     return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+
+
+def living(pids: Iterable[int]) -> set[int]:
+    """Return those of these processes that do not end, however busy the machine is."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while left := {pid for pid in pids if not is_dead(pid)}:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return left
 
 
 def leaving() -> None:

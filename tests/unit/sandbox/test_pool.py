@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.payloads import start_with
+from tests.support.sessions import children, living
 from threegate.errors import GateUnavailable
 from threegate.sandbox import launch
 from threegate.sandbox.box import Start
@@ -81,13 +82,6 @@ def said(answer: Answer) -> bytes:
 
 def job(pool: Prestarted, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(said(pool.run(name.encode())))
-    return found
-
-
-def children() -> set[int]:
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= set(map(int, (task / "children").read_text("ascii").split()))
     return found
 
 
@@ -224,10 +218,10 @@ def test_close_leaves_nothing_and_refuses_more(machine: Machine, tmp_path: Path)
     pool = Prestarted(machine, start_with(tmp_path, ECHO), 3)
     assert len(children() - before) == 3
     pool.close()
-    assert not children() - before
+    assert not living(children() - before)
     pool.close()  # twice is once
     pool.fill()
-    assert not children() - before
+    assert not living(children() - before)
     with pytest.raises(GateUnavailable, match="shutting down") as caught:
         pool.run(b"")
     assert caught.value.code == "TG-BOX-022"
@@ -238,7 +232,7 @@ def test_closed_at_once_it_leaves_nothing_either(machine: Machine, tmp_path: Pat
     before = children()
     for _ in range(10):
         Prestarted(machine, start_with(tmp_path, ECHO), 1).close()
-        assert not children() - before
+        assert not living(children() - before)
 
 
 def test_a_lock_that_does_not_hold_is_reported(machine: Machine, tmp_path: Path) -> None:
