@@ -153,3 +153,25 @@ def test_the_interpreter_hands_values_over_unchanged() -> None:
         ]
         for text in texts
     ]
+
+
+def test_what_the_interpreter_puts_in_place_of_a_value_is_what_the_documents_say() -> None:
+    """Done before a function or the converter sees the value, so neither can refuse it."""
+    code = (
+        "around = []\naround.append(around)\nitself = {}\nitself['itself'] = itself\n"
+        "twice = [1]\ndef of_its_own(): pass\n"
+        "[around, itself, json_dumps(itself), [twice, twice], of_its_own,"
+        " '\\ud800', sha256_hex('\\ud800')]"
+    )
+    functions = dict.fromkeys(REGISTRY, BOUNDS)
+    with Pool(str(find_worker().binary)) as pool:
+        job = Job(code, (), functions, 30_000, 2**26, 2**16, 200, Screen(2**16, 8, frozenset()))
+        outcome = run(pool, job)
+    assert outcome.exit == "ok", outcome.stderr
+    around, itself, dumped, twice, named, lone, digest = json.loads(outcome.value)
+    assert (around, itself) == (["[...]"], {"itself": "{...}"})
+    assert dumped == json.dumps(itself)
+    assert twice == [[1], [1]], "control: a part that stands twice is there twice"
+    assert "of_its_own" in named
+    assert lone == "\ufffd"
+    assert digest == hashlib.sha256(lone.encode()).hexdigest()
