@@ -306,6 +306,20 @@ def test_what_a_box_would_not_begin_goes_back_to_the_human(
     assert _in_state(ws, "done") == 1, "control: what ran is done"
 
 
+def test_a_replay_is_never_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ws = live_workspace(tmp_path)
+    (ran,) = run_requests(ws, [approved_request(ws, "6 * 7")])
+    late = Outcome("refused:approval", code="TG-APR-007", message="the approval is expired")
+    fakelane.install(monkeypatch, partial(_answering, late))
+    (refused,) = run_requests(ws, [approved_request(ws, "6 * 7 + 1")])
+    assert ran.made is not None
+    assert refused.made is not None
+    assert replay(ws, ran.made.id).verdict == "same", "control: what ran is run again"
+    found = replay(ws, refused.made.id)
+    assert (found.verdict, found.again) == ("not-reproducible", None), "its use is spent, no more"
+    assert found.why.startswith("nothing ran")
+
+
 def test_a_request_that_moves_while_it_is_read_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

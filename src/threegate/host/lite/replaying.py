@@ -22,7 +22,7 @@ from threegate.host.lite.ready import read_inputs
 from threegate.host.lite.results import NOT_REPRODUCIBLE, Measured, make_result
 from threegate.host.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import OTHER_FUNCTIONS, Job
+from threegate.protocol.tool_lite import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
 
 SAME: Final = "same"
 DIFFERENT: Final = "different"
@@ -53,6 +53,9 @@ def replay(ws: Workspace, result_id: str) -> Replayed:
     _refuse_unused(ws, recorded)
     if recorded.exit in NOT_REPRODUCIBLE:
         why = f"it ended with {recorded.exit}, which depends on the machine and the moment"
+        return Replayed(CANNOT, result_id, recorded, None, why)
+    if recorded.exit == REFUSED_APPROVAL:  # its use is spent, but this would be the first run
+        why = "nothing ran: the box did not accept its approval"
         return Replayed(CANNOT, result_id, recorded, None, why)
     try:
         again = _run_again(ws, recorded)
