@@ -82,11 +82,14 @@ class Proxy:
         self._tunnels: list[Tunnel] = []
 
     def reload(self, policy: Bundle, own: tuple[Address, ...]) -> None:
-        """Put other rules in force; open tunnels they do not allow are cut."""
+        """Put other rules in force; open tunnels are cut, or held to the bounds they have now."""
         self._policy, self._own = policy, own
         for tunnel in self._tunnels:
-            if isinstance(judge_name(policy, tunnel.name), Denied):
+            judged = judge_name(policy, tunnel.name)
+            if isinstance(judged, Denied):
                 tunnel.end(Reason.NOT_ALLOWED)
+            else:
+                tunnel.hold_to(judged)
 
     async def serve(self, client: Ends, tell: Tell) -> bool:
         """See one client to its end; tell whether it got a tunnel."""

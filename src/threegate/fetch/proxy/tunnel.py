@@ -21,6 +21,15 @@ class Tunnel:
     cut: "asyncio.Future[Reason]"
     up: int = 0
     down: int = 0
+    time: asyncio.Timeout | None = None  # while it carries
+
+    def hold_to(self, allowed: Allowed) -> None:
+        """Keep other bounds from now on, counted from its beginning."""
+        sooner, self.allowed = self.allowed.seconds - allowed.seconds, allowed
+        if self.time is not None and not self.time.expired():
+            end = self.time.when()
+            assert end is not None, "every tunnel has an end"
+            self.time.reschedule(end - sooner)
 
     def end(self, reason: Reason) -> None:
         """Cut the tunnel; the first reason stays."""
@@ -38,7 +47,7 @@ async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> Reason | None:
     downward = asyncio.create_task(_downward(tunnel, origin[0], client[1]))
     pumps = {upward, downward}
     try:
-        async with asyncio.timeout(tunnel.allowed.seconds):
+        async with asyncio.timeout(tunnel.allowed.seconds) as tunnel.time:
             waited: set[asyncio.Future[Any]] = {*pumps, tunnel.cut}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         _raise_from(pumps)
@@ -49,6 +58,7 @@ async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> Reason | None:
     except OSError:
         return Reason.BROKEN
     finally:
+        tunnel.time = None
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)

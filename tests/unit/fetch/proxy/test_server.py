@@ -249,6 +249,63 @@ def test_other_rules_hold_for_new_and_for_open_tunnels() -> None:
     run(act)
 
 
+def test_an_open_tunnel_is_held_to_the_bytes_of_other_rules() -> None:
+    piece = bytes(256 * 1024)
+
+    async def act() -> None:
+        lab = Lab()
+        reader, writer = await lab.tunnel(HELLO)
+        lab.origins[0][1].write(piece)
+        assert await reader.readexactly(len(piece)) == piece, "control: the first rules allow it"
+        lab.proxy.reload(bundle(fetch=("response_bytes: 16MiB", "response_bytes: 64KiB")), ())
+        lab.origins[0][1].write(b"more")
+        assert await reader.read() == b""
+        await lab.over()
+        writer.close()
+        assert lab.verdicts[-1] == ("cut", "down-bytes")
+        assert lab.lines[-1]["down"] == len(piece)
+
+    run(act)
+
+
+def test_an_open_tunnel_is_held_to_the_time_of_other_rules() -> None:
+    async def act() -> None:
+        lab = Lab()  # whose rules grant more time than this test has
+        reader, writer = await lab.tunnel(HELLO)
+        lab.proxy.reload(without("doi.org"), ())
+        writer.write(SECRET)
+        assert await lab.origins[0][0].readexactly(len(SECRET)) == SECRET, "control: still open"
+        assert bundle().integer("fetch", "deadline_seconds") > SECONDS, "control"
+        lab.proxy.reload(bundle(fetch=("\ndeadline_seconds: ", "\ndeadline_seconds: 1s #")), ())
+        assert await reader.read() == b""
+        await lab.over()
+        writer.close()
+        assert lab.verdicts[-1] == ("cut", "lifetime")
+
+    run(act)
+
+
+def test_tunnels_of_before_count_under_other_rules() -> None:
+    """Another line of the policy is the same rule: a reload grants no second share."""
+
+    async def act() -> None:
+        lab = Lab()
+        _, writer = await lab.tunnel(HELLO)
+        lab.proxy.reload(bundle(fetch=("hosts:\n", "# one line more\n# and another\nhosts:\n")), ())
+        second, other = await lab.client()
+        other.write(request())
+        assert (await second.read()).startswith(b"HTTP/1.1 503 ")
+        assert lab.verdicts[-1] == ("deny", "too-many-tunnels")
+        writer.close()
+        await lab.over()
+        other.close()
+        _, writer = await lab.tunnel(HELLO)  # control: now there is room
+        writer.close()
+        await lab.over()
+
+    run(act)
+
+
 def test_a_line_with_everything_in_it_fits_into_a_note() -> None:
     async def act() -> None:
         many = tuple(f"2606:4700:1111:2222:3333:4444:5555:{n:x}" for n in range(0x1000, 0x1040))
