@@ -289,7 +289,7 @@ def test_a_request_edited_after_review_does_not_run(cli: Cli) -> None:
     path.chmod(0o644)
     path.write_bytes(honest.replace(b"6 * 7", b"7 * 7"))
     path.chmod(0o444)
-    assert refused(cli, request_id)[0] == 76
+    assert refused(cli, request_id) == (76, "TG-HND-008")
     path.chmod(0o644)
     path.write_bytes(honest)
     path.chmod(0o444)
@@ -368,10 +368,10 @@ def test_a_run_that_was_killed_has_spent_its_use(cli: Cli) -> None:
 def test_another_day_ends_an_approval(cli: Cli, tmp_path: Path) -> None:
     """The whole machine is 4,000 days later; then the log is ahead of a clock that went back."""
     library = build(tmp_path)
+    runs(cli, approved(cli))
     request_id = approved(cli)
     later = {"LD_PRELOAD": str(library)}
-    exit_code, _ = refused(cli, request_id, **later)
-    assert exit_code in (2, 75)
+    assert refused(cli, request_id, **later) == (75, "TG-APR-007")
     assert approval_files(cli, "accepted") == [], "it was taken back, not kept for later"
 
 
@@ -408,7 +408,7 @@ def test_another_key_approves_nothing(cli: Cli) -> None:
     request_id = requested(cli)
     stranger = key_file(cli.base, STRANGER)
     done = cli("review", "approve", request_id, "--yes", "--key", stranger, code=None)
-    assert done.code == 77
+    assert (done.code, "[TG-KEY-003]" in done.err) == (77, True), done.err
     assert approval_files(cli, "accepted") == []
     assert refused(cli, request_id) == (75, WAITS)
     cli("review", "approve", request_id, "--yes")
@@ -422,9 +422,11 @@ def test_a_gate_cannot_hand_in_an_approval(confused: tuple[Workspace, Cli]) -> N
     request = request_for(ws, CODE)
     (request_id,) = take_in(ws, request)
     approval = approval_for(ws, request)
-    for data in (registry.emit(approval), signed(approval)):
+    given = ((registry.emit(approval), "TG-HND-013"), (signed(approval), "TG-ART-016"))
+    for data, code in given:
         done = cli("admit", "-", "--json", code=65, stdin=data)
-        assert done.json["files"][0]["status"] == "quarantined"
+        (file,) = done.json["files"]
+        assert (file["status"], file["code"]) == ("quarantined", code)
     assert approval_files(cli, "accepted") == []
     assert refused(cli, request_id) == (75, WAITS)
     stored(ws, request, approval, signed(approval))  # control: the very same, given by a human

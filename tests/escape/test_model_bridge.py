@@ -108,6 +108,11 @@ def test_nothing_but_our_own_keys_and_two_places_reach_the_server(
     assert len(own.asked) == before, "the server saw none of it"
 
 
+def headed(line: bytes) -> Act:
+    """Return a server whose answer would do, but for one more header."""
+    return says(completion().replace(b"\r\n", b"\r\n" + line + b"\r\n", 1))
+
+
 LYING: dict[str, tuple[Act, str]] = {
     "redirect": (says(http("302 Found", b"", "Location: http://192.0.2.1/")), "TG-MDL-013"),
     "server error": (says(http("500 Oops", b"x" * 100)), "TG-MDL-013"),
@@ -122,10 +127,10 @@ LYING: dict[str, tuple[Act, str]] = {
     "half a character": (says(completion("\ud800")), "TG-MDL-011"),
     "wants a tool": (says(completion("", "tool_calls")), "TG-MDL-011"),
     "another model": (says(completion(model="gpt-99")), "TG-MDL-014"),
-    "two lengths": (says(http("200 OK", b"{}", "Content-Length: 9")), "TG-MDL-011"),
-    "chunks": (says(http("200 OK", b"{}", "Transfer-Encoding: chunked")), "TG-MDL-011"),
+    "two lengths": (headed(b"Content-Length: 9"), "TG-MDL-011"),
+    "chunks": (headed(b"Transfer-Encoding: chunked"), "TG-MDL-011"),
     "says a length it does not keep": (
-        says(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{}"),
+        says(completion().replace(b"Length: ", b"Length: 9")),
         "TG-MDL-011",
     ),
     "says a length nobody takes": (
@@ -246,7 +251,7 @@ def test_a_server_on_a_unix_socket_needs_no_network_at_all(tmp_path: Path) -> No
 def test_a_policy_cannot_name_another_machine(own: OwnServer) -> None:
     assert bridged(own.port).text("core", "model", "endpoint"), "control"
     for endpoint in ("192.0.2.1:80", "localhost:80", "127.0.0.2:80", "127.0.0.1", "[::1]:80"):
-        with pytest.raises(PolicyInvalid):
+        with pytest.raises(PolicyInvalid, match=r"endpoint .* expected `127.0.0.1:PORT`"):
             named(kind="bridge", name=NAME, sha256=None, endpoint=endpoint)
 
 
