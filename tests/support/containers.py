@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.support.internet import ROOT
@@ -106,12 +105,7 @@ class Containers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.podman("rm", "--force", "--all", "--time", "1")
 
 

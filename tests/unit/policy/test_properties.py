@@ -27,7 +27,6 @@ from threegate.policy.sections import SECTION_NAMES, SECTIONS
 from threegate.policy.sections.gates import PROFILE
 
 FILES = policy_files()
-POLICY_FILES = [name for name in FILES if name.endswith(".md")]
 
 # Any bytes
 
