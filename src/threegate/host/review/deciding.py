@@ -60,7 +60,7 @@ class Swept:
 
 
 def deny(ws: Workspace, request_id: str, reason: str) -> None:
-    """Say no; the reason is kept beside the request, and goes to its author as data."""
+    """Say no; the reason is kept beside the request as data, and shown with it."""
     words = check_reason(reason)
     try:
         approvals.deny(ws.store, request_id, reason=words, now=ws.now())
