@@ -46,6 +46,7 @@ missing_test_packages() {
   command -v squid >/dev/null || echo squid-openssl
   command -v debootstrap >/dev/null || echo debootstrap # for the image of `make slow`
   command -v systemd-analyze >/dev/null || echo systemd
+  command -v curl >/dev/null || echo curl # the client that is not ours, in controls
 }
 
 missing_for() {
