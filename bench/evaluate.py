@@ -2,7 +2,7 @@
 
 Every answer is kept as soon as it is there (build/evaluation), and a run that was ended goes on
 where it was; what an older version of a system said is not mixed with it.  Scores are made from
-the kept answers each time.  A whole run with the default model takes an hour or two on two cores.
+the kept answers each time.
 """
 
 import argparse

@@ -112,7 +112,11 @@ def run(args: argparse.Namespace, directory: Path) -> dict[str, Plain]:
 def parse_arguments() -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description="measure ThreeGate against peers")
-    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes: shows that everything runs, its figures count for nothing",
+    )
     parser.add_argument(
         "--only", nargs="+", choices=TOPICS, metavar="TOPIC", help=", ".join(TOPICS)
     )

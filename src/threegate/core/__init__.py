@@ -1,1 +1,1 @@
-"""Gate 1, CORE: reasons.  Not built yet."""
+"""Gate 1, CORE: reasons."""

@@ -1,1 +1,1 @@
-"""Gate 2, FETCH: retrieves.  No command uses it yet."""
+"""Gate 2, FETCH: retrieves."""

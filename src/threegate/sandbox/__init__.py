@@ -1,1 +1,1 @@
-"""How a gate is confined: profiles, lock, launch, live probes.  Not built yet."""
+"""How a gate is confined: profiles, lock, launch, live probes."""

