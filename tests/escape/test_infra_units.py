@@ -36,6 +36,8 @@ def test_both_sockets_answer_by_the_policy(told: Told) -> None:
 
 @pytest.mark.parametrize("gate", ["fetch", "tool"])
 def test_an_owned_gate_has_no_network_in_its_unit(told: Told, gate: str) -> None:
+    dialled = told["asked"]["proxy"]
+    assert dialled == "HTTP/1.1 200 Connection established", "control: there is a network"
     found = told[gate]["tried"]
     assert found["direct"] == found["datagram"] == "EAFNOSUPPORT"
     assert found["resolving"] == "gaierror -3"
