@@ -15,6 +15,7 @@ from tests.support.approved import (
     request_for,
 )
 from tests.support.workspaces import keep_blob, take_in
+from tests.unit.host.review.test_approving import edit_policy
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short
 from threegate.artifacts.tool_request import Input
@@ -360,3 +361,28 @@ def test_an_approval_withdrawn_while_others_run_stops_none_of_them(
     assert withdrawn == [last], "control: it was there"
     assert told[ids[-1]].made is None
     assert all(told[one].made for one in ids[:-1])
+
+
+# claim TG-C-36
+def test_rules_that_change_while_requests_run_end_it_before_the_next_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Boxes that were opened under the old rules would still say yes."""
+    ws = live_workspace(tmp_path)
+    ids = [approved_request(ws, f"{n}") for n in range(running.GROUP + 3)]
+    proven: list[str] = []
+
+    def prove(_: running._Lane, level: str) -> None:
+        proven.append(level)
+        if len(proven) == 2:
+            edit_policy(ws, "wall_ms: 30s", "wall_ms: 29s")
+
+    fakelane.install(monkeypatch, fakelane.ok)
+    monkeypatch.setattr(running._Lane, "prove", prove)
+    with pytest.raises(PolicyDenied, match="the policy was changed meanwhile"):
+        list(run_requests(ws, ids))
+    assert len(proven) == 2
+    assert len(list(ws.store.ids("res"))) == running.GROUP, "control: what came before ran"
+    assert (_in_state(ws, "done"), _in_state(ws, "approved")) == (running.GROUP, 3)
+    spent = ws.store.names(states.directory_of("ap", "spent"))
+    assert sum(name.endswith(".md") for name in spent) == running.GROUP, "no use more"
