@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Final
 
 from threegate.errors import ThreeGateError
 from threegate.handoff.approvals import approvals_by_request
@@ -18,6 +19,7 @@ from threegate.host.fetching.planning import Wish
 from threegate.host.fetching.sides import Report
 from threegate.host.workspace import Workspace
 
+FULL_TEXT: Final = "full-text"
 Note = Callable[[str], None]
 
 
@@ -42,18 +44,24 @@ def rehearsed(ws: Workspace, own: Sequence[Wish], requests: Sequence[str], note:
             found.ready.append(make_ready(ws, request_id, approvals))
         except ThreeGateError as exc:
             found.refused.append((request_id, exc))
-    return Work((*own, *_wishes(ws, found, note)), found)
+    return Work(_wishes(ws, own, found, note), found)
 
 
 def begun(ws: Workspace, own: Sequence[Wish], requests: Sequence[str], note: Note) -> Work:
     """Claim what was approved, and return everything there is to fetch."""
     claimed = claim_requests(ws, requests)
-    return Work((*own, *_wishes(ws, claimed, note)), claimed)
+    return Work(_wishes(ws, own, claimed, note), claimed)
 
 
-def _wishes(ws: Workspace, claimed: Claimed, note: Note) -> Iterator[Wish]:
-    for ready in claimed.ready:
-        yield from wishes_of(ws, ready, note)
+def _wishes(ws: Workspace, own: Sequence[Wish], claimed: Claimed, note: Note) -> tuple[Wish, ...]:
+    """Return every wish; a document that was wanted and that no source gives is told."""
+    approved = (wish for ready in claimed.ready for wish in wishes_of(ws, ready, note))
+    wishes = (*own, *approved)
+    without = [wish for wish in wishes if wish.want == FULL_TEXT and not wish.wants_document]
+    if without:
+        named = without[0].reference if len(without) == 1 else f"{len(without)} references"
+        note(f"{named}: no source gives the document; links to it stand in the packet")
+    return wishes
 
 
 def carried_out(
