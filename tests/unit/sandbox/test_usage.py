@@ -27,6 +27,7 @@ def burn(seconds):
     while time.process_time() - begin < seconds:
         pass
 """
+TICK_MS = 1000 // os.sysconf("SC_CLK_TCK")  # what was killed is counted in these, cut off
 # Native code that only uses what every box has: one page of each 4 KiB is touched.
 HOLD = """
 def hold(size):
@@ -73,42 +74,61 @@ def test_memory_of_the_payload_is_seen_whatever_the_host_holds(
 
 
 def test_a_killed_box_is_charged_up_to_the_kill(machine: Machine, tmp_path: Path) -> None:
-    code = f"{BURN}{HOLD}\ndef main():\n    held = hold(64 * 2**20)\n    burn(60)\n"
-    ended = run(machine, tmp_path, code, seconds=1.5)
-    assert ended.why == "deadline"
-    assert 400 <= ended.cpu_ms <= ended.wall_ms + 200
+    # A box that says too much is killed when it has used this, however busy the machine is.
+    code = f"""{BURN}{HOLD}
+def main():
+    held = hold(64 * 2**20)
+    burn(0.4)
+    while True:
+        write_message(3, b'x' * 2**20)
+"""
+    ended = run(machine, tmp_path, code)
+    assert (ended.why, ended.exit_code) in {("protocol", -9), ("output", -9)}
+    assert 400 - 2 * TICK_MS <= ended.cpu_ms <= ended.wall_ms + 200
     assert ended.peak_memory_bytes >= 64 * MIB
+
+
+def test_a_box_killed_at_its_deadline_is_charged(machine: Machine, tmp_path: Path) -> None:
+    ended = run(machine, tmp_path, f"{BURN}\ndef main():\n    burn(60)\n", seconds=1.5)
+    assert ended.why == "deadline"
+    assert 0 < ended.cpu_ms <= ended.wall_ms + 200
 
 
 def test_time_of_children_is_charged_waited_for_or_not(machine: Machine, tmp_path: Path) -> None:
     code = f"""{BURN}
 import os, time
 def main():
+    ends, end = os.pipe()
     if os.fork() == 0:
         burn(0.4)
         os._exit(0)
+    os.close(end)
+    os.read(ends, 1)
     if wait:
         os.wait()
     else:
-        time.sleep(1.5)
+        time.sleep(1.5)  # until the host has looked
     write_message(3, b'')
 """
     for wait in (True, False):
         ended = run(machine, tmp_path, f"wait = {wait}\n{code}", fork=True)
         assert ended.why == "done", ended
-        assert ended.cpu_ms >= 400
+        assert ended.cpu_ms >= 400 - 2 * TICK_MS
 
 
 def test_memory_of_a_tree_is_added_up(machine: Machine, tmp_path: Path) -> None:
     code = f"""{HOLD}
 import os, time
 def main():
+    told, tell = os.pipe()
     for _ in range(2):
         if os.fork() == 0:
             held = hold(48 * 2**20)
-            time.sleep(2)
-            os._exit(0)
-    time.sleep(1.5)
+            os.write(tell, b'.')
+            time.sleep(600)
+    for _ in range(2):
+        os.read(told, 1)
+    time.sleep(1.5)  # until the host has looked
     write_message(3, b'')
 """
     ended = run(machine, tmp_path, code, fork=True)
