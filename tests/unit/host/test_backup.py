@@ -63,13 +63,6 @@ REASON = "because"
 OWN = ("handoff/lock", "index.sqlite", "index.sqlite-wal", "index.sqlite-shm")
 
 
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = make_workspace(tmp_path)
-    yield workspace
-    workspace.close()
-
-
 def lived_in(ws: Workspace) -> Family:
     """Give a workspace one of everything: all states, quarantine, tombstone, checkpoint, keys."""
     family = make_family(ws)

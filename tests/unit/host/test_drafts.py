@@ -1,12 +1,8 @@
 """Drafts are completed with what is in force, and nothing else is touched."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.samples import packet, tool_request
-from tests.support.workspaces import make_workspace
 from threegate.artifacts import registry
 from threegate.artifacts.draft import LANES
 from threegate.artifacts.tool_request import ToolRequest
@@ -18,13 +14,6 @@ from threegate.untrusted import Untrusted
 DRAFT = (
     b'---\nformat: "tr/1"\n---\n\n## Purpose\n\nWhy.\n\n## Code\n\n    1 + 1\n\n## Risks\n\nNone.\n'
 )
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    opened = make_workspace(tmp_path)
-    yield opened
-    opened.close()
 
 
 def test_the_shipped_policy_and_the_built_in_lanes_agree(ws: Workspace) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,20 +40,6 @@ from threegate.untrusted import Untrusted
 
 CANARY = "xylophonecanary"
 REASON = "asked to by the zebrafinch owner"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = make_workspace(tmp_path)
-    yield workspace
-    workspace.close()
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    found = Index(ws.store)
-    yield found
-    found.close()
 
 
 def holding(root: Path, word: str = CANARY) -> list[str]:

@@ -1,12 +1,9 @@
 """Provenance: both directions, what is gone, and a bound on how much is drawn."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.samples import analysis, packet
-from tests.support.workspaces import make_workspace, soft_signer, take_in
+from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import UsageError
@@ -17,13 +14,6 @@ from threegate.host.index import Index
 from threegate.host.picture import as_dot, as_svg, as_text
 from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    opened = make_workspace(tmp_path)
-    yield opened
-    opened.close()
 
 
 def drawn(ws: Workspace, artifact_id: str) -> Graph:

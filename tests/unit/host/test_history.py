@@ -1,24 +1,13 @@
 """Entries for people: the right ones, and one line each."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.samples import packet
-from tests.support.workspaces import make_workspace, take_in
+from tests.support.workspaces import take_in
 from threegate.audit.entry import Entry
 from threegate.handoff.records import INTENT
 from threegate.host.history import history, told
 from threegate.host.workspace import Workspace
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    opened = make_workspace(tmp_path)
-    yield opened
-    opened.close()
 
 
 def sequence(ws: Workspace, wanted: str | None = None, *, limit: int, skip: int = 0) -> list[int]:

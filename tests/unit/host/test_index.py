@@ -3,14 +3,13 @@
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.families import make_family
 from tests.support.samples import packet, packet_of_size
-from tests.support.workspaces import Clock, make_workspace, soft_signer, take_in
+from tests.support.workspaces import Clock, soft_signer, take_in
 from threegate.artifacts.ids import digest_of
 from threegate.errors import UsageError
 from threegate.host.forget import forget
@@ -20,13 +19,6 @@ from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace, open_workspace
 
 KINDS = ("rp", "an", "fr", "tr", "res", "ap")
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = make_workspace(tmp_path)
-    yield workspace
-    workspace.close()
 
 
 def rows(index: Index) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,18 +37,6 @@ from threegate.policy.bundle import Bundle
 from threegate.untrusted import Untrusted
 
 DAY = 86_400
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, clock: Clock) -> Iterator[Workspace]:
-    workspace = make_workspace(tmp_path, clock=clock)
-    yield workspace
-    workspace.close()
 
 
 def reopened(ws: Workspace) -> Workspace:

@@ -3,30 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.claiming import approve, claim
 from tests.support.samples import fetch_request, packet
-from tests.support.workspaces import Clock, make_workspace, soft_signer, take_in
+from tests.support.workspaces import Clock, soft_signer, take_in
 from threegate.host.checkpoints import make_checkpoint
 from threegate.host.commands.status import size
 from threegate.host.overview import overview
 from threegate.host.workspace import Workspace
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, clock: Clock) -> Iterator[Workspace]:
-    opened = make_workspace(tmp_path, clock=clock)
-    yield opened
-    opened.close()
 
 
 def test_a_new_workspace(ws: Workspace) -> None:

@@ -1,12 +1,9 @@
 """Quarantine for people: every item with its reason, found by digest or id."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.samples import packet
-from tests.support.workspaces import Clock, make_workspace, take_in
+from tests.support.workspaces import Clock, take_in
 from threegate.artifacts.ids import digest_of, sha256_hex
 from threegate.errors import HandoffTampered, UsageError
 from threegate.handoff.admission import admit
@@ -15,18 +12,6 @@ from threegate.host.refused import find_refused, list_refused, read_refused
 from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace
 from threegate.untrusted import Untrusted
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ws(tmp_path: Path, clock: Clock) -> Iterator[Workspace]:
-    opened = make_workspace(tmp_path, clock=clock)
-    yield opened
-    opened.close()
 
 
 def refuse(ws: Workspace, data: bytes) -> str:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,20 +28,6 @@ from threegate.host.workspace import Workspace, open_workspace
 from threegate.untrusted import Untrusted
 
 REASON = "the journal retracted it"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = make_workspace(tmp_path)
-    yield workspace
-    workspace.close()
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    found = Index(ws.store)
-    yield found
-    found.close()
 
 
 def in_quarantine(ws: Workspace) -> set[str]:

@@ -1,13 +1,10 @@
 """An answer in the words of the sources: cited, labelled, derived from all that was read."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.support.papers import paper, shelf
 from tests.support.samples import analysis, box, fetch_request
-from tests.support.workspaces import make_workspace, take_in
+from tests.support.workspaces import take_in
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import PolicyDenied, ThreeGateError, UsageError
@@ -17,18 +14,6 @@ from threegate.host.index import Index
 from threegate.host.workspace import Workspace
 
 QUESTION = "At which pressure did sea ice break?"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path)
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    index = Index(ws.store)
-    yield index
-    index.close()
 
 
 def ask(ws: Workspace, index: Index, question: str = QUESTION, **wish: object) -> Stored:

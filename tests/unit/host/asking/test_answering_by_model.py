@@ -1,8 +1,6 @@
 """What a model says: quotes by the host, labels, drafts that wait, forged answers refused."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from tests.support.saying import (
     said,
     wanted,
 )
-from tests.support.workspaces import make_workspace, take_in
+from tests.support.workspaces import take_in
 from threegate.artifacts import registry
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
@@ -37,18 +35,6 @@ from threegate.protocol.core import Said, Task
 
 QUESTION = "At which pressure did sea ice break?"
 DRAFTED = "handoff/requests/draft"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path)
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    index = Index(ws.store)
-    yield index
-    index.close()
 
 
 def ask(ws: Workspace, index: Index, answer: Any, **wish: Any) -> Outcome:

@@ -1,7 +1,5 @@
 """Labels under attack: nothing looks better founded than it was found to be."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from tests.support.papers import paper
 from tests.support.samples import approval, tool_result
 from tests.support.saying import FakeSides, claim, program, said, wanted
-from tests.support.workspaces import make_workspace, soft_signer, take_in
+from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
@@ -25,18 +23,6 @@ from threegate.protocol.core import Said
 QUOTE_FOUND, NUMBER_DIFFERS, UNCHECKED, RETRACTED = (
     *("quote found", "number differs", "unchecked", "source retracted"),
 )
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path)
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    index = Index(ws.store)
-    yield index
-    index.close()
 
 
 def ask(ws: Workspace, index: Index, answer: Said | FakeSides, **wish: Any) -> Outcome:

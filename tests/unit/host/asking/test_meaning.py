@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
 from tests.support.papers import paper, shelf
-from tests.support.workspaces import make_workspace, take_in
+from tests.support.workspaces import take_in
 from threegate.host.asking.answering import Wish, answer_by_extracts
 from threegate.host.asking.meaning import Meaning
 from threegate.host.asking.vectors import Vectors
@@ -42,18 +41,6 @@ def vector(text: str) -> bytes:
     row = array("f", [number / length for number in numbers]).tobytes()
     need_vector(row)
     return row
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path)
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    index = Index(ws.store)
-    yield index
-    index.close()
 
 
 @pytest.fixture

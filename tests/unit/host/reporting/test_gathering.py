@@ -1,17 +1,13 @@
 """What a report says of an analysis: no more than is found in the workspace when it is made."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support import samples
 from tests.support.approved import approve_for, request_for
 from tests.support.papers import ICE, paper, shelf
 from tests.support.samples import box, digest
-from tests.support.workspaces import make_workspace, public_of, soft_signer, take_in
+from tests.support.workspaces import public_of, soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
 from threegate.host.asking.answering import Wish, answer_by_extracts
@@ -33,18 +29,6 @@ from threegate.host.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
 
 QUESTION = "At which pressure did sea ice break?"
-
-
-@pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path)
-
-
-@pytest.fixture
-def index(ws: Workspace) -> Iterator[Index]:
-    index = Index(ws.store)
-    yield index
-    index.close()
 
 
 def report_on(ws: Workspace, index: Index, analysis_id: str) -> Report:

@@ -1,0 +1,27 @@
+"""What most tests of the host begin with: a workspace, its clock, the index of its store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.workspaces import Clock, make_workspace
+from threegate.host.index import Index
+from threegate.host.workspace import Workspace
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ws(tmp_path: Path, clock: Clock) -> Workspace:
+    return make_workspace(tmp_path, clock=clock)
+
+
+@pytest.fixture
+def index(ws: Workspace) -> Iterator[Index]:
+    found = Index(ws.store)
+    yield found
+    found.close()
