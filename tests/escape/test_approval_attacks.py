@@ -10,7 +10,7 @@ from tests.support.policies import policy, public_key
 from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
-from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_request import NETWORKS, ToolRequest
 from threegate.errors import PolicyDenied
 from threegate.policy import approvals
 from threegate.policy.approvals import Presented, check_approval, unix_of
@@ -89,6 +89,17 @@ def test_limits_edited_in_the_approval() -> None:
     wider = replace(REQUEST.limits, wall_ms=30_000)
     edited = approval_for(REQUEST, rules, limits=wider)
     assert refused(presented(REQUEST, edited), rules) == "TG-APR-003"
+
+
+# claim TG-C-36
+def test_network_edited_in_the_approval() -> None:
+    rules = bundle()
+    heavy = samples.escalated("not-expressible", inputs=())
+    assert heavy.network == "none"
+    honest = presented(heavy, approval_for(heavy, rules))
+    edited = presented(heavy, approval_for(heavy, rules, network=NETWORKS[-1]))
+    assert refused(edited, rules) == "TG-APR-003"
+    assert refused(honest, rules) != "TG-APR-003", "control: the lane is closed, and that is all"
 
 
 def test_approval_for_another_lane() -> None:

@@ -233,6 +233,15 @@ def test_bounds_of_a_list() -> None:
     assert refused.value.line == 2
 
 
+def test_braces_are_read_to_a_depth() -> None:
+    def nested(depth: int) -> bytes:
+        return b"@a{b, title = " + b"{" * depth + b"}" * depth + b", doi = {10.5555/a}}"
+
+    assert len(read(nested(MAX_DEPTH)).works) == 1, "control"
+    with pytest.raises(Unreadable, match=f"braces more than {MAX_DEPTH} deep"):
+        read(nested(MAX_DEPTH + 1))
+
+
 BOMBS = {
     "deep braces": "@a{b, title = " + "{" * 1_000_000 + "}" * 1_000_000 + "}",
     "open braces": "@a{" * 1_000_000,
