@@ -13,7 +13,6 @@ SECURITY
 import json
 import re
 import sqlite3
-import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
+from threegate.host.derived import is_broken, open_derived, remove_derived
 from threegate.host.places import blobs_of, quarantined
 from threegate.untrusted import Untrusted
 
@@ -115,14 +115,17 @@ class Index:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._path = store.root / FILE
-        self._db = _open(self._path)
+        self._db = self._opened()
+
+    def _opened(self) -> sqlite3.Connection:
+        return open_derived(self._path, _SCHEMA, lambda: remove_index(self._path.parent))
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Take in what the log recorded since the last time."""
         try:
             self._follow_log(progress)
         except sqlite3.DatabaseError as exc:
-            if not _is_broken(exc):
+            if not is_broken(exc):
                 raise StorageFailed(f"cannot write {FILE}: {exc.sqlite_errorname}") from exc
             self.reset()
             self._follow_log(progress)
@@ -132,7 +135,7 @@ class Index:
         # Closed first: SQLite removes the side files of whatever has this name then.
         self._db.close()
         remove_index(self._path.parent)
-        self._db = _open(self._path)
+        self._db = self._opened()
 
     def _follow_log(self, progress: Callable[[int, int], None] | None) -> None:
         log = self._store.journal.log
@@ -290,9 +293,8 @@ class Index:
 
 def remove_index(root: Path) -> None:
     """Delete the index; the next use makes it anew."""
-    for suffix in ("", "-wal", "-shm"):
-        (root / (FILE + suffix)).unlink(missing_ok=True)
-        (root / (VECTORS + suffix)).unlink(missing_ok=True)
+    for name in (FILE, VECTORS):
+        remove_derived(root / name)
 
 
 def fts_query(words: str) -> str:
@@ -341,48 +343,6 @@ def _joined(parts: Iterable[Untrusted[str]]) -> str:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0][:TITLE_CHARS]
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    try:
-        try:
-            return _connect(path)
-        except sqlite3.DatabaseError as exc:
-            if not _is_broken(exc):
-                raise
-            remove_index(path.parent)
-            return _connect(path)
-    except (OSError, sqlite3.Error) as exc:
-        raise StorageFailed(f"cannot open {FILE}", hint="delete it; it is made anew") from exc
-
-
-def _refuse_traps(path: Path) -> None:
-    """Remove an index that is not a plain file with one name: text must lie nowhere else."""
-    for suffix in ("", "-wal", "-shm"):
-        try:
-            info = (path.parent / (path.name + suffix)).lstat()
-        except FileNotFoundError:
-            continue
-        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            remove_index(path.parent)
-            return
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    _refuse_traps(path)
-    path.touch(mode=0o600)
-    db = sqlite3.connect(path, timeout=30.0)
-    try:
-        db.executescript(_SCHEMA)
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _is_broken(exc: sqlite3.DatabaseError) -> bool:
-    code = getattr(exc, "sqlite_errorcode", None)  # absent where SQLite itself was not asked
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _forgets(entry: Entry) -> bool:

@@ -10,8 +10,10 @@ from tests.support.samples import packet
 from tests.support.workspaces import make_workspace, take_in
 from threegate.errors import AuditTampered
 from threegate.handoff.records import INTENT
-from threegate.host.index import FILE, Index
+from threegate.host.asking.vectors import Vectors
+from threegate.host.index import FILE, VECTORS, Index
 from threegate.host.workspace import Workspace
+from threegate.protocol.embed import VECTOR_BYTES
 
 WORD = "albatross"
 
@@ -42,10 +44,15 @@ def fifo(path: Path, _: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("suffix", ["", "-wal"])
-@pytest.mark.parametrize("trap", [link_to_nothing, link_to_a_file, second_name, fifo])
+Trap = Callable[[Path, Path], None]
+each_suffix = pytest.mark.parametrize("suffix", ["", "-wal"])
+each_trap = pytest.mark.parametrize("trap", [link_to_nothing, link_to_a_file, second_name, fifo])
+
+
+@each_suffix
+@each_trap
 def test_trap_in_the_place_of_the_index_is_replaced(
-    ws: Workspace, tmp_path: Path, trap: Callable[[Path, Path], None], suffix: str
+    ws: Workspace, tmp_path: Path, trap: Trap, suffix: str
 ) -> None:
     path, outside = ws.root / FILE, tmp_path / "outside"
     trap(ws.root / f"{FILE}{suffix}", outside)
@@ -56,6 +63,22 @@ def test_trap_in_the_place_of_the_index_is_replaced(
     assert not path.is_symlink()
     assert path.stat().st_nlink == 1
     index.close()
+    assert not outside.exists() or outside.read_bytes() == b""
+
+
+@each_suffix
+@each_trap
+def test_trap_in_the_place_of_the_vectors_is_replaced(
+    ws: Workspace, tmp_path: Path, trap: Trap, suffix: str
+) -> None:
+    path, outside, row = ws.root / VECTORS, tmp_path / "outside", bytes(VECTOR_BYTES)
+    trap(ws.root / f"{VECTORS}{suffix}", outside)
+    vectors = Vectors(ws.root, "e" * 64)
+    vectors.keep({"text": row}, [])
+    assert vectors.known(["text"]) == {"text": row}  # control: it works
+    assert not path.is_symlink()
+    assert path.stat().st_nlink == 1
+    vectors.close()
     assert not outside.exists() or outside.read_bytes() == b""
 
 

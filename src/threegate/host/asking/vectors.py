@@ -6,15 +6,13 @@ SECURITY
     decided by it: what it proposes is read again from its file.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import StorageFailed
 from threegate.host.asking.reading import Passage
+from threegate.host.derived import open_derived, remove_derived
 from threegate.host.index import VECTORS
 from threegate.protocol.embed import VECTOR_BYTES
 
@@ -43,7 +41,8 @@ class Vectors:
 
     def __init__(self, root: Path, embedder: str) -> None:
         self._embedder = embedder
-        self._db = _opened(root / VECTORS)
+        path = root / VECTORS
+        self._db = open_derived(path, _SCHEMA, lambda: remove_derived(path))
 
     def close(self) -> None:
         """Close the file."""
@@ -86,29 +85,3 @@ class Vectors:
         )
         for artifact, row in self._db.execute(query, (self._embedder, VECTOR_BYTES)):
             yield str(artifact), bytes(row)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    try:
-        try:
-            return _connect(path)
-        except sqlite3.DatabaseError:  # broken, or not ours: it is made anew
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    path.with_name(path.name + suffix).unlink()
-            return _connect(path)
-    except (OSError, sqlite3.Error) as exc:
-        raise StorageFailed(f"cannot open {VECTORS}", hint="delete it; it is made anew") from exc
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    if path.is_symlink():  # text must lie nowhere else
-        path.unlink()
-    path.touch(mode=0o600)
-    db = sqlite3.connect(path, timeout=30.0)
-    try:
-        db.executescript(_SCHEMA)
-    except BaseException:
-        db.close()
-        raise
-    return db
