@@ -121,9 +121,12 @@ HOSTILE = {
 # claim TG-C-145
 def test_a_hostile_file_ends_as_a_refusal_of_the_box(what: str, tmp_path: Path) -> None:
     data, code = HOSTILE[what]
-    _, words = weights.minilm()
-    (tmp_path / "weights").write_bytes(data)
+    model, words = weights.minilm()
     shutil.copyfile(words, tmp_path / "words")
+    shutil.copyfile(model, tmp_path / "weights")
+    honest = greeted(tmp_path, Opening(MINILM.sha256, MINILM_VOCABULARY.sha256))
+    assert isinstance(honest, Ready), "control"
+    (tmp_path / "weights").write_bytes(data)
     # Somebody signed a policy with the digest of this very file: that alone makes it no model.
     found = greeted(tmp_path, Opening(sha256(data).hexdigest(), MINILM_VOCABULARY.sha256))
     assert isinstance(found, Refused)

@@ -66,6 +66,25 @@ def test_every_way_to_print_spells_controls_out(encoding: str) -> None:
         assert is_printable(stream.shown(), encoding)
 
 
+# claim TG-C-16
+def test_progress_and_questions_on_a_terminal_spell_controls_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("threegate.host.output.PROGRESS_SECONDS", 0)
+    output, _, err = outputs(terminal=True, typed="n\n")
+    with output.progress(HOSTILE) as show:
+        show(1)
+    with output.board({"TERM": "xterm"}) as draw:
+        draw([HOSTILE])
+    assert not output.confirm(HOSTILE)
+    shown = err.shown()
+    assert shown.count(b"u{1b}") >= 3, "control: all of it was shown"
+    for own in (b"\x1b[1A\x1b[J", b"\r"):
+        assert own in shown, "control: it was drawn and erased"
+        shown = shown.replace(own, b"")
+    assert is_printable(shown, "utf-8")
+
+
 def test_a_line_stays_one_line() -> None:
     output, out, _ = outputs()
     output.line("rp-1 ok\nthreegate: error: forged")
