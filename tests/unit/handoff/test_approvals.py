@@ -96,9 +96,8 @@ def test_a_draft_is_held_first_in_a_batch_of_its_own(store: Store) -> None:
     assert ops == ["hold"] + ["approve"] * 3
 
 
-@pytest.mark.parametrize("end", ["approved", "claimed", "done", "denied", "expired", "unknown"])
-def test_what_does_not_wait_is_not_approved(store: Store, end: str) -> None:
-    target = HELD if end != "unknown" else "tr-" + "0" * 64
+def brought_to(store: Store, end: str) -> str:
+    """Return a request that came to this end, or was never here."""
     if end == "approved":
         approve(store, HELD)
     elif end in ("claimed", "done"):
@@ -109,6 +108,12 @@ def test_what_does_not_wait_is_not_approved(store: Store, end: str) -> None:
         approvals.deny(store, HELD, reason="no", now=NOW)
     elif end == "expired":
         approvals.expire(store, [HELD])
+    return HELD if end != "unknown" else "tr-" + "0" * 64
+
+
+@pytest.mark.parametrize("end", ["approved", "claimed", "done", "denied", "expired", "unknown"])
+def test_what_does_not_wait_is_not_approved(store: Store, end: str) -> None:
+    target = brought_to(store, end)
     before = unchanged(store)
     with pytest.raises(UsageError, match="is not held"):
         approve(store, target, nonce="f" * 32)
@@ -280,15 +285,7 @@ def test_denied_with_the_reason_beside_it(store: Store, start: str) -> None:
 
 @pytest.mark.parametrize("end", ["claimed", "done", "denied", "expired", "unknown"])
 def test_what_does_not_wait_is_neither_denied_nor_expires(store: Store, end: str) -> None:
-    target = HELD if end != "unknown" else "tr-" + "0" * 64
-    if end in ("claimed", "done"):
-        claim(store, HELD)
-        if end == "done":
-            finish(store, HELD)
-    elif end == "denied":
-        approvals.deny(store, HELD, reason="no", now=NOW)
-    elif end == "expired":
-        approvals.expire(store, [HELD])
+    target = brought_to(store, end)
     before = unchanged(store)
     with pytest.raises(UsageError, match="is not waiting"):
         approvals.deny(store, target, reason="no", now=NOW)
