@@ -5,6 +5,7 @@ anew; the diff is what a reviewer has to agree to.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ VIEW = View(
     "/rt/bin/python3",
     "HOST/ld.so",
     "/lib64/ld.so",
+    (),
 )
 
 
@@ -50,7 +52,8 @@ def test_launch_arguments_are_pinned(name: str, machine: str) -> None:
     profile = PROFILES[name]
     given = {bind.slot: f"HOST/{bind.slot}" for bind in profile.binds}
     start = Start(profile, "module:function", given)
-    argv = command(start, VIEW, architecture(machine), bwrap="bwrap", landlock_abi=7, mdwe=True)
+    view = replace(VIEW, devices=profile.devices)
+    argv = command(start, view, architecture(machine), bwrap="bwrap", landlock_abi=7, mdwe=True)
     _check(GOLDEN / f"{name}.{machine}.txt", "\n".join(argv) + "\n")
 
 

@@ -95,7 +95,7 @@ def _files(start: Start, view: View) -> list[str]:
                 f"{start.profile.name} was given no {bind.slot}", code="TG-BOX-003"
             )
         arguments += ["--ro-bind", start.given[bind.slot], bind.inside]
-    for device in start.profile.devices:
+    for device in view.devices:
         arguments += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     if start.profile.scratch_bytes:
         arguments += ["--size", str(start.profile.scratch_bytes), "--tmpfs", "/tmp"]  # noqa: S108
@@ -148,7 +148,7 @@ def _paths(start: Start, view: View) -> tuple[Path, ...]:
     # A program is started through its loader, so the right to execute covers both.
     paths.append(Path(view.loader_link, "rx" if executable else "r"))
     paths += [Path(b.inside, "rx" if b.inside in executable else "r") for b in profile.binds]
-    paths += [Path(f"/dev/{device}", "rw") for device in profile.devices]
+    paths += [Path(f"/dev/{device}", "rw") for device in view.devices]
     if profile.scratch_bytes:
         paths.append(Path("/tmp", "rw"))  # noqa: S108
     return tuple(paths)

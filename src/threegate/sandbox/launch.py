@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,7 +130,7 @@ def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Star
 
     mounts = tuple(Mount(place(m.source), m.inside) for m in view.mounts)
     given = {slot: place(source) for slot, source in start.given.items()}
-    moved = View(mounts, view.interpreter, place(view.loader), view.loader_link)
+    moved = replace(view, mounts=mounts, loader=place(view.loader))
     fields = {name: getattr(start, name) for name in ("profile", "payload", "program")}
     return moved, Start(**fields, given=given, keep_fds=start.keep_fds, ports=start.ports)
 

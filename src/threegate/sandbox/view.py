@@ -59,12 +59,13 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All mounts of a gate, in order, and its interpreter."""
+    """All mounts of a gate, in order, its interpreter, and its devices that are here."""
 
     mounts: tuple[Mount, ...]
     interpreter: str
     loader: str
     loader_link: str
+    devices: tuple[str, ...]
 
 
 def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
@@ -81,7 +82,9 @@ def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
     loader = _interpreter_of(python)
     libraries = _libraries([python, *natives, *extra_programs], loader)
     mounts += [Mount(source, inside) for inside, source in sorted(libraries.items())]
-    return View(tuple(mounts), interpreter, str(Path(loader).resolve()), loader)
+    # One that is not here is not missed: a gate with less than its profile allows still starts.
+    devices = tuple(name for name in profile.devices if Path("/dev", name).exists())
+    return View(tuple(mounts), interpreter, str(Path(loader).resolve()), loader, devices)
 
 
 def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def test_processes_of_changed_files_are_replaced(
         pool.fill()
         assert waiting(pool) == before  # control: nothing changed
         view = launch.view_for(machine, pool._start)
-        other = type(view)(view.mounts[::-1], view.interpreter, view.loader, view.loader_link)
+        other = replace(view, mounts=view.mounts[::-1])
         monkeypatch.setattr("threegate.sandbox.pool.view_for", lambda *_: other)
         pool._drop_unusable()
         assert waiting(pool) == []

@@ -1,12 +1,16 @@
-"""A kept view is used only while the files in it are the same ones."""
+"""What a box sees: made anew when a file in it is another one, and without what is not here."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from tests.support.boxes import said
+from tests.support.payloads import start_with
 from threegate.sandbox import views as module
+from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE, Profile
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.view import Mount, View
 from threegate.sandbox.views import Views
 
@@ -19,7 +23,9 @@ class Maker:
 
     def __call__(self, _profile: Profile, _programs: tuple[Path, ...]) -> View:
         self.made += 1
-        return View((Mount(str(self.file), "/x"), Mount("", "/hidden")), "/rt/py", "/bin/ld", "/ld")
+        return View(
+            (Mount(str(self.file), "/x"), Mount("", "/hidden")), "/rt/py", "/bin/ld", "/ld", ()
+        )
 
 
 @pytest.fixture
@@ -91,3 +97,13 @@ def test_a_real_view_is_the_one_made_without_keeping() -> None:
     views = Views()
     assert views.of(CORE) == view_of(CORE)
     assert views.of(CORE) is views.of(CORE)
+
+
+def test_a_box_starts_without_a_device_this_machine_does_not_have(tmp_path: Path) -> None:
+    code = (
+        "import os\ndef main():\n    os.open('/dev/null', os.O_RDWR)\n    write_message(3, b'on')\n"
+    )
+    start = start_with(tmp_path, code, devices=("null", "not-of-this-machine"))
+    assert said(run_gate(find_machine(), start, b"")) == b"on"
+    without = start_with(tmp_path, code, devices=("not-of-this-machine",))
+    assert said(run_gate(find_machine(), without, b"")) == b"", "control: only what is named"
