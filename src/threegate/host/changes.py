@@ -28,7 +28,6 @@ from threegate.keys import sshsig
 from threegate.keys.limits import MAX_SIGNERS_BYTES
 from threegate.keys.signers import Signers, emit
 from threegate.policy.bundle import Bundle, Compiled
-from threegate.policy.change import Change
 from threegate.policy.compiler import compile_policy, load_policy
 from threegate.policy.diff import diff
 from threegate.policy.nodes import plain
@@ -42,11 +41,6 @@ def edited(ws: Workspace) -> Compiled:
     """Return what the files in `policy/` and the gates of this program say now."""
     settle_signers_file(ws)
     return load_policy(ws.root / POLICY, gates=program_gates())
-
-
-def pending_changes(ws: Workspace) -> list[Change]:
-    """Return how files and gates differ from what is in force."""
-    return diff(ws.bundle, edited(ws))
 
 
 def apply_policy(ws: Workspace, compiled: Compiled, signer: Signer, *, op: str) -> Bundle:

@@ -28,15 +28,21 @@ from threegate.errors import (
     WorkspaceBusy,
 )
 from threegate.host import applied, keyring
-from threegate.host.changes import apply_policy, change_signers, edited, pending_changes
+from threegate.host.changes import apply_policy, change_signers, edited
 from threegate.host.operator import Operator
 from threegate.host.workspace import Workspace, open_workspace
 from threegate.keys import sshsig
 from threegate.keys.signers import emit
 from threegate.policy.bundle import Bundle
+from threegate.policy.change import Change
+from threegate.policy.diff import diff
 from threegate.untrusted import Untrusted
 
 DAY = 86_400
+
+
+def pending_changes(ws: Workspace) -> list[Change]:
+    return diff(ws.bundle, edited(ws))
 
 
 def reopened(ws: Workspace) -> Workspace:
