@@ -144,6 +144,12 @@ def test_one_call_too_many_ends_the_run_whatever_the_program_catches(pool: Pool)
     assert go(pool, names.format(2000) + "        pass\nn").exit == "limit:calls"
 
 
+def test_depth_is_that_of_the_job(pool: Pool) -> None:
+    code = "def f(n):\n    return n and f(n - 1)\nf(60)"
+    assert go(pool, code, recursion=100).value == b"0", "control"
+    assert go(pool, code, recursion=50).exit == "limit:recursion"
+
+
 # claim TG-C-91
 def test_time_in_functions_counts(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     # The interpreter's own clocks stand still while a function of ours works.
