@@ -33,6 +33,8 @@ missing_packages() {
   command -v cc >/dev/null || echo gcc
   # A compiler without the C library's headers and static archive cannot make the launcher.
   [ -n "$(find /usr/lib -maxdepth 2 -name libc.a -print -quit 2>/dev/null)" ] || echo libc6-dev
+  # The embedded model's library is linked to it; it comes with gcc, but not with every compiler.
+  [ -n "$(find /usr/lib -maxdepth 2 -name libgomp.so.1 -print -quit 2>/dev/null)" ] || echo libgomp1
   command -v "$PYTHON" >/dev/null || echo python3
   # Debian ships venv without ensurepip unless this package is there.
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv

@@ -11,6 +11,7 @@ There is no shell, no `/proc`, no home, no package installer.
 """
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import Final
 import threegate
 from threegate.errors import GateUnavailable
 from threegate.sandbox.profiles import Profile
+from threegate.text import visible
 
 RUNTIME: Final = "/rt"
 LIBRARIES: Final = "/rt/lib"  # for libraries that lie where only this host has a directory
@@ -46,6 +48,7 @@ HIDDEN: Final = (
     "turtledemo",
     "venv",
 )
+_ABSENT: Final = re.compile(rb"error while loading shared libraries: ([^:\n]+): cannot open")
 _NATIVE_BASE: Final = ("_ctypes", "resource", "_struct")
 
 
@@ -188,6 +191,11 @@ def _libraries(objects: list[Path], loader: str) -> dict[str, str]:
         done = subprocess.run(  # the loader itself, listing and not running
             [loader, "--list", str(item)], capture_output=True, env={}, check=False, timeout=10
         )
+        absent = _ABSENT.search(done.stderr)
+        if absent is not None:
+            detail = f"{item.name} needs {visible(absent[1].decode('utf-8', 'replace'))}"
+            hint = "install the package that holds it; `make setup` does so on Debian"
+            raise GateUnavailable(f"{detail}, which is not here", code="TG-BOX-005", hint=hint)
         for line in done.stdout.decode("utf-8", "replace").splitlines():
             name, arrow, rest = line.strip().partition(" => ")
             path = rest.rpartition(" (")[0]

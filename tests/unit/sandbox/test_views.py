@@ -1,12 +1,16 @@
 """What a box sees: made anew when a file in it is another one, and without what is not here."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.boxes import said
 from tests.support.payloads import start_with
+from threegate.errors import GateUnavailable
+from threegate.sandbox import view
 from threegate.sandbox import views as module
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE, Profile
@@ -97,6 +101,23 @@ def test_a_real_view_is_the_one_made_without_keeping() -> None:
     views = Views()
     assert views.of(CORE) == view_of(CORE)
     assert views.of(CORE) is views.of(CORE)
+
+
+def test_a_library_that_is_not_on_this_machine_is_named(tmp_path: Path) -> None:
+    """Left out without a word, it would end the box with the name of another one."""
+    (tmp_path / "none.c").write_text("", "utf-8")
+    gone, user = tmp_path / "libgone.so", tmp_path / "user.so"
+    make = ["cc", "-shared", str(tmp_path / "none.c"), "-o"]
+    subprocess.run([*make, str(gone)], check=True)
+    linked = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-lgone", f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run([*make, str(user), *linked], check=True)
+    loader = view._interpreter_of(Path(sys.executable).resolve())
+    assert f"{view.LIBRARIES}/libgone.so" in view._libraries([user], loader), "control"
+    gone.unlink()
+    with pytest.raises(GateUnavailable) as caught:
+        view._libraries([user], loader)
+    assert caught.value.code == "TG-BOX-005"
+    assert "user.so needs libgone.so" in caught.value.message
 
 
 def test_a_box_starts_without_a_device_this_machine_does_not_have(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ podman=${{PODMAN:-podman}}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 debootstrap --variant=minbase \\
-  --include=bubblewrap,ca-certificates,openssh-client,python3,python3-venv \\
+  --include=bubblewrap,ca-certificates,libgomp1,openssh-client,python3,python3-venv \\
   "${{SUITE:-bookworm}}" "$work/root" ${{MIRROR:+"$MIRROR"}}
 tar -C "$work/root" -c --exclude=./dev . | $podman import - {BASE}
 mkdir "$work/build"
