@@ -32,6 +32,7 @@ TASK: Final = core.Task(
     marker="00" * 16,
     model="test",
     budget=core.Budget(4096, 512, 10, 2, 2, 60_000),
+    denied=("compute: the mean. Denied: too few.",),
     sources=(Source("packet from example.org", ("Ice broke.", "It was cold.")), Source("x", ())),
 )
 SAID: Final = core.Said(

@@ -16,6 +16,7 @@ TASK = Task(
     marker=MARKER,
     model="scripted",
     budget=Budget(4096, 512, 10, 4, 1, 20_000),
+    denied=(),
     sources=(
         Source("packet, from example.org", ("Ice broke at 1.2 MPa. It was cold.", "Wind blew.")),
         Source("packet, from example.net", ("Snow is weaker than ice.",)),

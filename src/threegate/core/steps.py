@@ -17,9 +17,10 @@ from typing import Final
 from threegate.core import prompts, words
 from threegate.core.asking import Asking, NoAnswer, TooLong
 from threegate.core.budget import FIXED_TOKENS, guessed_tokens, portions
-from threegate.core.fencing import Line, Shown, fenced, lines_of
+from threegate.core.fencing import Line, Shown, denials, fenced, lines_of
 from threegate.core.grammars import claims_form, code_form, next_form
 from threegate.core.replies import Wanted, read_claims, read_code, read_wanted
+from threegate.protocol.chat import Message
 from threegate.protocol.core import (
     Claimed,
     Draft,
@@ -47,6 +48,7 @@ class _Run:
     asking: Asking
     tell: Tell
     room: int
+    denied: str  # quoted; empty if nothing was
     seen: set[int] = field(default_factory=set)
     notes: list[Claimed] = field(default_factory=list)
 
@@ -54,9 +56,10 @@ class _Run:
 def answer(task: Task, asking: Asking, tell: Tell) -> Said:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
-    fixed = FIXED_TOKENS + guessed_tokens(task.question + "".join((*task.policy, *task.brief)))
+    denied = denials(task.denied, task.marker) if task.denied else ""
+    fixed = FIXED_TOKENS + guessed_tokens("".join(_words(task)))
     room = task.budget.context_tokens - min(task.budget.output_tokens, _output(task)) - fixed
-    run = _Run(task, asking, tell, max(LEAST_ROOM, room))
+    run = _Run(task, asking, tell, max(LEAST_ROOM, room), denied)
     claims, shown, used = _claims(run, lines)
     drafts = _drafts(run, shown)
     if len(run.notes) > KEPT_NOTES:
@@ -71,6 +74,10 @@ def answer(task: Task, asking: Asking, tell: Tell) -> Said:
         problems=tuple(dict.fromkeys(asking.problems))[:MAX_PROBLEMS],
         usage=asking.usage(),
     )
+
+
+def _words(task: Task) -> tuple[str, ...]:
+    return (task.question, *task.policy, *task.brief, *task.denied)
 
 
 def _output(task: Task) -> int:
@@ -137,13 +144,20 @@ def _drafts(run: _Run, shown: Shown) -> tuple[Draft, ...]:
     if not may or not run.task.budget.drafts:
         return ()
     run.tell("asking the model what is needed next")
-    messages = prompts.about(run.task, shown.text, words.NEXT)
+    messages = _next(run, shown)
     try:
         wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
         return (*_tool(run, wanted, may), *_fetch(wanted, may))
     except (NoAnswer, TooLong):
         run.asking.problems.append("no draft: the model gave no usable reply")
         return ()
+
+
+def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
+    if not run.denied:
+        return prompts.about(run.task, shown.text, words.NEXT)
+    quoted = f"{shown.text}\n{run.denied}" if shown.text else run.denied
+    return prompts.about(run.task, quoted, f"{words.NEXT}\n{words.DENIED}")
 
 
 def _tool(run: _Run, wanted: Wanted, may: Sequence[str]) -> tuple[Draft, ...]:

@@ -37,6 +37,10 @@ calculated. "fetch": at most three further sources to look up, as doi:..., arxiv
 an https address, each with a reason; an empty list if the sources above are enough.
 Reply as JSON: {"compute":"","fetch":[{"reference":"...","why":"..."}]}"""
 
+DENIED: Final = """\
+The last block of the data says what was proposed before and denied, and why. Do not propose the
+same again."""
+
 CODE: Final = """\
 You write short Python programs. No imports, no functions, no print, no files. Each source is a
 variable s1, s2 and so on: a dict with the keys 'id', 'fields' and 'sections'. 'fields' is a dict

@@ -34,6 +34,7 @@ MAX_EXCERPTS: Final = 10_000  # of all sources
 MAX_EXCERPT_CHARS: Final = 1 * MIB  # a captured stream is one text
 MAX_QUESTION_CHARS: Final = 4_000
 MAX_WORDS: Final = 64  # sentences of policy, or of a role
+MAX_DENIED: Final = 64  # proposals of one answer
 MAX_CLAIMS: Final = 500
 MAX_CITES: Final = 20  # of one claim
 MAX_DRAFTS: Final = 64
@@ -88,6 +89,7 @@ class Task:
     marker: str  # random, new for every run
     model: str
     budget: Budget
+    denied: tuple[str, ...]  # what was proposed before and denied, and why, as data
     sources: tuple[Source, ...]
 
     def __post_init__(self) -> None:
@@ -99,6 +101,8 @@ class Task:
         need(all(kind in DRAFTS for kind in self.may_draft), "a draft of no known kind")
         need_word(self.marker, _MARKER, "marker")
         need_word(self.model, _MODEL, "model")
+        need(len(self.denied) <= MAX_DENIED, "too many denials")
+        need(all(len(text) <= MAX_TEXT_CHARS for text in self.denied), "too long")
         need(len(self.sources) <= MAX_SOURCES, "too many sources")
         need(sum(len(item.excerpts) for item in self.sources) <= MAX_EXCERPTS, "too many excerpts")
         for source in self.sources:
@@ -108,12 +112,13 @@ class Task:
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
         budget = {name: getattr(self.budget, name) for name in sorted(self.budget.__slots__)}
-        texts = [self.question]
+        texts = [self.question, *self.denied]
         for source in self.sources:
             texts += [source.provenance, *source.excerpts]
         fields = {
             "brief": list(self.brief),
             "budget": budget,
+            "denied": len(self.denied),
             "marker": self.marker,
             "may_draft": list(self.may_draft),
             "model": self.model,
@@ -129,6 +134,8 @@ def parse_task(data: Untrusted[bytes]) -> Task:
     need(tuple(fields) == _TASK_KEYS, "unexpected fields")
     left = iter(texts)
     question = next_text(left)
+    need_number(fields["denied"], MAX_DENIED, "denied")
+    denied = tuple(next_text(left) for _ in range(fields["denied"]))
     sources = tuple(_source(item, left) for item in need_list(fields["sources"], MAX_SOURCES))
     need(next(left, None) is None, "more texts than sources")
     budget = fields["budget"]
@@ -141,11 +148,21 @@ def parse_task(data: Untrusted[bytes]) -> Task:
         marker=fields["marker"],
         model=fields["model"],
         budget=Budget(**budget),
+        denied=denied,
         sources=sources,
     )
 
 
-_TASK_KEYS: Final = ("brief", "budget", "marker", "may_draft", "model", "policy", "sources")
+_TASK_KEYS: Final = (
+    "brief",
+    "budget",
+    "denied",
+    "marker",
+    "may_draft",
+    "model",
+    "policy",
+    "sources",
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)

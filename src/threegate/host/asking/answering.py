@@ -16,6 +16,7 @@ from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.limits import MAX_PURPOSE_CHARS
 from threegate.errors import QuotaExceeded, UsageError
 from threegate.host.asking.checking import check_said
+from threegate.host.asking.denied import Denied, denied_of
 from threegate.host.asking.deriving import Origin, origin_of
 from threegate.host.asking.drafting import Prepared, prepare
 from threegate.host.asking.extracting import extract
@@ -170,8 +171,10 @@ def answer_by_model(
     selection = choose(ws, index, asked, wish, near)
     if not (wish.packets or asked.continues):
         selection = selection.within(one_prompt(ws), each=SOURCE_CHARS)
-    origin = origin_of(ws.store, readable(asked, selection))
-    handed = hand_over(ws.bundle, asked, selection, origin)
+    denied = denied_of(ws, index, asked.continues)
+    could_read = [*readable(asked, selection), *(one.request for one in denied)]
+    origin = origin_of(ws.store, could_read)
+    handed = hand_over(ws.bundle, asked, selection, origin, denied)
     with sides.serving() as say:
         said = say(handed.task)
     kept = check_said(handed, said, retractions(ws.store, index))
@@ -180,7 +183,7 @@ def answer_by_model(
     told = [*said.problems, *kept.refused, *refused]
 
     def store(drafts: Sequence[Prepared]) -> Outcome:
-        notes = (*_cost(said, told), *kept.notes)
+        notes = (*_cost(said, told, denied), *kept.notes)
         stored = store_answer(
             ws,
             asked,
@@ -208,13 +211,14 @@ def one_prompt(ws: Workspace) -> int:
     return max(0, context - output - FIXED_TOKENS) * CHARS_PER_TOKEN
 
 
-def _cost(said: Said, told: Sequence[str]) -> list[str]:
+def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied]) -> list[str]:
     """Return the host's note about the run: what it took, what did not fit, what went wrong."""
     usage = said.usage
     tokens = f"read {usage.prompt_tokens} tokens and wrote {usage.completion_tokens}"
     lines = [
         f"The model was called {usage.calls} times, {usage.retries} of them again; it {tokens}.",
         f"Sentences that did not fit: {said.left_out}.",
+        *(f"It was told why {one.request} was denied." for one in denied),
         *(f"{line[0].upper()}{line[1:]}." for line in told),
     ]
     return ["\n".join(lines)]

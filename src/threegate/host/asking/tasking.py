@@ -10,12 +10,14 @@ SECURITY
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.asking.denied import Denied
 from threegate.host.asking.deriving import Origin
 from threegate.host.asking.reading import Material, Passage
 from threegate.host.asking.selecting import Selection
@@ -48,7 +50,13 @@ class Handed:
     sent: tuple[Sent, ...]
 
 
-def hand_over(bundle: Bundle, asked: Asked, selection: Selection, origin: Origin) -> Handed:
+def hand_over(
+    bundle: Bundle,
+    asked: Asked,
+    selection: Selection,
+    origin: Origin,
+    denied: Sequence[Denied] = (),
+) -> Handed:
     """Return the task for a question about a selection."""
     sent = tuple(_sent(selection))
     path = ("core", "answer")
@@ -67,6 +75,7 @@ def hand_over(bundle: Bundle, asked: Asked, selection: Selection, origin: Origin
         marker=secrets.token_hex(bundle.integer("instruction-hierarchy", "marker_bytes")),
         model=bundle.text("core", "model", "name"),
         budget=budget,
+        denied=tuple(one.text for one in denied),
         sources=tuple(_source(one) for one in sent),
     )
     return Handed(task, sent)

@@ -249,6 +249,7 @@ def test_other_rules_hold_for_new_and_for_open_tunnels() -> None:
     run(act)
 
 
+# claim TG-C-73
 def test_an_open_tunnel_is_held_to_the_bytes_of_other_rules() -> None:
     piece = bytes(256 * 1024)
 
@@ -268,6 +269,7 @@ def test_an_open_tunnel_is_held_to_the_bytes_of_other_rules() -> None:
     run(act)
 
 
+# claim TG-C-73
 def test_an_open_tunnel_is_held_to_the_time_of_other_rules() -> None:
     async def act() -> None:
         lab = Lab()  # whose rules grant more time than this test has

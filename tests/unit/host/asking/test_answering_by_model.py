@@ -24,6 +24,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ProtocolBroken
 from threegate.handoff import states
+from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
 from threegate.handoff.usage import Quota
 from threegate.host.asking import tasking
@@ -95,6 +96,42 @@ def test_quotes_are_put_in_by_the_host_and_numbers_are_checked(ws: Workspace, in
     assert quotes == [first, second, ICE[0]], "sentences that follow each other are one quote"
     assert made.model is not None
     assert made.model.name == ws.bundle.text("core", "model", "name")
+
+
+def test_why_a_proposal_was_denied_goes_back_as_data(ws: Workspace, index: Index) -> None:
+    (one,) = take_in(ws, paper(1, "Sea ice broke at 1.2 MPa."))
+    drafts = (program("1 + 1", purpose="Add it up."), wanted("doi:10.5555/1", purpose="Read on."))
+    first = ask(ws, index, said(drafts=drafts), packets=[one])
+    (tool, _), (fetch, _) = first.stored.drafts
+    deny(ws.store, tool, reason="Too few values.", now=ws.now())
+    again = FakeSides(said())
+    ask(ws, index, again, packets=[one])
+    second = ask(ws, index, again, continues=first.stored.id)
+    assert [task.denied for task in again.tasks] == [
+        (),
+        ("compute: Add it up. Denied: Too few values.",),
+    ], "control: not in a question that does not go on from there"
+    notes = "\n".join(note.open_for_display() for note in second.stored.analysis.notes)
+    assert f"It was told why {tool} was denied." in notes
+    assert fetch not in notes, "it still waits"
+
+
+# claim TG-C-150
+def test_what_a_denied_proposal_was_made_from_counts_as_read(ws: Workspace, index: Index) -> None:
+    (one,) = take_in(ws, paper(1, "Sea ice broke at 1.2 MPa."))
+    first = ask(ws, index, said(), packets=[one])
+    _, result = with_result(ws)
+    labels = {"integrity": "external", "confidentiality": "internal"}
+    sources = (first.stored.id, result)
+    (request,) = take_in(ws, tool_request(inputs=(), derived_from=sources, **labels))
+    sides = FakeSides(said())
+    ask(ws, index, sides, continues=first.stored.id)
+    assert "fetch-request" in sides.tasks[0].may_draft, "control: it waits, and is not read"
+    deny(ws.store, request, reason="No.", now=ws.now())
+    made = ask(ws, index, sides, continues=first.stored.id).stored.analysis
+    assert sides.tasks[1].denied, "control: it is read now"
+    assert sides.tasks[1].may_draft == ("tool-request",)
+    assert result in made.derived_from
 
 
 def test_the_model_sees_the_best_that_fits_and_no_ids(ws: Workspace, index: Index) -> None:
