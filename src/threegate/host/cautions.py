@@ -21,8 +21,8 @@ def cautions(packet: ResearchPacket) -> tuple[str, ...]:
 
 
 def words(packet: ResearchPacket) -> tuple[str, ...]:
-    """Return the same in a word or two each."""
-    return tuple(text.partition(":")[0] for text in cautions(packet))
+    """Return the same in a word or two each, none of them twice."""
+    return tuple(dict.fromkeys(text.partition(":")[0] for text in cautions(packet)))
 
 
 def _standing(packet: ResearchPacket) -> tuple[str, ...]:

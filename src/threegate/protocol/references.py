@@ -21,6 +21,7 @@ from threegate.protocol.identifiers import (
     Reference,
     parse_reference,
 )
+from threegate.protocol.retrieve import REDACTED
 from threegate.text import FORBIDDEN
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "MAX_QUERY_CHARS",
     "MAX_REFERENCE_CHARS",
     "MAX_ROWS",
-    "REDACTED",
     "SCHEMES",
     "SEARCHABLE",
     "WANTS",
@@ -52,7 +52,6 @@ SEARCHABLE: Final = ("crossref", "arxiv", "openalex", "europepmc")
 MAX_QUERY_CHARS: Final = 300
 MAX_ROWS: Final = 100
 TOOL: Final = "threegate"
-REDACTED: Final = "REDACTED"
 
 _CONTACT: Final = re.compile(
     r"(https://(?:api\.crossref\.org|api\.unpaywall\.org|eutils\.ncbi\.nlm\.nih\.gov)/[^?]*"

@@ -43,6 +43,8 @@ def test_one_answer_under_another_authority_makes_a_test_source() -> None:
     assert words(mixed) == (TEST_SOURCE,)
     assert ANCHOR[:12] in cautions(mixed)[0]
     assert words(replace(plain, trust_anchor=ANCHOR)) == (TEST_SOURCE,)
+    two = replace(plain, trust_anchor="cd" * 32, also=(also(ANCHOR),))
+    assert (len(cautions(two)), words(two)) == (2, (TEST_SOURCE,)), "the word once"
 
 
 def test_nothing_of_the_source_is_in_it() -> None:

@@ -27,8 +27,8 @@ from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.policy.hosts import parse_url
 from threegate.protocol.normalize import Answer, RetrievalRecord, parse_record
-from threegate.protocol.references import REDACTED, Question
-from threegate.protocol.retrieve import Got
+from threegate.protocol.references import Question
+from threegate.protocol.retrieve import REDACTED, Got
 from threegate.untrusted import Untrusted
 
 FILE: Final = "fetched.sqlite"
