@@ -1,6 +1,7 @@
 """What the process was started with: read once in `main`, passed down from there."""
 
 import os
+import pwd
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ class Settings:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
         """Read the environment; the only place that does."""
-        home = _absolute(environ.get("HOME"), Path("/"))
+        home = _absolute(environ.get("HOME"), _home_of_account())
         config = _absolute(environ.get("XDG_CONFIG_HOME"), home / ".config")
         state = _absolute(environ.get("XDG_STATE_HOME"), home / ".local" / "state")
         cache = _absolute(environ.get("XDG_CACHE_HOME"), home / ".cache")
@@ -40,6 +41,14 @@ def _absolute(named: str | None, otherwise: Path) -> Path:
     # Below the current directory every command would know another key and other budgets;
     # the XDG specification calls a relative path invalid, to be ignored.
     return Path(named) if named and named.startswith("/") else otherwise
+
+
+def _home_of_account() -> Path:
+    # A service or `env -i` has no HOME: a key below / would be another one than the user's own.
+    try:
+        return _absolute(pwd.getpwuid(os.getuid()).pw_dir, Path("/"))
+    except KeyError:  # an account without an entry
+        return Path("/")
 
 
 def _existing(named: str | None) -> Path | None:

@@ -1,6 +1,8 @@
 """Keys and budgets have one place, whatever the current directory is."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -24,8 +26,27 @@ def test_relative_place_is_ignored(named: str) -> None:
     assert found.state_home == Path("/people/ada/.local/state/threegate")
 
 
-@pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "ada"}])
-def test_without_a_home_nothing_lies_in_the_current_directory(environment: dict[str, str]) -> None:
+WITHOUT_A_HOME = pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "ada"}])
+
+
+@WITHOUT_A_HOME
+def test_without_a_home_it_is_that_of_the_account(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = SimpleNamespace(pw_dir="/people/ada")
+    monkeypatch.setattr("pwd.getpwuid", lambda _: account)
+    found = Settings.from_environment(environment)
+    assert found.config_home == Path("/people/ada/.config/threegate")
+
+
+@WITHOUT_A_HOME
+def test_without_a_home_nothing_lies_in_the_current_directory(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
     found = Settings.from_environment(environment)
     assert found.config_home == Path("/.config/threegate")
     assert found.config_home.is_absolute()
