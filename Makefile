@@ -27,7 +27,7 @@ help: ## show this list
 setup: ## make .venv from the hash-locked requirements
 	@bash scripts/setup.sh
 
-setup-tests: ## the same, and what only the tests start: podman, nftables, Squid
+setup-tests: ## the same, and what only the tests start: podman, nftables, Squid, Chromium
 	@bash scripts/setup.sh tests
 
 demo: setup ## run a whole session in a throw-away workspace, on a test internet

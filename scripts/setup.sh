@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv: every tool and library at a locked version, the project itself editable.
 # Does nothing when .venv already matches the lock files, so every target may call it.
-# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid.
+# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,6 +49,7 @@ missing_test_packages() {
   command -v debootstrap >/dev/null || echo debootstrap # for the image of `make slow`
   command -v systemd-analyze >/dev/null || echo systemd
   command -v curl >/dev/null || echo curl # the client that is not ours, in controls
+  command -v chromium >/dev/null || echo chromium # opens reports
 }
 
 missing_for() {

@@ -173,5 +173,5 @@ def test_only_the_tests_ask_for_what_they_start(project: Project) -> None:
     assert setup().returncode == 0, "control: without them there is a .venv"
     refused = setup("tests")
     assert refused.returncode == 69
-    wanted = "podman crun nftables squid-openssl debootstrap systemd curl\n"
+    wanted = "podman crun nftables squid-openssl debootstrap systemd curl chromium\n"
     assert f"error: missing on this machine: {wanted}" in refused.stderr

@@ -56,6 +56,20 @@ ARTICLE = Work(
     pmcid="PMC91000017",
     openalex="W9100000017",
 )
+SECOND_ARTICLE = Work(
+    title="Flexural strength of brackish sea ice in two winters",
+    authors=(("Maren", "Holm"), ("Ville", "Aaltonen")),
+    date=(2022, 9, 30),
+    journal="Journal of Invented Cryology",
+    abstract=(
+        "Beams were sawn from the fast ice of an invented bay and broken where they floated. "
+        "In the first winter the flexural strength was 0.88 MPa at a brine volume of 5 percent. "
+        "In the second winter the flexural strength was 0.62 MPa at a brine volume of 9 percent."
+    ),
+    doi="10.5555/threegate.ice.2022.11",
+    pmid="910000011",
+    openalex="W9100000011",
+)
 RETRACTED = Work(
     title="RETRACTED: Salt makes lake ice stronger",
     authors=(("Gregor", "Vane"), ("Ulla", "Brandt")),
@@ -151,6 +165,7 @@ INJECTING = Work(
 
 WORKS = (
     ARTICLE,
+    SECOND_ARTICLE,
     RETRACTED,
     DATASET,
     PREPRINT,
