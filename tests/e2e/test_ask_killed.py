@@ -1,17 +1,18 @@
-"""Kill -9 in mid-answer: of the command, of CORE and of the model server's box."""
+"""Kill -9 in mid-answer: of the command, of CORE and of the model server, real or played."""
 
 import os
+import pty
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from tests.support.asking import asker, replies, use_server
+from tests.support.asking import asker, replies, use_server, use_smallest
 from tests.support.cli import PYTHON, Cli
 from tests.support.ownserver import OwnServer, own_server
 from tests.support.papers import shelf
@@ -21,6 +22,8 @@ QUESTION = "At which pressure did sea ice break?"
 CLAIM = {"claims": [{"text": "Sea ice broke at 1.2 MPa.", "from": [1]}]}
 NOTHING = {"compute": "", "fetch": []}
 SECONDS = 60
+CORE, BRIDGE, SERVER = "threegate.core.gate", "threegate.model.bridge", "threegate.model.server"
+ASK = (*PYTHON, "ask", QUESTION, "--role", "policy-analyst")
 
 
 @dataclass
@@ -89,13 +92,18 @@ def mid_answer(tmp_path: Path) -> Iterator[MidAnswer]:
             process.communicate()
 
 
-KILLS: dict[str, tuple[Callable[[MidAnswer], int], int]] = {
-    "the command": (lambda mid: mid.process.pid, -signal.SIGKILL),
-    "CORE": (lambda mid: leaf(descendants(mid.process.pid), "threegate.core.gate"), 69),
-    "the model's box": (
-        lambda mid: leaf(descendants(mid.process.pid), "threegate.model.bridge"),
-        69,
-    ),
+def nothing_is_left(cli: Cli, below: list[int], err: bytes) -> None:
+    """No word of an answer, no process, nothing in the workspace."""
+    assert b"Traceback" not in err
+    assert gone(below), "nothing of a box is left"
+    assert cli("analysis", "list").out == cli("request", "list").out == "none\n"
+    assert cli("audit", "verify").code == 0
+
+
+KILLS: dict[str, tuple[str | None, int]] = {
+    "the command": (None, -signal.SIGKILL),
+    "CORE": (CORE, 69),
+    "the model's box": (BRIDGE, 69),
 }
 
 
@@ -104,17 +112,80 @@ KILLS: dict[str, tuple[Callable[[MidAnswer], int], int]] = {
 def test_killed_in_mid_answer_nothing_is_left_and_it_can_be_asked_again(
     mid_answer: MidAnswer, what: str
 ) -> None:
-    victim, code = KILLS[what]
-    below = list(descendants(mid_answer.process.pid))
-    assert len(below) >= 2, "control: both boxes are there"
-    os.kill(victim(mid_answer), signal.SIGKILL)
+    gate, code = KILLS[what]
+    found = descendants(mid_answer.process.pid)
+    assert len(found) >= 2, "control: both boxes are there"
+    os.kill(leaf(found, gate) if gate else mid_answer.process.pid, signal.SIGKILL)
     out, err = mid_answer.process.communicate(timeout=SECONDS)
     assert mid_answer.process.returncode == code, err
     assert out == b""
-    assert b"Traceback" not in err
-    assert gone(below), "nothing of a box is left"
-    cli = mid_answer.cli
-    assert cli("analysis", "list").out == cli("request", "list").out == "none\n"
-    assert cli("audit", "verify").code == 0
+    nothing_is_left(mid_answer.cli, list(found), err)
     mid_answer.server.complete = replies(CLAIM, NOTHING)
-    assert cli("ask", QUESTION, "--json").json["labels"]["quote found"] == 1
+    assert mid_answer.cli("ask", QUESTION, "--json").json["labels"]["quote found"] == 1
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[tuple[Cli, subprocess.Popen[bytes], int]]:
+    """Yield a command whose real model stands still in the middle of its work, and its screen."""
+    cli = asker(tmp_path, *shelf())
+    use_smallest(cli, deadline="5m", output_tokens="256", context_tokens="2048", claims="3")
+    screen, slave = pty.openpty()
+    process = subprocess.Popen(
+        ASK,
+        env=cli.env(TERM="xterm"),
+        cwd=cli.base,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    try:
+        shown = b""
+        while b"the model is " not in shown:  # reading or writing so many tokens
+            shown += os.read(screen, 65536)
+        # Stopped, it cannot be done before it is killed, however fast this machine is.
+        os.kill(leaf(descendants(process.pid), SERVER), signal.SIGSTOP)
+        assert process.poll() is None, "control: there is no answer yet"
+        yield cli, process, screen
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(screen)
+
+
+EMBEDDED: dict[str, tuple[str | None, int, bytes]] = {
+    "the command": (None, -signal.SIGKILL, b""),
+    "CORE": (CORE, 69, b"[TG-COR-010]"),
+    "the model server": (SERVER, 69, b"[TG-MDL-030]"),
+}
+
+
+@pytest.mark.parametrize("what", EMBEDDED)
+# claim TG-C-154
+def test_killed_while_the_embedded_model_works_nothing_is_left(
+    writing: tuple[Cli, subprocess.Popen[bytes], int], what: str
+) -> None:
+    cli, process, screen = writing
+    gate, code, why = EMBEDDED[what]
+    found = descendants(process.pid)
+    os.kill(leaf(found, gate) if gate else process.pid, signal.SIGKILL)
+    out, _ = process.communicate(timeout=SECONDS)
+    err = everything(screen)
+    assert process.returncode == code, err
+    assert out == b""
+    assert why in err
+    nothing_is_left(cli, list(found), err)
+    again = cli(*ASK[len(PYTHON) :], "--json", code=None)
+    # The smallest model may find no words; what it must not find is a locked door.
+    assert again.code == 0 or "[TG-COR-002]" in again.err, again.err
+    assert cli("audit", "verify").code == 0
+
+
+def everything(screen: int) -> bytes:
+    """Return what is left on a terminal that nobody writes to any more."""
+    shown = b""
+    while True:
+        try:
+            shown += os.read(screen, 65536)
+        except OSError:  # EIO: the other side is closed
+            return shown

@@ -62,6 +62,7 @@ def serving(bundle: Bundle, cache: Path, runtime: Path | None, tell: Tell) -> It
             try:
                 return ask_core(machine, server.socket, task, tell)
             except GateUnavailable:
+                server.close()
                 server.refuse_ended()  # the better reason, if that is one
                 raise
 

@@ -54,6 +54,7 @@ LOAD_SECONDS: Final = 600.0  # a large file from a slow disk
 CLOSE_SECONDS: Final = 5.0
 SLICE_SECONDS: Final = 0.1
 MODEL_GONE: Final = "TG-MDL-030"
+_BY_ITSELF: Final = ("crashed", "exit")  # also if it was being closed by then
 _PAYLOADS: Final = {"embedded": EMBEDDED, "bridge": BRIDGED}
 # What to do about what a box refuses, by its code.
 _HINTS: Final = {
@@ -73,6 +74,7 @@ class ModelServer:
         self.model, self.socket = model, place.path
         self._machine, self._fd, self._told = machine, place.fd, told
         self._close = Event()
+        self._thread: Thread | None = None
         self._opened: Future[tuple[Evidence, Ready]] = Future()
         self._ended: ThreeGateError | None = None
 
@@ -93,14 +95,14 @@ class ModelServer:
         refuse_unapplied_profile(bundle, profile)
         with listening(runtime, purpose=f"model-{secrets.token_hex(4)}") as place:
             server = cls(model, machine, place, told)
-            thread = Thread(target=server._run, args=(profile, given), name="model", daemon=True)
-            thread.start()
+            work = Thread(target=server._run, args=(profile, given), name="model", daemon=True)
+            server._thread = work
+            work.start()
             try:
                 server._opened.result()
                 yield server
             finally:
-                server._close.set()
-                thread.join()
+                server.close()
 
     @property
     def evidence(self) -> Evidence:
@@ -117,8 +119,14 @@ class ModelServer:
         """What it runs on."""
         return dict(self._opened.result()[1].versions)
 
+    def close(self) -> None:
+        """End it.  Only when it is gone is it known whether it had ended by itself before."""
+        self._close.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def refuse_ended(self) -> None:
-        """Raise `GateUnavailable` if it has ended, with the reason."""
+        """Raise `GateUnavailable` if it has ended by itself, with the reason."""
         if self._ended is not None:
             raise self._ended
 
@@ -146,7 +154,7 @@ class ModelServer:
         except BaseException as exc:  # noqa: BLE001  # told to whoever asks, below
             self._ended = _gone(type(exc).__name__)
         ended = line.end(why)
-        if self._ended is None and not self._close.is_set():
+        if self._ended is None and (ended.why in _BY_ITSELF or not self._close.is_set()):
             self._ended = _gone(ended.why)
         if not self._opened.done():
             # A gate that could not be confined says why on its way out.
