@@ -8,6 +8,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
+# Of `make demo`: another model of `threegate model list`, or none; and where the reports go.
+MODEL ?=
+KEEP ?= $(CURDIR)/dist/demo
+# What the default policy names, and what the tests start. They lie in the user's cache, by digest.
+ANSWERS := qwen2.5-coder-1.5b-instruct-q4_k_m
+VECTORS := all-minilm-l6-v2
+SMALLEST := smollm2-135m-instruct-q4_1
 WORLD := tests.support.origins.scholarly:world
 THREEGATE_CORPUS ?= ../shared/corpus
 
@@ -30,11 +37,17 @@ setup: ## make .venv from the hash-locked requirements
 setup-tests: ## the same, and what only the tests start: podman, nftables, Squid, Chromium
 	@bash scripts/setup.sh tests
 
-demo: setup ## run a whole session in a throw-away workspace, on a test internet
+demo: setup ## a research session with a real model, on a test internet; MODEL=none saves the 1.2 GB
 	$(call need,examples/first-session.sh)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.support.internet $(WORLD) bash examples/first-session.sh
+ifneq ($(MODEL),none)
+	@$(BIN)/threegate model pull $(or $(MODEL),$(ANSWERS)) $(VECTORS) || \
+	  echo 'threegate: going on without what did not come' >&2
+endif
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MODEL="$(MODEL)" KEEP="$(KEEP)" \
+	  $(BIN)/python -m tests.support.internet $(WORLD) bash examples/first-session.sh
 
 test: setup-tests lint ## lint, then every test but the slow ones and the corpus
+	@$(BIN)/threegate model pull $(SMALLEST) $(VECTORS)
 	@bash scripts/test.sh
 
 lint: setup ## format, rules, types, import contracts, shape, documents in sync
@@ -56,6 +69,7 @@ corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
 	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus
 
 slow: setup-tests ## the tests that take minutes or the network
+	@$(BIN)/threegate model pull $(ANSWERS) $(SMALLEST) $(VECTORS)
 	$(BIN)/pytest -m slow
 
 live-test: setup ## fetch one DOI, one arXiv id and one page from the real web

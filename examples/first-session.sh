@@ -152,7 +152,7 @@ run_the_draft() {
   fi
   run 0 "threegate run $draft"
   result=$(newest res result list)
-  if ! threegate result show "$result" | grep -q '^exit_state *ok'; then
+  if ! threegate result show "$result" | grep -q '^exit  *ok'; then
     tell "The model's program ended with an error. That is a result like any other, and harms nothing."
     result=
   fi

@@ -8,6 +8,8 @@ strengths = [
     for number in re.findall(r"([0-9]+[.][0-9]+) MPa", text)
 ]
 strengths.sort(reverse=True)
+most, least = strengths[0], strengths[-1]
 mean = sum(strengths) / len(strengths)
-fall = 100 * (strengths[0] - strengths[-1]) / strengths[0]
-f"{len(strengths)} strengths from {strengths[0]} to {strengths[-1]} MPa, mean {mean:.2f} MPa, a fall of {fall:.0f} percent"
+fall = 100 * (most - least) / most
+found = f"{len(strengths)} strengths from {most} to {least} MPa"
+f"{found}, mean {mean:.2f} MPa, a fall of {fall:.0f} percent"

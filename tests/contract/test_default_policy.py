@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import weights
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.labels import CONFIDENTIALITY
@@ -25,6 +26,7 @@ from threegate.policy.sections import SECTIONS, tool_exec
 from threegate.policy.source import decode, find_block
 
 ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 POLICY = policy()
 
 SOURCES = {
@@ -190,3 +192,11 @@ def test_files_speak_of_data_without_promising() -> None:
     for section in SECTIONS:
         text = policy_files()[section.file].decode()
         assert words.search(text) is None, section.file
+
+
+def test_the_set_up_commands_pull_what_the_policy_names() -> None:
+    pulled = dict(re.findall(r"(?m)^(ANSWERS|VECTORS|SMALLEST) := (\S+)$", MAKEFILE))
+    core = policy().bundle()
+    assert pulled["ANSWERS"] == core.text("core", "model", "name") == weights.DEFAULT
+    assert pulled["VECTORS"] == core.text("core", "embedder", "name")
+    assert pulled["SMALLEST"] == weights.NAME

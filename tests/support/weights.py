@@ -14,6 +14,7 @@ from threegate.host.models.keeping import Cache
 from threegate.host.models.pulling import Sources, pull
 from threegate.host.settings import Settings
 
+DEFAULT = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 NAME = "smollm2-135m-instruct-q4_1"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
@@ -26,6 +27,13 @@ def cache() -> Path:
 def smallest() -> Path:
     """Return the file of the smallest language model, pulled if it is not there yet."""
     found = by_name(NAME)
+    assert found is not None
+    return _brought(found)[0]
+
+
+def default() -> Path:
+    """Return the file of the model that the default policy names; a gigabyte, for slow tests."""
+    found = by_name(DEFAULT)
     assert found is not None
     return _brought(found)[0]
 

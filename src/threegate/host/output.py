@@ -183,10 +183,15 @@ class Output:
         return self._stdin.readline(_MAX_ANSWER_CHARS).strip().lower() in _YES
 
     @contextmanager
-    def progress(self, what: str, total: int | None = None) -> Iterator[Progress]:
-        """Yield a function that shows how far long work is, on a terminal only."""
+    def progress(
+        self, what: str, total: int | None = None, *, noted: int = 0
+    ) -> Iterator[Progress]:
+        """Yield a function that shows how far long work is, on a terminal.
+
+        Elsewhere it says nothing, or with a total `noted` times how far it is.
+        """
         if not self._stderr.isatty():
-            yield _silent
+            yield self._noting(what, total, noted) if total and noted else _silent
             return
         due = time.monotonic() + PROGRESS_SECONDS  # short work shows nothing
 
@@ -200,6 +205,17 @@ class Output:
             yield show
         finally:
             self._erase()
+
+    def _noting(self, what: str, total: int, times: int) -> Progress:
+        said = 0
+
+        def show(done: int) -> None:
+            nonlocal said
+            if done * times // total > said:
+                said = done * times // total
+                self.note(f"{what}: {done} of {total}")
+
+        return show
 
     @contextmanager
     def board(self, environ: Mapping[str, str]) -> Iterator[Callable[[Sequence[str]], None]]:

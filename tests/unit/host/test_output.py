@@ -215,6 +215,15 @@ def test_progress_is_for_terminals_and_leaves_no_trace(monkeypatch: pytest.Monke
     assert out.shown() == b""
 
 
+def test_long_work_says_now_and_then_how_far_it_is_where_no_terminal_is() -> None:
+    output, _, err = outputs()
+    with output.progress("bringing", 1000, noted=4) as show:
+        for done in range(0, 1001, 10):
+            show(done)
+    told = [f"threegate: bringing: {done} of 1000\n" for done in (250, 500, 750, 1000)]
+    assert err.shown().decode() == "".join(told)
+
+
 def test_a_note_does_not_share_its_line_with_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threegate.host.output.PROGRESS_SECONDS", 0.0)
     output, _, err = outputs(terminal=True)

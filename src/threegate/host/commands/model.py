@@ -105,7 +105,7 @@ def _pull(context: Context, model: "Model", cache: "Cache", sources: Any) -> boo
         context.out.note(f"pulling {model.name}" + (f", {megabytes(size)}" if size else ""))
     done = 0
     total = round(size / 1_000_000) or None
-    with context.out.progress(f"{model.name}, MB", total) as show:
+    with context.out.progress(f"{model.name}, MB", total, noted=10) as show:
 
         def told(count: int) -> None:
             nonlocal done
