@@ -35,6 +35,8 @@ STEPS = (
     ("threegate admit ../packet-hostile-title.md", 65),
     ("threegate quarantine list", 0),
     ("threegate packet search flexural strength", 0),
+    ("threegate ask --extractive 'How strong is sea ice at -10 °C?'", 0),
+    ("threegate report {an} --format html --output ice.html", 0),
     (
         "threegate request new --purpose Ranking --code ../rank.py --input samples=../samples.json",
         0,
@@ -60,10 +62,12 @@ MASKS = (
     (re.compile(r"tr-[0-9a-f]{12}"), "tr-<digest>"),
     (re.compile(r"ap-[0-9a-f]{64}"), "ap-<digest of this approval>"),
     (re.compile(r"res-[0-9a-f]{12}"), "res-<digest>"),
+    (re.compile(r"an-[0-9a-f]{64}"), "an-<digest of this answer>"),
+    (re.compile(r"an-[0-9a-f]{12}"), "an-<digest>"),
     (re.compile(r"(?<=until )20[0-9T:Z-]+"), "<in an hour>"),
     (re.compile(r"(?<=> )[0-9]+(?= ms\n)"), "<few>"),
 )
-SHORT_ID = re.compile(r"\b(tr|res)-[0-9a-f]{12}")
+SHORT_ID = re.compile(r"\b(tr|res|an)-[0-9a-f]{12}")
 NOW = re.compile(r"(?<=  )20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z(?=  [0-9]+ +TG-)")
 
 

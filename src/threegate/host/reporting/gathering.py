@@ -144,9 +144,7 @@ def _loud(
     sources: Sequence[Card],
     approvals: Sequence[Card],
 ) -> Iterator[str]:
-    for number, card in enumerate(sources, 1):
-        for text in card.loud:
-            yield f"source {number} ({short(card.id)}): {text}"
+    yield from _loud_sources(sources)
     lowered = [claim for claim in claims if claim.label != claim.stored]
     if lowered:
         numbers = ", ".join(str(claim.number) for claim in lowered)
@@ -161,6 +159,19 @@ def _loud(
         yield "BROUGHT FROM ELSEWHERE: no question asked here made this analysis"
     if analysis.model is not None and analysis.model.server == "remote":
         yield "SENT AWAY: the question and the sources went to another machine"
+
+
+def _loud_sources(sources: Sequence[Card]) -> Iterator[str]:
+    """Say once what is to be said of several sources."""
+    said: dict[str, list[int]] = {}
+    for number, card in enumerate(sources, 1):
+        for text in card.loud:
+            said.setdefault(text, []).append(number)
+    for text, numbers in said.items():
+        if len(numbers) == 1:
+            yield f"source {numbers[0]} ({short(sources[numbers[0] - 1].id)}): {text}"
+        else:
+            yield f"sources {', '.join(map(str, numbers))}: {text}"
 
 
 def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:

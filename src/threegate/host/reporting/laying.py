@@ -112,8 +112,10 @@ def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
     )
     place = f"text {quote.excerpt}, {quote.length} characters from {quote.offset}"
     standing = quote.standing if quote.standing == FOUND else loud(quote.standing)
-    yield line(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing)
-    yield line("sha256 ", mono(quote.sha256))
+    yield line(
+        *(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing),
+        *("; sha256 ", mono(quote.sha256)),
+    )
 
 
 def _sources(report: Report) -> Iterator[Block]:

@@ -27,17 +27,32 @@ from threegate.host.reporting.spelling import in_lines, on_one_line
 from threegate.text import visible
 
 _STYLE: Final = """
-body { font: 1rem/1.5 sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 1rem/1.55 sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
   color: #1a1a1a; background: #fff; overflow-wrap: anywhere; }
-h1, h2, h3 { line-height: 1.2; }
-h2 { border-bottom: 1px solid #bbb; margin-top: 2rem; }
-pre, bdi, code { font-family: monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
-.foreign { background: #f4f1e8; unicode-bidi: isolate; }
-pre.foreign { border-left: 4px solid #b59b3b; padding: .5rem .75rem; margin: .5rem 0; }
-pre.command { background: #eee; padding: .5rem .75rem; margin: .5rem 0; }
+h1, h2, h3 { line-height: 1.25; }
+h1 { font-size: 1.6rem; }
+h2 { font-size: 1.3rem; border-bottom: 1px solid #bbb; margin: 2.5rem 0 1rem; }
+h3 { font-size: 1rem; margin: 1.5rem 0 .4rem; }
+p { margin: .5rem 0; }
+ul { padding-left: 1.3rem; margin: .5rem 0; }
+li { margin: .15rem 0; }
+code, pre.command { font-family: monospace; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; padding: .5rem .75rem; }
+.foreign { font-family: inherit; background: #f4f1e8; unicode-bidi: isolate; }
+pre.foreign { border-left: 4px solid #b59b3b; }
+bdi.foreign { white-space: pre-wrap; padding: 0 .25rem; }
+h1 + pre.foreign { font-size: 1.2rem; }
+pre.command { background: #eee; }
 strong.loud { color: #a00000; }
-.picture { overflow-x: auto; }
-@media print { body { max-width: none; margin: 0; } }
+ul:has(strong.loud) { background: #fdf1f1; border-left: 4px solid #a00000;
+  padding: .5rem .75rem .5rem 2rem; }
+.picture { overflow-x: auto; width: 94vw; margin-left: calc(50% - 47vw); }
+.picture svg { display: block; margin: 0 auto; }
+@media print {
+  body { max-width: none; margin: 0; }
+  .picture { width: auto; margin: 0; }
+  .picture svg { max-width: 100%; height: auto; }
+}
 """
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a page
 

@@ -23,6 +23,7 @@ from threegate.handoff.states import QUARANTINE
 from threegate.handoff.store import Store
 from threegate.host import applied
 from threegate.host.index import Index
+from threegate.host.output import counted
 from threegate.host.places import place_of, read_anywhere
 from threegate.host.reporting.facts import Card, Fact
 from threegate.host.reporting.logged import Stored
@@ -70,7 +71,10 @@ def approval_card(
         Fact("approver", approval.approver, foreign=True),
         *key,
         *(Fact(f"rules of {one.name}", f"sha256 {one.sha256}") for one in approval.policy),
-        Fact("valid", f"{approval.not_before} to {approval.not_after}, {approval.max_uses} uses"),
+        Fact(
+            "valid",
+            f"{approval.not_before} to {approval.not_after}, {counted(approval.max_uses, 'use')}",
+        ),
     ]
     return Card(approval_id, loud, tuple(facts))
 

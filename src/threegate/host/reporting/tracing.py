@@ -61,13 +61,13 @@ def _sum_up(nodes: dict[str, Node], edges: set[Edge], whole: Graph, *, hidden_cl
     hidden = [key for key in whole.nodes if key not in nodes]
     packets = sum(prefix_of(key) == "rp" for key in hidden)
     rest = (
-        (packets, "research-packet", "not cited, or further down the list"),
-        (hidden_claims, CLAIM, "further down the list"),
-        (len(hidden) - packets, "analysis", "requests, results and more, not drawn"),
+        ("packets", packets, "research-packet", "not cited, or further down the list"),
+        ("claims", hidden_claims, CLAIM, "further down the list"),
+        ("others", len(hidden) - packets, "analysis", "requests, results and more, not drawn"),
     )
-    for number, kind, why in rest:
+    for which, number, kind, why in rest:
         if number:
-            name = f"more-{kind}"
+            name = f"more-{which}"
             nodes[name] = Node(name, kind, counted(number, "more", "more"), why, ())
             edges.add((name, whole.root))
 

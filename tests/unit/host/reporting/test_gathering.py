@@ -165,6 +165,22 @@ def test_marks_of_a_source_are_loud(ws: Workspace, index: Index) -> None:
     assert len(report.loud) == 2, "and again at the top"
 
 
+def test_what_holds_for_several_sources_is_said_once(ws: Workspace, index: Index) -> None:
+    packets = take_in(
+        ws,
+        paper(1, "Old sea ice of the bay broke at 2 MPa.", trust_anchor=digest("ca")),
+        paper(2, "Wet sea ice from a lagoon broke at 1 MPa.", trust_anchor=digest("ca")),
+        paper(3, "Sea ice that was thin and clear broke at 3 MPa.", retraction="retracted"),
+    )
+    report = report_on(ws, index, asked(ws, index, packets=packets))
+    retracted = next(n for n, card in enumerate(report.sources, 1) if card.id == packets[2])
+    both = ", ".join(str(n) for n in (1, 2, 3) if n != retracted)
+    assert sorted(text.partition(":")[0] for text in report.loud) == [
+        f"source {retracted} ({packets[2][:15]})",
+        f"sources {both}",
+    ]
+
+
 def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) -> None:
     (packet,) = take_in(ws, paper(1, *ICE))
     base = saying(packet, ("Ice.", "quote found", "Sea ice", 0))
