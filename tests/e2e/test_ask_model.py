@@ -1,5 +1,8 @@
 """ask with a model: the real command, CORE and its model server in their real boxes."""
 
+import json
+import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,18 +91,39 @@ def test_without_a_server_there_is_no_answer_and_nothing_is_stored(cli: Cli) -> 
     assert cli("analysis", "list", "--json").json["total"] == before
 
 
-HOSTILE: dict[str, tuple[Act, str]] = {
-    "stuck": (silent, "[TG-COR-001]"),
-    "slow": (drips(b" ", 0.2), "[TG-COR-001]"),
-    "endless": (endless(b"x" * 65536), "[TG-COR-001]"),
-    "not UTF-8": (says(http("200 OK", b'{"choices":[{"message":"\xff\xfe"}]}')), "[TG-COR-001]"),
-    "another model": (says(completion("{}", model="other")), "[TG-COR-001]"),
-    "no HTTP": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "[TG-COR-001]"),
-    "hangs up": (says(b""), "[TG-COR-001]"),
-    "prose": (replies("I would rather talk about the weather."), "[TG-COR-002]"),
-    "cut off": (says(completion('{"claims":[{"text":"Sea', "length")), "[TG-COR-002]"),
-    "forged numbers": (replies({"claims": [{"text": "x", "from": [99999]}]}), "[TG-COR-002]"),
-    "more keys": (replies({**CLAIM, "approve": "tr-1"}), "[TG-COR-002]"),
+NO_ANSWER, NO_REPLY = "[TG-COR-001]", "[TG-COR-002]"
+HOSTILE: dict[str, tuple[Act, str, str]] = {
+    "stuck": (silent, "did not answer in time", NO_ANSWER),
+    "slow": (drips(b" ", 0.2), "did not answer in time", NO_ANSWER),
+    "endless": (endless(b"x" * 65536), "said too much", NO_ANSWER),
+    "not UTF-8": (
+        says(http("200 OK", b'{"choices":[{"message":"\xff\xfe"}]}')),
+        "what is no completion: not JSON",
+        NO_ANSWER,
+    ),
+    "another model": (
+        says(completion("{}", model="other")),
+        "another model than the policy names",
+        NO_ANSWER,
+    ),
+    "no HTTP": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "what is no completion: no head", NO_ANSWER),
+    "hangs up": (says(b""), "what is no completion: no head", NO_ANSWER),
+    "prose": (replies("I would rather talk about the weather."), "refused: not JSON", NO_REPLY),
+    "cut off": (
+        says(completion('{"claims":[{"text":"Sea', "length")),
+        "refused: cut off before its end",
+        NO_REPLY,
+    ),
+    "forged numbers": (
+        replies({"claims": [{"text": "x", "from": [99999]}]}),
+        "a claim cites what was not shown",
+        NO_REPLY,
+    ),
+    "more keys": (
+        replies({**CLAIM, "approve": "tr-1"}),
+        "another form than was asked for",
+        NO_REPLY,
+    ),
 }
 
 
@@ -122,15 +146,32 @@ def test_a_server_that_misbehaves_ends_in_one_error_and_stores_nothing(
     met: tuple[Cli, OwnServer], kind: str
 ) -> None:
     cli, server = met
-    server.complete, code = HOSTILE[kind]
+    server.complete, why, code = HOSTILE[kind]
     before = kept(cli)
     done = cli("ask", QUESTION, code=69)
-    assert code in done.err, done.err
+    assert re.search(
+        rf'error: CORE has no answer: "[^"]*{why}" {re.escape(code)}$', done.err, re.MULTILINE
+    )
     assert "Traceback" not in done.err
     assert kept(cli) == before
     server.complete = replies(CLAIM, NOTHING)
     again = cli("ask", QUESTION, "--json").json
     assert again["labels"]["quote found"] == 1, "the same question can be asked again"
+
+
+def test_a_server_that_is_slow_and_in_time_is_heard(met: tuple[Cli, OwnServer]) -> None:
+    cli, server = met
+    left = [completion(json.dumps(one, separators=(",", ":"))) for one in (CLAIM, NOTHING)]
+
+    def slowly(sock: socket.socket, server: OwnServer) -> None:
+        data = left.pop(0)
+        for start in range(0, len(data), 8):
+            sock.sendall(data[start : start + 8])
+            server.over.wait(0.001)
+
+    server.complete = slowly
+    assert cli("ask", QUESTION, "--json").json["labels"]["quote found"] == 1
+    assert left == []
 
 
 def test_from_a_question_to_a_computation_and_back(cli: Cli) -> None:
