@@ -110,7 +110,7 @@ ask_about_them() {
   analysis=$(newest an analysis list)
 
   say "4. Now the model, in a box without network. It picks sentences, the host cuts out the quotes."
-  tell 'This takes about a minute on two free cores.'
+  tell 'This takes about a minute on two free cores, if the model is here.'
   local question="How does the flexural strength of ice change with its brine volume? Calculate the mean of the strengths $strengths."
   run '0 69' "threegate ask '$question' --role data-wrangler"
   modelled=$([ "$code" -eq 0 ] && echo yes || echo no)
@@ -162,7 +162,8 @@ compute() {
   say "5. A computation: the model drafts, a human decides, a sandbox without files and network runs it."
   run_the_draft
   if [ -n "$result" ]; then return; fi
-  tell 'So the operator asks for a program of their own, over two packets.'
+  tell 'So the operator asks for a program of their own, over two packets. The answer goes with them,' \
+    'so that what comes out belongs to it.'
   local packets
   packets=$(threegate packet search --json MPa strength | sed -n 's/.*"id": "\(rp-[0-9a-f]*\)".*/\1/p' | cut -c1-15)
   # shellcheck disable=SC2086  # a list of ids, split on purpose

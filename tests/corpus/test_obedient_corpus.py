@@ -231,6 +231,7 @@ def test_orders_of_every_kind_end_as_drafts_that_name_their_packet(lab: Lab) -> 
     )
     outcome = lab.ask([source, other])
     told = told_counts(lab)
+    print(f"{len(ORDERS)} orders in one packet: {dict(told)}")
     followed = {kind for goal in lab.model.followed for kind in goal.kinds}
     assert followed == set(KINDS), "control: every kind of order was obeyed"
     assert told["fr"] >= 1, "control: an address that policy lists becomes a draft"

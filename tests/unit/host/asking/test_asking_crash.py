@@ -62,4 +62,5 @@ def test_killed_anywhere_there_is_the_whole_answer_or_none(tmp_path: Path) -> No
         assert [item.problem for item in report.findings] == [], death
         ws.close()
         found.append(there == whole)
+    print(f"{len(found)} kills while an answer was stored, {sum(found)} left the whole of it")
     assert set(found) == {True, False}, "killed before and after"
