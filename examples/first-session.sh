@@ -242,12 +242,16 @@ where_to_look_next() {
 TEXT
 }
 
-make_workspace
-fetch_sources
-ask_about_them
-compute
-go_on
-report
-prove
-when_something_is_wrong
-where_to_look_next
+main() {
+  make_workspace
+  fetch_sources
+  ask_about_them
+  compute
+  go_on
+  report
+  prove
+  when_something_is_wrong
+  where_to_look_next
+}
+
+{ main; exit; } # read as a whole: an edit of this file while it runs changes nothing
