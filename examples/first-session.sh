@@ -51,6 +51,9 @@ newest() {
   threegate "$@" --json | sed -n "s/.*\"id\": \"\($prefix-[0-9a-f]*\)\".*/\1/p" | head -1 | cut -c1-16
 }
 
+# Whether a command prints a line like this; all of it is read.  Usage: says COMMAND PATTERN
+says() { [ "$($1 | grep -c -- "$2")" -gt 0 ]; }
+
 make_workspace() {
   say "1. A workspace: rules, sources and the record of everything. Your key signs the rules."
   run 0 'threegate init research'
@@ -90,9 +93,9 @@ fetch_sources() {
   else
     tell "There is no test internet here: it needs namespaces."
   fi
-  strengths='1.31, 0.88 and 0.62 MPa'
+  strengths='1.31, 0.88 and 0.62 MPa' words='flexural strength'
   if [ "$code" -ne 0 ]; then
-    strengths='0.71, 0.98, 1.24 and 1.31 MPa'
+    strengths='0.71, 0.98, 1.24 and 1.31 MPa' words='strength'
     tell 'Nothing can be fetched on this machine, so the session goes on with packets from examples/.'
     run 0 'threegate admit artifacts/packet-field-strength.md artifacts/packet-laboratory-ice.md'
     return
@@ -112,11 +115,12 @@ ask_about_them() {
   say "4. Now the model, in a box without network. It picks sentences, the host cuts out the quotes."
   tell 'This takes about a minute on two free cores, if the model is here.'
   local question="How does the flexural strength of ice change with its brine volume? Calculate the mean of the strengths $strengths."
-  run '0 69' "threegate ask '$question' --role data-wrangler"
+  run '0 69' "threegate ask '$question' --query '$words' --role data-wrangler"
   modelled=$([ "$code" -eq 0 ] && echo yes || echo no)
   if [ "$modelled" = yes ]; then
     analysis=$(newest an analysis list)
-    tell 'The labels say what was checked, and no more: whether a claim is true is for you to judge.'
+    tell 'The labels say what was checked, and no more: whether a claim is true is for you to judge. A number' \
+      'that no quote has is labelled `number differs`: models that calculate in words are often wrong.'
   else
     tell 'There is no answer of a model here, and nothing was stored: the answer without a model stands.'
   fi
@@ -152,7 +156,7 @@ run_the_draft() {
   fi
   run 0 "threegate run $draft"
   result=$(newest res result list)
-  if ! threegate result show "$result" | grep -q '^exit  *ok'; then
+  if ! says "threegate result show $result" '^exit  *ok'; then
     tell "The model's program ended with an error. That is a result like any other, and harms nothing."
     result=
   fi
@@ -181,17 +185,18 @@ compute() {
 }
 
 go_on() {
-  if [ -n "$result" ]; then
-    say "6. The same run again gives the same bytes; and the result is read back, as untrusted data."
-    run 0 "threegate replay $result"
-    if [ "$modelled" = yes ]; then
-      run '0 69' "threegate ask 'What is the mean strength in MPa?' --continue $analysis --role policy-analyst"
-    fi
-    if [ "$modelled" = no ] || [ "$code" -ne 0 ]; then
-      run 0 "threegate ask --extractive 'What is the mean strength in MPa?' --continue $analysis"
-    fi
+  if [ -z "$result" ]; then return; fi
+  say "6. The same run again gives the same bytes; and the result is read back, as untrusted data."
+  run 0 "threegate replay $result"
+  local question='What is the mean strength in MPa?' first=$analysis
+  if [ "$modelled" = yes ]; then
+    run '0 69' "threegate ask '$question' --continue $first --role policy-analyst"
     analysis=$(newest an analysis list)
+    if [ "$code" -eq 0 ] && says "threegate analysis show $analysis" "quoted from $result"; then return; fi
+    tell 'The model made nothing of the result. So once more without it:'
   fi
+  run 0 "threegate ask --extractive '$question' --continue $first"
+  analysis=$(newest an analysis list)
 }
 
 report() {
