@@ -21,13 +21,13 @@ from threegate.errors import (
 )
 from threegate.fetch.normalize.readers import html
 from threegate.fetch.normalize.text import Unread
-from threegate.fetch.retrieve.heads import parse_head
-from threegate.fetch.retrieve.refused import NotRetrieved
 from threegate.fetch.retrieve.types import sniff
 from threegate.fetch.retrieve.urls import check_url, follow
 from threegate.handoff.lease import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reading import read_list
+from threegate.https.heads import parse_head
+from threegate.https.refused import NotRetrieved
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature

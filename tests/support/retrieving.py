@@ -17,10 +17,10 @@ from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.audit.entry import time_of
 from threegate.fetch.retrieve.asking import Retriever
-from threegate.fetch.retrieve.heads import Head
 from threegate.fetch.retrieve.rules import rules_of
-from threegate.fetch.retrieve.stream import Deadline, Stream
-from threegate.fetch.retrieve.ways import Connection
+from threegate.https.heads import Head
+from threegate.https.stream import Deadline, Stream
+from threegate.https.ways import Connection
 from threegate.keys.signers import AllowedSigner
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle

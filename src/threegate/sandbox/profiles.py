@@ -99,7 +99,7 @@ PROXY: Final = Profile(
 FETCH_RETRIEVE: Final = Profile(
     name="fetch-retrieve",
     purpose="asks for sources through the proxy's socket",
-    packages=("artifacts", "fetch", "keys", "policy", "protocol"),
+    packages=("artifacts", "fetch", "https", "keys", "policy", "protocol"),
     libraries=("_cffi_backend", "ada_url", "cryptography"),
     modules=(
         "ada_url",

@@ -8,10 +8,10 @@ SECURITY
 import re
 import time
 
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
-from threegate.fetch.retrieve.requests import Secret
 from threegate.fetch.retrieve.waits import retry_after
+from threegate.https.heads import Head
+from threegate.https.refused import NotRetrieved, Why
+from threegate.https.secret import Secret
 from threegate.protocol import limits
 from threegate.protocol.retrieve import (
     ETAG,

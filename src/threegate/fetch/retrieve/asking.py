@@ -17,17 +17,18 @@ from typing import Final
 from threegate.errors import PolicyDenied
 from threegate.fetch.retrieve.answers import got, not_got, sentence
 from threegate.fetch.retrieve.authority import check_authority
-from threegate.fetch.retrieve.bodies import read_body
 from threegate.fetch.retrieve.connections import Connections, Way
-from threegate.fetch.retrieve.heads import NOT_CHANGED, Head
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
-from threegate.fetch.retrieve.requests import Hop, Secret, first_hop, next_hop
+from threegate.fetch.retrieve.requests import Hop, first_hop, next_hop
 from threegate.fetch.retrieve.rules import Rules
 from threegate.fetch.retrieve.statuses import refuse_status
-from threegate.fetch.retrieve.stream import Deadline
 from threegate.fetch.retrieve.types import declared_type, read_as
 from threegate.fetch.retrieve.urls import Address, check_url, follow
-from threegate.fetch.retrieve.ways import Connection
+from threegate.https.bodies import read_body
+from threegate.https.heads import NOT_CHANGED, Head
+from threegate.https.refused import NotRetrieved, Why
+from threegate.https.secret import Secret
+from threegate.https.stream import Deadline
+from threegate.https.ways import Connection
 from threegate.protocol.retrieve import REDIRECTS, Ask, Got, NotGot
 from threegate.text import quote
 

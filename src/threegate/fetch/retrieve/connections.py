@@ -8,12 +8,12 @@ SECURITY
 import time
 from typing import Final, Protocol
 
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
 from threegate.fetch.retrieve.requests import Hop
 from threegate.fetch.retrieve.rules import Rules
-from threegate.fetch.retrieve.stream import Deadline
-from threegate.fetch.retrieve.ways import Connection
+from threegate.https.heads import Head
+from threegate.https.refused import NotRetrieved, Stale, Why
+from threegate.https.stream import Deadline
+from threegate.https.ways import Connection
 
 # A tunnel carries the bytes of one answer and lives for the time of one question; whoever
 # uses it again must be done before either is spent.

@@ -20,8 +20,8 @@ from threegate.fetch.retrieve.answers import bug, sentence
 from threegate.fetch.retrieve.asking import Retriever
 from threegate.fetch.retrieve.limits import IDLE_SECONDS
 from threegate.fetch.retrieve.rules import anchors_of, rules_of
-from threegate.fetch.retrieve.tls import make_anchors
-from threegate.fetch.retrieve.ways import Gateway, Tunnels
+from threegate.https.tls import make_anchors
+from threegate.https.ways import Gateway, Tunnels
 from threegate.policy.bundle import parse_bundle
 from threegate.protocol import limits
 from threegate.protocol.retrieve import Opening, Ready, Refused, parse_ask, parse_opening

@@ -5,17 +5,14 @@ SECURITY
     else; the URL that is reported has `REDACTED` where it stood.
 """
 
-import json
-import re
 from dataclasses import dataclass, field
-from html import escape
 from typing import Final
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import quote
 
 from threegate import __version__
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
 from threegate.fetch.retrieve.rules import HostRule
 from threegate.fetch.retrieve.urls import Address, check_url
+from threegate.https.refused import NotRetrieved, Why
 from threegate.protocol.retrieve import REDACTED, Ask
 
 # Headers that are ours, or that would change what the connection is.
@@ -93,29 +90,3 @@ def _with_query(address: Address, name: str, value: str) -> Address:
 def next_hop(ask: Ask, address: Address) -> Hop:
     """Return the request after a redirect: no credential, no condition."""
     return Hop(address, address.text, (("Accept", ask.accept),))
-
-
-class Secret:
-    """Finds a credential in what a server says, in the spellings that servers have for text."""
-
-    def __init__(self, credential: str | None) -> None:
-        self._found = [text.encode("ascii") for text in _spelled(credential or "")]
-
-    def stands_in(self, data: bytes) -> bool:
-        """Tell whether the credential stands in `data`."""
-        return any(text in data for text in self._found)
-
-    def stands_in_text(self, text: str) -> bool:
-        """Tell whether the credential stands in `text`, percent-encoded or not, in any case."""
-        plain = text.encode("utf-8", "replace")
-        spelled = (plain, plain.lower(), unquote(text).encode("utf-8", "replace"))
-        return any(self.stands_in(data) for data in spelled)
-
-
-def _spelled(credential: str) -> set[str]:
-    """Return a credential as it is, and as URLs, JSON and HTML write it."""
-    quoted = {quote(credential, safe=""), quote(credential), quote_plus(credential)}
-    lower = {re.sub("%..", lambda found: found[0].lower(), text) for text in quoted}
-    in_json = json.dumps(credential)[1:-1]
-    others = {in_json, in_json.replace("/", "\\/"), escape(credential), credential.lower()}
-    return {credential, *quoted, *lower, *others} - {""}

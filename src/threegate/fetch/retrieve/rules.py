@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.errors import PolicyDenied
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
+from threegate.https.refused import NotRetrieved, Why
 from threegate.keys.digest import sha256_hex
 from threegate.policy.bundle import Bundle
 from threegate.policy.hosts import matches

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
 from threegate.fetch.retrieve.waits import retry_after
+from threegate.https.heads import Head
+from threegate.https.refused import NotRetrieved, Why
 
 OK: Final = 200
 _WORDS: Final = {

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from threegate.fetch.retrieve.limits import SNIFFED_BYTES
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
+from threegate.https.refused import NotRetrieved, Why
 from threegate.protocol.retrieve import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
 from threegate.text import quote
 

@@ -6,9 +6,9 @@ from tests.support.internet_certificates import self_signed
 from tests.support.retrieving import bundle, fetch_rules
 from threegate.errors import PolicyDenied
 from threegate.fetch.retrieve.gate import open_with
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
 from threegate.fetch.retrieve.rules import anchors_of, rules_of
-from threegate.fetch.retrieve.ways import Gateway, Tunnels
+from threegate.https.refused import NotRetrieved, Why
+from threegate.https.ways import Gateway, Tunnels
 from threegate.keys.digest import sha256_hex
 from threegate.policy.bundle import Bundle
 from threegate.protocol.limits import MAX_BODY_BYTES

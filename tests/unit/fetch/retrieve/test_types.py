@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
 from threegate.fetch.retrieve.types import declared_type, read_as, sniff
+from threegate.https.refused import NotRetrieved, Why
 from threegate.protocol.retrieve import HTML, JSON, PDF, READ_AS, TEXT, XML
 
 ALLOWED = frozenset({JSON, HTML, "application/atom+xml"})

@@ -3,9 +3,9 @@
 import pytest
 
 from threegate.errors import ArtifactRejected
-from threegate.fetch.retrieve.refused import Why
 from threegate.host.fetching.advising import AGAIN, advice, is_refusal, unknown
 from threegate.host.fetching.planning import SEARCH, Wish
+from threegate.https.refused import Why
 from threegate.protocol.retrieve import NotGot
 
 PASSING = {

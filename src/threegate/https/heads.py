@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.fetch.retrieve.limits import MAX_HEADERS, MAX_VALUE_CHARS
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
+from threegate.https.limits import MAX_HEADERS, MAX_VALUE_CHARS
+from threegate.https.refused import NotRetrieved, Why
 
 END: Final = b"\r\n\r\n"
 NOT_CHANGED: Final = 304

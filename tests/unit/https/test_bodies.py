@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from threegate.fetch.retrieve.bodies import read_body
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
-from threegate.fetch.retrieve.stream import Deadline, Stream
+from threegate.https.bodies import read_body
+from threegate.https.heads import Head
+from threegate.https.refused import NotRetrieved, Stale, Why
+from threegate.https.stream import Deadline, Stream
 
 CHUNKED = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked"
 PLAIN = "HTTP/1.1 200 OK\r\nX: y"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.fetch.retrieve.heads import Head, parse_head
-from threegate.fetch.retrieve.limits import MAX_HEADERS
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
+from threegate.https.heads import Head, parse_head
+from threegate.https.limits import MAX_HEADERS
+from threegate.https.refused import NotRetrieved, Why
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

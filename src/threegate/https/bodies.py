@@ -10,10 +10,10 @@ SECURITY
 import re
 from typing import Final
 
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.limits import MAX_CHUNK_DIGITS, MAX_CHUNK_LINE_BYTES, PIECE_BYTES
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
-from threegate.fetch.retrieve.stream import Deadline, Stream
+from threegate.https.heads import Head
+from threegate.https.limits import MAX_CHUNK_DIGITS, MAX_CHUNK_LINE_BYTES, PIECE_BYTES
+from threegate.https.refused import NotRetrieved, Stale, Why
+from threegate.https.stream import Deadline, Stream
 
 _LINE: Final = b"\r\n"
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,%d})[\t ]*(?:;[\t -~\x80-\xff]*)?\Z" % MAX_CHUNK_DIGITS)

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.internet_certificates import Authority, self_signed
 from tests.support.retrieving import ASK, CROSSREF, RECORD, answer, bundle
 from threegate.fetch.retrieve.asking import Retriever
-from threegate.fetch.retrieve.heads import parse_head
-from threegate.fetch.retrieve.refused import NotRetrieved, Why
 from threegate.fetch.retrieve.rules import rules_of
-from threegate.fetch.retrieve.stream import Deadline
-from threegate.fetch.retrieve.tls import make_anchors
-from threegate.fetch.retrieve.ways import Connection, Gateway, Tunnels
+from threegate.https.heads import parse_head
+from threegate.https.refused import NotRetrieved, Why
+from threegate.https.stream import Deadline
+from threegate.https.tls import make_anchors
+from threegate.https.ways import Connection, Gateway, Tunnels
 from threegate.protocol.retrieve import Got
 
 OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.errors import GateUnavailable
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
-from threegate.fetch.retrieve.stream import Deadline
+from threegate.https.refused import NotRetrieved, Stale, Why
+from threegate.https.stream import Deadline
 
 SYSTEM_STORE: Final = "/etc/ssl/certs/ca-certificates.crt"
 _UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21})  # X509_V_ERR_*: another anchor might do

@@ -13,11 +13,11 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.fetch.retrieve.heads import Head
-from threegate.fetch.retrieve.limits import BUSY_SECONDS, BUSY_TRIES, MAX_PROXY_HEAD_BYTES
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
-from threegate.fetch.retrieve.stream import Deadline, Stream
-from threegate.fetch.retrieve.tls import Anchor, Unverified, greet
+from threegate.https.heads import Head
+from threegate.https.limits import BUSY_SECONDS, BUSY_TRIES, MAX_PROXY_HEAD_BYTES
+from threegate.https.refused import NotRetrieved, Stale, Why
+from threegate.https.stream import Deadline, Stream
+from threegate.https.tls import Anchor, Unverified, greet
 from threegate.protocol.retrieve import SYSTEM_ANCHOR
 
 PROXY_SOCKET: Final = "/run/proxy.sock"

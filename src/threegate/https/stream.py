@@ -8,24 +8,32 @@ SECURITY
 import socket
 import ssl
 import time
+from collections.abc import Callable
 
-from threegate.fetch.retrieve.heads import END, Head, parse_head
-from threegate.fetch.retrieve.limits import MAX_INTERIM, PIECE_BYTES
-from threegate.fetch.retrieve.refused import NotRetrieved, Stale, Why
+from threegate.https.heads import END, Head, parse_head
+from threegate.https.limits import MAX_INTERIM, PIECE_BYTES, SLICE_SECONDS
+from threegate.https.refused import NotRetrieved, Stale, Why
 
 
 class Deadline:
     """When a question must be answered, over all its hops."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> None:
         self._seconds, self._end = seconds, time.monotonic() + seconds
+        self._stopped = stopped
 
     def left(self) -> float:
         """Return the seconds left, or raise `NotRetrieved`."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self.over()
+        if self._stopped():
+            raise NotRetrieved(Why.DEADLINE, "nobody waits for the answer any more")
         return left
+
+    def slice(self) -> float:
+        """Return how long to wait before looking up again, or raise `NotRetrieved`."""
+        return min(self.left(), SLICE_SECONDS)
 
     def over(self) -> NotRetrieved:
         """Return the refusal for time that is up."""
@@ -58,19 +66,23 @@ class Stream:
 
     def more(self, deadline: Deadline) -> bool:
         """Wait for bytes; False if the other side has ended well, `Stale` if it broke off."""
-        self.sock.settimeout(deadline.left())
-        try:
-            data = self.sock.recv(PIECE_BYTES)
-        except TimeoutError as exc:
-            raise deadline.over() from exc
-        except OSError as exc:  # also TLS that ends without saying so
-            deadline.left()
-            raise Stale from exc
+        data = self._received_piece(deadline)
         if not data:  # the proxy ends tunnels by the same clock; whose time is up is ours to say
             deadline.left()
         self._held += data
         self.received += len(data)
         return bool(data)
+
+    def _received_piece(self, deadline: Deadline) -> bytes:
+        while True:
+            self.sock.settimeout(deadline.slice())
+            try:
+                return self.sock.recv(PIECE_BYTES)
+            except TimeoutError:
+                continue
+            except OSError as exc:  # also TLS that ends without saying so
+                deadline.left()
+                raise Stale from exc
 
     def take(self, most: int) -> bytes:
         """Return what is there, at most `most` bytes."""
