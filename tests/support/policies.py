@@ -57,6 +57,13 @@ def altered(compiled: Compiled, change: Callable[[dict[str, Any]], None]) -> Com
     return found
 
 
+def remote_model(host: str = "llm.example.org", **rules: Any) -> Compiled:
+    """Return the shipped policy with a model on another machine."""
+    named = {"kind": "remote", "name": "big", "sha256": None, "remote_host": host}
+    model = {**named, **rules}
+    return altered(policy(), lambda sections: sections["core"]["model"].update(model))
+
+
 def line_of(files: Mapping[str, bytes], name: str, text: str) -> int:
     """Return the number of the first line that starts with `text`."""
     lines = files[name].decode("utf-8").split("\n")

@@ -42,7 +42,19 @@ class Model:
 
     name: str = spec(Pattern(r"[!-\[\]-~]{1,200}", "a model name"), "as policy names it")
     sha256: str | None = spec(Nullable(DIGEST), "digest of the model file, where there is one")
-    server: str = spec(Choice("embedded", "bridge", "remote"), "where it ran")
+    server: str = spec(
+        Pattern(
+            r"embedded|bridge|remote:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
+            "`embedded`, `bridge` or `remote:HOST`",
+        ),
+        "where it ran; a remote machine by its name",
+    )
+
+    @property
+    def host(self) -> str | None:
+        """The machine that questions and sources were sent to; None for this one."""
+        kind, _, host = self.server.partition(":")
+        return host if kind == "remote" else None
 
 
 @dataclass(frozen=True, slots=True)

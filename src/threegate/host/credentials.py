@@ -26,6 +26,7 @@ from threegate.policy.hosts import check_host, matches
 from threegate.text import quote
 
 DIRECTORY: Final = "credentials"
+BEARER: Final = "bearer"
 MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 1_024
 # As the protocol has it: a shorter one would stand in any answer by chance, so that nobody
 # could tell whether it came back.
@@ -40,13 +41,26 @@ class CredentialLine:
     """One host that takes a key, or one key that no host takes; never the value."""
 
     host: str
-    place: str | None  # `query:NAME` or `header:NAME`; None where policy names none
+    place: str | None  # `query:NAME`, `header:NAME` or `bearer`; None where policy names none
     stored: int | None  # when, in seconds since 1970; None where none is stored
     problem: str = ""  # why the stored one is not used
 
 
 def place_for(policy: Compiled, host: str) -> str | None:
-    """Return where the key for `host` goes, as the rule that covers it says; None for nowhere."""
+    """Return where the key for `host` goes: for FETCH, or for a model there; None for nowhere."""
+    return fetch_place(policy, host) or model_place(policy, host)
+
+
+def model_place(policy: Compiled, host: str) -> str | None:
+    """Return where the key for a model on `host` goes; None if policy names no such model."""
+    if policy.value("core", "model", "remote_host") != host:
+        return None
+    place = policy.value("core", "model", "remote_credential")
+    return place if isinstance(place, str) else None
+
+
+def fetch_place(policy: Compiled, host: str) -> str | None:
+    """Return where FETCH's key for `host` goes, as the rule that covers it says."""
     for pattern in policy.words("fetch", "hosts"):
         if matches(pattern, host):
             place = policy.value("fetch", "hosts", pattern, "credential")
@@ -59,8 +73,20 @@ def credential_for(settings: Settings, policy: Compiled, host: str) -> str | Non
 
     Raises `GateUnavailable` for one that others could have read or written.
     """
-    if place_for(policy, host) is None:
-        return None
+    return None if fetch_place(policy, host) is None else _stored(settings, host)
+
+
+def model_credential(settings: Settings, policy: Compiled, host: str) -> str | None:
+    """Return what goes with requests to the model on `host`: its key, as its header has it.
+
+    Raises `GateUnavailable` for one that others could have read or written.
+    """
+    place = model_place(policy, host)
+    key = None if place is None else _stored(settings, host)
+    return f"Bearer {key}" if place == BEARER and key is not None else key
+
+
+def _stored(settings: Settings, host: str) -> str | None:
     check_host(host)  # a name of a file from here on
     with _directory(settings) as directory:
         return None if directory is None else _read(directory, host)
@@ -101,6 +127,9 @@ def list_credentials(settings: Settings, policy: Compiled) -> list[CredentialLin
         for pattern in policy.words("fetch", "hosts")
         if isinstance(place := policy.value("fetch", "hosts", pattern, "credential"), str)
     }
+    remote = policy.value("core", "model", "remote_host")
+    if isinstance(remote, str) and (place := model_place(policy, remote)) is not None:
+        wanted.setdefault(remote, place)
     lines: list[CredentialLine] = []
     with _directory(settings) as directory:
         if directory is not None:
@@ -127,7 +156,8 @@ def place_or_refuse(policy: Compiled, host: str) -> str:
     _check_name(host)
     place = place_for(policy, host)
     if place is None:
-        hint = f"give {host} a `credential` in fetch.policy.md, then `threegate policy apply`"
+        files = "a `credential` in fetch.policy.md (or a `remote_credential` in core.policy.md)"
+        hint = f"give {host} {files}, then `threegate policy apply`"
         raise PolicyDenied(f"policy names no key for {host}", code="TG-CRD-002", hint=hint)
     return place
 

@@ -56,13 +56,15 @@ class Stream:
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send all of `data`; raises `Stale` if nobody is there."""
-        self.sock.settimeout(deadline.left())
-        try:
-            self.sock.sendall(data)
-        except TimeoutError as exc:
-            raise deadline.over() from exc
-        except OSError as exc:
-            raise Stale from exc
+        view = memoryview(data)
+        while view:
+            self.sock.settimeout(deadline.slice())
+            try:
+                view = view[self.sock.send(view[:PIECE_BYTES]) :]
+            except TimeoutError:
+                continue
+            except OSError as exc:
+                raise Stale from exc
 
     def more(self, deadline: Deadline) -> bool:
         """Wait for bytes; False if the other side has ended well, `Stale` if it broke off."""

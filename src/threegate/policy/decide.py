@@ -24,6 +24,7 @@ from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleR
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
 from threegate.policy.sections.tool_exec import NETWORKS
+from threegate.protocol.purposes import MODEL, PACKETS, download_list
 from threegate.text import quote
 
 _GATES: Final = ("core", "fetch", "tool-exec")
@@ -91,17 +92,44 @@ def may_fetch(policy: Compiled, url: str, *, integrity: str = "external") -> Dec
     return trial.deny(f"{key} are refused", "fetch", key)
 
 
-def may_connect(policy: Compiled, host: str) -> Decision:
-    """Decide whether FETCH's proxy may open a connection to `host`."""
+def may_connect(policy: Compiled, host: str, purpose: str = PACKETS) -> Decision:
+    """Decide whether a proxy of this purpose may open a connection to `host`."""
     trial = _Trial(policy)
     try:
         check_host(host)
     except ValueError as exc:
         return trial.deny(f"host refused: {exc}")
-    pattern = _covering(trial, host)
+    if purpose == MODEL:
+        return _may_reach_model(trial, host)
+    name = download_list(purpose)
+    if name is not None:
+        return _may_download(trial, host, name)
+    pattern = _covering(trial, host) if purpose == PACKETS else None
     if pattern is None:
         return trial.deny(NO_RULE)
     return trial.allow(f"{pattern} is allowed", "fetch", "hosts", pattern)
+
+
+def _may_reach_model(trial: _Trial, host: str) -> Decision:
+    """Decide about the one machine that a policy may name for CORE's model."""
+    kind = trial.policy.text("core", "model", "kind")
+    if kind != "remote":
+        return trial.deny(f"the model is {kind}, not remote", "core", "model", "kind")
+    path = ("core", "model", "remote_host")
+    if host != trial.policy.value(*path):
+        return trial.deny("not the host of the remote model", *path)
+    return trial.allow(f"{host} is the host of the remote model", *path)
+
+
+def _may_download(trial: _Trial, host: str, name: str) -> Decision:
+    if not trial.policy.has("fetch", "downloads", name):
+        return trial.deny(NO_RULE)
+    path = ("fetch", "downloads", name, "hosts")
+    for pattern in trial.policy.words(*path):
+        if matches(pattern, host):
+            return trial.allow(f"{pattern} is allowed for {name}", *path, pattern)
+        trial.passed(f"host {pattern}", "no match", *path, pattern)
+    return trial.deny(f"not a host of the downloads {name}", *path)
 
 
 def _covering(trial: _Trial, host: str) -> str | None:

@@ -4,6 +4,7 @@
 |---|---|---|
 | `Embedded` | host, first, to a model-server box | `Ready`, or `Refused` and the box is of no use |
 | `Bridged` | host, first, to a bridge box | `Ready`, or `Refused` and the box is of no use |
+| `Remote` | host, first, to a bridge-remote box | `Ready`, or `Refused` and the box is of no use |
 
 After `Ready` the box serves CORE on the descriptor it was given (`protocol.chat`).  The host
 says nothing more; hanging up ends the box.  `Progress` comes as notes.
@@ -16,17 +17,19 @@ SECURITY
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from threegate import canonical
 from threegate.errors import ProtocolBroken
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.chat import DIGEST, MAX_CONTEXT_TOKENS, MODEL_NAME, Served
+from threegate.protocol.retrieve import ANCHOR, CREDENTIAL, SYSTEM_ANCHOR
 from threegate.protocol.wire import (
     Packed,
     fields_of,
     need,
+    need_bytes,
     need_number,
     need_word,
     parts_of,
@@ -40,6 +43,16 @@ MAX_DEADLINE_SECONDS: Final = 86_400
 SERVER_SOCKET: Final = "/run/server.sock"  # where a server's socket lies inside the box
 # Loopback, and no name: what a name means is somebody else's decision.
 ENDPOINT: Final = re.compile(rf"127\.0\.0\.1:([1-9][0-9]{{1,4}})|unix:{SERVER_SOCKET}")
+HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+# What a request says by itself; a key in its place would change what it means.
+NOT_A_KEY: Final = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "cookie"}
+    | {"expect", "host", "proxy-authorization", "range", "te", "trailer", "transfer-encoding"}
+    | {"upgrade", "user-agent", "via"}
+)
+MAX_REQUESTS: Final = 1_000
+MAX_SENT_BYTES: Final = 2**30
 PHASES: Final = ("prompt", "reply")
 
 
@@ -106,6 +119,60 @@ class Bridged:
 
 
 @dataclass(frozen=True, slots=True)
+class Remote:
+    """Serve a model of another machine, if it offers one of this name, through the proxy.
+
+    `anchors` are those that may vouch for its certificate, by name, in their order; the CA file
+    of each but the system's.  `header` and `credential` are the key and where it goes.
+    """
+
+    listen_fd: int
+    name: str
+    host: str
+    context_tokens: int
+    deadline_seconds: int
+    requests: int  # in the life of the box, which is one question
+    sent_bytes: int
+    anchors: tuple[tuple[str, bytes | None], ...]
+    header: str | None = None
+    credential: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _need_opening(self.listen_fd, self.name, self.context_tokens, self.deadline_seconds)
+        need_word(self.host, HOST, "host")
+        need_number(self.requests, MAX_REQUESTS, "requests", least=1)
+        need_number(self.sent_bytes, MAX_SENT_BYTES, "sent_bytes", least=1)
+        need(1 <= len(self.anchors) <= limits.MAX_ANCHORS, "no anchors, or too many")
+        for name, data in self.anchors:
+            need_word(name, ANCHOR, "anchor")
+            need((data is None) == (name == SYSTEM_ANCHOR), "an anchor without its file")
+            if data is not None:
+                need_bytes(data, limits.MAX_ANCHOR_BYTES, "an anchor")
+        need((self.header is None) == (self.credential is None), "a key without its place")
+        if self.header is not None:
+            need_word(self.header, HEADER, "header")
+            need(self.header.lower() not in NOT_A_KEY, "a header that is ours")
+            need_word(self.credential, CREDENTIAL, "the credential")
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        fields = {
+            "anchors": [name for name, _ in self.anchors],
+            "context_tokens": self.context_tokens,
+            "credential": self.credential,
+            "deadline_seconds": self.deadline_seconds,
+            "header": self.header,
+            "host": self.host,
+            "listen_fd": self.listen_fd,
+            "name": self.name,
+            "requests": self.requests,
+            "sent_bytes": self.sent_bytes,
+        }
+        files = [data for _, data in self.anchors if data is not None]
+        return wire.pack(PROTOCOL, "remote", fields, files)
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The model is there and CORE may ask."""
 
@@ -166,6 +233,20 @@ def parse_bridged(data: Untrusted[bytes]) -> Bridged:
     names = ("context_tokens", "deadline_seconds", "endpoint", "listen_fd", "name")
     context, deadline, endpoint, fd, name = fields_of(packed, *names)
     return Bridged(fd, name, endpoint, context, deadline)
+
+
+def parse_remote(data: Untrusted[bytes]) -> Remote:
+    """Return the opening in `data`, or raise `ProtocolBroken`."""
+    most = limits.MAX_RETRIEVE_OPENING_BYTES
+    packed = wire.unpack_due(data, "remote", protocol=PROTOCOL, most_bytes=most)
+    names = ("anchors", "context_tokens", "credential", "deadline_seconds", "header", "host")
+    more = ("listen_fd", "name", "requests", "sent_bytes")
+    values = dict(zip((*names, *more), fields_of(packed, *names, *more), strict=True))
+    listed, files = values["anchors"], list(packed.parts)
+    need(type(listed) is list, "anchors are not a list")
+    need(len(files) == sum(name != SYSTEM_ANCHOR for name in listed), "other files than anchors")
+    anchors = tuple((name, None if name == SYSTEM_ANCHOR else files.pop(0)) for name in listed)
+    return Remote(**{**values, "anchors": anchors})
 
 
 def parse_greeting(data: Untrusted[bytes]) -> Ready | Refused:

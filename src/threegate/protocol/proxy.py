@@ -4,7 +4,9 @@ r"""What the host tells the proxy, and what the proxy says about it.
 |---|---|---|
 | `Rules` | host, first and at every change of policy | `InForce`, or the proxy ends |
 
-    {"listen_fd":5,"own":["192.0.2.7"],"protocol":"proxy/1"}\n<the compiled bundle>
+    {"listen_fd":5,"own":["192.0.2.7"],"protocol":"proxy/1","purpose":"packets"}\n<the bundle>
+
+A proxy keeps the purpose it was given first (`protocol.purposes`).
 
 Decisions come as notes, one line of canonical JSON each, whenever one is made.
 
@@ -21,6 +23,7 @@ from typing import Any, Final
 from threegate import canonical
 from threegate.errors import ProtocolBroken
 from threegate.protocol.limits import MAX_BUNDLE_BYTES, MAX_HEADER_BYTES
+from threegate.protocol.purposes import PACKETS, PURPOSE
 from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "proxy/1"
@@ -38,16 +41,26 @@ class Rules:
     bundle: bytes
     listen_fd: int
     own: tuple[IPv4Address | IPv6Address, ...]
+    purpose: str = PACKETS
 
     def __post_init__(self) -> None:
         _need(len(self.bundle) <= MAX_BUNDLE_BYTES, "the bundle is too large")
         _need(type(self.listen_fd) is int and 3 < self.listen_fd <= MAX_FD, "no descriptor")
         _need(len(self.own) <= MAX_OWN_ADDRESSES, "too many addresses")
+        _need(
+            type(self.purpose) is str and bool(PURPOSE.fullmatch(self.purpose)),
+            "not a purpose",
+        )
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
         own = [str(address) for address in self.own]
-        head = {"listen_fd": self.listen_fd, "own": own, "protocol": PROTOCOL}
+        head = {
+            "listen_fd": self.listen_fd,
+            "own": own,
+            "protocol": PROTOCOL,
+            "purpose": self.purpose,
+        }
         return canonical.encode(head) + b"\n" + self.bundle
 
 
@@ -57,10 +70,10 @@ def parse_rules(data: Untrusted[bytes]) -> Rules:
     _need(len(untrusted) <= MAX_RULES_BYTES, "too long")
     end = untrusted.find(b"\n", 0, MAX_HEADER_BYTES)
     _need(end >= 0, "no header")
-    head = _head(untrusted[:end], ("listen_fd", "own", "protocol"))
+    head = _head(untrusted[:end], ("listen_fd", "own", "protocol", "purpose"))
     _need(type(head["own"]) is list and len(head["own"]) <= MAX_OWN_ADDRESSES, "no addresses")
     own = tuple(_address(text) for text in head["own"])
-    return Rules(untrusted[end + 1 :], head["listen_fd"], own)
+    return Rules(untrusted[end + 1 :], head["listen_fd"], own, head["purpose"])
 
 
 @dataclass(frozen=True, slots=True)

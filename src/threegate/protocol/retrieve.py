@@ -61,7 +61,7 @@ CREDENTIAL: Final = re.compile(r"[!-~][ -~]{6,1022}[!-~]")
 _URL: Final = re.compile(r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?")
 _ASKED_URL: Final = re.compile(r"[!-~]+")
 _ACCEPT: Final = re.compile(r"[A-Za-z0-9*][A-Za-z0-9.+*/;=, -]{0,299}")
-_ANCHOR: Final = re.compile(r"system|[0-9a-f]{64}")
+ANCHOR: Final = re.compile(r"system|[0-9a-f]{64}")
 
 Hops = tuple[tuple[str, int], ...]
 
@@ -178,7 +178,7 @@ class Got:
         _need_validators(self.etag, self.last_modified)
         _need_wait(self.retry_after)
         _need_rates(self.limits)
-        need_word(self.trust_anchor, _ANCHOR, "trust_anchor")
+        need_word(self.trust_anchor, ANCHOR, "trust_anchor")
         need_bytes(self.body, limits.MAX_BODY_BYTES, "body")
         need(self.status != 304 or not self.body, "a body of what has not changed")
 

@@ -287,6 +287,19 @@ BRIDGE_SOCKET: Final = replace(
     host_network=False,
     families=("unix",),
 )
+BRIDGE_REMOTE: Final = replace(
+    BRIDGE,
+    name="bridge-remote",
+    purpose="carries CORE's questions to the one remote machine that policy names",
+    packages=("https", "model", "protocol"),
+    modules=("asyncio", "encodings.idna", "ssl"),
+    binds=(
+        Bind("proxy", "/run/proxy.sock", "socket"),
+        Bind("certificates", "/etc/ssl/certs/ca-certificates.crt", "file"),
+    ),
+    host_network=False,
+    families=("unix",),
+)
 TOOL_LITE: Final = Profile(
     name="tool-lite",
     purpose="checks approvals and runs each request in a Monty worker of its own",
@@ -364,6 +377,7 @@ PROFILES: Final = {
         BRIDGE,
         TOOL_LITE,
         ENGINE,
-        BRIDGE_SOCKET,  # last: the place in this list is the uid a gate gets from root
+        BRIDGE_SOCKET,  # the place in this list is the uid a gate gets from root: add at the end
+        BRIDGE_REMOTE,
     )
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.policies import altered, line_of, policy, policy_files
+from tests.support.policies import altered, line_of, policy, policy_files, remote_model
 from threegate.errors import PolicyDenied
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.decide import (
@@ -21,6 +21,7 @@ from threegate.policy.decide import (
 )
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, verdict
 from threegate.policy.explain import explain
+from threegate.protocol.purposes import MODEL, PACKETS, downloads
 
 POLICY = policy()
 FILES = policy_files()
@@ -118,6 +119,36 @@ def test_proxy_may_connect_to_listed_names_only() -> None:
         decision = may_connect(wide, host)
         assert isinstance(decision, Deny)
         assert decision.reason.startswith("host refused: "), host
+
+
+# claim TG-C-200
+def test_a_proxy_reaches_the_hosts_of_its_purpose_and_no_others() -> None:
+    found = remote_model()
+    hosts = {
+        PACKETS: "api.crossref.org",
+        downloads("models"): "huggingface.co",
+        MODEL: "llm.example.org",
+    }
+    for purpose in hosts:
+        for other, host in hosts.items():
+            decision = may_connect(found, host, purpose)
+            assert isinstance(decision, Allow) == (other == purpose), (purpose, host)
+    refused = may_connect(found, "api.crossref.org", MODEL)
+    assert refused.reason == "not the host of the remote model"
+    assert str(refused.rule).startswith("policy/core.policy.md:")
+    refused = may_connect(found, "llm.example.org", downloads("models"))
+    assert refused.reason == "not a host of the downloads models"
+    assert may_connect(found, "huggingface.co", downloads("others")) == Deny(None, NO_RULE)
+    assert may_connect(found, "huggingface.co", "else") == Deny(None, NO_RULE)
+
+
+# claim TG-C-200
+def test_without_a_remote_model_its_proxy_reaches_nothing() -> None:
+    decision = may_connect(POLICY, "llm.example.org", MODEL)
+    assert decision.reason == "the model is embedded, not remote"
+    assert isinstance(may_connect(remote_model(), "llm.example.org", MODEL), Allow), "control"
+    assert isinstance(may_connect(remote_model(), "a.llm.example.org", MODEL), Deny)
+    assert isinstance(may_connect(remote_model(), "example.org", MODEL), Deny)
 
 
 def test_rules_are_tried_in_file_order_from_a_stored_bundle_too() -> None:

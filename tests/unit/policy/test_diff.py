@@ -147,7 +147,7 @@ def test_widening_comes_first() -> None:
 
 def test_remote_model_is_a_widening_that_names_the_host() -> None:
     text = policy_files()["core.policy.md"].decode()
-    start, end = text.index("  kind: embedded"), text.index("  context_tokens")
+    start, end = text.index("  kind: embedded"), text.index("  remote_credential")
     fields = {"kind": "remote", "name": "big", "sha256": "none", "endpoint": "none"}
     fields["remote_host"] = "llm.example.org"
     model = "".join(f"  {key}: {value}\n" for key, value in fields.items())
@@ -159,6 +159,18 @@ def test_remote_model_is_a_widening_that_names_the_host() -> None:
     assert effects["core/model/kind"].effect == "widens"
     assert effects["core/model/remote_host"].effect == "widens"
     assert "llm.example.org" in effects["core/model/remote_host"].sentence
+
+
+def test_more_may_leave_for_a_remote_model_only_as_a_widening() -> None:
+    changes = {
+        "remote_credential": ("none", "bearer"),
+        "remote_confidentiality": ("public", "internal"),
+        "remote_requests": ("64", "65"),
+        "remote_bytes": ("4MiB", "5MiB"),
+    }
+    for key, (old, new) in changes.items():
+        (found,) = diff(POLICY, policy(core=(f"{key}: {old}", f"{key}: {new}")))
+        assert (found.path, found.effect) == (f"core/model/{key}", "widens")
 
 
 def test_prose_and_examples_are_no_difference() -> None:

@@ -8,7 +8,9 @@ from threegate.protocol.limits import MAX_BUNDLE_BYTES
 from threegate.protocol.proxy import InForce, parse_rules
 from threegate.untrusted import Untrusted
 
-HEAD = b'{"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"protocol":"proxy/1"}\n'
+HEAD = (
+    b'{"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"protocol":"proxy/1","purpose":"packets"}\n'
+)
 
 
 def test_rules_have_one_spelling() -> None:
@@ -31,6 +33,11 @@ def test_rules_have_one_spelling() -> None:
         HEAD.replace(b"2001:db8::7", b"2001:DB8::7"),
         HEAD.replace(b'["192.0.2.7","2001:db8::7"]', b'"192.0.2.7"'),
         b" " + HEAD,
+        HEAD.replace(b',"purpose":"packets"', b""),
+        HEAD.replace(b"packets", b"everything"),
+        HEAD.replace(b"packets", b"downloads:"),
+        HEAD.replace(b"packets", b"downloads:../x"),
+        HEAD.replace(b'"packets"', b"null"),
         HEAD + bytes(MAX_BUNDLE_BYTES + 1),
     ],
 )

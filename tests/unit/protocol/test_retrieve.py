@@ -142,4 +142,4 @@ def test_bounds_agree_with_the_formats_that_travel() -> None:
     assert limits.MAX_URL_CHARS == MAX_URL_CHARS == artifact_limits.MAX_URL_CHARS
     assert limits.MAX_HOPS == artifact_limits.MAX_HOPS
     assert URL.pattern == retrieve._URL.pattern
-    assert TRUST_ANCHOR.pattern == retrieve._ANCHOR.pattern
+    assert TRUST_ANCHOR.pattern == retrieve.ANCHOR.pattern

@@ -60,6 +60,7 @@ class _Gate:
     def __init__(self) -> None:
         self._frames, self._held = FrameReader(), bytearray()
         self._proxy: Proxy | None = None
+        self._purpose = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None]
 
@@ -99,10 +100,13 @@ class _Gate:
         policy = parse_bundle(rules.bundle)
         if self._proxy is None:
             find = Resolver(_resolvers()).find
-            self._proxy = Proxy(policy, rules.own, find, dial)
+            self._purpose = rules.purpose
+            self._proxy = Proxy(policy, rules.own, find, dial, purpose=rules.purpose)
             listening = socket.socket(fileno=rules.listen_fd)
             listening.setblocking(False)  # noqa: FBT003
             self._start(self._accept(self._proxy, listening))
+        elif rules.purpose != self._purpose:
+            raise ProtocolBroken("a proxy has one purpose")
         else:
             self._proxy.reload(policy, rules.own)
         write_message(ANSWERS_FD, InForce(policy.generation, policy.digest).to_bytes())

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     # the policy
     NOT_ALLOWED = "not-allowed"
     TOO_MANY = "too-many-tunnels"
+    SPENT = "tunnels-spent"
     # the name and its addresses
     RESOLVER_SILENT = "resolver-silent"
     RESOLVER_FAILED = "resolver-failed"

@@ -1,16 +1,28 @@
-"""What one tunnel may do under the policy in force: the decision and its bounds."""
+"""What one tunnel may do under the policy in force: the decision and its bounds.
+
+A proxy has one purpose, and judges by the rules of that purpose alone: what FETCH may ask is
+out of reach for a model's proxy, and the other way round.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 
 from threegate.fetch.addresses import Address, refusal
-from threegate.fetch.proxy.limits import KIB
+from threegate.fetch.proxy.limits import (
+    DOWNLOAD_TUNNELS,
+    HANDSHAKE_BYTES,
+    KIB,
+    MAX_UP_BYTES,
+    MODEL_DOWN_BYTES,
+    MODEL_TUNNELS,
+)
 from threegate.fetch.proxy.refused import Reason, Refused
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow, RuleRef
 from threegate.policy.hosts import matches
+from threegate.protocol.purposes import MODEL, PACKETS, download_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +33,9 @@ class Allowed:
     down_bytes: int
     seconds: int
     tunnels: int
+    up_bytes: int = MAX_UP_BYTES
+    in_all: int | None = None  # tunnels since the proxy started
+    up_in_all: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +46,62 @@ class Denied:
     why: str
 
 
-def judge_name(policy: Bundle, name: str) -> Allowed | Denied:
-    """Return what the policy says about `name`."""
-    decision = may_connect(policy, name)
+def judge_name(policy: Bundle, name: str, purpose: str = PACKETS) -> Allowed | Denied:
+    """Return what the policy says about `name` to a proxy of this purpose."""
+    decision = may_connect(policy, name, purpose)
     if not isinstance(decision, Allow):
         return Denied(decision.rule, decision.reason)
+    downloads = download_list(purpose)
+    if downloads is not None:
+        return _for_downloads(policy, decision.rule, downloads)
+    if purpose == MODEL:
+        return _for_model(policy, decision.rule)
+    return _for_packets(policy, decision.rule, name)
+
+
+def _for_packets(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
     hosts = ("fetch", "hosts")
     pattern = next(found for found in policy.words(*hosts) if matches(found, name))
     body = policy.integer(*hosts, pattern, "response_bytes")
-    # The retriever counts the body; here it is wrapped in headers and records.
-    wrapped = body + body // 8 + policy.integer("fetch", "header_bytes") + 64 * KIB
     return Allowed(
-        decision.rule,
-        down_bytes=wrapped,
+        rule,
+        down_bytes=_wrapped(policy, body),
         seconds=policy.integer("fetch", "deadline_seconds"),
         tunnels=policy.integer(*hosts, pattern, "concurrency"),
     )
+
+
+def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
+    path = ("fetch", "downloads", name)
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, policy.integer(*path, "response_bytes")),
+        seconds=policy.integer(*path, "deadline_seconds"),
+        tunnels=DOWNLOAD_TUNNELS,
+    )
+
+
+def _for_model(policy: Bundle, rule: RuleRef | None) -> Allowed:
+    """Return the bounds of one question: the proxy of a model lives for no longer."""
+    model = ("core", "model")
+    # One for each request and one to ask which models there are; each anchor has its own try.
+    asked = policy.integer(*model, "remote_requests") + 1
+    tunnels = asked * len(policy.words("fetch", "trust_anchors"))
+    sent = _wrapped(policy, policy.integer(*model, "remote_bytes"))
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, MODEL_DOWN_BYTES),
+        seconds=policy.integer("core", "answer", "deadline_seconds"),
+        tunnels=MODEL_TUNNELS,
+        up_bytes=sent,
+        in_all=tunnels,
+        up_in_all=sent + tunnels * HANDSHAKE_BYTES,
+    )
+
+
+def _wrapped(policy: Bundle, body: int) -> int:
+    """Return what a body may come to on the way: whoever reads it counts it alone."""
+    return body + body // 8 + policy.integer("fetch", "header_bytes") + 64 * KIB
 
 
 def judge_addresses(

@@ -30,9 +30,10 @@ from threegate.fetch.proxy.refused import Reason, Refused
 from threegate.fetch.proxy.request import parse_request
 from threegate.fetch.proxy.resolver import Found
 from threegate.fetch.proxy.rules import Denied, judge_addresses, judge_name
-from threegate.fetch.proxy.tunnel import Ends, Tunnel, carry
+from threegate.fetch.proxy.tunnel import Ends, Spent, Tunnel, carry
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import RuleRef
+from threegate.protocol.purposes import PACKETS
 
 Find = Callable[[str], Awaitable[Found]]
 Dial = Callable[[str], Awaitable[Ends]]
@@ -75,17 +76,26 @@ class Case:
 class Proxy:
     """Decides about clients under the rules it was last given."""
 
-    def __init__(self, policy: Bundle, own: tuple[Address, ...], find: Find, dial: Dial) -> None:
-        self._policy, self._own = policy, own
+    def __init__(
+        self,
+        policy: Bundle,
+        own: tuple[Address, ...],
+        find: Find,
+        dial: Dial,
+        *,
+        purpose: str = PACKETS,
+    ) -> None:
+        self._policy, self._own, self._purpose = policy, own, purpose
         self._find, self._dial = find, dial
         self._clients = 0
+        self._spent = Spent()
         self._tunnels: list[Tunnel] = []
 
     def reload(self, policy: Bundle, own: tuple[Address, ...]) -> None:
         """Put other rules in force; open tunnels are cut, or held to the bounds they have now."""
         self._policy, self._own = policy, own
         for tunnel in self._tunnels:
-            judged = judge_name(policy, tunnel.name)
+            judged = judge_name(policy, tunnel.name, self._purpose)
             if isinstance(judged, Denied):
                 tunnel.end(Reason.NOT_ALLOWED)
             else:
@@ -128,14 +138,18 @@ class Proxy:
             self._tunnels.remove(tunnel)
 
     def _admit(self, case: Case, name: str) -> Tunnel:
-        judged = judge_name(self._policy, name)
+        judged = judge_name(self._policy, name, self._purpose)
         case.rule = judged.rule
         if isinstance(judged, Denied):
             raise Refused(Reason.NOT_ALLOWED, judged.why)
         same = sum(tunnel.allowed.rule == judged.rule for tunnel in self._tunnels)
         if same >= judged.tunnels:
             raise Refused(Reason.TOO_MANY, f"limit {judged.tunnels}")
-        return Tunnel(name, judged, asyncio.get_running_loop().create_future())
+        if judged.in_all is not None and self._spent.tunnels >= judged.in_all:
+            raise Refused(Reason.SPENT, f"limit {judged.in_all}")
+        self._spent.tunnels += 1
+        cut = asyncio.get_running_loop().create_future()
+        return Tunnel(name, judged, cut, self._spent)
 
     async def _connect(self, case: Case) -> Ends:
         """Dial the addresses that were judged, and nothing that is resolved again."""
@@ -159,7 +173,7 @@ class Proxy:
         if tunnel.cut.done():  # the policy changed while we waited
             raise Refused(tunnel.cut.result())
         tell(case.line("allow", "opened"))
-        tunnel.up = len(hello)
+        tunnel.count_up(len(hello))
         origin[1].write(hello)
         why = await carry(tunnel, client, origin)
         counted = {"down": tunnel.down, "up": tunnel.up}

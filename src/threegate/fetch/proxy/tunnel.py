@@ -1,15 +1,23 @@
 """An open tunnel: bytes both ways, each within its bound, until somebody ends it."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from threegate.fetch.proxy.hello import Records
-from threegate.fetch.proxy.limits import MAX_UP_BYTES, PIECE_BYTES
+from threegate.fetch.proxy.limits import PIECE_BYTES
 from threegate.fetch.proxy.refused import Reason, Refused
 from threegate.fetch.proxy.rules import Allowed
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(slots=True)
+class Spent:
+    """What all tunnels of a proxy came to, since it started."""
+
+    tunnels: int = 0
+    up: int = 0
 
 
 @dataclass(slots=True)
@@ -19,6 +27,7 @@ class Tunnel:
     name: str
     allowed: Allowed
     cut: "asyncio.Future[Reason]"
+    spent: Spent = field(default_factory=Spent)
     up: int = 0
     down: int = 0
     time: asyncio.Timeout | None = None  # while it carries
@@ -30,6 +39,14 @@ class Tunnel:
             end = self.time.when()
             assert end is not None, "every tunnel has an end"
             self.time.reschedule(end - sooner)
+
+    def count_up(self, size: int) -> None:
+        """Count what the client sends, here and in all; raise `Refused` beyond either bound."""
+        self.up += size
+        self.spent.up += size
+        in_all = self.allowed.up_in_all
+        if self.up > self.allowed.up_bytes or (in_all is not None and self.spent.up > in_all):
+            raise Refused(Reason.UP_BYTES)
 
     def end(self, reason: Reason) -> None:
         """Cut the tunnel; the first reason stays."""
@@ -76,9 +93,7 @@ async def _upward(
 ) -> None:
     records = Records(tunnel.name)
     while data := await client.read(PIECE_BYTES):
-        tunnel.up += len(data)
-        if tunnel.up > MAX_UP_BYTES:
-            raise Refused(Reason.UP_BYTES)
+        tunnel.count_up(len(data))
         records.feed(data)  # before any of it leaves
         origin.write(data)
         await origin.drain()

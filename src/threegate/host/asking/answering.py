@@ -27,6 +27,8 @@ from threegate.host.asking.storing import EXTRACTIVE, Answered, Asked, Stored, s
 from threegate.host.asking.tasking import hand_over, may_propose
 from threegate.host.expressing import Ask
 from threegate.host.index import Index
+from threegate.host.models.choosing import chosen
+from threegate.host.models.remote import announce, may_leave
 from threegate.host.offered import named
 from threegate.host.places import refuse_absent, resolve
 from threegate.host.workspace import Workspace
@@ -174,6 +176,7 @@ def answer_by_model(
     denied = denied_of(ws, index, asked.continues)
     could_read = [*readable(asked, selection), *(one.request for one in denied)]
     origin = origin_of(ws.store, could_read)
+    let_leave(ws, could_read, origin)
     handed = hand_over(ws.bundle, asked, selection, origin, denied)
     with sides.serving() as say:
         said = say(handed.task)
@@ -202,6 +205,15 @@ def answer_by_model(
             raise
         told.append(f"{len(drafts)} drafts were not kept: {exc.message}")
         return store(())
+
+
+def let_leave(ws: Workspace, could_read: Sequence[str], origin: Origin) -> None:
+    """Let what is read go to a model on another machine, if it may; raise `PolicyDenied`."""
+    model = chosen(ws.bundle)
+    if model.host is not None:
+        level = origin.labels.confidentiality
+        may_leave(ws, model, could_read, level)
+        announce(ws, model, could_read, level)
 
 
 def one_prompt(ws: Workspace) -> int:

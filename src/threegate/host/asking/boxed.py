@@ -1,11 +1,14 @@
 """The gates a question needs, as they are on this machine: each in its box."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from threegate.host.asking.serving import Say, Tell, serving
 from threegate.host.expressing import Ask, asking
+from threegate.host.fetching.noting import Noter
+from threegate.host.models.remote import Leaving
 from threegate.host.workspace import Workspace
 
 
@@ -17,10 +20,12 @@ class Boxed:
     models: Path  # where model files lie
     runtime: Path | None
     tell: Tell
+    key: Callable[[str], str | None] = lambda _: None  # what a remote model's host is shown
 
     def serving(self) -> AbstractContextManager[Say]:
         """Return CORE with its model, once that is loaded."""
-        return serving(self.ws.bundle, self.models, self.runtime, self.tell)
+        leaving = Leaving(self.ws.root, self.key, Noter(self.ws.store))
+        return serving(self.ws.bundle, self.models, self.runtime, self.tell, leaving)
 
     def asking(self) -> AbstractContextManager[Ask]:
         """Return the lite lane, to check programs; started for the first one."""

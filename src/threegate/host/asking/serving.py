@@ -17,6 +17,7 @@ from threegate.artifacts.analysis import Model
 from threegate.errors import GateUnavailable
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.models.choosing import chosen
+from threegate.host.models.remote import Leaving
 from threegate.host.models.running import ModelServer
 from threegate.policy.bundle import Bundle
 from threegate.protocol.core import STEP, NotSaid, Said, Task, parse_said
@@ -42,21 +43,29 @@ Say = Callable[[Task], Said]
 def model_of(bundle: Bundle) -> Model:
     """Return the model the policy names, as an analysis carries it."""
     model = chosen(bundle)
-    return Model(model.name, model.sha256, model.kind)
+    return Model(model.name, model.sha256, model.server)
 
 
 @contextmanager
-def serving(bundle: Bundle, cache: Path, runtime: Path | None, tell: Tell) -> Iterator[Say]:
-    """Yield the way to ask CORE; its model is loaded by then.  Raises `GateUnavailable`."""
+def serving(
+    bundle: Bundle, cache: Path, runtime: Path | None, tell: Tell, leaving: Leaving | None = None
+) -> Iterator[Say]:
+    """Yield the way to ask CORE; its model is loaded by then.  Raises `GateUnavailable`.
+
+    Without `leaving` the model is one of this machine, or there is none.
+    """
     machine = find_machine()
     refuse_unapplied_profile(bundle, CORE)
-    tell("loading the model")
+    host = chosen(bundle).host
+    tell("loading the model" if host is None else f"sending the question and its sources to {host}")
 
     def told(progress: Progress) -> None:
         words = "reading" if progress.phase == "prompt" else "writing"
         tell(f"{TOKENS} {words}: {progress.done} of {progress.total} tokens")
 
-    with ModelServer.start(bundle, machine, cache, runtime=runtime, told=told) as server:
+    with ModelServer.start(
+        bundle, machine, cache, runtime=runtime, told=told, leaving=leaving
+    ) as server:
 
         def say(task: Task) -> Said:
             try:

@@ -32,8 +32,8 @@ def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
     """Print an analysis: labels, claims with their quotes, then everything else."""
     out.line(f"Analysis {analysis_id}")
     out.fields([("labels", label_line(analysis)), ("method", how_made(analysis))])
-    if analysis.model is not None and analysis.model.server == "remote":
-        out.line("! the question and the sources were sent to another machine")
+    if analysis.model is not None and analysis.model.host is not None:
+        out.line(f"! the question and the sources were sent to {analysis.model.host}")
     _tell_text(out, "Question", analysis.question.open_for_display())
     if not analysis.claims:
         _tell_text(out, "Answer", analysis.answer.open_for_display())
@@ -85,6 +85,7 @@ def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
         "labels": counts([claim.label for claim in analysis.claims]),
         "method": analysis.method,
         "model": None if analysis.model is None else analysis.model.name,
+        "sent_to": None if analysis.model is None else analysis.model.host,
         "question": analysis.question.open_for_display(),
         "answer": analysis.answer.open_for_display(),
         "claims": claims,

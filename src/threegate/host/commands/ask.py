@@ -88,9 +88,13 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
 def _sides(context: Context, ws: "Workspace", tell: "Tell") -> "Boxed":
     from threegate.host.asking.boxed import Boxed
+    from threegate.host.credentials import model_credential
 
     settings = context.settings
-    return Boxed(ws, settings.cache_home / "models", settings.runtime_home, tell)
+    models, runtime = settings.cache_home / "models", settings.runtime_home
+    return Boxed(
+        ws, models, runtime, tell, lambda host: model_credential(settings, ws.bundle, host)
+    )
 
 
 @contextmanager

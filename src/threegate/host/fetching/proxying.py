@@ -25,6 +25,7 @@ from threegate.host.fetching.surroundings import own_addresses, resolver
 from threegate.host.gates import named_failure, refuse_unapplied_profile
 from threegate.policy.bundle import Bundle
 from threegate.protocol.proxy import InForce, Rules, parse_in_force
+from threegate.protocol.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started
@@ -48,9 +49,15 @@ class Proxy:
     """A running proxy; `reload` and `close` may be called from any thread."""
 
     def __init__(
-        self, machine: Machine, listening: Listening, *, decided: Decided, gone: Gone
+        self,
+        machine: Machine,
+        listening: Listening,
+        *,
+        decided: Decided,
+        gone: Gone,
+        purpose: str = PACKETS,
     ) -> None:
-        self._machine, self._listening = machine, listening
+        self._machine, self._listening, self._purpose = machine, listening, purpose
         self._decided, self._gone = decided, gone
         self._orders: SimpleQueue[tuple[Bundle, Future[InForce]]] = SimpleQueue()
         self._close = Event()
@@ -145,7 +152,8 @@ class Proxy:
 
     def _apply(self, line: Line, bundle: Bundle) -> InForce:
         answer = io.BytesIO()
-        rules = Rules(bundle.bundle_bytes(), self._listening.fd, own_addresses())
+        fd, purpose = self._listening.fd, self._purpose
+        rules = Rules(bundle.bundle_bytes(), fd, own_addresses(), purpose)
         line.expect(answer)
         line.send(frames(rules.to_bytes()))
         why = line.wait_for_answer(time.monotonic() + RULES_SECONDS)

@@ -17,7 +17,6 @@ from threegate.text import visible
 
 NO_MODEL: Final = "TG-MDL-020"
 NO_FILE: Final = "TG-MDL-021"
-NO_REMOTE: Final = "TG-MDL-022"
 NO_SOCKET: Final = "TG-MDL-023"
 
 
@@ -25,12 +24,18 @@ NO_SOCKET: Final = "TG-MDL-023"
 class Chosen:
     """The model of a policy, as its server is told."""
 
-    kind: str  # embedded | bridge
+    kind: str  # embedded | bridge | remote
     name: str
     sha256: str | None
     endpoint: str | None
     context_tokens: int
     deadline_seconds: int
+    host: str | None = None  # of a model on another machine
+
+    @property
+    def server(self) -> str:
+        """Return where it runs, as an analysis says it."""
+        return self.kind if self.host is None else f"{self.kind}:{self.host}"
 
 
 def chosen(policy: Compiled) -> Chosen:
@@ -40,10 +45,6 @@ def chosen(policy: Compiled) -> Chosen:
     if kind == "none":
         hint = "set `model` there, or ask with `--extractive`, which needs none"
         raise GateUnavailable(f"no model is set in {rule}", code=NO_MODEL, hint=hint)
-    if kind == "remote":
-        hint = "this version speaks to models on this machine only: `embedded` or `bridge`"
-        detail = f"{rule} names a model on another machine"
-        raise GateUnavailable(detail, code=NO_REMOTE, hint=hint)
     return Chosen(
         kind,
         policy.text("core", "model", "name"),
@@ -51,6 +52,7 @@ def chosen(policy: Compiled) -> Chosen:
         _word(policy, "endpoint"),
         policy.integer("core", "model", "context_tokens"),
         policy.integer("core", "answer", "deadline_seconds"),
+        _word(policy, "remote_host"),
     )
 
 

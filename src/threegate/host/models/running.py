@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final, Self
@@ -26,16 +26,17 @@ from typing import Final, Self
 from threegate.errors import GateUnavailable, ProtocolBroken, ThreeGateError
 from threegate.host.fetching.listening import Listening, listening
 from threegate.host.gates import refuse_unapplied_profile
-from threegate.host.models.choosing import Chosen, chosen, model_file, server_socket, threads
+from threegate.host.models.boxes import Box, Opening, box_of
+from threegate.host.models.choosing import Chosen, chosen
+from threegate.host.models.remote import Leaving, remote_box
 from threegate.policy.bundle import Bundle
 from threegate.protocol.chat import Served
 from threegate.protocol.model import (
-    SERVER_SOCKET,
-    Bridged,
     Embedded,
     Progress,
     Ready,
     Refused,
+    Remote,
     parse_greeting,
     parse_progress,
 )
@@ -43,25 +44,26 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
 from threegate.sandbox.session import START_SECONDS, start_gate
 from threegate.sandbox.supervise import Line
 from threegate.untrusted import Untrusted
 
-EMBEDDED: Final = "threegate.model.server.gate:serve"
-BRIDGED: Final = "threegate.model.bridge.gate:serve"
 LOAD_SECONDS: Final = 600.0  # a large file from a slow disk
 CLOSE_SECONDS: Final = 5.0
 SLICE_SECONDS: Final = 0.1
 MODEL_GONE: Final = "TG-MDL-030"
 _BY_ITSELF: Final = ("crashed", "exit")  # also if it was being closed by then
-_PAYLOADS: Final = {"embedded": EMBEDDED, "bridge": BRIDGED}
 # What to do about what a box refuses, by its code.
 _HINTS: Final = {
     "TG-MDL-010": "start your model server, or correct `endpoint` in policy/core.policy.md",
     "TG-MDL-014": "load that model in your server, or correct `name` in policy/core.policy.md",
     "TG-MDL-015": "remove the file with `threegate model remove` and pull it again",
     "TG-MDL-016": "it may need more memory than there is, or be of another kind than GGUF",
+}
+_REMOTE_HINTS: Final = {
+    "TG-MDL-010": "`threegate audit log` shows what the proxy decided; --extractive needs no model",
+    "TG-MDL-013": "`threegate credential list` shows whether a key is kept, and where it goes",
+    "TG-MDL-014": "correct `name` in policy/core.policy.md: that machine must call the model so",
 }
 
 Told = Callable[[Progress], None]
@@ -88,14 +90,24 @@ class ModelServer:
         *,
         runtime: Path | None = None,
         told: Told = lambda _: None,
+        leaving: Leaving | None = None,
     ) -> Iterator[Self]:
-        """Serve the model the policy names, and no other; raise `GateUnavailable`."""
+        """Serve the model the policy names, and no other; raise `GateUnavailable`.
+
+        Without `leaving` there is none on another machine.
+        """
         model = chosen(bundle)
-        profile, given = _box(model, cache)
-        refuse_unapplied_profile(bundle, profile)
-        with listening(runtime, purpose=f"model-{secrets.token_hex(4)}") as place:
+        with ExitStack() as stack:
+            if model.kind == "remote":
+                way = remote_box(bundle, model, machine, runtime, leaving)
+                box = stack.enter_context(way)
+            else:
+                box = box_of(model, cache)
+            refuse_unapplied_profile(bundle, box.profile)
+            purpose = f"model-{secrets.token_hex(4)}"
+            place = stack.enter_context(listening(runtime, purpose=purpose))
             server = cls(model, machine, place, told)
-            work = Thread(target=server._run, args=(profile, given), name="model", daemon=True)
+            work = Thread(target=server._run, args=(box,), name="model", daemon=True)
             server._thread = work
             work.start()
             try:
@@ -130,13 +142,12 @@ class ModelServer:
         if self._ended is not None:
             raise self._ended
 
-    def _run(self, profile: Profile, given: dict[str, str]) -> None:
-        opening = _opening(self.model, self._fd)
-        port = opening.port if isinstance(opening, Bridged) else None
-        ports = () if port is None else (port,)
-        payload = _PAYLOADS[self.model.kind]
+    def _run(self, box: Box) -> None:
+        opening, profile = box.opening(self._fd), box.profile
         try:
-            start = Start(profile, payload, given, keep_fds=(self._fd,), ports=ports)
+            start = Start(
+                profile, box.payload, dict(box.given), keep_fds=(self._fd,), ports=box.ports
+            )
             started, evidence = start_gate(self._machine, start)
             line = Line(started, profile, note=self._heard)
         except BaseException as exc:  # noqa: BLE001  # whoever waits for the start raises it
@@ -180,32 +191,7 @@ class ModelServer:
         return line.wait_for_end(time.monotonic() + CLOSE_SECONDS)
 
 
-def _box(model: Chosen, cache: Path) -> tuple[Profile, dict[str, str]]:
-    """Return the box a model is served from, and what is bound into it."""
-    if model.kind == "embedded":
-        return MODEL_SERVER, {"model-file": str(model_file(model, cache))}
-    socket = server_socket(model)
-    return (BRIDGE, {}) if socket is None else (BRIDGE_SOCKET, {"server": str(socket)})
-
-
-def _opening(model: Chosen, fd: int) -> Embedded | Bridged:
-    if model.kind == "embedded":
-        assert model.sha256 is not None
-        return Embedded(
-            fd,
-            model.name,
-            model.sha256,
-            model.context_tokens,
-            threads(),
-            model.deadline_seconds,
-        )
-    assert model.endpoint is not None
-    unix = model.endpoint.startswith("unix:")
-    endpoint = f"unix:{SERVER_SOCKET}" if unix else model.endpoint
-    return Bridged(fd, model.name, endpoint, model.context_tokens, model.deadline_seconds)
-
-
-def _ready(line: Line, opening: Embedded | Bridged, close: Event) -> Ready:
+def _ready(line: Line, opening: Opening, close: Event) -> Ready:
     answer = io.BytesIO()
     line.expect(answer)
     line.send(frames(opening.to_bytes()))
@@ -217,7 +203,7 @@ def _ready(line: Line, opening: Embedded | Bridged, close: Event) -> Ready:
         raise _gone(why or "it ended while it was loading")
     found = parse_greeting(Untrusted(answer.getvalue()))
     if isinstance(found, Refused):
-        hint = _HINTS.get(found.code, "")
+        hint = (_REMOTE_HINTS if isinstance(opening, Remote) else _HINTS).get(found.code, "")
         raise GateUnavailable(f"no model: {found.message}", code=found.code, hint=hint)
     sha256 = opening.sha256 if isinstance(opening, Embedded) else None
     if found.served != Served(opening.name, sha256, opening.context_tokens):

@@ -44,7 +44,6 @@ _METHODS: Final = {
 _WHERE: Final = {
     "embedded": "on this machine, in a box without network",
     "bridge": "on this machine, by a server of the operator's behind the bridge",
-    "remote": "on another machine: the question and the sources were sent there",
 }
 
 
@@ -157,8 +156,8 @@ def _loud(
             yield f"approval {short(card.id)}: {text}"
     if came is None or came.op != ASKED:
         yield "BROUGHT FROM ELSEWHERE: no question asked here made this analysis"
-    if analysis.model is not None and analysis.model.server == "remote":
-        yield "SENT AWAY: the question and the sources went to another machine"
+    if analysis.model is not None and analysis.model.host is not None:
+        yield f"SENT AWAY: the question and the sources went to {analysis.model.host}"
 
 
 def _loud_sources(sources: Sequence[Card]) -> Iterator[str]:
@@ -181,7 +180,8 @@ def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:
         yield Fact("model", model.name, foreign=True)
         digest = model.sha256 and f"sha256 {model.sha256}"
         yield Fact("model file", digest or "not known: the server does not show its file")
-        yield Fact("it ran", _WHERE[model.server])
+        sent = f"on {model.host}: the question and the sources were sent there"
+        yield Fact("it ran", _WHERE[model.server] if model.host is None else sent)
     if came is None or came.op != ASKED:
         yield Fact("so says", "the analysis itself; it was not made in this workspace")
     if came is not None:

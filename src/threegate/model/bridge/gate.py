@@ -1,23 +1,30 @@
-"""The payload of a bridge box: from CORE's socket to one port on loopback, or one socket.
+"""The payloads of bridge boxes: from CORE's socket to a server that somebody else runs.
+
+`serve` knows one port on loopback, or one socket; `serve_remote` one machine, by way of the
+proxy's socket.
 
 SECURITY
-    Stands between CORE and a server of the operator's, and believes neither.  It dials
-    127.0.0.1 and the one port the kernel lets it reach, or the one socket it sees.
+    Stands between CORE and a server of the operator's or of a stranger's, and believes
+    neither.  It dials 127.0.0.1 and the one port the kernel lets it reach, or the one socket
+    it sees.
 """
 
 import time
 from threading import Event
-from typing import Final
+from typing import Any, Final, Protocol
 
 import threegate
+from threegate.model.bridge.away import Away
 from threegate.model.bridge.foreign import question, refuse_missing, reply
-from threegate.model.bridge.upstream import Upstream
+from threegate.model.bridge.upstream import Stopped, Upstream
 from threegate.model.front.running import Opened, run
 from threegate.model.front.serving import Tell
 from threegate.protocol.chat import COMPLETIONS, MODELS, ChatReply, ChatRequest, Served
-from threegate.protocol.model import Bridged, parse_bridged
+from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES
+from threegate.protocol.model import Bridged, Remote, parse_bridged, parse_remote
 
 OPENING_SECONDS: Final = 10.0
+REMOTE_OPENING_SECONDS: Final = 60.0
 
 
 def serve() -> None:
@@ -25,28 +32,48 @@ def serve() -> None:
     run(parse_bridged, _opened)
 
 
+def serve_remote() -> None:
+    """Carry requests to one other machine; the payload of a bridge-remote box."""
+    run(parse_remote, _opened_remote, MAX_RETRIEVE_OPENING_BYTES)
+
+
 def _opened(opening: Bridged) -> Opened:
-    bridge = Bridge(opening)
-    bridge.refuse_missing()
+    return _bridge(opening, Upstream(opening.port), OPENING_SECONDS)
+
+
+def _opened_remote(opening: Remote) -> Opened:
+    return _bridge(opening, Away(opening), REMOTE_OPENING_SECONDS)
+
+
+def _bridge(opening: Bridged | Remote, server: "Server", seconds: float) -> Opened:
+    served = Served(opening.name, None, opening.context_tokens)
+    bridge = Bridge(served, server, deadline_seconds=opening.deadline_seconds)
+    bridge.refuse_missing(seconds)
     return bridge, {"threegate": threegate.__version__}
 
 
+class Server(Protocol):
+    """Whoever is asked."""
+
+    def ask(self, path: str, body: bytes | None, *, end: float, stopped: Stopped) -> Any:
+        """Return the JSON value it answers with status 200; raise `Refused`."""
+
+
 class Bridge:
-    """A model of the operator's own server."""
+    """A model of somebody else's server."""
 
-    def __init__(self, opening: Bridged) -> None:
-        self.served = Served(opening.name, None, opening.context_tokens)
-        self._seconds = opening.deadline_seconds
-        self._upstream = Upstream(opening.port)
+    def __init__(self, served: Served, upstream: Server, *, deadline_seconds: float) -> None:
+        self.served, self._upstream = served, upstream
+        self._seconds = deadline_seconds
 
-    def refuse_missing(self) -> None:
+    def refuse_missing(self, seconds: float) -> None:
         """Raise `Refused` unless the server is there and offers the model."""
-        end = time.monotonic() + OPENING_SECONDS
+        end = time.monotonic() + seconds
         offered = self._upstream.ask(MODELS, None, end=end, stopped=lambda: False)
         refuse_missing(offered, self.served)
 
     def complete(self, request: ChatRequest, stop: Event, tell: Tell) -> ChatReply:  # noqa: ARG002
-        """Return what the operator's server replies; raise `Refused`."""
+        """Return what the server replies; raise `Refused`."""
         end = time.monotonic() + self._seconds
         asked = question(request, self.served)
         return reply(

@@ -17,13 +17,15 @@ class Why(Enum):
     NO_GRAMMAR = 400, "TG-MDL-007", "the grammar cannot be read"
     DEADLINE = 504, "TG-MDL-008", "no reply within the time for one request"
     FAILED = 500, "TG-MDL-009", "the model failed"
-    UNREACHABLE = 502, "TG-MDL-010", "the operator's server does not answer"
-    FOREIGN = 502, "TG-MDL-011", "the operator's server said what is no completion"
-    FOREIGN_TOO_LARGE = 502, "TG-MDL-012", "the operator's server said too much"
-    FOREIGN_STATUS = 502, "TG-MDL-013", "the operator's server refused the request"
+    UNREACHABLE = 502, "TG-MDL-010", "the server behind the bridge does not answer"
+    FOREIGN = 502, "TG-MDL-011", "the server behind the bridge said what is no completion"
+    FOREIGN_TOO_LARGE = 502, "TG-MDL-012", "the server behind the bridge said too much"
+    FOREIGN_STATUS = 502, "TG-MDL-013", "the server behind the bridge refused the request"
     OTHER_MODEL = 502, "TG-MDL-014", "another model than the policy names"
     OTHER_FILE = 500, "TG-MDL-015", "the model file is not the one the policy names"
     NOT_LOADED = 500, "TG-MDL-016", "the model file cannot be loaded"
+    SPENT = 429, "TG-MDL-017", "the question may send no more to the remote machine"
+    REPEATED = 502, "TG-MDL-018", "the remote machine repeats the key it was sent"
 
 
 class Refused(Exception):

@@ -17,7 +17,7 @@ from threegate.model.front.request import MAX_HEAD_BYTES
 from threegate.model.front.serving import Front, Model
 from threegate.protocol import model as protocol
 from threegate.protocol.limits import MAX_HEADER_BYTES
-from threegate.protocol.model import Bridged, Embedded, Progress, Ready
+from threegate.protocol.model import Bridged, Embedded, Progress, Ready, Remote
 from threegate.sandbox.channel import ChannelBroken, read_message, write_message, write_note
 from threegate.untrusted import Untrusted
 
@@ -25,25 +25,31 @@ OPENING_FD: Final = 0
 ANSWERS_FD: Final = 3
 EX_UNAVAILABLE, EX_SOFTWARE, EX_PROTOCOL = 69, 70, 76
 
-Opening = Embedded | Bridged
+Opening = Embedded | Bridged | Remote
 Opened = tuple[Model, Mapping[str, str]]
 
 
-def run(parse: Callable[[Untrusted[bytes]], Any], opened: Callable[[Any], Opened]) -> None:
+def run(
+    parse: Callable[[Untrusted[bytes]], Any],
+    opened: Callable[[Any], Opened],
+    most_bytes: int = MAX_HEADER_BYTES,
+) -> None:
     """Open a model as the host says and serve it until the host hangs up; never returns.
 
     It ends without the interpreter's own end, which would wait for a model that hangs.
     """
     try:
-        os._exit(_run(parse, opened))
+        os._exit(_run(parse, opened, most_bytes))
     except (ProtocolBroken, ChannelBroken):
         os._exit(EX_PROTOCOL)
     except BaseException:  # noqa: BLE001  # the text of an unexpected error stays in the box
         os._exit(EX_SOFTWARE)
 
 
-def _run(parse: Callable[[Untrusted[bytes]], Any], opened: Callable[[Any], Opened]) -> int:
-    message = read_message(OPENING_FD, MAX_HEADER_BYTES)
+def _run(
+    parse: Callable[[Untrusted[bytes]], Any], opened: Callable[[Any], Opened], most_bytes: int
+) -> int:
+    message = read_message(OPENING_FD, most_bytes)
     if message is None:
         return 0  # the host changed its mind
     opening: Opening = parse(Untrusted(message))

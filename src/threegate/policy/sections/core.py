@@ -42,6 +42,30 @@ MODEL: Final = Record(
             Word(r"[a-z0-9.-]+", "a host name", most=253, check=check_host, optional="narrowest"),
             "remote machine that reads questions and sources",
         ),
+        Field(
+            "remote_credential",
+            Word(
+                r"bearer|header:[A-Za-z][A-Za-z0-9_-]{0,63}",
+                "`bearer` or `header:NAME`",
+                optional="narrowest",
+            ),
+            "where the operator's key for the remote machine goes",
+        ),
+        Field(
+            "remote_confidentiality",
+            Choice(("public", "internal", "confidential")),
+            "most confidential artifact that may leave for the remote machine",
+        ),
+        Field(
+            "remote_requests",
+            Number(1, 1_000),
+            "requests to the remote machine for one question",
+        ),
+        Field(
+            "remote_bytes",
+            Number(1_024, 2**30, BYTES),
+            "bytes sent to the remote machine for one question",
+        ),
         Field("context_tokens", Number(512, 1_048_576), "tokens the model may see at once"),
     )
 )

@@ -48,7 +48,7 @@ NUMBERS = ARCH.numbers | {
 
 # Profiles that share an answer.
 HOST_NETWORK: Names = ("proxy", "bridge")
-UNIX: Names = ("fetch-retrieve", "core", "model-server", "bridge-socket")
+UNIX: Names = ("fetch-retrieve", "core", "model-server", "bridge-socket", "bridge-remote")
 FORKING: Names = ("tool-lite",)
 EXECUTING: Names = ("tool-lite", "engine")
 JUST_IN_TIME: Names = ("engine",)

@@ -1,0 +1,19 @@
+"""What a proxy is there for: one purpose each, and its rules are those of that purpose alone."""
+
+import re
+from typing import Final
+
+PACKETS: Final = "packets"  # FETCH: the hosts of fetch.policy.md
+MODEL: Final = "model"  # CORE's model on another machine: the one host core.policy.md names
+DOWNLOADS: Final = "downloads:"  # set-up commands: one named list of fetch.policy.md
+PURPOSE: Final = re.compile(rf"{PACKETS}|{MODEL}|{DOWNLOADS}[a-z][a-z0-9_-]{{0,63}}")
+
+
+def downloads(name: str) -> str:
+    """Return the purpose of the named list of downloads."""
+    return f"{DOWNLOADS}{name}"
+
+
+def download_list(purpose: str) -> str | None:
+    """Return the name of the list of downloads a purpose stands for; None for any other."""
+    return purpose.removeprefix(DOWNLOADS) if purpose.startswith(DOWNLOADS) else None
