@@ -24,6 +24,7 @@ _SINGLE: Final = frozenset(
         "connection",
         "content-encoding",
         "content-length",
+        "content-range",
         "content-type",
         "etag",
         "last-modified",

@@ -5,8 +5,10 @@
 | `Opening` | host, first | `Ready`, or `Refused` and the box is of no use |
 | `Ask` | host | `Got` or `NotGot` |
 
-An `Ask` names one URL.  Every rule it is judged by (hosts, types, sizes, redirects, time, whom
-to say we are, where a credential goes) stands in the bundle of the opening.
+A box has one purpose (`protocol.purposes`): packets, or a list of downloads, which come in
+parts (`first_byte`).  An `Ask` names one URL.  Every rule it is judged by (hosts, types, sizes,
+redirects, time, whom to say we are, where a credential goes) stands in the bundle of the
+opening.
 
 SECURITY
     Either side may be owned: the box speaks with the web, and the box believes no host.
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from threegate.protocol import greeting, limits, wire
+from threegate.protocol.purposes import PACKETS, PURPOSE
 from threegate.protocol.wire import (
     Packed,
     fields_of,
@@ -39,7 +42,8 @@ PROTOCOL: Final = "retrieve/1"
 # Why something is not there; the same words as in a packet (tests compare them).
 REASONS: Final = ("denied", "failed", "not-found", "timed-out", "too-large", "unreadable")
 REDIRECTS: Final = (301, 302, 303, 307, 308)
-GOOD: Final = (200, 304)
+WHOLE, PART, NOT_CHANGED = 200, 206, 304
+GOOD: Final = (WHOLE, PART, NOT_CHANGED)
 # What an answer may be read as, whatever it was called.
 HTML, JSON, PDF = "text/html", "application/json", "application/pdf"
 TEXT, XML = "text/plain", "application/xml"
@@ -72,8 +76,10 @@ class Opening:
 
     bundle: bytes
     anchors: tuple[bytes, ...] = ()
+    purpose: str = PACKETS
 
     def __post_init__(self) -> None:
+        need_word(self.purpose, PURPOSE, "purpose")
         need_bytes(self.bundle, limits.MAX_BUNDLE_BYTES, "bundle")
         need(len(self.anchors) <= limits.MAX_ANCHORS, "too many anchors")
         for anchor in self.anchors:
@@ -81,7 +87,8 @@ class Opening:
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
-        return wire.pack(PROTOCOL, "opening", {}, [self.bundle, *self.anchors])
+        fields = {"purpose": self.purpose}
+        return wire.pack(PROTOCOL, "opening", fields, [self.bundle, *self.anchors])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,7 @@ class Ask:
     last_modified: str | None = None
     credential: str | None = field(default=None, repr=False)
     authority: Authority | None = None
+    first_byte: int | None = None  # of a part of `most_bytes`, in a download
 
     def __post_init__(self) -> None:
         need_word(self.url, _ASKED_URL, "url")
@@ -130,6 +138,8 @@ class Ask:
         need_word(self.accept, _ACCEPT, "accept")
         need_number(self.most_bytes, limits.MAX_BODY_BYTES, "most_bytes", least=1)
         _need_validators(self.etag, self.last_modified)
+        if self.first_byte is not None:
+            need_number(self.first_byte, limits.MAX_DOWNLOAD_BYTES, "first_byte")
         if self.credential is not None:
             need_word(self.credential, CREDENTIAL, "the credential")
 
@@ -139,6 +149,7 @@ class Ask:
             "accept": self.accept,
             "credential": self.credential,
             "etag": self.etag,
+            "first_byte": self.first_byte,
             "last_modified": self.last_modified,
             "most_bytes": self.most_bytes,
             "url": self.url,
@@ -150,10 +161,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """What came back: 200 with its body, or 304 and none.
+    """What came back: 200 with its body, 206 with a part of it, or 304 and none.
 
     `url` is where the body came from, after `hops`; `media_type` is what the server called it,
-    `read_as` what it may be read as; `limits` are its rate headers, word for word.
+    `read_as` what it may be read as; `limits` are its rate headers, word for word; `total` is
+    how long the whole is of which this is a part.
     """
 
     status: int
@@ -167,6 +179,7 @@ class Got:
     limits: Mapping[str, str]
     trust_anchor: str
     body: bytes
+    total: int | None = None
 
     def __post_init__(self) -> None:
         need(type(self.status) is int and self.status in GOOD, "not a status of an answer")
@@ -180,7 +193,10 @@ class Got:
         _need_rates(self.limits)
         need_word(self.trust_anchor, ANCHOR, "trust_anchor")
         need_bytes(self.body, limits.MAX_BODY_BYTES, "body")
-        need(self.status != 304 or not self.body, "a body of what has not changed")
+        need(self.status != NOT_CHANGED or not self.body, "a body of what has not changed")
+        need((self.status == PART) == (self.total is not None), "a part of nothing")
+        if self.total is not None:
+            need_number(self.total, limits.MAX_DOWNLOAD_BYTES, "total", least=1)
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
@@ -193,6 +209,7 @@ class Got:
             "read_as": self.read_as,
             "retry_after": self.retry_after,
             "status": self.status,
+            "total": self.total,
             "trust_anchor": self.trust_anchor,
             "url": self.url,
         }
@@ -241,9 +258,9 @@ class NotGot:
 def parse_opening(data: Untrusted[bytes]) -> Opening:
     """Return the opening in `data`, or raise `ProtocolBroken`; used inside the box."""
     packed = _unpack(data, limits.MAX_RETRIEVE_OPENING_BYTES, "opening")
-    fields_of(packed)
+    (purpose,) = fields_of(packed, "purpose")
     need(bool(packed.parts), "no bundle")
-    return Opening(packed.parts[0], packed.parts[1:])
+    return Opening(packed.parts[0], packed.parts[1:], purpose)
 
 
 def parse_greeting(data: Untrusted[bytes]) -> Ready | Refused:
@@ -254,10 +271,10 @@ def parse_greeting(data: Untrusted[bytes]) -> Ready | Refused:
 def parse_ask(data: Untrusted[bytes]) -> Ask:
     """Return the question in `data`, or raise `ProtocolBroken`; used inside the box."""
     packed = _unpack(data, limits.MAX_RETRIEVE_ASK_BYTES, "ask")
-    names = ("accept", "credential", "etag", "last_modified", "most_bytes", "url")
-    accept, credential, etag, last_modified, most_bytes, url = fields_of(packed, *names)
+    names = ("accept", "credential", "etag", "first_byte", "last_modified", "most_bytes", "url")
+    values = dict(zip(names, fields_of(packed, *names), strict=True))
     authority = Authority(*parts_of(packed, 3)) if packed.parts else None
-    return Ask(url, accept, most_bytes, etag, last_modified, credential, authority)
+    return Ask(**values, authority=authority)
 
 
 def parse_answer(data: Untrusted[bytes]) -> Got | NotGot:
@@ -268,7 +285,7 @@ def parse_answer(data: Untrusted[bytes]) -> Got | NotGot:
 
 def _got(packed: Packed) -> Got:
     names = ("etag", "hops", "last_modified", "limits", "media_type", "read_as")
-    more = ("retry_after", "status", "trust_anchor", "url")
+    more = ("retry_after", "status", "total", "trust_anchor", "url")
     values = dict(zip((*names, *more), fields_of(packed, *names, *more), strict=True))
     need(type(values["limits"]) is dict, "limits are not an object")
     (body,) = parts_of(packed, 1)

@@ -35,6 +35,7 @@ def got(
     anchor: str,
     types: tuple[str, str],
     body: bytes,
+    total: int | None = None,
 ) -> Got:
     """Return the answer; `types` are what the server called it and what it may be read as."""
     return Got(
@@ -49,6 +50,7 @@ def got(
         limits=_rates(head, secret),
         trust_anchor=anchor,
         body=body,
+        total=total,
     )
 
 

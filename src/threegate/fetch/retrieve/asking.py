@@ -18,6 +18,7 @@ from threegate.errors import PolicyDenied
 from threegate.fetch.retrieve.answers import got, not_got, sentence
 from threegate.fetch.retrieve.authority import check_authority
 from threegate.fetch.retrieve.connections import Connections, Way
+from threegate.fetch.retrieve.parts import part_of
 from threegate.fetch.retrieve.requests import Hop, first_hop, next_hop
 from threegate.fetch.retrieve.rules import Rules
 from threegate.fetch.retrieve.statuses import refuse_status
@@ -119,24 +120,30 @@ class Retriever:
 
     def _finish(self, case: _Case, hop: Hop, connection: Connection, head: Head) -> Got:
         try:
-            types, body = self._body(case, hop, connection, head)
+            types, total, body = self._body(case, hop, connection, head)
         except BaseException:
             connection.stream.close()
             raise
         self._connections.keep(connection, head)
         way = {"url": hop.shown, "anchor": connection.anchor}
-        return got(head, case.secret, **way, hops=tuple(case.hops), types=types, body=body)
+        hops = tuple(case.hops)
+        return got(head, case.secret, **way, hops=hops, types=types, body=body, total=total)
 
     def _body(
         self, case: _Case, hop: Hop, connection: Connection, head: Head
-    ) -> tuple[tuple[str, str], bytes]:
+    ) -> tuple[tuple[str, str], int | None, bytes]:
         if head.status == NOT_CHANGED and hop.conditional:
-            return (NO_TYPE, NO_TYPE), b""
-        refuse_status(head, now=time.time())
+            return (NO_TYPE, NO_TYPE), None, b""
         rule = self._rules.for_host(hop.address.host)
+        if rule.content_types is None:
+            part = part_of(case.ask, head)
+            body = read_body(connection.stream, head, most=part.size, deadline=case.deadline)
+            part.refuse_other(body)
+            return (NO_TYPE, NO_TYPE), part.total, body
+        refuse_status(head, now=time.time())
         name = declared_type(head.header("content-type"), rule.content_types)
         most = min(rule.response_bytes, case.ask.most_bytes)
         body = read_body(connection.stream, head, most=most, deadline=case.deadline)
         if case.secret.stands_in(body):
             raise NotRetrieved(Why.REPEATED, "the answer repeats the credential")
-        return (name, read_as(name, body)), body
+        return (name, read_as(name, body)), None, body

@@ -22,7 +22,16 @@ OTHER_QUESTION: Final = "TG-FET-029"
 
 
 def check_authority(rules: Rules, ask: Ask, *, now: int) -> None:
-    """Raise `PolicyDenied` unless somebody who may decide it wants this URL asked for."""
+    """Raise `PolicyDenied` unless somebody who may decide it wants this URL asked for.
+
+    A download is a set-up command's, of a pinned digest; the host's list is all that counts.
+    """
+    if (ask.first_byte is None) != (rules.downloads is None):
+        raise PolicyDenied("parts are for downloads, and nothing else is", code="TG-FET-003")
+    if rules.downloads is not None:
+        if ask.authority is not None:
+            raise PolicyDenied("nobody approves a download", code="TG-FET-003")
+        return
     if ask.authority is None:
         decision = may_fetch(rules.bundle, ask.url, integrity="operator")
         if not isinstance(decision, Allow):

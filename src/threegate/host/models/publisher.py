@@ -1,0 +1,192 @@
+"""The publisher's own address as a source of a model: through a proxy with a list of its own.
+
+    with Publisher(bundle, machine, places, noter) as publisher:
+        publisher.bring(file, path, told)  # goes on after what lies at `path`
+
+A box of FETCH asks for one part after the other; its proxy serves the list `downloads.models`
+of fetch.policy.md and nothing else, and every redirect is judged by the same list.
+
+SECURITY
+    Writes bytes of strangers to one file of the cache.  Nothing looks at them here: whoever
+    asked takes the digest of the whole.  A publisher cannot make the file longer than the one
+    that is pinned.
+"""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+from threegate.errors import GateUnavailable, ThreeGateError
+from threegate.host.fetching.asking import Given, RetrieveBox, open_box
+from threegate.host.fetching.listening import listening
+from threegate.host.fetching.network import Places
+from threegate.host.fetching.noting import Noter
+from threegate.host.fetching.proxying import Proxy
+from threegate.host.fetching.surroundings import anchors, certificates
+from threegate.host.models.catalogue import File
+from threegate.host.models.keeping import Told, disk_errors
+from threegate.policy.bundle import Bundle
+from threegate.policy.sections.fetch import OWN_PROXY
+from threegate.protocol.purposes import downloads
+from threegate.protocol.retrieve import PART, Ask, Got, NotGot
+from threegate.sandbox.machine import Machine
+from threegate.text import visible
+
+LIST: Final = "models"  # of `downloads` in fetch.policy.md
+ASKED: Final = "model.pull"
+ENDED: Final = "model.pulled"
+PART_BYTES: Final = 16 * 1024 * 1024
+MAX_TRIES: Final = 3  # in a row, without a byte
+_FOR_GOOD: Final = ("denied", "not-found", "too-large", "unreadable")  # not tried again
+NO_WAY: Final = "TG-MDL-045"
+NOT_SERVED: Final = "TG-MDL-046"
+
+
+class Publisher:
+    """Publishers' addresses; proxy and box are started for the first file."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        machine: Machine,
+        places: Places,
+        noter: Noter,
+        *,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self._bundle, self._machine, self._places = bundle, machine, places
+        self._noter, self._part_bytes = noter, part_bytes
+        self._stack = ExitStack()
+        self._given: Given | None = None
+        self._box: RetrieveBox | None = None
+        self._failed: GateUnavailable | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End box and proxy, if there are any."""
+        self._drop_box()
+        self._stack.close()
+        self._given = None
+
+    def bring(self, file: File, path: Path, told: Told) -> None:
+        """Bring what is missing of a file at `path`; raise `GateUnavailable`, and keep the rest.
+
+        A publisher that failed is not asked again: other files would wait for it as well.
+        """
+        if self._failed is not None:
+            raise self._failed
+        assert file.url is not None
+        try:
+            self._bring(file, path, told)
+        except GateUnavailable as exc:
+            self._failed = exc
+            raise
+
+    def _bring(self, file: File, path: Path, told: Told) -> None:
+        path_of_rules = ("fetch", "downloads", LIST)
+        if not self._bundle.has(*path_of_rules) or self._bundle.text("fetch", "proxy") != OWN_PROXY:
+            detail = "no list of downloads, or a proxy that serves packets only"
+            raise _no_way(f"the policy has no way to publishers: {detail}")
+        if file.bytes > self._bundle.integer(*path_of_rules, "response_bytes"):
+            rule = self._bundle.ref(*path_of_rules, "response_bytes")
+            raise _no_way(f"the file is larger than {rule} allows")
+        end = time.monotonic() + self._bundle.integer(*path_of_rules, "deadline_seconds")
+        self._open()
+        with disk_errors("write a model"), path.open("ab") as out:
+            if out.tell() > file.bytes:
+                out.truncate(0)
+            begun = out.tell()
+            told(begun)
+            about = {"sha256": file.sha256, "url": file.url}
+            self._noter.announce(ASKED, {**about, "bytes": file.bytes, "from": begun})
+            try:
+                hosts = self._parts(file, out, told, end)
+            except ThreeGateError as exc:
+                told(-out.tell())
+                why = {"code": exc.code, "why": visible(exc.message)}
+                self._noter.note(ENDED, {**about, "bytes": out.tell(), **why})
+                raise
+            self._noter.note(ENDED, {**about, "bytes": out.tell(), "hosts": hosts})
+
+    def _parts(self, file: File, out: BinaryIO, told: Told, end: float) -> list[str]:
+        """Write one part after the other; return the hosts that had a part in it."""
+        hosts: dict[str, None] = {}
+        tries = 0
+        while out.tell() < file.bytes:
+            if time.monotonic() > end:
+                raise _not_served("it took longer than the policy allows for one file")
+            answer = self._ask(file, out.tell())
+            if isinstance(answer, NotGot):
+                tries += 1
+                if tries >= MAX_TRIES or answer.reason in _FOR_GOOD:
+                    raise _not_served(answer.message)
+                continue
+            tries = 0
+            _refuse_other(file, answer, out.tell(), self._part_bytes)
+            out.write(answer.body)
+            out.flush()
+            told(len(answer.body))
+            way = [*(url for url, _ in answer.hops), answer.url]
+            hosts |= dict.fromkeys(url.split("/")[2] for url in way)
+        return list(hosts)
+
+    def _ask(self, file: File, first_byte: int) -> Got | NotGot:
+        assert self._given is not None
+        assert file.url is not None
+        if self._box is None or not self._box.alive:
+            self._drop_box()
+            self._box = open_box(self._machine, self._given)
+        size = min(self._part_bytes, file.bytes - first_byte)
+        return self._box.ask(Ask(file.url, "*/*", size, first_byte=first_byte))
+
+    def _drop_box(self) -> None:
+        if self._box is not None:
+            self._box.close()
+            self._box = None
+
+    def _open(self) -> None:
+        """Start the proxy, once."""
+        if self._given is not None:
+            return
+        purpose = downloads(LIST)
+        place = self._stack.enter_context(listening(self._places.runtime, purpose="download"))
+        proxy = Proxy(
+            self._machine,
+            place,
+            decided=self._noter.decided,
+            gone=lambda _: None,  # whoever asks through it finds nobody there
+            purpose=purpose,
+        )
+        self._stack.callback(proxy.close)
+        proxy.start(self._bundle)
+        files = anchors(self._places.root, self._bundle)
+        self._given = Given(self._bundle, files, place.path, certificates(), purpose)
+
+
+def _refuse_other(file: File, got: Got, first_byte: int, most: int) -> None:
+    """Raise `GateUnavailable` unless this is the next part of a file of the pinned length."""
+    total = got.total if got.status == PART else len(got.body)
+    wanted = min(most, file.bytes - first_byte)
+    if total != file.bytes or len(got.body) != wanted:
+        raise _not_served("it has a file of another length")
+
+
+def _no_way(detail: str) -> GateUnavailable:
+    return GateUnavailable(detail, code=NO_WAY, hint="use the packages, or name a file with --from")
+
+
+def _not_served(why: str) -> GateUnavailable:
+    hint = "run the same command again, what is there is kept; or name a file with --from"
+    return GateUnavailable(f"the publisher did not serve it: {why}", code=NOT_SERVED, hint=hint)
