@@ -33,7 +33,7 @@ from threegate.protocol.retrieve import (
 )
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
-from threegate.sandbox.profiles import FETCH_RETRIEVE
+from threegate.sandbox.profiles import FETCH_RETRIEVE, Profile
 from threegate.sandbox.session import Session, run_gate
 from threegate.untrusted import Untrusted
 
@@ -203,8 +203,10 @@ def main():
 """
 
 
-def owned(directory: Path, box: ProxyBox) -> dict[str, str]:
-    """Run a program of the attacker's in the box instead of retrieve."""
+def owned(
+    directory: Path, box: ProxyBox, profile: Profile = FETCH_RETRIEVE, **others: str
+) -> dict[str, str]:
+    """Run a program of the attacker's in the box instead of its own."""
     other = socket.socket(socket.AF_UNIX)
     other.bind(str(directory / "other.sock"))
     other.listen(1)
@@ -214,8 +216,8 @@ def owned(directory: Path, box: ProxyBox) -> dict[str, str]:
     abstract.listen(1)
     names = {"origin": ORIGIN, "other": directory / "other.sock", "directory": directory}
     names |= {"abstract": f"threegate-{directory.name}", "unlisted": UNLISTED, "host": HOST}
-    names |= {"inside": INSIDE, "inner": INNER}
-    start = start_with(directory, OWNED % names, FETCH_RETRIEVE)
+    names |= {"inside": INSIDE, "inner": INNER, **others}
+    start = start_with(directory, OWNED % names, profile)
     given = {**start.given, "proxy": str(box.socket), "certificates": STORE}
 
     with other, abstract:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from threegate.fetch.addresses import Address
 from threegate.policy.bundle import Bundle
 from threegate.protocol.proxy import InForce, Rules, parse_in_force
+from threegate.protocol.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.machine import find_machine
@@ -29,8 +30,11 @@ SECONDS = 30.0
 class ProxyBox:
     """A started proxy; `lines` are the decisions it has told."""
 
-    def __init__(self, directory: Path, resolv_conf: str, *own: str) -> None:
+    def __init__(
+        self, directory: Path, resolv_conf: str, *own: str, purpose: str = PACKETS
+    ) -> None:
         self.socket = directory / "proxy.sock"
+        self._purpose = purpose
         self.lines: list[dict[str, Any]] = []
         self._own: tuple[Address, ...] = tuple(ip_address(text) for text in own)
         conf = directory / "resolv.conf"
@@ -56,7 +60,8 @@ class ProxyBox:
     def apply(self, policy: Bundle) -> InForce:
         """Put rules in force, and return what the proxy says about it."""
         answer = io.BytesIO()
-        message = Rules(policy.bundle_bytes(), self._listening.fileno(), self._own)
+        fd, purpose = self._listening.fileno(), self._purpose
+        message = Rules(policy.bundle_bytes(), fd, self._own, purpose)
         self._line.expect(answer)
         self._line.send(frames(message.to_bytes()))
         why = self._line.wait_for_answer(time.monotonic() + SECONDS)

@@ -1,0 +1,82 @@
+"""A proxy has one purpose; an owned bridge-remote box reaches one host and nothing else.
+
+Real proxies and boxes on the test internet, judged by what the far side wrote down.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
+from tests.support.internet_remote import HOSTS
+from tests.support.origins.remote import ELSEWHERE, HOST, PACKETS, PUBLISHER
+
+Told = dict[str, Any]
+SCENES = "tests.support.internet_remote:scenes"
+OK = "HTTP/1.1 200 Said"
+
+
+@pytest.fixture(scope="module", params=STARTERS)
+def told(request: pytest.FixtureRequest) -> Iterator[Told]:
+    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
+        if IS_ROOT and request.param == "ordinary user":
+            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
+        ran = run_as(request.param, "tests.support.internet:inside", SCENES, directory)
+        assert ran.code == 0, ran.err
+        found: Told = json.loads(ran.out)
+        assert found["end"] == "done"
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("purpose", "its"), [("packets", PACKETS), ("downloads", PUBLISHER), ("model", HOST)]
+)
+# claim TG-C-200
+def test_a_proxy_of_one_purpose_refuses_the_hosts_of_the_others(
+    told: Told, purpose: str, its: str
+) -> None:
+    found = told[purpose]
+    assert found.pop(its) == OK, "control: its own host it reaches"
+    assert {*found} == {*HOSTS} - {its}
+    assert set(found.values()) == {"not-allowed"}
+    assert told[f"{purpose} asked"] == [its], "no other name is even asked for"
+
+
+# claim TG-C-203
+def test_an_owned_bridge_reaches_nothing_but_the_one_host_through_the_proxy(told: Told) -> None:
+    owned = told["owned"]
+    assert owned["proxy allowed"].startswith("HTTP/1.1 200 Connection established   b'\\x16\\x03")
+    closed = {"tcp": "EACCES", "udp": "EACCES", "tcp6": "EACCES", "another socket": "ENOENT"}
+    closed |= {"abstract socket": "ECONNREFUSED", "write": "EROFS", "write tmp": "ENOENT"}
+    closed |= {"home": "ENOENT", "exec": "EPERM", "fork": "EPERM"}
+    assert {title: owned[title] for title in closed} == closed
+    for title, reason in (
+        ("unlisted", "not-allowed"),  # a host of packets
+        ("inside", "not-allowed"),
+        ("port", "port-not-443"),
+        ("address", "not-allowed"),
+        ("plain", "not-connect"),
+    ):
+        assert owned[f"proxy {title}"].split("Reason: ")[1].strip() == reason
+    assert owned["proxy fronting"].endswith("b''"), "no other name inside its tunnel"
+    assert owned["proxy not tls"].endswith("b''")
+    hellos = [event["name"] for event in told["whole"] if event["event"] == "hello"]
+    assert ELSEWHERE not in hellos
+    assert hellos[-1] == HOST
+
+
+# claim TG-C-204
+def test_an_owned_bridge_sends_no_more_than_one_question_may(told: Told) -> None:
+    *good, last = told["spent"]
+    assert last == "tunnels-spent"
+    assert good == [OK] * 13, "twelve requests, and one to see which models there are"
+    assert told["flooded"] != "", "control: it went on until it was cut"
+    assert (told["flood"]["verdict"], told["flood"]["reason"]) == ("cut", "up-bytes")
+    bound = 4 * 2**20
+    assert bound < told["flood"]["up"] < bound + bound // 4, (
+        "what the policy says, and its wrapping"
+    )
