@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.internet import RESOLV_CONF, Internet
-from tests.support.internet_retrieve import owned
+from tests.support.internet_retrieve import direct, owned
+from tests.support.origin import ORIGIN, OTHER
 from tests.support.origins import remote
 from tests.support.origins.remote import ELSEWHERE, HOST, PACKETS, PUBLISHER
 from tests.support.policies import altered, remote_model
@@ -80,6 +81,7 @@ def scenes(directory: Path) -> dict[str, Any]:
     directory.chmod(0o755)
     found: dict[str, Any] = {}
     with Internet(directory, remote.WORLD) as world:
+        found["reach"] = [direct(address) for address in (ORIGIN, OTHER)]
         bundle = rules(directory)
         for name, purpose in PURPOSES.items():
             with ProxyBox(directory, RESOLV_CONF, purpose=purpose) as box:
