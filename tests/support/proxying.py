@@ -13,6 +13,7 @@ from threegate.fetch.proxy.resolver import Found
 from threegate.fetch.proxy.server import Proxy
 from threegate.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle
+from threegate.protocol.purposes import PACKETS
 
 NAME = "api.crossref.org"
 PUBLIC = "104.18.0.1"
@@ -46,6 +47,7 @@ class Lab:
     own: tuple[Address, ...] = ()
     nat64: frozenset[IPv6Network] = frozenset()
     rules: Bundle = field(default_factory=bundle)
+    purpose: str = PACKETS
     asked: list[str] = field(default_factory=list)
     dialled: list[str] = field(default_factory=list)
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +55,7 @@ class Lab:
     tasks: list[asyncio.Task[bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.proxy = Proxy(self.rules, self.own, self._find, self._dial)
+        self.proxy = Proxy(self.rules, self.own, self._find, self._dial, purpose=self.purpose)
 
     async def _find(self, name: str) -> Found:
         self.asked.append(name)

@@ -1,7 +1,9 @@
 """A publisher of model files: a redirect to where the bytes lie, in parts, in every wrong way."""
 
+import os
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.support.origin import OTHER, Request, Response, Site, Sites
 
@@ -9,6 +11,7 @@ WORLD = "tests.support.origins.publisher:world"
 FRONT, STORE, OUTSIDE = "huggingface.co", "cas-bridge.xethub.hf.co", "elsewhere.org"
 DATA = bytes(range(251)) * 1200  # no power of two long
 OTHERS = bytes(255 - byte for byte in DATA)
+REAL = "published.gguf"  # in the home of whoever runs the far side
 SIGNED = "X-Amz-Signature=0123456789abcdef&Policy=eyJT~_-&Key-Pair-Id=K2L8"
 
 Act = Callable[[Request, ssl.SSLSocket], Response | None]
@@ -133,6 +136,23 @@ def store(request: Request, tls: ssl.SSLSocket) -> Response | None:
 
 def everything(request: Request, _: ssl.SSLSocket) -> Response:
     return part(request)
+
+
+def real_part(request: Request, __: ssl.SSLSocket) -> Response:
+    """Serve parts of the file that the test put there."""
+    path = Path(os.environ["HOME"]) / REAL
+    size = path.stat().st_size
+    first, _, last = (request.header("range") or "").removeprefix("bytes=").partition("-")
+    with path.open("rb") as file:
+        file.seek(int(first))
+        data = file.read(int(last) - int(first) + 1)
+    spelled = f"bytes {first}-{int(first) + len(data) - 1}/{size}"
+    return Response(data, "application/octet-stream", 206, (("Content-Range", spelled),))
+
+
+def real_world() -> Sites:
+    """Return a publisher of a real model."""
+    return {FRONT: Site(front), STORE: Site(real_part, turns=((OTHER,),))}
 
 
 def world() -> Sites:

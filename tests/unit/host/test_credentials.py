@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.policies import policy
+from tests.support.policies import policy, remote_model
 from tests.support.workspaces import settings_for
 from threegate.errors import GateUnavailable, PolicyDenied, StorageFailed, UsageError
 from threegate.host.credentials import (
     MAX_VALUE_BYTES,
     credential_for,
     list_credentials,
+    model_credential,
     place_for,
     remove,
     store,
@@ -227,3 +228,22 @@ def test_a_disk_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     settings.config_home.write_text("a file where the directory should be")
     with pytest.raises(StorageFailed, match="cannot keep the key"):
         store(settings, POLICY, HOST, b"some value")
+
+
+# claim TG-C-203
+def test_a_remote_model_has_a_key_and_fetch_never_gets_it(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path)
+    remote = remote_model("llm.example.org", remote_credential="bearer")
+    assert store(settings, remote, "llm.example.org", b"canary-key-4711") == "bearer"
+    assert model_credential(settings, remote, "llm.example.org") == "Bearer canary-key-4711"
+    assert credential_for(settings, remote, "llm.example.org") is None, "not for packets"
+    [line] = [one for one in list_credentials(settings, remote) if one.host == "llm.example.org"]
+    assert (line.place, line.problem) == ("bearer", "")
+    other = remote_model("llm.example.org", remote_credential="header:x-api-key")
+    assert model_credential(settings, other, "llm.example.org") == "canary-key-4711"
+    elsewhere = remote_model("other.example.org", remote_credential="bearer")
+    assert model_credential(settings, elsewhere, "llm.example.org") is None, "another host's"
+    assert model_credential(settings, elsewhere, "other.example.org") is None, "none is kept"
+    assert model_credential(settings, policy(), "llm.example.org") is None
+    [line] = [one for one in list_credentials(settings, policy()) if one.host == "llm.example.org"]
+    assert line.problem == "policy names no key for this host"

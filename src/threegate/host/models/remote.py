@@ -104,7 +104,11 @@ def remote_box(
 
     Raises `GateUnavailable`; what ended the proxy is raised in place of what came of it.
     """
-    if leaving is None or bundle.text("fetch", "proxy") != OWN_PROXY:
+    if leaving is None:
+        hint = "name an `embedded` model or a `bridge` for this"
+        detail = f"a model on {model.host} answers `threegate ask`, and nothing else"
+        raise GateUnavailable(detail, code=NO_PROXY, hint=hint)
+    if bundle.text("fetch", "proxy") != OWN_PROXY:
         rule = bundle.ref("fetch", "proxy")
         hint = f"say `proxy: {OWN_PROXY}` in fetch.policy.md, or name a model on this machine"
         detail = f"the proxy of {rule} serves packets only, and a remote model needs its own"

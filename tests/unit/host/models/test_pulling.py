@@ -277,3 +277,82 @@ def test_what_was_pulled_so_far_is_removed_too(shelf: Shelf, cache: Cache) -> No
     assert named(cache) == []
     assert not cache.work(model).exists()
     assert cache.remove(model) == 0
+
+
+class Publisher:
+    """A publisher that serves these bytes, or fails after some; counts its calls."""
+
+    def __init__(self, data: bytes, *, fails_after: int | None = None) -> None:
+        self.data, self.fails_after, self.begun = data, fails_after, list[int]()
+
+    def bring(self, file: File, path: Path, told: Told) -> None:
+        with path.open("ab") as out:
+            self.begun.append(out.tell())
+            out.write(self.data[out.tell() : self.fails_after])
+        told(file.bytes)
+        if self.fails_after is not None:
+            raise GateUnavailable("the publisher did not serve it: test", code="TG-MDL-046")
+
+
+def published(model: Model) -> Model:
+    """Return a model that has an address of its publisher as well."""
+    files = tuple(replace(file, url="https://huggingface.co/x") for file in model.files)
+    return replace(model, files=files)
+
+
+# claim TG-C-206
+def test_the_publisher_is_asked_first_and_packages_only_if_it_fails(
+    shelf: Shelf, cache: Cache
+) -> None:
+    model = published(cut_up(shelf.directory, WHOLE))
+    good = Publisher(WHOLE)
+    assert bring(model, cache, Sources(never, publish=good.bring)) == (True, [])
+    assert cache.path(model.files[0]).read_bytes() == WHOLE
+    cache.remove(model)
+    broken = Publisher(WHOLE, fails_after=1000)
+    told = ["the publisher did not serve it: test; going on with packages"]
+    assert bring(model, cache, Sources(shelf.fetch, publish=broken.bring)) == (True, told)
+    assert cache.path(model.files[0]).read_bytes() == WHOLE
+    assert len(shelf.asked) == 3
+    assert not cache.work(model).exists(), "what the publisher left is gone"
+
+
+# claim TG-C-206
+def test_other_bytes_of_a_publisher_have_no_name_and_the_next_source_has_its_turn(
+    shelf: Shelf, cache: Cache
+) -> None:
+    model = published(cut_up(shelf.directory, WHOLE))
+    wrong = Publisher(WHOLE[::-1])
+    with pytest.raises(GateUnavailable) as caught:
+        bring(model, cache, Sources(None, publish=wrong.bring))
+    assert caught.value.code == "TG-MDL-041"
+    assert named(cache) == []
+    assert list(cache.work(model).iterdir()) == [], "nor is it gone on with"
+    done, said = bring(model, cache, Sources(shelf.fetch, publish=wrong.bring))
+    assert done
+    assert "its digest is not the pinned one; going on with packages" in said[0]
+    assert cache.path(model.files[0]).read_bytes() == WHOLE
+
+
+def test_what_a_publisher_served_before_it_failed_is_gone_on_with(
+    shelf: Shelf, cache: Cache
+) -> None:
+    model = published(cut_up(shelf.directory, WHOLE))
+    broken = Publisher(WHOLE, fails_after=1000)
+    with pytest.raises(GateUnavailable):
+        bring(model, cache, Sources(None, publish=broken.bring))
+    broken.fails_after = None
+    assert bring(model, cache, Sources(None, publish=broken.bring))[0]
+    assert broken.begun == [0, 1000]
+
+
+def test_a_file_of_the_operator_is_the_only_source_then(shelf: Shelf, cache: Cache) -> None:
+    model = published(cut_up(shelf.directory, WHOLE))
+    own = shelf.directory / "own.gguf"
+    own.write_bytes(WHOLE[::-1])
+    good = Publisher(WHOLE)
+    with pytest.raises(GateUnavailable) as caught:
+        bring(model, cache, Sources(never, own, good.bring))
+    assert (caught.value.code, good.begun) == ("TG-MDL-041", [])
+    own.write_bytes(WHOLE)
+    assert bring(model, cache, Sources(never, own, good.bring))[0], "control"

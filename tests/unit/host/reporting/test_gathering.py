@@ -184,14 +184,14 @@ def test_what_holds_for_several_sources_is_said_once(ws: Workspace, index: Index
 def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) -> None:
     (packet,) = take_in(ws, paper(1, *ICE))
     base = saying(packet, ("Ice.", "quote found", "Sea ice", 0))
-    model = Model("made-up", None, "remote")
+    model = Model("made-up", None, "remote:llm.example.org")
     (stored,) = take_in(ws, replace(base, model=model, answer=box("Something else.")))
     report = report_on(ws, index, stored)
     assert any("BROUGHT FROM ELSEWHERE" in text for text in report.loud)
-    assert any("SENT AWAY" in text for text in report.loud)
+    assert "SENT AWAY: the question and the sources went to llm.example.org" in report.loud
     assert report.answer == "Something else.", "words no label speaks of"
     said = {fact.name: fact.text for fact in report.made}
-    assert said["it ran"].startswith("on another machine")
+    assert said["it ran"].startswith("on llm.example.org: the question")
     assert said["so says"].startswith("the analysis itself")
 
 
