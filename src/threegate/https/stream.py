@@ -37,7 +37,9 @@ class Deadline:
 
     def over(self) -> NotRetrieved:
         """Return the refusal for time that is up."""
-        return NotRetrieved(Why.DEADLINE, f"no whole answer within {self._seconds:g} seconds")
+        return NotRetrieved(
+            Why.DEADLINE, f"no whole answer within {round(self._seconds, 1):g} seconds"
+        )
 
 
 class Stream:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Selects what is about the question, lets the model of the policy answer it from that and from
 nothing else, and stores the answer as an analysis. The model runs in a box, or is your own
-server on this machine; the quotes are cut out of the sources by this program. Each claim
+server on this machine, or, if you signed that, on one remote machine, which is named wherever
+the answer is. The quotes are cut out of the sources by this program. Each claim
 carries a label, the most that was checked: `quote found` (its quotes stand in their sources
 and its numbers in the quotes), `number differs`, `unchecked` (no quote) or `source retracted`.
 No label says that a claim is true.

@@ -36,7 +36,7 @@ from threegate.protocol.retrieve import SYSTEM_ANCHOR
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import BRIDGE_REMOTE
 
-REMOTE: Final = "threegate.model.bridge.gate:serve_remote"
+REMOTE: Final = "threegate.model.bridge.remote_gate:serve"
 LEAVES: Final = "ask.remote"  # the entry of the log, before anything leaves
 NO_PROXY: Final = "TG-MDL-022"
 NO_KEY: Final = "TG-MDL-024"

@@ -1,12 +1,8 @@
-"""The payloads of bridge boxes: from CORE's socket to a server that somebody else runs.
-
-`serve` knows one port on loopback, or one socket; `serve_remote` one machine, by way of the
-proxy's socket.
+"""The payload of a bridge box: from CORE's socket to one port on loopback, or one socket.
 
 SECURITY
-    Stands between CORE and a server of the operator's or of a stranger's, and believes
-    neither.  It dials 127.0.0.1 and the one port the kernel lets it reach, or the one socket
-    it sees.
+    Stands between CORE and a server of the operator's, and believes neither.  It dials
+    127.0.0.1 and the one port the kernel lets it reach, or the one socket it sees.
 """
 
 import time
@@ -14,17 +10,14 @@ from threading import Event
 from typing import Any, Final, Protocol
 
 import threegate
-from threegate.model.bridge.away import Away
 from threegate.model.bridge.foreign import question, refuse_missing, reply
 from threegate.model.bridge.upstream import Stopped, Upstream
 from threegate.model.front.running import Opened, run
 from threegate.model.front.serving import Tell
 from threegate.protocol.chat import COMPLETIONS, MODELS, ChatReply, ChatRequest, Served
-from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES
-from threegate.protocol.model import Bridged, Remote, parse_bridged, parse_remote
+from threegate.protocol.model import Bridged, Remote, parse_bridged
 
 OPENING_SECONDS: Final = 10.0
-REMOTE_OPENING_SECONDS: Final = 60.0
 
 
 def serve() -> None:
@@ -32,20 +25,12 @@ def serve() -> None:
     run(parse_bridged, _opened)
 
 
-def serve_remote() -> None:
-    """Carry requests to one other machine; the payload of a bridge-remote box."""
-    run(parse_remote, _opened_remote, MAX_RETRIEVE_OPENING_BYTES)
-
-
 def _opened(opening: Bridged) -> Opened:
-    return _bridge(opening, Upstream(opening.port), OPENING_SECONDS)
+    return bridge_to(Upstream(opening.port), opening, OPENING_SECONDS)
 
 
-def _opened_remote(opening: Remote) -> Opened:
-    return _bridge(opening, Away(opening), REMOTE_OPENING_SECONDS)
-
-
-def _bridge(opening: Bridged | Remote, server: "Server", seconds: float) -> Opened:
+def bridge_to(server: "Server", opening: Bridged | Remote, seconds: float) -> Opened:
+    """Return the bridge to a server, once that has said that it offers the model."""
     served = Served(opening.name, None, opening.context_tokens)
     bridge = Bridge(served, server, deadline_seconds=opening.deadline_seconds)
     bridge.refuse_missing(seconds)
