@@ -120,6 +120,8 @@ def test_the_log_says_what_leaves_before_it_does(cli: PlaceCli) -> None:
     assert {e["data"]["verdict"] for e in after} >= {"allow", "closed"}
     assert all("policy/core.policy.md:" in e["data"]["rule"] for e in after)
     assert cli("audit", "verify").code == 0
+    shown = cli("model", "status", code=None).out
+    assert f"answers (remote:{HOST})  not kept here" in shown
 
 
 # claim TG-C-202

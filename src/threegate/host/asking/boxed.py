@@ -20,11 +20,14 @@ class Boxed:
     models: Path  # where model files lie
     runtime: Path | None
     tell: Tell
-    key: Callable[[str], str | None] = lambda _: None  # what a remote model's host is shown
+    # What a remote model's host is shown; without it nothing leaves for any.
+    key: Callable[[str], str | None] | None = None
 
     def serving(self) -> AbstractContextManager[Say]:
         """Return CORE with its model, once that is loaded."""
-        leaving = Leaving(self.ws.root, self.key, Noter(self.ws.store))
+        leaving = None
+        if self.key is not None:
+            leaving = Leaving(self.ws.root, self.key, Noter(self.ws.store))
         return serving(self.ws.bundle, self.models, self.runtime, self.tell, leaving)
 
     def asking(self) -> AbstractContextManager[Ask]:

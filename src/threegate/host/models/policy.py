@@ -32,8 +32,10 @@ def needed(policy: Compiled) -> tuple[Needed, ...]:
     assert digest is None or isinstance(digest, str)
     own = named_by_policy(name, digest, "chat") if digest is not None else None
     texts = policy.text("core", "embedder", "name"), policy.text("core", "embedder", "sha256")
+    kind, host = policy.text("core", "model", "kind"), policy.value("core", "model", "remote_host")
+    where = kind if host is None else f"{kind}:{host}"
     return (
-        Needed(f"answers ({policy.text('core', 'model', 'kind')})", name, digest, own),
+        Needed(f"answers ({where})", name, digest, own),
         Needed("vectors", *texts, named_by_policy(*texts, "embedding")),
     )
 
