@@ -5,14 +5,11 @@ refusal is compared with them, not believed.
 """
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
+from tests.support.boxes import STARTERS, played_as
 from tests.support.internet_retrieve import CANARY, LOCATIONS
 from tests.support.origin import INSIDE, ORIGIN, OTHER
 from tests.support.origins.hostile import (
@@ -35,15 +32,8 @@ MIB = 2**20
 
 
 @pytest.fixture(scope="module", params=STARTERS)
-def told(request: pytest.FixtureRequest) -> Iterator[Told]:
-    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
-        if IS_ROOT and request.param == "ordinary user":
-            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
-        ran = run_as(request.param, "tests.support.internet:inside", SCENES, directory)
-        assert ran.code == 0, ran.err
-        found: Told = json.loads(ran.out)
-        assert found["end"] == "done"
-        yield found
+def told(request: pytest.FixtureRequest) -> Told:
+    return played_as(request.param, SCENES)
 
 
 def refusal(told: Told, title: str) -> tuple[str, str]:

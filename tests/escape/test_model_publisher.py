@@ -4,14 +4,11 @@ Judged by what lies in the cache and by what the far side wrote down.
 """
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
+from tests.support.boxes import STARTERS, played_as
 from tests.support.internet_publisher import PART_BYTES
 from tests.support.origins.publisher import DATA, FRONT, OUTSIDE, SIGNED, STORE, STORED
 
@@ -21,15 +18,8 @@ ROUNDS = -(-len(DATA) // PART_BYTES)
 
 
 @pytest.fixture(scope="module", params=STARTERS)
-def told(request: pytest.FixtureRequest) -> Iterator[Told]:
-    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
-        if IS_ROOT and request.param == "ordinary user":
-            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
-        ran = run_as(request.param, "tests.support.internet:inside", SCENES, directory)
-        assert ran.code == 0, ran.err
-        found: Told = json.loads(ran.out)
-        assert found["end"] == "done"
-        yield found
+def told(request: pytest.FixtureRequest) -> Told:
+    return played_as(request.param, SCENES)
 
 
 def hosts(scene: Told) -> set[str]:

@@ -3,15 +3,11 @@
 Real proxies and boxes on the test internet, judged by what the far side wrote down.
 """
 
-import json
-import os
-import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
+from tests.support.boxes import STARTERS, played_as
 from tests.support.internet_remote import HOSTS
 from tests.support.origins.remote import ELSEWHERE, HOST, PACKETS, PUBLISHER
 
@@ -21,15 +17,8 @@ OK = "HTTP/1.1 200 Said"
 
 
 @pytest.fixture(scope="module", params=STARTERS)
-def told(request: pytest.FixtureRequest) -> Iterator[Told]:
-    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
-        if IS_ROOT and request.param == "ordinary user":
-            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
-        ran = run_as(request.param, "tests.support.internet:inside", SCENES, directory)
-        assert ran.code == 0, ran.err
-        found: Told = json.loads(ran.out)
-        assert found["end"] == "done"
-        yield found
+def told(request: pytest.FixtureRequest) -> Told:
+    return played_as(request.param, SCENES)
 
 
 @pytest.mark.parametrize(

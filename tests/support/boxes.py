@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import AttackResult
@@ -53,6 +54,18 @@ def run_as(who: str, target: str, *arguments: str) -> Ran:
             process.communicate()
             raise
         return Ran(process.returncode, out, err.decode("utf-8", "replace"))
+
+
+def played_as(who: str, scenes: str) -> dict[str, Any]:
+    """Play `module:function` on a test internet as `who`; return what it tells."""
+    with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
+        if IS_ROOT and who == "ordinary user":
+            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
+        ran = run_as(who, "tests.support.internet:inside", scenes, directory)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    assert found["end"] == "done"
+    return found
 
 
 def attacked_as(who: str, profiles: str = "", names: str = "") -> list[AttackResult]:
