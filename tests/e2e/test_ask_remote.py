@@ -147,15 +147,19 @@ def test_what_is_too_confidential_is_refused_before_anything_leaves(
 
 
 FAILS = {
-    "says-key": "the remote machine repeats the key it was sent",
-    "spells-key": "the remote machine repeats the key it was sent",
-    "refuses": "status 401, it wants a key, or another one",
-    "renames": "another model than the policy names",
-    "redirects": "status 307",
-    "endless": "said too much: the answer is larger than",
-    "lies": "the answer ends after 2 bytes",
-    "compressed": "the answer is compressed",
-    "silent": "no whole answer within 5 seconds",
+    "says-key": ("the remote machine repeats the key it was sent",),
+    "spells-key": ("the remote machine repeats the key it was sent",),
+    "refuses": ("status 401, it wants a key, or another one",),
+    "renames": ("another model than the policy names",),
+    "redirects": ("status 307",),
+    "endless": ("said too much: the answer is larger than",),
+    "lies": ("the answer ends after 2 bytes",),
+    "compressed": ("the answer is compressed",),
+    # Three clocks end at the same moment: of the box, of its front, and CORE's own.
+    "silent": (
+        *("no whole answer within 5 seconds", "no reply within the time for one request"),
+        "did not answer in time",
+    ),
 }
 
 
@@ -169,8 +173,7 @@ def test_a_remote_machine_that_does_everything_wrong_is_bounded_and_named(
     before = len(place.arrived())
     packet = registry.id_of(shelf()[0])
     failed = cli("ask", QUESTION, "--packets", packet, code=69)
-    in_time = name == "silent" and "did not answer in time" in failed.err  # CORE's own clock
-    assert FAILS[name] in failed.err or in_time
+    assert any(words in failed.err for words in FAILS[name])
     met = place.arrived()[before:]
     assert (HOST, "POST /v1/chat/completions HTTP/1.1") in requests(met), "control: it was asked"
     assert {e["name"] for e in met if e["event"] == "hello"} == {HOST}, "no other host was"
