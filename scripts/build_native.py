@@ -1,6 +1,7 @@
-"""Compile the Monty worker's launcher and lock; done by `make setup`."""
+"""Compile the Monty worker's launcher and lock, and the guest's init; done by `make setup`."""
 
 import hashlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -9,27 +10,31 @@ from pathlib import Path
 from threegate.sandbox.syscalls import architecture
 from threegate.sandbox.worker import BUILT, header
 
-SOURCES = Path(__file__).parent.parent / "src" / "threegate" / "sandbox" / "native"
+OURS = Path(__file__).parent.parent / "src" / "threegate"
+SOURCES = OURS / "sandbox" / "native"
+GUEST = OURS / "images" / "native"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-ident", "-Wl,--build-id=none"]
 
 # No C library: nothing but the few calls that are written down.
 ALONE = ["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie"]
 
 
-def compile_to(target: str, source: str, include: str, *flags: str) -> None:
-    argv = ["cc", *FLAGS, *flags, "-I", include, "-o", str(BUILT / target), str(SOURCES / source)]
+def compile_to(target: Path, source: Path, include: str, *flags: str) -> None:
+    target.parent.mkdir(exist_ok=True)
+    argv = ["cc", *FLAGS, *flags, "-I", include, "-o", str(target), str(source)]
     subprocess.run(argv, check=True)
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    print(f"threegate: built {target.name} {digest[:16]}", file=sys.stderr)
 
 
 def main() -> int:
-    BUILT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as include:
         (Path(include) / "worker.h").write_text(header(architecture()), encoding="ascii")
-        compile_to("launcher", "launcher.c", include, *ALONE)
-        compile_to("lock.so", "lock.c", include, "-shared", "-fPIC", "-nostartfiles")
-    for name in ("launcher", "lock.so"):
-        digest = hashlib.sha256((BUILT / name).read_bytes()).hexdigest()
-        print(f"threegate: built {name} {digest[:16]}", file=sys.stderr)
+        compile_to(BUILT / "launcher", SOURCES / "launcher.c", include, *ALONE)
+        shared = ("-shared", "-fPIC", "-nostartfiles")
+        compile_to(BUILT / "lock.so", SOURCES / "lock.c", include, *shared)
+        if platform.machine() == "x86_64":  # guests are of this machine only
+            compile_to(GUEST / "bin" / "init", GUEST / "init.c", include, *ALONE, "-s")
     return 0
 
 

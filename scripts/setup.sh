@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv: every tool and library at a locked version, the project itself editable.
 # Does nothing when .venv already matches the lock files, so every target may call it.
-# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium.
+# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium, QEMU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,6 +50,8 @@ missing_test_packages() {
   command -v systemd-analyze >/dev/null || echo systemd
   command -v curl >/dev/null || echo curl # the client that is not ours, in controls
   command -v chromium >/dev/null || echo chromium # opens reports
+  command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86 # starts the guests
+  command -v fsck.erofs >/dev/null || echo erofs-utils # reads what our writer of images wrote
 }
 
 missing_for() {
@@ -126,8 +128,8 @@ unless_done() {
   printf '%s\n' "$2" >"$stamp"
 }
 
-# What the Monty worker's launcher is compiled from.
-native_key() { cat src/threegate/sandbox/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
+# What the Monty worker's launcher and the guest's init are compiled from.
+native_key() { cat src/threegate/{sandbox,images}/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
 
 build_native() { "$VENV/bin/python" scripts/build_native.py; }
 
@@ -148,6 +150,7 @@ main() {
   unless_done packages "$(packages_key)" install_packages
   unless_done project "$(project_key)" install_project
   if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
+  if [ ! -e src/threegate/images/native/bin/init ] && [ "$(uname -m)" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
   unless_done native "$(native_key)" build_native
   unless_done box "$(box_key)" compile_box
 }

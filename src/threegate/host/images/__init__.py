@@ -1,0 +1,1 @@
+"""Guest images: locked packages in, one digest out."""

@@ -1,0 +1,159 @@
+"""Building a guest image from a lock: the same lock, init and agent give the same bytes.
+
+Packages are brought and compared first.  Then each layer is made in a scratch place of the
+user's cache, and the image gets its name when every file of it is whole.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import GateUnavailable
+from threegate.host.images import initramfs, kernel, recipe
+from threegate.host.images.compiling import compile_all
+from threegate.host.images.lock import Lock
+from threegate.host.images.packages import Packages, Told
+from threegate.host.images.tree import Tree
+from threegate.host.images.unpack import unpack
+from threegate.images.keeping import MAKING, Image, Images, digest_of, disk_errors
+from threegate.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
+
+NO_INIT: Final = "TG-IMG-032"
+NO_AGENT: Final = "TG-IMG-033"
+_AGENT_PLACE: Final = "threegate/agent"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What of our own goes into an image, and the environment of the programs that are started."""
+
+    init: Path
+    agent: Path
+    environ: Mapping[str, str]
+
+    @classmethod
+    def usual(cls, environ: Mapping[str, str]) -> "Sources":
+        """Return what this program was installed with."""
+        ours = Path(__file__).resolve().parents[2]
+        init = ours / "images" / "native" / "bin" / "init"
+        return cls(init, ours / "tool_exec" / "era" / "guest", environ)
+
+
+def build(
+    lock: Lock,
+    layers: Sequence[str],
+    images: Images,
+    packages: Packages,
+    sources: Sources,
+    *,
+    told: Told = lambda _: None,
+    say: Say = lambda _: None,
+) -> Image:
+    """Return the image of a lock, made anew; raises `GateUnavailable` and the like."""
+    needed = [item for item in lock.packages if item.layer in {recipe.KERNEL, *layers}]
+    packages.bring(needed, told)
+    with disk_errors("make an image"):
+        images.root.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=MAKING, dir=images.root))
+        scratch = Path(tempfile.mkdtemp(prefix=MAKING, dir=images.root))
+        try:
+            version = _Build(lock, packages, sources, made, scratch, say).run(layers)
+            manifest = _manifest(made, [*layers, recipe.AGENT], version, lock)
+            return images.keep(made, manifest)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _manifest(made: Path, layers: Sequence[str], version: str, lock: Lock) -> Manifest:
+    names = [KERNEL, INITRAMFS, *map(layer_file, layers)]
+    files = {name: Part(digest_of(made / name), (made / name).stat().st_size) for name in names}
+    return Manifest(files, tuple(layers), version, lock.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    lock: Lock
+    packages: Packages
+    sources: Sources
+    made: Path
+    scratch: Path
+    say: Say
+
+    def run(self, layers: Sequence[str]) -> str:
+        """Make every file of the image; return the kernel's version."""
+        version = self._kernel()
+        for layer in layers:
+            self.say(f"making the layer {layer}")
+            tree = self._tree(layer)
+            for package in self.lock.of_layer(layer):
+                unpack(self.packages.path(package), tree, _is_wanted)
+            add_own(layer, tree)
+            self._finish(layer, tree)
+        self._finish(recipe.AGENT, self._agent())
+        return version
+
+    def _tree(self, name: str) -> Tree:
+        place = self.scratch / f"{name}-files"
+        place.mkdir()
+        return Tree(place)
+
+    def _kernel(self) -> str:
+        self.say("unpacking the kernel")
+        tree = self._tree(recipe.KERNEL)
+        (package,) = self.lock.of_layer(recipe.KERNEL)
+        unpack(self.packages.path(package), tree, kernel.wants)
+        version = kernel.version_of(tree)
+        bare = kernel.bare_kernel(tree.read(f"boot/vmlinuz-{version}"))
+        (self.made / KERNEL).write_bytes(bare)
+        modules = [data for _, data in kernel.modules_of(tree, version)]
+        archive = initramfs.archive(_init(self.sources.init), modules)
+        (self.made / INITRAMFS).write_bytes(archive)
+        shutil.rmtree(tree.scratch)
+        return version
+
+    def _agent(self) -> Tree:
+        tree = self._tree(recipe.AGENT)
+        for path in sorted(self.sources.agent.rglob("*.py")):
+            below = path.relative_to(self.sources.agent).as_posix()
+            tree.add_bytes(f"{_AGENT_PLACE}/{below}", path.read_bytes())
+        if f"{_AGENT_PLACE}/__main__.py" not in tree:
+            raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
+        return tree
+
+    def _finish(self, layer: str, tree: Tree) -> None:
+        root = self.scratch / layer
+        root.mkdir()
+        tree.put_on_disk(root)
+        base = self.scratch / "base"
+        compile_all(tree, base, root, self.sources.environ)
+        with (self.made / layer_file(layer)).open("xb") as out:
+            tree.write_image(out)
+
+
+def _is_wanted(path: str) -> bool:
+    return not recipe.leaves_out(path)
+
+
+def add_own(layer: str, tree: Tree) -> None:
+    """Do what maintainer scripts would have done, and add what every program looks for."""
+    for path, target in recipe.LINKS.get(layer, {}).items():
+        tree.drop(path)
+        tree.links[path] = target
+    if layer == "base":
+        tree.directories.update(recipe.DIRECTORIES)
+        for path, data in recipe.FILES.items():
+            tree.add_bytes(path, data)
+
+
+def _init(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        hint = "`make setup` compiles it"
+        raise GateUnavailable("the guest's init is not compiled", code=NO_INIT, hint=hint) from exc

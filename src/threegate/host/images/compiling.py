@@ -1,0 +1,128 @@
+"""Python files compiled beforehand, by the very interpreter of the image.
+
+In a guest nothing can be kept, so what is not compiled here is compiled in every run; Debian
+does it when a package is installed.  The image's own Python does it, in a box of its own
+without network, with the layers read-only and nothing to write to: what it made
+comes on its standard output and is taken only for the files that were asked for.
+
+SECURITY
+    Starts bubblewrap, and in it Debian's Python of the locked digest.  It compiles and runs
+    none of what it compiles.  Reads its answer, bounded, in a fixed order.  If this module is
+    wrong, the guest runs other code than its sources say.
+"""
+
+import shutil
+import struct
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from threegate.errors import GateUnavailable
+from threegate.host.images.tree import Kept, Tree
+
+NO_BOX: Final = "TG-IMG-030"
+NOT_COMPILED: Final = "TG-IMG-031"
+MAX_COMPILED_BYTES: Final = 32 * 1024 * 1024
+SECONDS: Final = 1800
+_LENGTH: Final = struct.Struct("<I")
+_ABSENT: Final = 0xFFFFFFFF
+CACHE_TAG: Final = "cpython-311"
+
+# Reads paths from standard input, one a line; answers each with a length and bytes, or with
+# a length that says it is no Python of this version (some packages carry such, as data).
+_PROGRAM: Final = """\
+import importlib._bootstrap_external as outside, importlib.util, struct, sys
+paths = sys.stdin.buffer.read().decode().split("\\n")
+out = sys.stdout.buffer
+for path in paths:
+    with open("/tree/" + path, "rb") as file:
+        source = file.read()
+    try:
+        code = compile(source, "/" + path, "exec", dont_inherit=True, optimize=0)
+    except (SyntaxError, ValueError, RecursionError):
+        out.write(struct.pack("<I", 0xFFFFFFFF))
+        continue
+    data = outside._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
+    out.write(struct.pack("<I", len(data)) + data)
+out.flush()
+"""
+
+
+def compile_all(tree: Tree, base: Path, root: Path, environ: Mapping[str, str]) -> int:
+    """Add what Python makes of each of its files to a tree; return how many.
+
+    `base` holds the tree of the base layer, `root` that of this one, both on disk.
+    """
+    sources = sorted(path for path in tree.files if _is_source(path))
+    with subprocess.Popen(
+        _command(base, root, environ),
+        env={"PYTHONHASHSEED": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as box:
+        assert box.stdin is not None
+        assert box.stdout is not None
+        watch = threading.Timer(SECONDS, box.kill)
+        watch.start()
+        try:
+            with suppress(BrokenPipeError), box.stdin:
+                box.stdin.write("\n".join(sources).encode())
+            made = [_take(box.stdout, tree, path) for path in sources]
+            ended = not box.stdout.read(1) and box.wait() == 0
+        finally:
+            watch.cancel()
+            box.kill()
+    if not ended:
+        raise _not_compiled()
+    return sum(made)
+
+
+def _is_source(path: str) -> bool:
+    return path.endswith(".py") and path.startswith(("usr/lib/python3", "threegate/"))
+
+
+def _command(base: Path, root: Path, environ: Mapping[str, str]) -> list[str]:
+    bwrap = shutil.which("bwrap", path=environ.get("PATH"))
+    if bwrap is None:
+        hint = "install bubblewrap, as every gate needs it"
+        raise GateUnavailable("there is no bwrap here to compile in", code=NO_BOX, hint=hint)
+    return [
+        *(bwrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
+        *("--ro-bind", str(base / "usr"), "/usr", "--ro-bind", str(root), "/tree"),
+        *("--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
+        *("--remount-ro", "/", "--chdir", "/", "--"),
+        *("/usr/bin/python3.11", "-P", "-s", "-S", "-B", "-c", _PROGRAM),
+    ]
+
+
+def _take(answer: IO[bytes], tree: Tree, path: str) -> bool:
+    (length,) = _LENGTH.unpack(_exactly(answer, _LENGTH.size))
+    if length == _ABSENT:
+        return False
+    if length > MAX_COMPILED_BYTES:
+        raise _not_compiled()
+    above, _, name = path.rpartition("/")
+    kept, out = tree.new_file()
+    with out:
+        out.write(_exactly(answer, length))
+    place = f"{above}/__pycache__/{name.removesuffix('.py')}.{CACHE_TAG}.pyc"
+    tree.files[place] = Kept(kept, length)
+    return True
+
+
+def _exactly(answer: IO[bytes], count: int) -> bytes:
+    data = answer.read(count)
+    if len(data) != count:
+        raise _not_compiled()
+    return data
+
+
+def _not_compiled() -> GateUnavailable:
+    hint = "`threegate doctor` says whether boxes work on this machine"
+    message = "the image's Python did not compile its files"
+    return GateUnavailable(message, code=NOT_COMPILED, hint=hint)

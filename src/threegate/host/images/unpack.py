@@ -1,0 +1,188 @@
+"""A Debian package, unpacked without its scripts, as names and bytes.
+
+A package is an `ar` archive of three members; the last is a compressed tar of the files.  Only
+plain files, directories, links and second names of files are taken; owners, times and
+special modes are not, so nothing becomes setuid.  Nothing is run, and nothing is written
+but scratch files with names of our own.
+
+SECURITY
+    Opens packages whose digest was compared with the lock before.  Unpacks as if it had not
+    been: no absolute name, no `..`, no name below a link, no link out of the tree, no device,
+    bounded counts and sizes.  If this module is wrong, a package of Debian's could put a file
+    where it should not be in the guest; the host's files have no name here.
+"""
+
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, Final
+
+from threegate.errors import ArtifactRejected
+from threegate.host.images.tree import Kept, Tree
+from threegate.text import quote
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+CODE: Final = "TG-IMG-002"
+MAX_MEMBERS: Final = 100_000
+MAX_UNPACKED_BYTES: Final = 4 * 1024**3
+MAX_PATH_BYTES: Final = 1024
+_PIECE_BYTES: Final = 1024 * 1024
+_AR_MAGIC: Final = b"!<arch>\n"
+_AR_HEAD: Final = re.compile(
+    rb"([a-z0-9._/-]+) *[0-9 ]{12}[0-9 ]{6}[0-9 ]{6}[0-7 ]{8}([0-9]+) *`\n"
+)
+_AR_HEAD_BYTES: Final = 60
+# Debian joined these with the ones below /usr; packages still name them the old way.
+_JOINED: Final = ("bin/", "sbin/", "lib/", "lib64/")
+
+Wanted = Callable[[str], bool]
+
+
+def unpack(package: Path, tree: Tree, wanted: Wanted) -> None:
+    """Put the files of a package that are wanted into a tree, or raise `ArtifactRejected`."""
+    try:
+        with (
+            package.open("rb") as file,
+            _data_of(file) as data,
+            tarfile.open(fileobj=data, mode="r|", errorlevel=2) as archive,
+        ):
+            _take(archive, tree, wanted)
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, UnicodeError) as exc:
+        raise rejected(f"it cannot be unpacked ({type(exc).__name__})") from exc
+
+
+def _data_of(file: BinaryIO) -> IO[bytes]:
+    """Return the tar of the package's files, from where it starts in `file`."""
+    if file.read(len(_AR_MAGIC)) != _AR_MAGIC:
+        raise rejected("it is no package")
+    names: list[str] = []
+    while head := file.read(_AR_HEAD_BYTES):
+        found = _AR_HEAD.fullmatch(head)
+        if found is None or len(names) > 2:
+            raise rejected("it is no package")
+        name, size = found[1].rstrip(b"/").decode("ascii"), int(found[2])
+        names.append(name)
+        if names == ["debian-binary"]:
+            if file.read(size + size % 2) != b"2.0\n":
+                raise rejected("it is a package of another kind")
+        elif name.startswith("control.tar") and len(names) == 2:
+            file.seek(size + size % 2, 1)
+        elif len(names) == 3 and name in {"data.tar.xz", "data.tar"}:
+            part = io.BufferedReader(_Part(file, size))
+            return lzma.open(part) if name.endswith(".xz") else part
+        else:
+            raise rejected(f"its member {quote(name)} is not known here")
+    raise rejected("it holds no files")
+
+
+class _Part(io.RawIOBase):
+    """So many bytes of a file, as a file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._file, self._left = file, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: "WriteableBuffer") -> int:
+        view = memoryview(room)
+        data = self._file.read(min(len(view), self._left))
+        view[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
+
+
+def _take(archive: tarfile.TarFile, tree: Tree, wanted: Wanted) -> None:
+    left = MAX_UNPACKED_BYTES
+    for count, member in enumerate(archive):
+        left -= member.size
+        if count >= MAX_MEMBERS or left < 0:
+            raise rejected("it unpacks to more than a package may have")
+        path = path_of(member.name)
+        if not path or not wanted(path):
+            continue
+        _refuse_below_link(tree, path)
+        if member.isdir():
+            if path in tree.links or path in tree.files:
+                raise rejected(f"{quote(path)} is a directory and something else")
+        elif member.isreg():
+            _add(tree, path, member, archive)
+        elif member.issym():
+            _refuse_taken(tree, path)
+            tree.links[path] = target_of(path, member.linkname)
+        elif member.islnk() and path_of(member.linkname) in tree.files:
+            _refuse_taken(tree, path)
+            tree.files[path] = tree.files[path_of(member.linkname)]
+        else:
+            raise rejected(f"{quote(path)} is neither file, directory nor link")
+
+
+def _add(tree: Tree, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+    _refuse_taken(tree, path)
+    source = archive.extractfile(member)
+    assert source is not None  # it is a plain file
+    kept, out = tree.new_file()
+    with out:
+        for piece in _pieces(source):
+            out.write(piece)
+        if out.tell() != member.size:
+            raise rejected(f"{quote(path)} ends too early")
+    tree.files[path] = Kept(kept, member.size, bool(member.mode & 0o111))
+
+
+def _pieces(source: IO[bytes]) -> Iterator[bytes]:
+    while piece := source.read(_PIECE_BYTES):
+        yield piece
+
+
+def path_of(name: str) -> str:
+    """Return a member's path below the root, "" for the root; raise `ArtifactRejected`."""
+    path = name.removeprefix("./").rstrip("/")
+    if path in {"", "."} and name.startswith("."):
+        return ""
+    parts = path.split("/")
+    if any(part in {"", ".", ".."} for part in parts):
+        raise rejected(f"it names {quote(name)}, which is no path below the root")
+    if len(path.encode("utf-8", "surrogateescape")) > MAX_PATH_BYTES or not path.isprintable():
+        raise rejected(f"it names {quote(name)}, which is too long or not printable")
+    if f"{path}/" in _JOINED:
+        return f"usr/{path}"
+    return f"usr/{path}" if path.startswith(_JOINED) else path
+
+
+def target_of(path: str, target: str) -> str:
+    """Return the target of a link as it is; raise `ArtifactRejected` if it leaves the root."""
+    if not target or not target.isprintable():
+        raise rejected(f"the link {quote(path)} leads nowhere")
+    depth = 0 if target.startswith("/") else path.count("/")
+    for part in target.strip("/").split("/"):
+        depth += -1 if part == ".." else int(part not in {"", "."})
+        if depth < 0:
+            raise rejected(f"the link {quote(path)} leads out of the root")
+    return target
+
+
+def _refuse_below_link(tree: Tree, path: str) -> None:
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        if above in tree.links or above in tree.files:
+            raise rejected(f"{quote(path)} lies below what is no directory")
+
+
+def _refuse_taken(tree: Tree, path: str) -> None:
+    if path in tree:
+        raise rejected(f"{quote(path)} is there already")
+
+
+def rejected(reason: str) -> ArtifactRejected:
+    """Return the refusal of a package."""
+    hint = "nothing was built; `threegate image lock --update` locks other versions"
+    return ArtifactRejected(f"a package is not usable: {reason}", code=CODE, hint=hint)

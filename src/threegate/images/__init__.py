@@ -1,0 +1,1 @@
+"""Guest images on this machine: what one consists of, where it lies, whether it is intact."""
