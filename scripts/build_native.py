@@ -34,7 +34,8 @@ def main() -> int:
         shared = ("-shared", "-fPIC", "-nostartfiles")
         compile_to(BUILT / "lock.so", SOURCES / "lock.c", include, *shared)
         if platform.machine() == "x86_64":  # guests are of this machine only
-            compile_to(GUEST / "bin" / "init", GUEST / "init.c", include, *ALONE, "-s")
+            alone = (*ALONE, "-s", "-I", str(SOURCES))
+            compile_to(GUEST / "bin" / "init", GUEST / "init.c", include, *alone)
     return 0
 
 

@@ -129,7 +129,7 @@ unless_done() {
 }
 
 # What the Monty worker's launcher and the guest's init are compiled from.
-native_key() { cat src/threegate/{sandbox,images}/native/*.c src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
+native_key() { cat src/threegate/{sandbox,images}/native/*.[ch] src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
 
 build_native() { "$VENV/bin/python" scripts/build_native.py; }
 

@@ -7,6 +7,8 @@ them goes through `threegate.text.quote` first.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 EX_INTERRUPTED = 130  # as a shell shows a program that was interrupted
@@ -69,6 +71,15 @@ class StorageFailed(ThreeGateError):
     """Disk or log could not be written: nothing was done."""
 
     code, exit_code = "TG-DSK-001", os.EX_IOERR  # 74
+
+
+@contextmanager
+def disk_errors(act: str) -> Iterator[None]:
+    """Say in our words what the disk would not do."""
+    try:
+        yield
+    except OSError as exc:
+        raise StorageFailed(f"cannot {act}: {os.strerror(exc.errno or 0)}") from exc
 
 
 class QuotaExceeded(StorageFailed):

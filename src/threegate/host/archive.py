@@ -8,11 +8,12 @@ disk that forgets from a sender who lies.
 
 SECURITY
     Reads files that anybody may have made.  At most one member is in memory, none larger
-    than the caller allows, and nothing is written.  Raises `ArtifactRejected` and nothing
-    else for any bytes.
+    than the caller allows, and nothing is written but what the caller opened for it.  Raises
+    `ArtifactRejected` and nothing else for any bytes.
 """
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import BinaryIO, Final
 
@@ -28,6 +29,8 @@ _END: Final = bytes(2 * BLOCK_BYTES)
 _MTIME: Final = 946_684_800  # 2000-01-01: equal content gives equal archives
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*){0,3}")
 _SIZE: Final = re.compile(rb"[0-7]{11}\0")
+
+Refusal = Callable[[str], ArtifactRejected]
 
 
 def header_of(name: str, size: int) -> bytes:
@@ -54,9 +57,21 @@ class ArchiveWriter:
 
     def add(self, name: str, data: bytes) -> None:
         """Add a plain file."""
-        for part in (header_of(name, len(data)), data, bytes(-len(data) % BLOCK_BYTES)):
-            self._file.write(part)
-            self._sum.update(part)
+        self.add_pieces(name, len(data), (data,))
+
+    def add_pieces(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
+        """Add a plain file that is too large for memory; its pieces have `size` bytes in all."""
+        self._write(header_of(name, size))
+        left = size
+        for piece in pieces:
+            self._write(piece)
+            left -= len(piece)
+        assert left == 0, name
+        self._write(bytes(-size % BLOCK_BYTES))
+
+    def _write(self, part: bytes) -> None:
+        self._file.write(part)
+        self._sum.update(part)
 
     def end(self) -> None:
         """Write the digest of it all and the end mark."""
@@ -67,35 +82,39 @@ class ArchiveWriter:
 class ArchiveReader:
     """Reads members one after the other."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._sum = file, sha256()
+    def __init__(self, file: BinaryIO, refusal: Refusal | None = None) -> None:
+        self._file, self._sum, self._refused = file, sha256(), refusal or rejected
 
     def next(self, wanted: str, *, max_bytes: int) -> bytes:
         """Return the content of the next member, which must have this name."""
+        return b"".join(self.next_pieces(wanted, max_bytes=max_bytes, piece_bytes=max_bytes))
+
+    def next_pieces(self, wanted: str, *, max_bytes: int, piece_bytes: int) -> Iterator[bytes]:
+        """Yield the content of the next member, which must have this name, in pieces."""
         block = self._exactly(BLOCK_BYTES)
         size = block[124:136]
         if not _SIZE.fullmatch(size) or block != header_of(wanted, int(size[:11], 8)):
-            raise rejected(f"{_shown(block)} stands where {wanted} must stand")
+            raise self._refused(f"{_shown(block)} stands where {wanted} must stand")
         count = int(size[:11], 8)
         if count > max_bytes:
-            raise rejected(f"{wanted} has {count} bytes, {max_bytes} are expected at most")
-        data = self._exactly(count)
+            raise self._refused(f"{wanted} has {count} bytes, {max_bytes} are expected at most")
+        for start in range(0, count, piece_bytes):
+            yield self._exactly(min(piece_bytes, count - start))
         if any(self._exactly(-count % BLOCK_BYTES)):
-            raise rejected(f"there is something behind {wanted}")
-        return data
+            raise self._refused(f"there is something behind {wanted}")
 
     def end(self) -> None:
         """Refuse anything but the digest of it all, the end mark and the end of the file."""
         expected = self._sum.hexdigest().encode("ascii")
         if self.next(CHECKSUM, max_bytes=len(expected)) != expected:
-            raise rejected("it was damaged since it was written")
+            raise self._refused("it was damaged since it was written")
         if self._exactly(len(_END)) != _END or self._read(1):
-            raise rejected("there is something behind the last file")
+            raise self._refused("there is something behind the last file")
 
     def _exactly(self, count: int) -> bytes:
         data = self._read(count)
         if len(data) != count:
-            raise rejected("it ends too early")
+            raise self._refused("it ends too early")
         self._sum.update(data)
         return data
 
@@ -103,7 +122,7 @@ class ArchiveReader:
         try:
             return self._file.read(count)
         except OSError as exc:
-            raise rejected("it cannot be read") from exc
+            raise self._refused("it cannot be read") from exc
 
 
 def rejected(reason: str) -> ArtifactRejected:

@@ -3,6 +3,7 @@
     images/<digest>/manifest.json      names every other file by digest and size
     images/<digest>/kernel             and initramfs, base.erofs, ...; all read-only
     images/making-XXXX/                one that is being made or brought
+    images/lock                        held by whoever makes, brings or removes one
 
 A directory gets its name when it is whole.  A name here is a promise; `find` with `verify` reads
 every byte and compares.
@@ -14,18 +15,20 @@ SECURITY
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import ArtifactRejected, GateUnavailable, StorageFailed, UsageError
+from threegate.errors import ArtifactRejected, GateUnavailable, UsageError, disk_errors
 from threegate.images.manifest import (
     INITRAMFS,
     KERNEL,
@@ -40,6 +43,7 @@ NOT_HERE: Final = "TG-IMG-011"
 DAMAGED: Final = "TG-IMG-012"
 MANIFEST: Final = "manifest.json"
 MAKING: Final = "making-"
+LOCK: Final = "lock"
 PIECE_BYTES: Final = 1024 * 1024
 MIN_SHORT_DIGITS: Final = 12
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -115,20 +119,40 @@ class Images:
             names = sorted(path.name for path in self.root.iterdir())
         return [name for name in names if _DIGEST.fullmatch(name)]
 
+    @contextmanager
+    def making(self, *, wait: Callable[[], None] = lambda: None) -> Iterator[Path]:
+        """Be the only one who changes images, with an empty directory that is gone afterwards.
+
+        `wait` is called if somebody else does now.  What others left who were ended in mid-work
+        is removed.
+        """
+        with disk_errors("make the place for images"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = (self.root / LOCK).open("w")
+        with lock, disk_errors("make an image"):  # closing it lets go of it
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                wait()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in self.root.glob(f"{MAKING}*"):
+                shutil.rmtree(left)
+            place = Path(tempfile.mkdtemp(prefix=MAKING, dir=self.root))
+            try:
+                yield place
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+
     def remove(self, digest: str) -> int:
         """Remove an image and return its bytes; one that is not here has none."""
         place = self.root / digest
         assert _DIGEST.fullmatch(digest)
         if not _is_directory(place):
             return 0
-        with disk_errors("remove an image"):
+        with self.making() as work:
             size = sum(path.lstat().st_size for path in place.iterdir())
             # Under another name first: whoever looks for it finds it whole or not at all.
-            gone = self.root / f"{MAKING}gone-{digest}"
-            shutil.rmtree(gone, ignore_errors=True)
-            place.rename(gone)
-            gone.chmod(0o700)
-            shutil.rmtree(gone)
+            place.rename(work / digest)
         return size
 
     def keep(self, made: Path, manifest: Manifest) -> Image:
@@ -139,6 +163,7 @@ class Images:
             for name in (MANIFEST, *manifest.files):
                 (made / name).chmod(0o444)
                 _sync(made / name)
+            made.chmod(0o755)
             _sync(made)
             try:
                 made.rename(place)
@@ -178,15 +203,6 @@ def damaged(digest: str, reason: str) -> GateUnavailable:
     hint = f"`threegate image remove {digest[:MIN_SHORT_DIGITS]}`, then build or import it again"
     message = f"image {digest[:MIN_SHORT_DIGITS]} is damaged: {reason}"
     return GateUnavailable(message, code=DAMAGED, hint=hint)
-
-
-@contextmanager
-def disk_errors(act: str) -> Iterator[None]:
-    """Say in our words what the disk would not do."""
-    try:
-        yield
-    except OSError as exc:
-        raise StorageFailed(f"cannot {act}: {os.strerror(exc.errno or 0)}") from exc
 
 
 @contextmanager

@@ -125,7 +125,8 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
 
 def _that_file_is(models: "list[Model]", source: Any) -> "list[Model]":
     """Return the one model of the policy that a file is, or all: then the error says what."""
-    from threegate.host.models.keeping import digest_of, disk_errors
+    from threegate.errors import disk_errors
+    from threegate.host.models.keeping import digest_of
 
     with disk_errors("read the file you named"), source.open("rb") as file:
         digest = digest_of(file)

@@ -5,7 +5,6 @@ user's cache, and the image gets its name when every file of it is whole.
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from threegate.host.images.lock import Lock
 from threegate.host.images.packages import Packages, Told
 from threegate.host.images.tree import Tree
 from threegate.host.images.unpack import unpack
-from threegate.images.keeping import MAKING, Image, Images, digest_of, disk_errors
+from threegate.images.keeping import Image, Images, digest_of
 from threegate.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
 
 NO_INIT: Final = "TG-IMG-032"
@@ -43,6 +42,22 @@ class Sources:
         init = ours / "images" / "native" / "bin" / "init"
         return cls(init, ours / "tool_exec" / "era" / "guest", environ)
 
+    def read(self) -> "_Ours":
+        """Return the bytes of both; raise `GateUnavailable` if one is not here."""
+        agent = {
+            path.relative_to(self.agent).as_posix(): path.read_bytes()
+            for path in sorted(self.agent.rglob("*.py"))
+        }
+        if "__main__.py" not in agent:
+            raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
+        return _Ours(_init(self.init), agent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    init: bytes
+    agent: Mapping[str, bytes]
+
 
 def build(
     lock: Lock,
@@ -55,19 +70,15 @@ def build(
     say: Say = lambda _: None,
 ) -> Image:
     """Return the image of a lock, made anew; raises `GateUnavailable` and the like."""
+    ours = sources.read()
     needed = [item for item in lock.packages if item.layer in {recipe.KERNEL, *layers}]
     packages.bring(needed, told)
-    with disk_errors("make an image"):
-        images.root.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=MAKING, dir=images.root))
-        scratch = Path(tempfile.mkdtemp(prefix=MAKING, dir=images.root))
-        try:
-            version = _Build(lock, packages, sources, made, scratch, say).run(layers)
-            manifest = _manifest(made, [*layers, recipe.AGENT], version, lock)
-            return images.keep(made, manifest)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-            shutil.rmtree(made, ignore_errors=True)
+    with images.making(wait=lambda: say("somebody else is making an image; waiting")) as work:
+        made, scratch = work / "made", work / "scratch"
+        made.mkdir()
+        scratch.mkdir()
+        version = _Build(lock, packages, ours, sources.environ, made, scratch, say).run(layers)
+        return images.keep(made, _manifest(made, [*layers, recipe.AGENT], version, lock))
 
 
 def _manifest(made: Path, layers: Sequence[str], version: str, lock: Lock) -> Manifest:
@@ -80,7 +91,8 @@ def _manifest(made: Path, layers: Sequence[str], version: str, lock: Lock) -> Ma
 class _Build:
     lock: Lock
     packages: Packages
-    sources: Sources
+    ours: _Ours
+    environ: Mapping[str, str]
     made: Path
     scratch: Path
     say: Say
@@ -112,18 +124,15 @@ class _Build:
         bare = kernel.bare_kernel(tree.read(f"boot/vmlinuz-{version}"))
         (self.made / KERNEL).write_bytes(bare)
         modules = [data for _, data in kernel.modules_of(tree, version)]
-        archive = initramfs.archive(_init(self.sources.init), modules)
+        archive = initramfs.archive(self.ours.init, modules)
         (self.made / INITRAMFS).write_bytes(archive)
         shutil.rmtree(tree.scratch)
         return version
 
     def _agent(self) -> Tree:
         tree = self._tree(recipe.AGENT)
-        for path in sorted(self.sources.agent.rglob("*.py")):
-            below = path.relative_to(self.sources.agent).as_posix()
-            tree.add_bytes(f"{_AGENT_PLACE}/{below}", path.read_bytes())
-        if f"{_AGENT_PLACE}/__main__.py" not in tree:
-            raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
+        for path, data in self.ours.agent.items():
+            tree.add_bytes(f"{_AGENT_PLACE}/{path}", data)
         return tree
 
     def _finish(self, layer: str, tree: Tree) -> None:
@@ -131,7 +140,7 @@ class _Build:
         root.mkdir()
         tree.put_on_disk(root)
         base = self.scratch / "base"
-        compile_all(tree, base, root, self.sources.environ)
+        compile_all(tree, base, root, self.environ)
         with (self.made / layer_file(layer)).open("xb") as out:
             tree.write_image(out)
 

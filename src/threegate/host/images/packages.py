@@ -7,7 +7,6 @@ SECURITY
     another one; it is compared again each time it is used.
 """
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -16,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.errors import GateUnavailable, disk_errors
 from threegate.host.images.apt import NOT_OFFERED, Apt, Record
 from threegate.host.images.lock import Lock, Package
 from threegate.host.images.recipe import ARCHITECTURE, KERNEL, KERNEL_NAMED_BY, LAYERS
-from threegate.images.keeping import digest_of, disk_errors
+from threegate.images.keeping import digest_of
 
 OTHER_PACKAGE: Final = "TG-IMG-023"
 AT_ONCE: Final = 8  # packages apt is asked for at a time, so that progress shows
@@ -65,7 +64,7 @@ class Packages:
             place = Path(tempfile.mkdtemp(dir=self.root))
             try:
                 self.apt.download(wanted, place)
-                came = {_digest(path): path for path in sorted(place.iterdir())}
+                came = {digest_of(path): path for path in sorted(place.iterdir())}
                 for package in wanted:
                     if package.sha256 not in came:
                         raise _another(package)
@@ -132,10 +131,3 @@ def _another(package: Package) -> GateUnavailable:
     message = f"{package.name} {package.version} came with another digest than the locked one"
     hint = f"nothing of it was opened; {_UPDATE}"
     return GateUnavailable(message, code=OTHER_PACKAGE, hint=hint)
-
-
-def _digest(path: Path) -> str:
-    if path.is_symlink() or not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -63,7 +63,15 @@ BINARIES_LEFT_OUT: Final = frozenset(
         *("tzselect", "zdump", "chroot", "pinky", "stty", "users", "who", "hostid", "logname"),
         *("gzexe", "uncompress", "c_rehash", "openssl", "fonttools", "pyftmerge", "pyftsubset"),
         *("ttx", "f2py", "f2py3", "f2py3.11", "isympy", "isympy3", "pdb3.11", "pydoc3.11"),
-        *("pygettext3.11", "2to3-3.11", "py3clean", "py3compile", "py3versions", "xargs.dash"),
+        *(
+            "pygettext3.11",
+            "2to3-3.11",
+            "py3clean",
+            "py3compile",
+            "py3versions",
+            "dh_numpy3",
+            "md5sum.textutils",
+        ),
     }
 )
 # Parts of Python packages that are tests of themselves.
@@ -105,8 +113,6 @@ KEPT: Final = ("etc/matplotlibrc",)
 
 # The guest's devices and file systems; what these need is found in the modules themselves.
 MODULES: Final = ("virtio_mmio", "virtio_blk", "virtio_console", "erofs", "overlay")
-# Never, even if one of those came to need it: a network, or a way into the host's files.
-MODULES_REFUSED: Final = ("net", "vsock", "9p", "fuse", "virtiofs", "nfs", "sunrpc")
 
 
 def leaves_out(path: str) -> bool:

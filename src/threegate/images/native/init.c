@@ -17,24 +17,13 @@
 #include <linux/time_types.h>
 #include <signal.h>
 
+#include "alone.h"
+
 #if !defined(__x86_64__)
 #error "no guest for this architecture"
 #endif
 
 enum { MAX_LAYERS = 8, MAX_DISKS = 26, TRIES = 2000, STEP_NANOSECONDS = 5000000 };
-
-__asm__(".globl _start\n_start: xor %ebp, %ebp\n and $-16, %rsp\n call start");
-
-static long call(long number, long a, long b, long c, long d, long e) {
-    long result;
-    register long fourth __asm__("r10") = d;
-    register long fifth __asm__("r8") = e;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
-                     : "rcx", "r11", "memory");
-    return result;
-}
 
 static unsigned long length(const char *text) {
     unsigned long count = 0;
