@@ -150,7 +150,7 @@ main() {
   unless_done packages "$(packages_key)" install_packages
   unless_done project "$(project_key)" install_project
   if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
-  if [ ! -e src/threegate/images/native/bin/init ] && [ "$(uname -m)" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
+  if [ ! -e src/threegate/images/native/bin/init ] && [ "$HOSTTYPE" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
   unless_done native "$(native_key)" build_native
   unless_done box "$(box_key)" compile_box
 }

@@ -151,7 +151,7 @@ def test_with_rights_it_installs_what_is_missing(project: Project, uid: str, rig
 
 
 def test_only_the_tests_ask_for_what_they_start(project: Project) -> None:
-    """The demo installs no podman, nftables or Squid; for the tests a missing one is named."""
+    """The demo installs no podman, Squid or QEMU; for the tests a missing one is named."""
     kept = "bash bwrap cat cc cp cut dirname find flock git id ip mkdir rm sed sh sha256sum"
     for name in (*kept.split(), "ssh-keygen", "tr"):
         found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
@@ -174,5 +174,6 @@ def test_only_the_tests_ask_for_what_they_start(project: Project) -> None:
     assert setup().returncode == 0, "control: without them there is a .venv"
     refused = setup("tests")
     assert refused.returncode == 69
-    wanted = "podman crun nftables squid-openssl debootstrap systemd curl chromium\n"
+    wanted = "podman crun nftables squid-openssl debootstrap systemd curl chromium "
+    wanted += "qemu-system-x86 erofs-utils\n"
     assert f"error: missing on this machine: {wanted}" in refused.stderr

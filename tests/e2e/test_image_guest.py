@@ -214,7 +214,7 @@ def test_the_machine_is_over_when_the_agent_is(how: str, base: Image, tmp_path: 
 
 def test_a_guest_without_layers_ends_at_once(base: Image, tmp_path: Path) -> None:
     """Nothing to start from: the machine is off, nobody waits for ever."""
-    nothing = Image(base.digest, base.place, type(base.manifest)({}, (), "", ""))
+    nothing = Image(base.digest, base.place, type(base.manifest)({}, (), "", "", ""))
     ended: Ended = run(nothing, "", tmp_path / "nothing")
     assert ended.code == 0
     assert ended.said == b""

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from threegate.host.images.apt import Apt
-from threegate.host.images.building import Sources, build
+from threegate.host.images.building import build
 from threegate.host.images.choosing import SHIPPED
 from threegate.host.images.lock import parse_lock
+from threegate.host.images.ours import Sources
 from threegate.host.images.packages import Packages
 from threegate.host.settings import Settings
 from threegate.images.keeping import Image, Images

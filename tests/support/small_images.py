@@ -18,7 +18,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     parts = {
         name: Part(hashlib.sha256(data).hexdigest(), len(data)) for name, data in files.items()
     }
-    return Manifest(parts, ("base", "agent"), "6.1.0-1-cloud-amd64", "0" * 64)
+    return Manifest(parts, ("base", "agent"), "6.1.0-1-cloud-amd64", "0" * 64, "1" * 64)
 
 
 def kept(root: Path, **changed: bytes) -> Image:

@@ -23,7 +23,10 @@ MAX_FILE_BYTES: Final = 8 * 1024**3 - 1  # what a header of an exported image ca
 MAX_LAYERS: Final = 8  # the init mounts no more
 KERNEL: Final = "kernel"
 INITRAMFS: Final = "initramfs"
-_KEYS: Final = {"architecture", "files", "format", "kernel_version", "layers", "lock_sha256"}
+_KEYS: Final = {
+    *("agent_sha256", "architecture", "files", "format", "kernel_version", "layers"),
+    "lock_sha256",
+}
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _LAYER: Final = re.compile(r"[a-z][a-z0-9]{0,15}")
 _VERSION: Final = re.compile(r"[0-9][A-Za-z0-9.+~-]{0,63}")
@@ -45,6 +48,7 @@ class Manifest:
     layers: tuple[str, ...]
     kernel_version: str
     lock_sha256: str
+    agent_sha256: str  # of its sources, as `agent_digest` counts them
 
     @property
     def data(self) -> bytes:
@@ -52,6 +56,7 @@ class Manifest:
         files = {name: {"sha256": p.sha256, "size": p.size} for name, p in self.files.items()}
         return canonical.encode(
             {
+                "agent_sha256": self.agent_sha256,
                 "architecture": ARCHITECTURE,
                 "files": files,
                 "format": FORMAT,
@@ -70,6 +75,12 @@ class Manifest:
     def size(self) -> int:
         """The bytes of all files."""
         return sum(part.size for part in self.files.values())
+
+
+def agent_digest(sources: Mapping[str, bytes]) -> str:
+    """Return the digest of an agent: of the names and bytes of its source files."""
+    named = {path: hashlib.sha256(data).hexdigest() for path, data in sources.items()}
+    return hashlib.sha256(canonical.encode(named)).hexdigest()
 
 
 def layer_file(layer: str) -> str:
@@ -98,6 +109,7 @@ def parse_manifest(data: bytes) -> Manifest:
         layers=layers,
         kernel_version=_text(value["kernel_version"], _VERSION),
         lock_sha256=_text(value["lock_sha256"], _DIGEST),
+        agent_sha256=_text(value["agent_sha256"], _DIGEST),
     )
 
 

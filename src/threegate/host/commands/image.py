@@ -121,7 +121,8 @@ def _add_lock(parser: Parser) -> None:
 def run_build(args: argparse.Namespace, context: Context) -> int:
     """Build an image."""
     from threegate.host.images.apt import Apt
-    from threegate.host.images.building import Sources, build
+    from threegate.host.images.building import build
+    from threegate.host.images.ours import Sources
     from threegate.host.images.packages import Packages
     from threegate.host.images.recipe import KERNEL, LAYERS
     from threegate.host.models.keeping import megabytes
@@ -321,6 +322,7 @@ def _described(image: "Image") -> dict[str, Any]:
         "kernel_version": manifest.kernel_version,
         "layers": list(manifest.layers),
         "lock_sha256": manifest.lock_sha256,
+        "agent_sha256": manifest.agent_sha256,
     }
 
 

@@ -10,53 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
 from threegate.host.images import initramfs, kernel, recipe
 from threegate.host.images.compiling import compile_all
 from threegate.host.images.lock import Lock
+from threegate.host.images.ours import Ours, Sources
 from threegate.host.images.packages import Packages, Told
 from threegate.host.images.tree import Tree
 from threegate.host.images.unpack import unpack
 from threegate.images.keeping import Image, Images, digest_of
-from threegate.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
+from threegate.images.manifest import (
+    INITRAMFS,
+    KERNEL,
+    Manifest,
+    Part,
+    agent_digest,
+    layer_file,
+)
 
-NO_INIT: Final = "TG-IMG-032"
-NO_AGENT: Final = "TG-IMG-033"
 _AGENT_PLACE: Final = "threegate/agent"
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What of our own goes into an image, and the environment of the programs that are started."""
-
-    init: Path
-    agent: Path
-    environ: Mapping[str, str]
-
-    @classmethod
-    def usual(cls, environ: Mapping[str, str]) -> "Sources":
-        """Return what this program was installed with."""
-        ours = Path(__file__).resolve().parents[2]
-        init = ours / "images" / "native" / "bin" / "init"
-        return cls(init, ours / "tool_exec" / "era" / "guest", environ)
-
-    def read(self) -> "_Ours":
-        """Return the bytes of both; raise `GateUnavailable` if one is not here."""
-        agent = {
-            path.relative_to(self.agent).as_posix(): path.read_bytes()
-            for path in sorted(self.agent.rglob("*.py"))
-        }
-        if "__main__.py" not in agent:
-            raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
-        return _Ours(_init(self.init), agent)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ours:
-    init: bytes
-    agent: Mapping[str, bytes]
 
 
 def build(
@@ -78,20 +51,20 @@ def build(
         made.mkdir()
         scratch.mkdir()
         version = _Build(lock, packages, ours, sources.environ, made, scratch, say).run(layers)
-        return images.keep(made, _manifest(made, [*layers, recipe.AGENT], version, lock))
+        return images.keep(made, _manifest(made, [*layers, recipe.AGENT], version, lock, ours))
 
 
-def _manifest(made: Path, layers: Sequence[str], version: str, lock: Lock) -> Manifest:
+def _manifest(made: Path, layers: Sequence[str], version: str, lock: Lock, ours: Ours) -> Manifest:
     names = [KERNEL, INITRAMFS, *map(layer_file, layers)]
     files = {name: Part(digest_of(made / name), (made / name).stat().st_size) for name in names}
-    return Manifest(files, tuple(layers), version, lock.digest)
+    return Manifest(files, tuple(layers), version, lock.digest, agent_digest(ours.agent))
 
 
 @dataclass(frozen=True, slots=True)
 class _Build:
     lock: Lock
     packages: Packages
-    ours: _Ours
+    ours: Ours
     environ: Mapping[str, str]
     made: Path
     scratch: Path
@@ -158,11 +131,3 @@ def add_own(layer: str, tree: Tree) -> None:
         tree.directories.update(recipe.DIRECTORIES)
         for path, data in recipe.FILES.items():
             tree.add_bytes(path, data)
-
-
-def _init(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as exc:
-        hint = "`make setup` compiles it"
-        raise GateUnavailable("the guest's init is not compiled", code=NO_INIT, hint=hint) from exc

@@ -1,14 +1,19 @@
-"""Which lock counts: the one that is named, the operator's own, or the one that is shipped."""
+"""Which lock counts, and which image: that of the lock and of this program's own agent."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import UsageError, disk_errors
+from threegate.errors import GateUnavailable, UsageError, disk_errors
 from threegate.host.images.lock import MAX_LOCK_BYTES, Lock, Package, parse_lock
+from threegate.host.images.ours import Sources
+from threegate.images.keeping import Image, Images
+from threegate.images.manifest import agent_digest
 from threegate.text import visible
 
+NOT_BUILT: Final = "TG-IMG-014"
 FILE: Final = "image.lock"
 SHIPPED: Final = Path(__file__).with_name(FILE)
 
@@ -32,6 +37,30 @@ def choose(named: Path | None, config_home: Path) -> Chosen:
         raise UsageError(
             f"cannot read {visible(str(path))}: {os.strerror(exc.errno or 0)}"
         ) from exc
+
+
+def current(images: Images, config_home: Path, *, layers: Collection[str] = ("base",)) -> Image:
+    """Return the image of the lock that counts, with the agent of this program and these layers.
+
+    Of several the one with the most layers.  Raises `GateUnavailable` if there is none.
+    """
+    lock = choose(None, config_home).lock.digest
+    agent = agent_digest(Sources.usual({}).read().agent)
+    found = []
+    for digest in images.digests():
+        try:
+            image = images.find(digest)
+        except GateUnavailable:  # a damaged one is none; `image verify` says why
+            continue
+        manifest = image.manifest
+        if (manifest.lock_sha256, manifest.agent_sha256) == (lock, agent):
+            found.append(image)
+    fitting = [image for image in found if set(layers) <= set(image.layers)]
+    if not fitting:
+        message = "the guest image of this program is not on this machine"
+        hint = "`threegate image build` makes it, `threegate image import` brings it"
+        raise GateUnavailable(message, code=NOT_BUILT, hint=hint)
+    return max(fitting, key=lambda image: (len(image.layers), image.digest))
 
 
 def put(lock: Lock, path: Path) -> None:

@@ -1,0 +1,87 @@
+"""Which lock and which image count."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from threegate.errors import ArtifactRejected, GateUnavailable, UsageError
+from threegate.host.images.choosing import FILE, SHIPPED, choose, current, put
+from threegate.host.images.lock import parse_lock
+from threegate.host.images.ours import Sources
+from threegate.images.keeping import Image, Images
+from threegate.images.manifest import Manifest, Part, agent_digest, layer_file
+
+KERNEL = f"kernel linux-image-6.1.0-1-cloud-amd64 6.1.1-1 amd64 10 {'a' * 64}\n"
+OWN = parse_lock(f"image-lock/1\n{KERNEL}".encode())
+AGENT = {"__main__.py": b"print()\n", "more/part.py": b""}
+
+
+def test_the_lock_that_is_named_comes_before_ones_own_and_that_before_the_shipped(
+    tmp_path: Path,
+) -> None:
+    assert choose(None, tmp_path).path == SHIPPED
+    put(OWN, tmp_path / "config" / FILE)
+    assert choose(None, tmp_path / "config").lock == OWN
+    assert choose(SHIPPED, tmp_path / "config").path == SHIPPED
+    (tmp_path / FILE).write_text("image-lock/1\nnonsense\n", "ascii")
+    with pytest.raises(ArtifactRejected, match="line 2"):
+        choose(None, tmp_path)  # never the shipped one instead of a broken one of one's own
+    with pytest.raises(UsageError, match="cannot read"):
+        choose(tmp_path / "none", tmp_path)
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
+    """Make this program one with a known agent."""
+    found = Sources(tmp_path / "init", tmp_path / "agent", {})
+    found.init.write_bytes(b"\x7fELF")
+    for name, data in AGENT.items():
+        (found.agent / name).parent.mkdir(parents=True, exist_ok=True)
+        (found.agent / name).write_bytes(data)
+    monkeypatch.setattr(Sources, "usual", lambda _: found)
+    put(OWN, tmp_path / FILE)
+    return found
+
+
+def made(root: Path, *layers: str, lock: str = OWN.digest, agent: str = "") -> Image:
+    names = ["kernel", "initramfs", *map(layer_file, layers)]
+    part = Part(hashlib.sha256(b"x").hexdigest(), 1)
+    digest = agent or agent_digest(AGENT)
+    manifest = Manifest(dict.fromkeys(names, part), layers, "6.1.0", lock, digest)
+    images = Images(root)
+    with images.making() as work:
+        (work / "made").mkdir()
+        for name in names:
+            (work / "made" / name).write_bytes(b"x")
+        return images.keep(work / "made", manifest)
+
+
+@pytest.mark.usefixtures("sources")
+def test_the_image_of_this_lock_and_this_agent_counts(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    made(root, "base", "agent", lock="0" * 64)
+    made(root, "base", "agent", agent="0" * 64)
+    with pytest.raises(GateUnavailable, match="not on this machine") as caught:
+        current(Images(root), tmp_path)
+    assert caught.value.code == "TG-IMG-014"
+    assert "`threegate image build`" in caught.value.hint
+    small = made(root, "base", "agent")
+    assert current(Images(root), tmp_path) == small
+    with pytest.raises(GateUnavailable, match="not on this machine"):
+        current(Images(root), tmp_path, layers=("base", "science"))
+    large = made(root, "base", "science", "agent")
+    assert current(Images(root), tmp_path, layers=("base", "science")) == large
+    assert current(Images(root), tmp_path) == large
+    large.kernel.unlink()  # a damaged one does not count
+    assert current(Images(root), tmp_path) == small
+
+
+def test_without_init_or_agent_the_refusal_says_which(sources: Sources) -> None:
+    assert sources.read().agent == AGENT, "control"
+    sources.init.unlink()
+    with pytest.raises(GateUnavailable, match="init is not compiled"):
+        sources.read()
+    (sources.agent / "__main__.py").unlink()
+    with pytest.raises(GateUnavailable, match="no guest agent"):
+        sources.read()
