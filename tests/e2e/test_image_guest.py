@@ -3,11 +3,13 @@
 import hashlib
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.support.guests import Ended, built, run
+from tests.support.boxes import run_as
+from tests.support.guests import Ended, built, copied_packages, run
 from threegate.images.keeping import Image, digest_of
 
 
@@ -30,6 +32,15 @@ def test_two_builds_from_one_lock_are_the_same_bytes(base: Image, tmp_path: Path
     assert other.digest != base.digest, "control: what differs has another digest"
     differ = {n for n, p in other.manifest.files.items() if p != base.manifest.files[n]}
     assert differ == {"agent.erofs"}, "a new agent leaves the other layers as they are"
+
+
+# claim TG-C-222
+def test_an_ordinary_user_builds_the_very_same_image(base: Image) -> None:
+    with tempfile.TemporaryDirectory(prefix="threegate-debs-") as debs:
+        Path(debs).chmod(0o755)
+        copied_packages(Path(debs), "base")
+        ran = run_as("ordinary user", "tests.support.guests:build_here", debs)
+    assert (ran.code, ran.out.decode().strip()) == (0, base.digest), ran.err
 
 
 def test_the_authors_program_finds_every_layer_in_order(base: Image) -> None:

@@ -69,6 +69,7 @@ class Cli:
         stdin: bytes = b"",
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
+        seconds: float = 120,
     ) -> Done:
         """Run one command; its exit code must be `code`, unless that is None."""
         ended = subprocess.run(
@@ -77,7 +78,7 @@ class Cli:
             capture_output=True,
             cwd=cwd or self.base,
             env=self.env(**(env or {})),
-            timeout=120,
+            timeout=seconds,
             check=False,
         )
         done = Done(ended.returncode, ended.stdout, ended.stderr)

@@ -9,7 +9,9 @@ import io
 import json
 import mmap
 import os
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,12 +38,36 @@ def packages() -> Packages:
     return Packages(Settings.from_environment(os.environ).cache_home / "debs", Apt(os.environ))
 
 
+def copied_packages(place: Path, *layers: str) -> None:
+    """Put the locked packages of some layers into a directory, for another user."""
+    kept = packages()
+    lock = parse_lock(SHIPPED.read_bytes())
+    needed = [item for item in lock.packages if item.layer in {"kernel", *layers}]
+    kept.bring(needed)
+    place.mkdir(parents=True, exist_ok=True)
+    for item in needed:
+        shutil.copy(kept.path(item), place)
+
+
 def built(root: Path, *layers: str, agent: Path = AGENT) -> Image:
     """Return the image of the shipped lock, built by the program's own code."""
     usual = Sources.usual(os.environ)
     sources = Sources(usual.init, agent, os.environ)
     lock = parse_lock(SHIPPED.read_bytes())
     return build(lock, layers, Images(root), packages(), sources)
+
+
+def build_here() -> None:
+    """Build the base layer in a home of one's own from packages in a directory; print the digest.
+
+    For another user, so that nothing of this one's rights is in it.
+    """
+    home, debs = Path(os.environ["HOME"]), Path(sys.argv[1])
+    kept = Packages(home / "debs", Apt(os.environ))
+    shutil.copytree(debs, kept.root)
+    sources = Sources(Sources.usual({}).init, AGENT, os.environ)
+    lock = parse_lock(SHIPPED.read_bytes())
+    print(build(lock, ("base",), Images(home / "images"), kept, sources).digest)
 
 
 @dataclass(frozen=True)
