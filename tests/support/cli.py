@@ -50,6 +50,7 @@ class Cli:
     base: Path
     workspace: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    seconds: float = 120
 
     def env(self, **more: str) -> dict[str, str]:
         found = {
@@ -69,7 +70,6 @@ class Cli:
         stdin: bytes = b"",
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
-        seconds: float = 120,
     ) -> Done:
         """Run one command; its exit code must be `code`, unless that is None."""
         ended = subprocess.run(
@@ -78,7 +78,7 @@ class Cli:
             capture_output=True,
             cwd=cwd or self.base,
             env=self.env(**(env or {})),
-            timeout=seconds,
+            timeout=self.seconds,
             check=False,
         )
         done = Done(ended.returncode, ended.stdout, ended.stderr)
