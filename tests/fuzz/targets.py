@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support import keyvectors, pages, vectors
+from tests.support import keyvectors, pages, small_images, vectors
 from tests.support.policies import policy
 from threegate import canonical
 from threegate.artifacts import draft, registry
@@ -26,8 +26,12 @@ from threegate.fetch.retrieve.urls import check_url, follow
 from threegate.handoff.lease import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reading import read_list
+from threegate.host.images import lz4
+from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.lock import parse_lock
 from threegate.https.heads import parse_head
 from threegate.https.refused import NotRetrieved
+from threegate.images.manifest import parse_manifest
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature
@@ -349,6 +353,28 @@ def _reading_seeds() -> list[bytes]:
     ]
 
 
+def _image_lock(data: bytes) -> None:
+    for tried in (data, b"image-lock/1\n" + data):
+        try:
+            lock = parse_lock(tried)
+        except ArtifactRejected:
+            continue
+        same(lock.text.encode("ascii"), tried)
+
+
+def _image_manifest(data: bytes) -> None:
+    same(parse_manifest(data).data, data)
+
+
+# "abcd", four from four back, "!": nine bytes.
+_PACKED = lz4.MAGIC + b"\x09\0\0\0\x40abcd\x04\0\x10!" + b"\x09\0\0\0"
+
+
+def _lz4(data: bytes) -> None:
+    if len(lz4.unpack(data, max_bytes=1 << 20)) > 1 << 20:
+        raise Finding("more than allowed")
+
+
 TARGETS: dict[str, Target] = {
     "chat": Target(_chat, (ProtocolBroken,), lambda: [_CHAT.to_bytes(), _REPLY.to_bytes()]),
     "model-head": Target(_model_head, (NoReply,), lambda: [_POST, b"GET /v1/models HTTP/1.1"]),
@@ -410,6 +436,13 @@ TARGETS: dict[str, Target] = {
     "sniffed-type": Target(
         _sniffed, (), lambda: [b"\xef\xbb\xbf<?xml?><!-- --><html>", b'{"a":1}']
     ),
+    "image-lock": Target(_image_lock, (ArtifactRejected,), lambda: [SHIPPED.read_bytes()[-800:]]),
+    "image-manifest": Target(
+        _image_manifest,
+        (ArtifactRejected,),
+        lambda: [small_images.manifest_of(small_images.FILES).data],
+    ),
+    "kernel-lz4": Target(_lz4, (ValueError,), lambda: [_PACKED]),
     "page": Target(_page, (Unread,), _page_seeds),
     "shown-text": Target(_shown, (), lambda: ["\u202ea\x1b[2J\u200b\ud7ff".encode()]),
 }
