@@ -214,8 +214,8 @@ def test_the_init_survives_every_signal_reaps_and_ends_with_the_agent(
     assert b"panic" not in ended.console
 
 
-# claim TG-C-225
 @pytest.mark.parametrize("how", ["os.kill(os.getpid(), 9)", "os._exit(77)", "os.kill(-1, 9)"])
+# claim TG-C-225
 def test_the_machine_is_over_when_the_agent_is(how: str, base: Image, tmp_path: Path) -> None:
     stays = "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass\n"
     ended = run(base, f"{stays}print('up', flush=True)\n{how}\n", tmp_path / "over")

@@ -43,8 +43,8 @@ def _replace(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
-# claim TG-C-223
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+# claim TG-C-223
 def test_one_changed_byte_of_any_file_is_noticed(name: str, tmp_path: Path) -> None:
     image, images = kept(tmp_path), Images(tmp_path)
     images.find(image.digest, verify=True)  # control

@@ -7,7 +7,7 @@ not compressed: unpacking would take an emulated processor longer than reading.
 from collections.abc import Iterable
 from typing import Final
 
-_DIRECTORIES: Final = ("dev", "layers", "modules", "proc", "root", "sys")
+_DIRECTORIES: Final = ("dev", "joined", "layers", "modules", "proc", "sys")
 _MAX_MODULES: Final = 64
 
 

@@ -139,7 +139,7 @@ static int mount_layers(void) {
 static void join_layers(int count) {
     char options[16 + 10 * MAX_LAYERS] = "lowerdir=", *end = options + 9;
     if (count == 1) { /* an overlay needs two */
-        put("/layers/0", "/root", "", MS_MOVE, "");
+        put("/layers/0", "/joined", "", MS_MOVE, "");
         return;
     }
     while (count--) {
@@ -148,19 +148,19 @@ static void join_layers(int count) {
         end += 10;
     }
     end[-1] = 0;
-    put("layers", "/root", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options);
+    put("layers", "/joined", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, options);
 }
 
 static void make_root(void) {
     join_layers(mount_layers());
     const unsigned long plain = MS_NOSUID | MS_NODEV;
-    put("tmp", "/root/tmp", "tmpfs", plain, "mode=1777,size=64m");
-    put("out", "/root/out", "tmpfs", plain, "mode=0755,size=64m");
-    put("run", "/root/run", "tmpfs", plain, "mode=0755,size=8m");
-    put("/dev", "/root/dev", "", MS_MOVE, "");
-    put("/proc", "/root/proc", "", MS_MOVE, "");
-    put("/sys", "/root/sys", "", MS_MOVE, "");
-    must(call(__NR_chdir, (long)"/root", 0, 0, 0, 0), "root");
+    put("tmp", "/joined/tmp", "tmpfs", plain, "mode=1777,size=64m");
+    put("out", "/joined/out", "tmpfs", plain, "mode=0755,size=64m");
+    put("run", "/joined/run", "tmpfs", plain, "mode=0755,size=8m");
+    put("/dev", "/joined/dev", "", MS_MOVE, "");
+    put("/proc", "/joined/proc", "", MS_MOVE, "");
+    put("/sys", "/joined/sys", "", MS_MOVE, "");
+    must(call(__NR_chdir, (long)"/joined", 0, 0, 0, 0), "joined");
     call(__NR_unlinkat, AT_FDCWD, (long)"/init", 0, 0, 0);
     put(".", "/", "", MS_MOVE, "");
     must(call(__NR_chroot, (long)".", 0, 0, 0, 0), "chroot");

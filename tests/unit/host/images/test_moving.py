@@ -33,8 +33,8 @@ def test_an_image_arrives_as_it_left(tmp_path: Path, exported: tuple[str, bytes]
     assert (tmp_path / "again.tar").read_bytes() == data
 
 
-# claim TG-C-223
 @pytest.mark.parametrize("part", range(40))
+# claim TG-C-223
 def test_a_file_with_a_changed_byte_is_refused_and_leaves_nothing(
     part: int, tmp_path: Path, exported: tuple[str, bytes]
 ) -> None:

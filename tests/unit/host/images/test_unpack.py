@@ -82,8 +82,8 @@ ATTACKS = {
 }
 
 
-# claim TG-C-221
 @pytest.mark.parametrize("attack", ATTACKS)
+# claim TG-C-221
 def test_a_member_that_leaves_the_tree_or_is_no_file_is_refused(
     attack: str, tmp_path: Path
 ) -> None:
