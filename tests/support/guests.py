@@ -80,9 +80,9 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """The one JSON document the job printed."""
+        """The JSON document in the last line the job said; libraries may say something before."""
         try:
-            return json.loads(self.said)
+            return json.loads(self.said.rpartition(b"\n")[0].rpartition(b"\n")[2])
         except ValueError as exc:
             raise AssertionError(f"{self.said!r} {self.console!r}") from exc
 
