@@ -76,7 +76,6 @@ BINARIES_LEFT_OUT: Final = frozenset(
 )
 # Parts of Python packages that are tests of themselves.
 TESTS_LEFT_OUT: Final = ("/tests/", "/test/")
-TESTS_KEPT: Final = ("numpy/testing/tests", "pandas/testing")
 
 # What maintainer scripts would have done: links by `update-alternatives`, and plain ones.
 LINKS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -120,7 +119,7 @@ def leaves_out(path: str) -> bool:
     if path in KEPT:
         return False
     if path.startswith(LEFT_OUT):
-        return not path.startswith("usr/lib/locale/")
+        return True
     if path.startswith("usr/bin/"):
         return path.removeprefix("usr/bin/") in BINARIES_LEFT_OUT
     is_test = any(part in f"/{path}/" for part in TESTS_LEFT_OUT)

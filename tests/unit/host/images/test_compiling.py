@@ -1,0 +1,84 @@
+"""What the image's Python hands back counts only as an answer to what was asked."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from threegate.errors import GateUnavailable
+from threegate.host.images import compiling
+from threegate.host.images.compiling import MAX_COMPILED_BYTES, compile_all
+from threegate.host.images.tree import Tree
+
+SOURCES = ("threegate/agent/a.py", "usr/lib/python3/dist-packages/b/c.py")
+NONE = struct.pack("<I", 0xFFFFFFFF)
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack("<I", len(data)) + data
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    found = Tree(tmp_path)
+    for path in (*SOURCES, "usr/share/not/python.py", "usr/lib/python3/data.txt"):
+        found.add_bytes(path, b"pass\n")
+    return found
+
+
+def box(place: Path, answer: bytes, *, code: int = 0) -> dict[str, str]:
+    """Return an environment whose bwrap answers so, whatever it is asked."""
+    (place / "answer").write_bytes(answer)
+    program = place / "bwrap"
+    text = f"#!/bin/sh\n/bin/cat >{place}/asked\n/bin/cat {place}/answer\nexit {code}\n"
+    program.write_text(text, "utf-8")
+    program.chmod(0o755)
+    return {"PATH": str(place)}
+
+
+def test_each_source_gets_what_was_made_of_it(tree: Tree, tmp_path: Path) -> None:
+    environ = box(tmp_path, framed(b"first") + NONE)
+    assert compile_all(tree, tmp_path, tmp_path, environ) == 1
+    assert (tmp_path / "asked").read_text("utf-8") == "\n".join(SOURCES)
+    made = "threegate/agent/__pycache__/a.cpython-311.pyc"
+    assert tree.read(made) == b"first"
+    assert [path for path in tree.files if path.endswith(".pyc")] == [made]
+
+
+LIES = {
+    "nothing": b"",
+    "one of two": framed(b"first"),
+    "cut": framed(b"first") + framed(b"second")[:-1],
+    "one more": framed(b"first") + framed(b"second") + framed(b"third"),
+    "huge": struct.pack("<I", MAX_COMPILED_BYTES + 1) + b"x",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_answer_to_something_else_is_refused(lie: str, tree: Tree, tmp_path: Path) -> None:
+    with pytest.raises(GateUnavailable, match="did not compile") as caught:
+        compile_all(tree, tmp_path, tmp_path, box(tmp_path, LIES[lie]))
+    assert caught.value.code == "TG-IMG-031"
+
+
+def test_a_box_that_failed_has_compiled_nothing(tree: Tree, tmp_path: Path) -> None:
+    right = framed(b"first") + framed(b"second")
+    assert compile_all(tree, tmp_path, tmp_path, box(tmp_path, right)) == 2, "control"
+    with pytest.raises(GateUnavailable, match="did not compile"):
+        compile_all(tree, tmp_path, tmp_path, box(tmp_path, right, code=1))
+
+
+def test_a_box_that_never_answers_is_ended(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "SECONDS", 0.2)
+    environ = box(tmp_path, b"")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexec /bin/sleep 3600\n", "utf-8")
+    with pytest.raises(GateUnavailable, match="did not compile"):
+        compile_all(tree, tmp_path, tmp_path, environ)
+
+
+def test_without_bubblewrap_nothing_is_compiled(tree: Tree, tmp_path: Path) -> None:
+    with pytest.raises(GateUnavailable, match="no bwrap here") as caught:
+        compile_all(tree, tmp_path, tmp_path, {"PATH": str(tmp_path)})
+    assert caught.value.code == "TG-IMG-030"
