@@ -34,7 +34,7 @@ help: ## show this list
 setup: ## make .venv from the hash-locked requirements
 	@bash scripts/setup.sh
 
-setup-tests: ## the same, and what only the tests start: podman, nftables, Squid, Chromium
+setup-tests: ## the same, and what only the tests start: podman, nftables, Squid, Chromium, QEMU
 	@bash scripts/setup.sh tests
 
 demo: setup ## a research session with a real model, on a test internet; MODEL=none saves the 1.2 GB
