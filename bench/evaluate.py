@@ -31,7 +31,7 @@ from threegate.host.models.catalogue import MODELS, Model  # noqa: E402
 from threegate.host.settings import Settings  # noqa: E402
 
 DEFAULT_MODEL: Final = "qwen2.5-coder-1.5b-instruct-q4_k_m"
-DEFAULT_CONTEXT: Final = 4096
+DEFAULT_CONTEXT: Final = 8192
 KEPT: Final = ROOT / "build" / "evaluation"
 DOCUMENT: Final = ROOT / "docs" / "evidence" / "evaluation.md"
 CHAT: Final = {model.name: model for model in MODELS if model.kind == "chat"}

@@ -77,12 +77,12 @@ def fenced(sources: Sequence[Source], lines: Sequence[Line], marker: str) -> Sho
     return Shown("\n".join(written), cites)
 
 
-def denials(texts: Sequence[str], marker: str) -> str:
-    """Return what was denied and why, as one block; raise `MarkerSpoken`."""
+def listed(head: str, texts: Sequence[str], marker: str) -> str:
+    """Return texts that are no source as one block; raise `MarkerSpoken`."""
     if any(marker in text for text in texts):
         raise MarkerSpoken
-    head = f"BEGIN DATA {marker} earlier proposals that a person denied, and why"
-    return "\n".join([head, *(f"- {_plain(text)}" for text in texts), _end(marker)])
+    lines = (f"- {_plain(text)}" for text in texts)
+    return "\n".join([f"BEGIN DATA {marker} {head}", *lines, _end(marker)])
 
 
 def _end(marker: str) -> str:

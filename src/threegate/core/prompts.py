@@ -1,10 +1,12 @@
 """Whose words count: the levels of the instruction hierarchy as messages, highest first.
 
 invariants, policy, role: one system message.  question: a message of the operator's.
-artifacts: one message that is all quoted data.  Then what this step asks for, in our words.
+artifacts: one message that is all quoted data.  Then what this step asks for, in our words, and the
+question once more: after pages of data a small model has forgotten half of it.
 The order lets a server keep what it has read of all but the last one from step to step.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from threegate.core import words
@@ -29,17 +31,17 @@ def about(task: Task, quoted: str, step: str) -> tuple[Message, ...]:
         instructions(task),
         ("user", f"The operator's question:\n{task.question}"),
         ("user", _QUOTED + quoted if quoted else _NO_DATA),
-        ("user", step),
+        ("user", f"{step}\n\nThe operator's question once more:\n{task.question}"),
     )
 
 
-def programming(goal: str, sources: int) -> tuple[Message, ...]:
-    """Return the messages that ask for a program; a goal is a model's words, so it comes last."""
-    names = ", ".join(f"s{number}" for number in range(1, sources + 1)) or "none"
-    messages: list[Message] = [("system", words.CODE)]
-    for asked, code in words.EXAMPLES:
-        messages += [("user", asked), ("assistant", _as_json(code))]
-    return (*messages, ("user", f"Compute: {goal}\nSources: {names}"))
+def programming(task: Task, quoted: str, sources: Sequence[int]) -> tuple[Message, ...]:
+    """Return the messages that ask for a program that reads these sources, by their numbers."""
+    names = [f"s{place} is source {number}" for place, number in enumerate(sources, 1)]
+    done = [line for asked, code in words.EXAMPLES for line in (asked, _as_json(code))]
+    here = [f"Variables here: {', '.join(names) or 'none'}."]
+    step = [words.CODE, "", "Done for other questions and sources:", *done, "", *here]
+    return about(task, quoted, "\n".join(step))
 
 
 def _as_json(code: str) -> str:

@@ -6,6 +6,7 @@ SECURITY
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +34,18 @@ class Wanted:
 def read_claims(text: str, shown: Shown, *, most: int) -> tuple[Claimed, ...]:
     """Return the claims in a reply; a number that was not shown makes it none."""
     claims = _list(_object(text, ("claims",))["claims"], most)
-    return tuple(_claim(item, shown) for item in claims)
+    return _once_each([_claim(item, shown) for item in claims])
+
+
+def _once_each(claims: Sequence[Claimed]) -> tuple[Claimed, ...]:
+    """Return every claim once: said again it is no second one, but may name more sentences."""
+    found: dict[str, Claimed] = {}
+    for claim in claims:
+        text = claim.text.open_for_validation()
+        known = found.get(text, claim)
+        cites = tuple(dict.fromkeys([*known.cites, *claim.cites]))[: grammars.MAX_CITES]
+        found[text] = Claimed(claim.text, cites)
+    return tuple(found.values())
 
 
 def _claim(item: Any, shown: Shown) -> Claimed:

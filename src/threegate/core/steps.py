@@ -17,7 +17,7 @@ from typing import Final
 from threegate.core import prompts, words
 from threegate.core.asking import Asking, NoAnswer, TooLong
 from threegate.core.budget import FIXED_TOKENS, guessed_tokens, portions
-from threegate.core.fencing import Line, Shown, denials, fenced, lines_of
+from threegate.core.fencing import Line, MarkerSpoken, Shown, fenced, lines_of, listed
 from threegate.core.grammars import claims_form, code_form, next_form
 from threegate.core.replies import Wanted, read_claims, read_code, read_wanted
 from threegate.protocol.chat import Message
@@ -56,12 +56,12 @@ class _Run:
 def answer(task: Task, asking: Asking, tell: Tell) -> Said:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
-    denied = denials(task.denied, task.marker) if task.denied else ""
+    denied = listed(words.DENIALS, task.denied, task.marker) if task.denied else ""
     fixed = FIXED_TOKENS + guessed_tokens("".join(_words(task)))
     room = task.budget.context_tokens - min(task.budget.output_tokens, _output(task)) - fixed
     run = _Run(task, asking, tell, max(LEAST_ROOM, room), denied)
     claims, shown, used = _claims(run, lines)
-    drafts = _drafts(run, shown)
+    drafts = _drafts(run, lines, claims, shown)
     if len(run.notes) > KEPT_NOTES:
         asking.problems.insert(0, f"{len(run.notes) - KEPT_NOTES} notes were left out")
     return Said(
@@ -77,7 +77,7 @@ def answer(task: Task, asking: Asking, tell: Tell) -> Said:
 
 
 def _words(task: Task) -> tuple[str, ...]:
-    return (task.question, *task.policy, *task.brief, *task.denied)
+    return (task.question, task.question, *task.policy, *task.brief, *task.denied)
 
 
 def _output(task: Task) -> int:
@@ -139,7 +139,9 @@ def _ask_claims(run: _Run, shown: Shown, step: str, *, most: int) -> tuple[Claim
     )
 
 
-def _drafts(run: _Run, shown: Shown) -> tuple[Draft, ...]:
+def _drafts(
+    run: _Run, lines: Sequence[Line], claims: Sequence[Claimed], shown: Shown
+) -> tuple[Draft, ...]:
     may = run.task.may_draft
     if not may or not run.task.budget.drafts:
         return ()
@@ -147,8 +149,9 @@ def _drafts(run: _Run, shown: Shown) -> tuple[Draft, ...]:
     messages = _next(run, shown)
     try:
         wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
-        return (*_tool(run, wanted, may), *_fetch(wanted, may))
-    except (NoAnswer, TooLong):
+        tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
+        return (*tool, *_fetch(wanted, may))
+    except (NoAnswer, TooLong, MarkerSpoken):  # a goal that holds the marker is none, too
         run.asking.problems.append("no draft: the model gave no usable reply")
         return ()
 
@@ -156,18 +159,33 @@ def _drafts(run: _Run, shown: Shown) -> tuple[Draft, ...]:
 def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
     if not run.denied:
         return prompts.about(run.task, shown.text, words.NEXT)
-    quoted = f"{shown.text}\n{run.denied}" if shown.text else run.denied
-    return prompts.about(run.task, quoted, f"{words.NEXT}\n{words.DENIED}")
+    return prompts.about(run.task, _joined(shown.text, run.denied), f"{words.NEXT}\n{words.DENIED}")
 
 
-def _tool(run: _Run, wanted: Wanted, may: Sequence[str]) -> tuple[Draft, ...]:
-    if "tool-request" not in may or not wanted.compute:
+def _tool(
+    run: _Run, wanted: Wanted, lines: Sequence[Line], claims: Sequence[Claimed]
+) -> tuple[Draft, ...]:
+    """Ask for a program for the operator's question; what the model proposed is data there."""
+    if not wanted.compute:
         return ()
     run.tell("asking the model for a program")
-    numbers = tuple(sorted(run.seen))[:MAX_INPUTS]
-    messages = prompts.programming(wanted.compute, len(numbers))
+    numbers = _inputs(run, claims)
+    cut = portions([line for line in lines if line.cited.source in numbers], run.room)
+    proposed = listed(words.PROPOSED, [wanted.compute], run.task.marker)
+    quoted = _joined(_shown(run, cut[0] if cut else []).text, proposed)
+    messages = prompts.programming(run.task, quoted, numbers)
     code = run.asking.ask(messages, code_form(), read_code, tokens=CODE_TOKENS)
     return (ToolDraft(Untrusted(wanted.compute), Untrusted(code), numbers),)
+
+
+def _inputs(run: _Run, claims: Sequence[Claimed]) -> tuple[int, ...]:
+    """Return the sources a program reads: those that claims cite before others."""
+    cited = sorted({cite.source for claim in claims for cite in claim.cites})
+    return tuple(sorted(list(dict.fromkeys([*cited, *sorted(run.seen)]))[:MAX_INPUTS]))
+
+
+def _joined(*blocks: str) -> str:
+    return "\n".join(filter(None, blocks))
 
 
 def _fetch(wanted: Wanted, may: Sequence[str]) -> tuple[Draft, ...]:

@@ -21,9 +21,10 @@ INVARIANTS: Final = (
 
 ANSWER: Final = """\
 Answer the operator's question from the numbered sentences above. Make short claims, each in one
-sentence, and give for each the numbers of the sentences it rests on. Copy numbers and names
-exactly. If the sentences do not answer the question, say so in one claim without numbers.
-Reply as JSON: {"claims":[{"text":"...","from":[1]}]}"""
+sentence: one for each value, work or thing that the question asks for. Give for each the numbers
+of the sentences it rests on. Copy numbers and names exactly. If the sentences do not answer the
+question, say so in one claim without numbers.
+Reply as JSON: {"claims":[{"text":"...","from":[1]},{"text":"...","from":[2]}]}"""
 
 MAP: Final = """\
 Which of the numbered sentences above help to answer the operator's question? Summarise what they
@@ -41,21 +42,33 @@ DENIED: Final = """\
 The last block of the data says what was proposed before and denied, and why. Do not propose the
 same again."""
 
-CODE: Final = """\
-You write short Python programs. No imports, no functions, no print, no files. Each source is a
-variable s1, s2 and so on: a dict with the keys 'id', 'fields' and 'sections'. 'fields' is a dict
-with 'title', 'authors', 'published' and more. 'sections' is a dict: sections['Excerpts'] is the
-list of its texts. Store the answer in a variable named `result`, and write `result` as the
-last line."""
+# How blocks of data begin that are no source.
+DENIALS: Final = "earlier proposals that a person denied, and why"
+PROPOSED: Final = "what was proposed to compute"
 
-# What small models need more than rules: the same task, done three times.
+CODE: Final = """\
+Write a short Python program that computes what the operator asks for. It is over numbers or over
+works. Over numbers: write down the numbers that the sentences above give, then compute. Over works:
+each source is a variable s1, s2 and so on, a dict with 'fields' and 'sections'. 'fields' is a dict
+with 'title', 'authors', 'published' and more; sections['Excerpts'] is the list of its texts. No
+imports, no functions, no print, no files. Store the answer in a variable named `result`, and write
+`result` as the last line. Reply as JSON: {"code":"..."}"""
+
+# What small models need more than rules: the same task, done a few times, over numbers and works.
 EXAMPLES: Final = (
     (
-        "Compute: the mean of the measured strengths 1.2, 1.4 and 1.9 MPa named in s1",
+        "Calculate the mean strength of the three samples.",
         "values = [1.2, 1.4, 1.9]\nresult = sum(values) / len(values)\nresult",
     ),
     (
-        "Compute: the titles of s1 and s2, ordered by publication date, newest first",
+        "Rank the samples by strength, the strongest first.",
+        (
+            "found = {'A': 1.2, 'B': 1.9, 'C': 1.4}\n"
+            "result = sorted(found, key=lambda name: found[name], reverse=True)\nresult"
+        ),
+    ),
+    (
+        "Order the titles by publication date, newest first.",
         (
             "sources = [s1, s2]\n"
             "ordered = sorted(sources, key=lambda s: s['fields']['published'], reverse=True)\n"
@@ -63,7 +76,7 @@ EXAMPLES: Final = (
         ),
     ),
     (
-        "Compute: how often the word ice occurs in the texts of s1",
+        "Count how often the word ice occurs in the texts.",
         "text = ' '.join(s1['sections']['Excerpts']).lower()\nresult = text.count('ice')\nresult",
     ),
 )
