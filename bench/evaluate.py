@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))  # started as a file, Python looks beside the file
 from bench.evaluation.answers import Answer, Kept, Key  # noqa: E402
 from bench.evaluation.material import KINDS, Material, Question, material  # noqa: E402
 from bench.evaluation.systems import SYSTEMS, Place, answered, furnish  # noqa: E402
-from bench.evaluation.table import tables  # noqa: E402
+from bench.evaluation.table import OURS, OWN, tables  # noqa: E402
 from bench.facts import facts  # noqa: E402
 from bench.lite_requests import workspace  # noqa: E402
 from bench.measure import say  # noqa: E402
@@ -42,9 +42,11 @@ Made by `make evaluate` and written by `bench/evaluate.py --write`. The works an
 are in `bench/evaluation`; they were written for it, and none of the works exists. Compared are
 `threegate ask` in its boxes, the same model in the same server with the same packets pasted into
 one prompt (told to cite, to quote, and, where a result is to be computed, to write a program),
-and the extractive answer, which has no model. Scores are counted by a program: a quote is looked
-for in the work itself, whatever its label, and a program counts by what it comes to in Monty. A
-direct answer is read leniently. So few questions show an order of magnitude, not a percentage.
+and the extractive answer, which has no model. The column "its model's claims" is ThreeGate's
+answer without the up to three nearest sentences that stand beside them. Scores are counted by a
+program: a quote is looked for in the work itself, whatever its label, and a program counts by
+what it comes to in Monty. A direct answer is read leniently. So few questions show an order of
+magnitude, not a percentage.
 """
 
 
@@ -99,6 +101,8 @@ def collected(
     for name in args.systems:
         keys = {q.key: key_of(name, model, q, found) for q in chosen(found, args.only)}
         answers[name] = {q: kept.answers[key] for q, key in keys.items() if key in kept.answers}
+        if name == OURS:  # the same answers without the sentences that no model chose
+            answers[OWN] = {q: one.own or one for q, one in answers[name].items()}
     return answers
 
 
@@ -161,7 +165,7 @@ def main() -> int:
     print("\n".join(lines))
     if args.write:
         missing = sum(len(found.questions) - len(one) for one in answers.values())
-        if missing or list(answers) != list(SYSTEMS):
+        if missing or not set(SYSTEMS) <= set(answers):
             print(f"not written: {missing} answers or whole systems are missing", file=sys.stderr)
             return 1
         DOCUMENT.write_text(document(lines, model, args.context), "utf-8")

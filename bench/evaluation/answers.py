@@ -45,6 +45,7 @@ class Answer:
     cost: Cost = Cost()
     told: tuple[str, ...] = ()  # what went wrong, in the system's words
     error: str | None = None
+    own: "Answer | None" = None  # the part that a model wrote, if there is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +89,6 @@ def answer_from(found: dict[str, Any]) -> Answer:
     given: dict[str, Any] = {name: found[name] for name in keys_of(Answer) if name in found}
     given["draft"] = None if given.get("draft") is None else Drafted(**given["draft"])
     given["cost"] = Cost(**given.get("cost", {}))
+    given["own"] = None if given.get("own") is None else answer_from(given["own"])
     lists: dict[str, Any] = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
     return Answer(**{**given, **lists})

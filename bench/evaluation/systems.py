@@ -18,18 +18,17 @@ from bench.evaluation.material import COMPUTED, Material, Question
 from bench.evaluation.programs import run_draft, run_program
 from tests.support.policies import altered
 from tests.support.workspaces import take_in
+from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.core.client import Client, NoModel
 from threegate.errors import ThreeGateError
 from threegate.host.asking.answering import (
-    SOURCE_CHARS,
     Outcome,
     Sides,
     Wish,
     answer_by_extracts,
     answer_by_model,
-    choose,
-    one_prompt,
+    choose_for_model,
     read_wish,
 )
 from threegate.host.asking.boxed import Boxed
@@ -73,9 +72,8 @@ class Place:
     def shown(self, question: Question) -> list[str]:
         """Return the works that ThreeGate puts before the model, in its order."""
         wish = self.wish(question)
-        selection = choose(self.asked, self.index, read_wish(self.asked, wish), wish)
-        if not wish.packets:
-            selection = selection.within(one_prompt(self.asked), each=SOURCE_CHARS)
+        asked = read_wish(self.asked, wish)
+        selection = choose_for_model(self.asked, self.index, asked, wish)
         found = dict.fromkeys(passage.artifact for passage in selection.passages)
         return [self.key_of(one) for one in found]
 
@@ -146,8 +144,9 @@ def threegate(place: Place) -> Iterator[System]:
         began = time.perf_counter()
         outcome = answer_by_model(place.asked, place.index, place.wish(question), sides)
         cost = sides.cost(time.perf_counter() - began)
-        found = replace(read_outcome(place, outcome), cost=cost)
-        return replace(found, draft=_draft(place, outcome))
+        found, draft = read_outcome(place, outcome), _draft(place, outcome)
+        own = replace(found.own, draft=draft) if found.own else None
+        return replace(found, cost=cost, draft=draft, own=own)
 
     yield answer
 
@@ -161,24 +160,33 @@ def extractive(place: Place) -> Iterator[System]:
         began = time.perf_counter()
         outcome = answer_by_extracts(place.asked, place.index, place.wish(question))
         cost = Cost(whole=time.perf_counter() - began)
-        return replace(read_outcome(place, outcome), cost=cost)
+        return replace(read_outcome(place, outcome), cost=cost, own=None)
 
     yield answer
 
 
 def read_outcome(place: Place, outcome: Outcome) -> Answer:
-    """Return what an analysis says, in terms of works."""
+    """Return what an analysis says, in terms of works; beside it what the model alone wrote."""
     analysis = outcome.stored.analysis
-    texts = [text.open_for_display() for text in analysis.claim_texts]
-    cites = [cite.artifact for claim in analysis.claims for cite in claim.cites]
-    return Answer(
-        text="\n".join(texts),
-        cited=tuple(dict.fromkeys(map(place.key_of, cites))),
-        quotes=tuple(quote.open_for_display() for quote in analysis.quotes),
-        labels=tuple(claim.label for claim in analysis.claims),
+    base = Answer(
         shown=tuple(map(place.key_of, outcome.selection.materials)),
         fetches=sum(draft_id.startswith("fr-") for draft_id, _ in outcome.stored.drafts),
         told=outcome.told,
+    )
+    written = len(analysis.claims) - outcome.beside
+    return replace(_claimed(place, analysis, base), own=_claimed(place, analysis, base, written))
+
+
+def _claimed(place: Place, analysis: Analysis, base: Answer, most: int | None = None) -> Answer:
+    """Return an answer with what the first claims of an analysis say and rest on."""
+    claims = analysis.claims[:most]
+    cites = [cite.artifact for claim in claims for cite in claim.cites]
+    return replace(
+        base,
+        text="\n".join(text.open_for_display() for text in analysis.claim_texts[:most]),
+        cited=tuple(dict.fromkeys(map(place.key_of, cites))),
+        quotes=tuple(quote.open_for_display() for quote in analysis.quotes[: len(cites)]),
+        labels=tuple(claim.label for claim in claims),
     )
 
 

@@ -8,9 +8,14 @@ from bench.evaluation.answers import Answer
 from bench.evaluation.material import KINDS, Material, Question
 from bench.evaluation.scoring import MEASURES, Score, score
 
-OURS, PEER = "threegate", "direct"
+OURS, OWN, PEER = "threegate", "own", "direct"  # all of an answer, and what its model wrote
 MOST_OVERHEAD: Final = 0.10
-NAMES: Final = {OURS: "ThreeGate", PEER: "the model directly", "extractive": "extractive"}
+NAMES: Final = {
+    OURS: "ThreeGate",
+    OWN: "its model's claims",
+    PEER: "the model directly",
+    "extractive": "extractive",
+}
 # Better than the direct call on these, no worse on those.
 BETTER: Final = ("cites", "quotes")
 NO_WORSE: Final = ("value",)
@@ -107,7 +112,7 @@ def _costs(answers: Answers, keys: Sequence[str]) -> Iterator[str]:
         *("system", "seconds an answer", "loading", "tokens", "overhead"),
         *("tokens read", "written", "calls", "no answer"),
     )
-    for system, found in answers.items():
+    for system, found in _costly(answers):
         ours = [found[key] for key in keys]
         if not ours:
             continue
@@ -124,10 +129,15 @@ def _costs(answers: Answers, keys: Sequence[str]) -> Iterator[str]:
     yield ""
     told = ", ".join(f"{number} {label}" for label, number in sorted(labels.items()))
     yield f"Labels of ThreeGate's claims: {told or 'none'}."
-    for system, found in answers.items():
+    for system, found in _costly(answers):
         ours = [found[key] for key in keys if found[key].draft or found[key].fetches]
         programs, fetches = sum(bool(one.draft) for one in ours), sum(one.fetches for one in ours)
         yield f"Drafts of {NAMES[system]}: {programs} programs, {fetches} fetches."
+
+
+def _costly(answers: Answers) -> Iterator[tuple[str, Mapping[str, Answer]]]:
+    """Yield every system but the part of ours, which took what ours took."""
+    yield from ((system, found) for system, found in answers.items() if system != OWN)
 
 
 _SECONDS: Final = ("whole", "loading", "model")
@@ -149,16 +159,22 @@ def _targets(
         yield "- nothing to compare: both ThreeGate and the direct call must have answered"
         return
     for measure in (*BETTER, *NO_WORSE):
-        ours, theirs = (count(scores[one], measure, keys)[0] for one in (OURS, PEER))
-        met = ours > theirs if measure in BETTER else ours >= theirs
         wish = "better than" if measure in BETTER else "no worse than"
-        told = f"{ours} against {theirs}: {'met' if met else 'missed'}"
-        yield f"- {wish} the direct call, an answer {MEASURES[measure]}: {told}"
+        found = [_against(scores, measure, keys, one) for one in (OURS, OWN) if one in answers]
+        yield f"- {wish} the direct call, an answer {MEASURES[measure]}: {'; '.join(found)}"
     share = overhead([answers[OURS][key] for key in keys])
     if share is not None:
         met = share < MOST_OVERHEAD
         told = f"{share:.1%}: {'met' if met else 'missed'}"
         yield f"- overhead under {MOST_OVERHEAD:.0%} of the tokens' time: {told}"
+
+
+def _against(
+    scores: Mapping[str, Mapping[str, Score]], measure: str, keys: Sequence[str], system: str
+) -> str:
+    ours, theirs = (count(scores[one], measure, keys)[0] for one in (system, PEER))
+    met = ours > theirs if measure in BETTER else ours >= theirs
+    return f"{NAMES[system]} {ours} against {theirs}: {'met' if met else 'missed'}"
 
 
 def _each(

@@ -39,7 +39,7 @@ def test_control_shipped_policy_is_valid() -> None:
 VALUES = {
     "core": [
         ("kind: embedded", "kind: openai"),
-        ("context_tokens: 4096", "context_tokens: 4KiB"),
+        ("context_tokens: 8192", "context_tokens: 4KiB"),
         ("sha256: cc324af0", "sha256: CC324AF0"),
         ("may_draft: [analysis, fetch-request, tool-request]", "may_draft: [approval]"),
         ("may_read: [analysis, research-packet, tool-result]", "may_read: [policy]"),

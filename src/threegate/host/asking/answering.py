@@ -19,7 +19,7 @@ from threegate.host.asking.checking import check_said
 from threegate.host.asking.denied import Denied, denied_of
 from threegate.host.asking.deriving import Origin, origin_of
 from threegate.host.asking.drafting import Prepared, prepare
-from threegate.host.asking.extracting import extract
+from threegate.host.asking.extracting import beside, extract
 from threegate.host.asking.labelling import retractions
 from threegate.host.asking.selecting import Limits, Nearness, Selection, select, select_named
 from threegate.host.asking.serving import Say, model_of
@@ -66,6 +66,7 @@ class Outcome:
     selection: Selection
     copied: tuple[tuple[str, ...], ...] = ()  # for each draft, where its words stand
     told: tuple[str, ...] = ()  # what went wrong or was refused
+    beside: int = 0  # of the claims, the last ones: sentences that no model chose
     withheld: str | None = None
 
 
@@ -133,6 +134,16 @@ def choose(
     return select(ws, index, asked.question, query=wish.query, near=near)
 
 
+def choose_for_model(
+    ws: Workspace, index: Index, asked: Asked, wish: Wish, near: Nearness | None = None
+) -> Selection:
+    """Return what a model is asked about: what is not named is as much as it sees at once."""
+    selection = choose(ws, index, asked, wish, near)
+    if wish.packets or asked.continues:
+        return selection
+    return selection.within(one_prompt(ws), each=SOURCE_CHARS)
+
+
 def _continued(ws: Workspace, index: Index, analysis_id: str) -> tuple[list[str], list[str]]:
     """Return what is read back first (results, then the analysis), and its sources."""
     analysis = ws.store.read(analysis_id)
@@ -170,9 +181,7 @@ def answer_by_model(
     """Let CORE answer with the model of the policy, check what it says, and store it."""
     model = model_of(ws.bundle)
     asked = read_wish(ws, wish)
-    selection = choose(ws, index, asked, wish, near)
-    if not (wish.packets or asked.continues):
-        selection = selection.within(one_prompt(ws), each=SOURCE_CHARS)
+    selection = choose_for_model(ws, index, asked, wish, near)
     denied = denied_of(ws, index, asked.continues)
     could_read = [*readable(asked, selection), *(one.request for one in denied)]
     origin = origin_of(ws.store, could_read)
@@ -180,23 +189,26 @@ def answer_by_model(
     handed = hand_over(ws.bundle, asked, selection, origin, denied)
     with sides.serving() as say:
         said = say(handed.task)
-    kept = check_said(handed, said, retractions(ws.store, index))
+    retracted = retractions(ws.store, index)
+    kept = check_said(handed, said, retracted)
+    nearest = tuple(beside(selection, kept.claims, retracted, near))
     with sides.asking() as ask:
         drafts, refused = prepare(ws, handed, origin, kept.drafts, ask)
     told = [*said.problems, *kept.refused, *refused]
 
     def store(drafts: Sequence[Prepared]) -> Outcome:
-        notes = (*_cost(said, told, denied), *kept.notes)
+        notes = (_cost(said, told, denied, len(nearest)), *kept.notes)
         stored = store_answer(
             ws,
             asked,
-            Answered(said.method, kept.claims, model, notes),
+            Answered(said.method, kept.claims, model, notes, nearest),
             selection=selection,
             origin=origin,
             drafts=lambda made, created: [draft.named(made, created) for draft in drafts],
         )
         words = tuple(tuple(draft.words()) for draft in drafts)
-        return Outcome(stored, selection, words, tuple(told), _withheld(ws, asked, origin))
+        withheld = _withheld(ws, asked, origin)
+        return Outcome(stored, selection, words, tuple(told), len(nearest), withheld)
 
     try:
         return store(drafts)
@@ -223,17 +235,18 @@ def one_prompt(ws: Workspace) -> int:
     return max(0, context - output - FIXED_TOKENS) * CHARS_PER_TOKEN
 
 
-def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied]) -> list[str]:
+def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
     """Return the host's note about the run: what it took, what did not fit, what went wrong."""
     usage = said.usage
     tokens = f"read {usage.prompt_tokens} tokens and wrote {usage.completion_tokens}"
     lines = [
         f"The model was called {usage.calls} times, {usage.retries} of them again; it {tokens}.",
         f"Sentences that did not fit: {said.left_out}.",
+        f"Sentences that no model chose, the last of the claims: {nearest}.",
         *(f"It was told why {one.request} was denied." for one in denied),
         *(f"{line[0].upper()}{line[1:]}." for line in told),
     ]
-    return ["\n".join(lines)]
+    return "\n".join(lines)
 
 
 def _withheld(ws: Workspace, asked: Asked, origin: Origin) -> str | None:

@@ -1,7 +1,8 @@
 """An answer without any generation: the sentences nearest to the question, word for word.
 
 Every claim is a sentence of a source and its own quote.  It says nothing that no source says;
-whether it answers the question is for the reader.
+whether it answers the question is for the reader.  A few of them stand beside what a model says,
+too: where it leaves half of a question out, the other half is often among them.
 
 SECURITY
     Picks sentences that strangers wrote.  A hostile source can get its sentences picked, as
@@ -9,9 +10,11 @@ SECURITY
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from threegate.artifacts.analysis import Cite
+from threegate.artifacts.ids import prefix_of
 from threegate.host.asking.labelling import Checked, Retracted, labelled
 from threegate.host.asking.quoting import Quoted, quote_span
 from threegate.host.asking.ranking import bm25, by_score, fused
@@ -22,6 +25,7 @@ from threegate.protocol.sentences import spans
 from threegate.untrusted import Untrusted
 
 MOST_SENTENCES: Final = 8
+MOST_BESIDE: Final = 3  # of them next to what a model claims
 LEAST_WORDS: Final = 4  # a heading or a broken line answers nothing
 ALIKE: Final = 0.8  # share of words from which on a sentence says the same again
 BY_MEANING: Final = 128  # sentences whose vectors are computed
@@ -67,6 +71,28 @@ def extract(
             taken.append(piece)
             claims.append(labelled(quoted.text, [quoted], retracted))
     return claims
+
+
+def beside(
+    selection: Selection,
+    claims: Sequence[Checked],
+    retracted: Retracted,
+    near: Nearness | None = None,
+) -> list[Checked]:
+    """Return the few best sentences, without those that the claims of a model quote already.
+
+    None of an earlier analysis: a model wrote those words.
+    """
+    quoted = [one.cite for claim in claims for one in claim.quotes]
+    own = tuple(one for one in selection.passages if prefix_of(one.artifact) != "an")
+    best = extract(replace(selection, passages=own), retracted, most=MOST_BESIDE, near=near)
+    return [one for one in best if not any(_within(one.quotes[0].cite, cite) for cite in quoted)]
+
+
+def _within(cite: Cite, other: Cite) -> bool:
+    same = (cite.artifact, cite.excerpt) == (other.artifact, other.excerpt)
+    end, other_end = cite.offset + cite.length, other.offset + other.length
+    return same and other.offset <= cite.offset and end <= other_end
 
 
 def _by_meaning(

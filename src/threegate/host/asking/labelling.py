@@ -57,6 +57,11 @@ def labelled(text: str, quotes: Sequence[Quoted], retracted: Retracted) -> Check
     return Checked(text, QUOTE_FOUND, kept)
 
 
+def is_sentence(text: str, quotes: Sequence[str]) -> bool:
+    """Tell whether a claim is its only quote, word for word: whoever chose it, no words are new."""
+    return list(quotes) == [text]
+
+
 def counts(labels: Sequence[str]) -> dict[str, int]:
     """Return how many claims have each label, in the order of the table."""
     return {label: labels.count(label) for label in CLAIM_LABELS}

@@ -10,14 +10,16 @@ from typing import Any
 from threegate.artifacts.analysis import Analysis, Claim
 from threegate.artifacts.ids import short
 from threegate.host.asking.answering import Outcome
-from threegate.host.asking.labelling import counts
+from threegate.host.asking.labelling import counts, is_sentence
 from threegate.host.output import Output
 
 
 def label_line(analysis: Analysis) -> str:
     """Return how many claims have each label, in one line."""
     found = counts([claim.label for claim in analysis.claims])
-    return ", ".join(f"{count} {label}" for label, count in found.items())
+    told = ", ".join(f"{count} {label}" for label, count in found.items())
+    same = sum(is_sentence(text, quotes) for _, text, quotes in _claims(analysis))
+    return f"{told}; {same} of {len(analysis.claims)} word for word" if same else told
 
 
 def how_made(analysis: Analysis) -> str:
@@ -38,11 +40,11 @@ def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
     if not analysis.claims:
         _tell_text(out, "Answer", analysis.answer.open_for_display())
     for number, (claim, text, quotes) in enumerate(_claims(analysis), 1):
-        claimed = text
-        _tell_text(out, f"Claim {number}: {claim.label}", claimed)
+        how = ", word for word" if is_sentence(text, quotes) else ""
+        _tell_text(out, f"Claim {number}: {claim.label}{how}", text)
         for cite, quote in zip(claim.cites, quotes, strict=True):
             where = f"{short(cite.artifact)} text {cite.excerpt}, from character {cite.offset}"
-            same = " (these very words)" if quote == claimed else ""
+            same = " (these very words)" if quote == text else ""
             out.line(f"  quoted from {where}{same}")
             if not same:
                 out.foreign(quote)
@@ -67,6 +69,7 @@ def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
         {
             "text": text,
             "label": claim.label,
+            "word_for_word": is_sentence(text, quotes),
             "cites": [
                 {
                     "artifact": cite.artifact,

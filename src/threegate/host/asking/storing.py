@@ -29,6 +29,7 @@ from threegate.untrusted import Untrusted
 EXTRACTIVE: Final = "extractive"
 NOTHING_FOUND: Final = "No sentence of the sources that were selected has a word of the question."
 _NUMBERED: Final = re.compile(r"\[(\s*\d[\d\s,;-]*)\]")
+NEAREST: Final = "Nearest sentences of the sources, word for word; no model chose them:"
 NOTHING_CLAIMED: Final = "The model made no claim about the sources that were selected."
 
 
@@ -49,6 +50,12 @@ class Answered:
     claims: tuple[Checked, ...]
     model: Model | None = None
     notes: tuple[str, ...] = ()
+    beside: tuple[Checked, ...] = ()  # sentences that no model chose, behind the claims of one
+
+    @property
+    def all_claims(self) -> tuple[Checked, ...]:
+        """Everything that is claimed, in the order it is stored in."""
+        return (*self.claims, *self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,9 @@ def assemble(
     ws: Workspace, asked: Asked, answered: Answered, selection: Selection, origin: Origin
 ) -> Analysis:
     """Return the analysis of an answer; the answer in one piece is made of its claims."""
-    quotes = [one for claim in answered.claims for one in claim.quotes]
+    quotes = [one for claim in answered.all_claims for one in claim.quotes]
     claims = [
-        Claim(claim.label, tuple(one.cite for one in claim.quotes)) for claim in answered.claims
+        Claim(claim.label, tuple(one.cite for one in claim.quotes)) for claim in answered.all_claims
     ]
     notes = (selection.note(), *answered.notes)
     return Analysis(
@@ -115,7 +122,7 @@ def assemble(
         derived_from=origin.derived_from,
         question=Untrusted(asked.question),
         answer=Untrusted(answer_of(answered)),
-        claim_texts=tuple(Untrusted(claim.text) for claim in answered.claims),
+        claim_texts=tuple(Untrusted(claim.text) for claim in answered.all_claims),
         quotes=tuple(Untrusted(one.text) for one in quotes),
         notes=tuple(Untrusted(note[:MAX_ANSWER_CHARS]) for note in notes),
     )
@@ -123,18 +130,22 @@ def assemble(
 
 def answer_of(answered: Answered) -> str:
     """Return the answer in one piece: each claim, with its number behind it."""
-    if not answered.claims:
-        return NOTHING_FOUND if answered.method == EXTRACTIVE else NOTHING_CLAIMED
-    lines: list[str] = []
-    size = 0
-    for number, claim in enumerate(answered.claims, 1):
+    head = [] if answered.claims else [_nothing(answered)]
+    lines = list(head)
+    size = sum(map(len, head))
+    for number, claim in enumerate(answered.all_claims, 1):
+        between = [NEAREST] if answered.beside and number == len(answered.claims) + 1 else []
         line = answer_line(claim.text, number)
-        size += len(line) + 1
+        size += len(line) + sum(map(len, between)) + 2
         if size > MAX_ANSWER_CHARS - 100:
-            lines.append(f"Claims {number} to {len(answered.claims)} stand below only.")
+            lines.append(f"Claims {number} to {len(answered.all_claims)} stand below only.")
             break
-        lines.append(line)
+        lines += [*between, line]
     return "\n".join(lines)
+
+
+def _nothing(answered: Answered) -> str:
+    return NOTHING_FOUND if answered.method == EXTRACTIVE else NOTHING_CLAIMED
 
 
 def answer_line(text: str, number: int) -> str:

@@ -20,7 +20,7 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff.store import Store
 from threegate.host.asking.labelling import retractions
-from threegate.host.asking.storing import answer_line
+from threegate.host.asking.storing import NEAREST, answer_line
 from threegate.host.graph import Graph, provenance
 from threegate.host.index import Index
 from threegate.host.output import counted
@@ -131,9 +131,10 @@ def _count(claims: Sequence[Claim], label: str) -> int:
 def _answer(analysis: Analysis) -> str | None:
     """Return the answer where it says more than its claims; each claim has its own check."""
     answer = analysis.answer.open_for_display()
+    lines = [line for line in answer.split("\n") if line != NEAREST]
     texts = [text.open_for_display() for text in analysis.claim_texts]
-    made_of_claims = "\n".join(answer_line(text, n) for n, text in enumerate(texts, 1))
-    return None if texts and answer == made_of_claims else answer
+    made_of_claims = [answer_line(text, n) for n, text in enumerate(texts, 1)]
+    return None if texts and lines == made_of_claims else answer
 
 
 def _loud(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from threegate.artifacts.ids import short
+from threegate.host.asking.labelling import is_sentence
 from threegate.host.output import counted
 from threegate.host.reporting.blocks import (
     NOTHING,
@@ -79,7 +80,10 @@ def _answer(report: Report) -> Iterator[Block]:
             yield line(_IN_ONE_PIECE)
         yield Foreign(report.answer)
     for claim in report.claims:
-        yield Heading(3, f"Claim {claim.number}: {claim.label}", f"claim-{claim.number}")
+        how = (
+            ", word for word" if is_sentence(claim.text, [one.text for one in claim.quotes]) else ""
+        )
+        yield Heading(3, f"Claim {claim.number}: {claim.label}{how}", f"claim-{claim.number}")
         yield Foreign(claim.text)
         yield _cited(claim)
 

@@ -29,6 +29,8 @@ from threegate.handoff.journal import Put
 from threegate.handoff.usage import Quota
 from threegate.host.asking import tasking
 from threegate.host.asking.answering import Outcome, Wish, answer_by_model
+from threegate.host.asking.showing import label_line, plain
+from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
 from threegate.host.index import Index
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import Workspace
@@ -42,6 +44,16 @@ def ask(ws: Workspace, index: Index, answer: Any, **wish: Any) -> Outcome:
     index.catch_up()
     sides = answer if isinstance(answer, FakeSides) else FakeSides(answer)
     return answer_by_model(ws, index, Wish(**{"question": QUESTION, **wish}), sides)
+
+
+def written(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return label and text of what the model claims."""
+    made = outcome.stored.analysis
+    found = [
+        (one.label, text.open_for_display())
+        for one, text in zip(made.claims, made.claim_texts, strict=True)
+    ]
+    return found[: len(found) - outcome.beside]
 
 
 def drafted(ws: Workspace) -> list[str]:
@@ -83,9 +95,10 @@ def test_quotes_are_put_in_by_the_host_and_numbers_are_checked(ws: Workspace, in
         claim("Nobody knows more.", *()),
         claim("Both kinds broke.", (1, 1, 1), (1, 1, 2)),
     )
-    made = ask(ws, index, answer).stored.analysis
+    outcome = ask(ws, index, answer)
+    made = outcome.stored.analysis
     assert made.method == "model"
-    assert [one.label for one in made.claims] == [
+    assert [label for label, _ in written(outcome)] == [
         "quote found",
         "number differs",
         "unchecked",
@@ -93,9 +106,49 @@ def test_quotes_are_put_in_by_the_host_and_numbers_are_checked(ws: Workspace, in
     ]
     quotes = [quote.open_for_display() for quote in made.quotes]
     first, second = "Sea ice at -5 \u00b0C broke at 1.2 MPa.", ICE[0].partition(". ")[2]
-    assert quotes == [first, second, ICE[0]], "sentences that follow each other are one quote"
+    assert quotes[:3] == [first, second, ICE[0]], "sentences that follow each other are one quote"
     assert made.model is not None
     assert made.model.name == ws.bundle.text("core", "model", "name")
+
+
+def test_sentences_that_no_model_chose_stand_behind_its_claims(ws: Workspace, index: Index) -> None:
+    take_in(ws, *shelf())
+    wish = "At which pressure did sea ice and fresh ice break, and how many beams were cut?"
+    outcome = ask(ws, index, said(claim("Sea ice broke at 1.2 MPa.", (1, 1, 1))), question=wish)
+    made = outcome.stored.analysis
+    texts = [text.open_for_display() for text in made.claim_texts]
+    assert texts[0] == "Sea ice broke at 1.2 MPa."
+    assert set(texts[1:]) == {ICE[0].partition(". ")[2], f"{ICE[1].partition('. ')[0]}."}
+    assert outcome.beside == 2, "not the sentence that the claim quotes already"
+    assert [quote.open_for_display() for quote in made.quotes[1:]] == texts[1:]
+    lines = made.answer.open_for_display().split("\n")
+    assert lines == [f"{texts[0]} [1]", NEAREST, f"{texts[1]} [2]", f"{texts[2]} [3]"]
+    assert "no model chose, the last of the claims: 2." in made.notes[1].open_for_display()
+    assert label_line(made).endswith("; 2 of 3 word for word")
+    shown = plain(outcome.stored.id, made)["claims"]
+    assert [one["word_for_word"] for one in shown] == [False, True, True]
+
+
+def test_a_model_that_claims_nothing_leaves_the_nearest_sentences(
+    ws: Workspace, index: Index
+) -> None:
+    take_in(ws, *shelf())
+    made = ask(ws, index, said()).stored.analysis
+    lines = made.answer.open_for_display().split("\n")
+    assert lines[:2] == [NOTHING_CLAIMED, NEAREST]
+    assert lines[2].endswith("[1]")
+
+
+def test_a_sentence_no_model_chose_is_never_one_that_a_model_wrote(
+    ws: Workspace, index: Index
+) -> None:
+    (packet,) = take_in(ws, paper(1, "Sea ice broke under pressure."))
+    lie = "At a pressure of no more than nothing sea ice did break."
+    first = ask(ws, index, said(claim(lie)), packets=[packet])
+    again = ask(ws, index, said(), continues=first.stored.id)
+    assert first.stored.id in again.selection.materials, "control: it could have been one"
+    texts = [text.open_for_display() for text in again.stored.analysis.claim_texts]
+    assert texts == ["Sea ice broke under pressure."]
 
 
 def test_why_a_proposal_was_denied_goes_back_as_data(ws: Workspace, index: Index) -> None:
@@ -178,7 +231,7 @@ def test_a_claim_that_cannot_stand_in_an_analysis_is_left_out_and_told(
 ) -> None:
     take_in(ws, *shelf())
     outcome = ask(ws, index, said(claim("a\u202eb", (1, 1, 1)), claim("fine", (1, 1, 1))))
-    assert [text.open_for_display() for text in outcome.stored.analysis.claim_texts] == ["fine"]
+    assert [text for _, text in written(outcome)] == ["fine"]
     assert outcome.told == ("claim 1 holds characters that may not stand in an analysis",)
 
 
@@ -358,7 +411,7 @@ def test_where_too_much_waits_the_answer_is_kept_without_its_drafts(
     outcome = ask(ws, index, answer)
     assert outcome.stored.drafts == ()
     assert outcome.told[0].startswith("1 drafts were not kept: ")
-    assert len(outcome.stored.analysis.claims) == 1
+    assert len(written(outcome)) == 1
     assert len(drafted(ws)) == 1
 
 

@@ -32,7 +32,8 @@ def ask(ws: Workspace, index: Index, answer: Said | FakeSides, **wish: Any) -> O
 
 
 def label(outcome: Outcome) -> str:
-    (only,) = outcome.stored.analysis.claims
+    """Return the label of the one claim that the model made."""
+    (only,) = outcome.stored.analysis.claims[: -outcome.beside or None]
     return only.label
 
 
