@@ -15,6 +15,7 @@ import pytest
 from tests.support.owned import HONEST, Owned, owned
 from tests.support.papers import paper
 from tests.support.samples import tool_request
+from tests.support.saying import written
 from tests.support.workspaces import make_workspace, take_in
 from tests.unit.host.asking.test_label_attacks import put_result
 from threegate.artifacts import registry
@@ -196,8 +197,7 @@ def refused(core: Owned, code: str, **wish: Any) -> str:
 
 
 def accept(core: Owned) -> None:
-    stored = core.ask(HONEST).stored
-    assert [one.label for one in stored.analysis.claims] == ["quote found"], "control"
+    assert written(core.ask(HONEST)) == [("quote found", "Ice is cold.")], "control"
 
 
 # claim TG-C-147
@@ -263,11 +263,11 @@ def test_text_that_imitates_an_artifact_is_text_in_one(core: Owned) -> None:
     kept = core.ws.store.read(outcome.stored.id)
     assert kept == registry.parse(Untrusted(registry.emit(outcome.stored.analysis)))
     assert isinstance(kept, Analysis)
-    assert tuple(text.open_for_display() for text in kept.claim_texts) == forged
-    assert [one.label for one in kept.claims] == ["quote found", "number differs", "unchecked"]
+    labels = ("quote found", "number differs", "unchecked")
+    assert written(outcome) == list(zip(labels, forged, strict=True))
     assert kept.notes[-1].open_for_display() == note
     assert (kept.integrity, kept.method) == ("external", "map-reduce")
-    assert {quote.open_for_display() for quote in kept.quotes} == {"Ice is cold."}
+    assert [quote.open_for_display() for quote in kept.quotes[:2]] == 2 * ["Ice is cold."]
 
 
 # claim TG-C-147

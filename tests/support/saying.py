@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from threegate.errors import GateUnavailable
+from threegate.host.asking.answering import Outcome
 from threegate.host.asking.serving import Say
 from threegate.host.expressing import Ask
 from threegate.protocol.core import Cited, Claimed, Draft, FetchDraft, Said, Task, ToolDraft, Usage
@@ -40,6 +41,14 @@ def program(code: str, *sources: int, purpose: str = "Add up the numbers.") -> T
 
 def wanted(*references: str, purpose: str = "It is cited.") -> FetchDraft:
     return FetchDraft(Untrusted(purpose), tuple(Untrusted(one) for one in references))
+
+
+def written(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return label and text of what a model claims, without the sentences that stand beside it."""
+    made = outcome.stored.analysis
+    texts = [text.open_for_display() for text in made.claim_texts]
+    found = [(one.label, text) for one, text in zip(made.claims, texts, strict=True)]
+    return found[: len(found) - outcome.beside]
 
 
 @dataclass

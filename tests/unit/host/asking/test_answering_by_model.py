@@ -16,6 +16,7 @@ from tests.support.saying import (
     program,
     said,
     wanted,
+    written,
 )
 from tests.support.workspaces import take_in
 from threegate.artifacts import registry
@@ -44,16 +45,6 @@ def ask(ws: Workspace, index: Index, answer: Any, **wish: Any) -> Outcome:
     index.catch_up()
     sides = answer if isinstance(answer, FakeSides) else FakeSides(answer)
     return answer_by_model(ws, index, Wish(**{"question": QUESTION, **wish}), sides)
-
-
-def written(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return label and text of what the model claims."""
-    made = outcome.stored.analysis
-    found = [
-        (one.label, text.open_for_display())
-        for one, text in zip(made.claims, made.claim_texts, strict=True)
-    ]
-    return found[: len(found) - outcome.beside]
 
 
 def drafted(ws: Workspace) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.papers import paper
 from tests.support.samples import approval, tool_result
-from tests.support.saying import FakeSides, claim, program, said, wanted
+from tests.support.saying import FakeSides, claim, program, said, wanted, written
 from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
@@ -33,8 +33,8 @@ def ask(ws: Workspace, index: Index, answer: Said | FakeSides, **wish: Any) -> O
 
 def label(outcome: Outcome) -> str:
     """Return the label of the one claim that the model made."""
-    (only,) = outcome.stored.analysis.claims[: -outcome.beside or None]
-    return only.label
+    ((found, _),) = written(outcome)
+    return found
 
 
 # What a claim says, a quote that says something else, and the claim that the quote does support.
