@@ -51,7 +51,7 @@ def test_a_question_is_answered_with_quotes_and_a_draft(cli: Cli) -> None:
     assert kinds == ["fr-", "tr-"], found
     assert "asking the model for an answer" in done.err
     step, sentences = asked_of(server.asked[-3])
-    assert "numbered sentences" in step
+    assert "Answer in a few short sentences" in step
     assert sentences[1].startswith("Sea ice at -5")
     waiting = cli("request", "list", "--json").json["items"]
     assert {item["state"] for item in waiting} == {"draft"}

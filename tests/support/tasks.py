@@ -40,7 +40,7 @@ def wanted(compute: str = "", *fetch: tuple[str, str]) -> str:
 def step_of(request: ChatRequest) -> str:
     """Tell which step a request is: answer, map, next or code."""
     last = request.messages[-1][1]
-    for word, start in (("answer", "Answer the"), ("map", "Which of"), ("next", "Decide")):
+    for word, start in (("answer", "Answer in"), ("map", "Which of"), ("next", "Decide")):
         if last.startswith(start):
             return word
     return "code"

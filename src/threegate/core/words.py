@@ -19,17 +19,18 @@ INVARIANTS: Final = (
     "You answer from the quoted data only, and name the numbers of the sentences you used.",
 )
 
+# As short as it can be: with every further rule a small model answers less of the question, and it
+# copies the numbers of an example.
 ANSWER: Final = """\
-Answer the operator's question from the numbered sentences above. Make short claims, each in one
-sentence: one for each value, work or thing that the question asks for. Give for each the numbers
-of the sentences it rests on. Copy numbers and names exactly. If the sentences do not answer the
-question, say so in one claim without numbers.
-Reply as JSON: {"claims":[{"text":"...","from":[1]},{"text":"...","from":[2]}]}"""
+Answer in a few short sentences that say the values or works asked for. Each is a claim, with the
+numbers of the sentences above that it rests on. Copy numbers and names exactly. If the sentences
+do not answer the question, say so in one claim without numbers.
+Reply as JSON: {"claims":[{"text":"...","from":[...]},...]}"""
 
 MAP: Final = """\
 Which of the numbered sentences above help to answer the operator's question? Summarise what they
 say about it in at most three short claims, each with the numbers of its sentences. If none helps,
-reply with an empty list. Reply as JSON: {"claims":[{"text":"...","from":[1]}]}"""
+reply with an empty list. Reply as JSON: {"claims":[{"text":"...","from":[...]},...]}"""
 
 NEXT: Final = """\
 Decide what is needed next to answer the operator's question well.
