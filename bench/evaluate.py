@@ -164,9 +164,10 @@ def main() -> int:
     lines = list(tables(found, answers))
     print("\n".join(lines))
     if args.write:
-        missing = sum(len(found.questions) - len(one) for one in answers.values())
-        if missing or not set(SYSTEMS) <= set(answers):
-            print(f"not written: {missing} answers or whole systems are missing", file=sys.stderr)
+        there = [answers.get(system, {}) for system in SYSTEMS]
+        missing = sum(len(found.questions) - len(one) for one in there)
+        if missing:
+            print(f"not written: {missing} answers are missing", file=sys.stderr)
             return 1
         DOCUMENT.write_text(document(lines, model, args.context), "utf-8")
     return 0

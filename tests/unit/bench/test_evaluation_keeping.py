@@ -44,6 +44,24 @@ def test_what_was_kept_is_read_again_also_after_a_line_was_cut_off(tmp_path: Pat
     assert len(again.answers) == 2
 
 
+def test_what_the_model_alone_wrote_is_kept_and_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    model = f"{evaluate.DEFAULT_MODEL}/{evaluate.DEFAULT_CONTEXT}"
+    question = next(one for one in FOUND.questions if one.key == "v1")
+    for system, answer in (("threegate", replace(FULL, own=POOR)), ("direct", FULL)):
+        Kept(path).add(evaluate.key_of(system, model, question, FOUND), answer)
+    args = argparse.Namespace(systems=["threegate", "direct"], only=[])
+    answers = evaluate.collected(FOUND, args, Kept(path), model)
+    assert answers["own"] == {"v1": POOR}
+    lines = list(tables(FOUND, answers))
+    (value,) = (line for line in lines if line.startswith("- no worse"))
+    assert value.endswith("ThreeGate 1 against 1: met; its model's claims 0 against 1: missed"), (
+        "the one does not hide the other"
+    )
+    assert sum("seconds an answer" in line for line in lines) == 1
+    assert not any(line.startswith("| its model's claims") for line in lines), "one cost of both"
+
+
 def test_the_last_answer_to_a_question_counts(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "answers.jsonl")
     kept.add(KEY, FULL)
