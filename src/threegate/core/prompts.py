@@ -40,7 +40,8 @@ def programming(task: Task, quoted: str, sources: Sequence[int]) -> tuple[Messag
     names = [f"s{place} is source {number}" for place, number in enumerate(sources, 1)]
     done = [line for asked, code in words.EXAMPLES for line in (asked, _as_json(code))]
     here = [f"Variables here: {', '.join(names) or 'none'}."]
-    step = [words.CODE, "", "Done for other questions and sources:", *done, "", *here]
+    denied = [words.DENIED] if task.denied else []
+    step = [words.CODE, *denied, "", "Done for other questions and sources:", *done, "", *here]
     return about(task, quoted, "\n".join(step))
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from threegate.core import prompts, words
 from threegate.core.asking import Asking, NoAnswer, TooLong
 from threegate.core.budget import FIXED_TOKENS, guessed_tokens, portions
-from threegate.core.fencing import Line, MarkerSpoken, Shown, fenced, lines_of, listed
+from threegate.core.fencing import Line, Shown, fenced, lines_of, listed
 from threegate.core.grammars import claims_form, code_form, next_form
 from threegate.core.replies import Wanted, read_claims, read_code, read_wanted
 from threegate.protocol.chat import Message
@@ -151,7 +151,7 @@ def _drafts(
         wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
         tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
         return (*tool, *_fetch(wanted, may))
-    except (NoAnswer, TooLong, MarkerSpoken):  # a goal that holds the marker is none, too
+    except (NoAnswer, TooLong):
         run.asking.problems.append("no draft: the model gave no usable reply")
         return ()
 
@@ -165,14 +165,13 @@ def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
 def _tool(
     run: _Run, wanted: Wanted, lines: Sequence[Line], claims: Sequence[Claimed]
 ) -> tuple[Draft, ...]:
-    """Ask for a program for the operator's question; what the model proposed is data there."""
+    """Ask for a program for the operator's question: what the model proposed leads it astray."""
     if not wanted.compute:
         return ()
     run.tell("asking the model for a program")
     numbers = _inputs(run, claims)
     cut = portions([line for line in lines if line.cited.source in numbers], run.room)
-    proposed = listed(words.PROPOSED, [wanted.compute], run.task.marker)
-    quoted = _joined(_shown(run, cut[0] if cut else []).text, proposed)
+    quoted = _joined(_shown(run, cut[0] if cut else []).text, run.denied)
     messages = prompts.programming(run.task, quoted, numbers)
     code = run.asking.ask(messages, code_form(), read_code, tokens=CODE_TOKENS)
     return (ToolDraft(Untrusted(wanted.compute), Untrusted(code), numbers),)

@@ -43,9 +43,8 @@ DENIED: Final = """\
 The last block of the data says what was proposed before and denied, and why. Do not propose the
 same again."""
 
-# How blocks of data begin that are no source.
+# How the block of data begins that is no source.
 DENIALS: Final = "earlier proposals that a person denied, and why"
-PROPOSED: Final = "what was proposed to compute"
 
 CODE: Final = """\
 Write a short Python program that computes what the operator asks for. It is over numbers or over
