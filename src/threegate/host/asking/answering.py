@@ -179,8 +179,7 @@ def answer_by_model(
     ws: Workspace, index: Index, wish: Wish, sides: Sides, near: Nearness | None = None
 ) -> Outcome:
     """Let CORE answer with the model of the policy, check what it says, and store it."""
-    model = model_of(ws.bundle)
-    asked = read_wish(ws, wish)
+    model, asked = model_of(ws.bundle), read_wish(ws, wish)
     selection = choose_for_model(ws, index, asked, wish, near)
     denied = denied_of(ws, index, asked.continues)
     could_read = [*readable(asked, selection), *(one.request for one in denied)]
