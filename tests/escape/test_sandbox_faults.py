@@ -237,18 +237,14 @@ ENGINE_STAND_IN = r"""
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 int main(void) {
-  char *words[] = {"x", 0}, *none[] = {0}, said[5] = "?????";
-  said[0] = socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EACCES ? '-' : 'S';
-  said[1] = execve("/rt/bin/PYTHON", words, none) < 0 && errno == EACCES ? '-' : 'X';
-  said[2] = fork() < 0 && errno == EPERM ? '-' : 'F';
-  said[3] = open("/canary", O_RDONLY) < 0 && errno == EACCES ? '-' : 'L';
-  said[4] = syscall(SYS_unshare, 0x400) < 0 && errno == EPERM ? '-' : 'U';
-  char frame[15] = {1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0};
-  memcpy(frame + 5, said, 5);
+  /* What its own filter ends it for, test_heavy_engine.py tries in a process for each. */
+  char *words[] = {"x", 0}, *none[] = {0}, said[2] = "??";
+  said[0] = execve("/rt/bin/PYTHON", words, none) < 0 && errno == EACCES ? '-' : 'X';
+  said[1] = open("/canary", O_RDONLY) < 0 && errno == EACCES ? '-' : 'L';
+  char frame[12] = {1, 0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0};
+  memcpy(frame + 5, said, 2);
   return write(3, frame, sizeof frame) == sizeof frame ? 0 : 1;
 }
 """
@@ -260,7 +256,8 @@ def test_program_that_replaces_the_second_stage_stays_locked_and_answers(tmp_pat
     source.write_text(ENGINE_STAND_IN.replace("PYTHON", version))
     subprocess.run(["cc", "-static", "-o", str(program), str(source)], check=True)
     with stand_ins() as given:
-        start = Start(ENGINE, "exec", given | {"engine": str(program)}, ("/run/engine",))
+        inside = next(bind.inside for bind in ENGINE.binds if bind.slot == "engine")
+        start = Start(ENGINE, "exec", given | {"engine": str(program)}, (inside,))
         answer = run_gate(find_machine(), start, b"")
     assert answer.ended.why == "done", answer.ended
-    assert said(answer) == b"-----"
+    assert said(answer) == b"--"

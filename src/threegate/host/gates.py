@@ -16,8 +16,9 @@ from threegate.policy.change import Change
 from threegate.policy.nodes import Value, frozen
 from threegate.policy.sections.gates import NAME_OF_SECTION, compare_profiles
 from threegate.sandbox import worker
+from threegate.sandbox.engine_calls import signed_calls
 from threegate.sandbox.filters import FORBIDDEN
-from threegate.sandbox.profiles import PROFILES, Profile
+from threegate.sandbox.profiles import ENGINE, PROFILES, Profile
 
 EVERY_GATE: Final = "every-gate"  # what no profile says because it holds for all of them
 # Words for people: changing them changes nothing a gate may do.
@@ -29,6 +30,7 @@ def program_gates() -> dict[str, Any]:
     return {
         EVERY_GATE: {"forbidden_calls": sorted(FORBIDDEN)},
         **{name: profile_rules(profile) for name, profile in PROFILES.items()},
+        ENGINE.name: {**profile_rules(ENGINE), "calls": signed_calls()},
         worker.NAME: _worker_rules(),
     }
 
@@ -60,7 +62,8 @@ def unapplied(policy: Compiled, profile: Profile) -> list[Change]:
     """Return where this program's box for a gate goes beyond the one the policy holds."""
     names = [EVERY_GATE, profile.name]
     names += [worker.NAME] if "worker" in profile.executables else []
-    now = {**program_gates(), profile.name: profile_rules(profile)}
+    now = program_gates()
+    now[profile.name] |= profile_rules(profile)
     found: list[Change] = []
     for name in names:
         signed = policy.value(NAME_OF_SECTION)

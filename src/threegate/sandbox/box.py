@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.errors import GateUnavailable
+from threegate.sandbox.engine_calls import narrow_filter
 from threegate.sandbox.filters import FAMILIES, FORBIDDEN, RESOLVER_PORT, assemble, rules_for
 from threegate.sandbox.orders import Orders, Path
 from threegate.sandbox.profiles import Profile
@@ -17,6 +18,7 @@ _STAGE2: Final = (
 )
 _PROVED_FAMILIES: Final = (1, 2, 10, 16, 17, 38, 40)  # unix inet inet6 netlink packet alg vsock
 _INNER_UID: Final = "1000"
+_BY_IOCTL: Final = ("kvm",)  # devices that are nothing without their own calls
 PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports
 
 
@@ -122,6 +124,7 @@ def orders_for(
         mdwe=mdwe and profile.new_code != "any",
         numbers=tuple(sorted(arch.numbers.items())),
         proofs=proofs,
+        narrow=narrow_filter(profile, arch) if start.program else b"",
     )
 
 
@@ -148,7 +151,7 @@ def _paths(start: Start, view: View) -> tuple[Path, ...]:
     # A program is started through its loader, so the right to execute covers both.
     paths.append(Path(view.loader_link, "rx" if executable else "r"))
     paths += [Path(b.inside, "rx" if b.inside in executable else "r") for b in profile.binds]
-    paths += [Path(f"/dev/{device}", "rw") for device in view.devices]
+    paths += [Path(f"/dev/{d}", "rwi" if d in _BY_IOCTL else "rw") for d in view.devices]
     if profile.scratch_bytes:
         paths.append(Path("/tmp", "rw"))  # noqa: S108
     return tuple(paths)

@@ -169,7 +169,10 @@ def _beyond(machine: Machine) -> list[Check]:
     kvm: State = "in-force" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "not-applicable"
     checks.append(
         Check(
-            "/dev/kvm", kvm, "information", "only the heavy lane needs it, which is not built yet"
+            "/dev/kvm",
+            kvm,
+            "information",
+            "only the heavy lane uses it; it counts when a guest has answered",
         )
     )
     return checks

@@ -81,7 +81,8 @@ def start_process(machine: Machine, start: Start, view: View) -> Started:
         sources = [m.source for m in view.mounts if m.source] + [view.loader, *start.given.values()]
         places = rootview.staged(sources)
         view, start = _moved(view, start, places)
-        prepare = rootview.become(uid, places, machine.arch.numbers["unshare"])
+        groups = rootview.groups_of(view.devices)
+        prepare = rootview.become(uid, places, machine.arch.numbers["unshare"], groups)
     argv = command(
         start,
         view,

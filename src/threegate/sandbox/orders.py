@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A place in the box and the Landlock rights on it: r(ead), w(rite), x(execute)."""
+    """A place in the box and the Landlock rights on it: r(ead), w(rite), x(execute), i(octl)."""
 
     path: str
     rights: str
@@ -32,6 +32,7 @@ class Orders:
     mdwe: bool
     numbers: tuple[tuple[str, int], ...]
     proofs: tuple[str, ...]
+    narrow: bytes = b""  # a second filter, for the program that is started
 
     def text(self) -> str:
         """Return the orders as lines."""
@@ -49,6 +50,7 @@ class Orders:
             f"mdwe {int(self.mdwe)}",
             *(f"number {name} {value}" for name, value in self.numbers),
             *(f"proof {name}" for name in self.proofs),
+            *([f"narrow {self.narrow.hex()}"] if self.narrow else []),
         ]
         assert all("\n" not in line for line in lines)
         return "\n".join(lines)

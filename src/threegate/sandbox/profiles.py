@@ -4,72 +4,12 @@
 from them.  Widening one is a security change.
 """
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Final
 
-from threegate import canonical
+from threegate.sandbox.profile_form import GIB, KIB, MIB, Bind, Profile
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
-GIB: Final = 1024 * MIB
-
-NewCode = Literal["none", "linked", "any"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """A place in the box for something of the host, given at start."""
-
-    slot: str
-    inside: str
-    kind: Literal["file", "directory", "socket"]
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """One process: what it sees, what it may do, how much of it."""
-
-    name: str
-    purpose: str
-    packages: tuple[str, ...]  # parts of threegate in view, besides the common base
-    libraries: tuple[str, ...]  # installed packages in view; nothing else of site-packages
-    modules: tuple[str, ...]  # imported before the lock: nothing native can be loaded later
-    binds: tuple[Bind, ...]  # read-only places
-    devices: tuple[str, ...]
-    scratch_bytes: int  # size of a private /tmp that dies with the process; 0: none
-    host_network: bool
-    families: tuple[str, ...]  # socket families it may open
-    connect_ports: tuple[int, ...]  # TCP, only with host_network
-    executables: tuple[str, ...]  # slots it may execute; empty: nothing at all
-    processes_may_fork: bool
-    new_code: NewCode
-    memory_bytes: int
-    cpu_seconds: int
-    processes: int
-    open_files: int
-    file_bytes: int  # largest file it may write, in its own /tmp
-    output_bytes: int
-    stderr_bytes: int
-    deadline_seconds: int
-    # The most one process serves: one job; jobs of one confidentiality under one policy, one
-    # after the other (`session`); or whoever comes while the host's supervisor lives.
-    reuse: Literal["one job", "one session", "one start"]
-
-    def plain(self) -> dict[str, Any]:
-        """Return the profile as plain data."""
-        value: dict[str, Any] = _listed(asdict(self))
-        return value
-
-    def to_bytes(self) -> bytes:
-        """Return the one spelling of the profile; its digest goes into every result."""
-        return canonical.encode(self.plain())
-
-
-def _listed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _listed(item) for key, item in value.items()}
-    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
-
+__all__ = ["GIB", "KIB", "MIB", "Bind", "Profile"]
 
 PROXY: Final = Profile(
     name="proxy",
@@ -339,10 +279,13 @@ ENGINE: Final = Profile(
     packages=(),
     libraries=(),
     modules=(),
+    # Where QEMU looks for its own parts.  Disks, snapshot and channels come as descriptors.
     binds=(
-        Bind("engine", "/run/engine", "file"),
-        Bind("image", "/in/image", "file"),
+        Bind("engine", "/usr/bin/qemu-system-x86_64", "file"),
+        Bind("accelerator", "/usr/lib/x86_64-linux-gnu/qemu/accel-tcg-x86_64.so", "file"),
+        Bind("firmware", "/usr/share/qemu", "directory"),
         Bind("kernel", "/in/kernel", "file"),
+        Bind("initramfs", "/in/initramfs", "file"),
     ),
     devices=("kvm",),
     scratch_bytes=64 * MIB,
@@ -359,7 +302,32 @@ ENGINE: Final = Profile(
     file_bytes=64 * MIB,
     output_bytes=1 * GIB,
     stderr_bytes=256 * KIB,
-    deadline_seconds=86_400,
+    deadline_seconds=90_000,
+    reuse="one job",
+)
+TOOL_HEAVY: Final = Profile(
+    name="tool-heavy",
+    purpose="checks approvals and drives one microVM from outside",
+    packages=("artifacts", "keys", "policy", "protocol", "tool_exec"),
+    libraries=("_cffi_backend", "cryptography"),
+    modules=("binascii", "cryptography.hazmat.primitives.asymmetric.ed25519", "select"),
+    binds=(),  # the machine's two channels and its inputs come as descriptors
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=2 * GIB,
+    cpu_seconds=3_600,
+    processes=8,
+    open_files=64,
+    file_bytes=0,
+    output_bytes=512 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=90_000,  # a day, which a run may take, and the time around it
     reuse="one job",
 )
 
@@ -379,5 +347,6 @@ PROFILES: Final = {
         ENGINE,
         BRIDGE_SOCKET,  # the place in this list is the uid a gate gets from root: add at the end
         BRIDGE_REMOTE,
+        TOOL_HEAVY,
     )
 }

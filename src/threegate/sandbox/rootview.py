@@ -7,7 +7,7 @@ uid and starts bubblewrap.  Nothing of it is visible outside the child.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,15 @@ def staged(sources: list[str]) -> dict[str, str]:
     return {source: f"{STAGE}/{number}" for number, source in enumerate(hidden)}
 
 
-def become(uid: int, places: Mapping[str, str], unshare: int) -> Callable[[], None]:
+def groups_of(devices: Iterable[str]) -> list[int]:
+    """Return the groups that may use these devices, where that is how one gets at them."""
+    found = [os.stat(f"/dev/{name}") for name in devices]
+    return sorted({s.st_gid for s in found if s.st_mode & 0o060 == 0o060 and s.st_gid})
+
+
+def become(
+    uid: int, places: Mapping[str, str], unshare: int, groups: Sequence[int] = ()
+) -> Callable[[], None]:
     """Return what the child must do between fork and exec; an exception ends it there."""
     kinds = {source: os.path.isdir(source) for source in places}
 
@@ -40,7 +48,7 @@ def become(uid: int, places: Mapping[str, str], unshare: int) -> Callable[[], No
                 # Opened before the tmpfs hides anything that may lie below it.
                 os.stat(source)
             _bind(places, kinds)
-        os.setgroups([])
+        os.setgroups(groups)
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
 

@@ -72,7 +72,7 @@ def _told(exc: BaseException) -> str:
 
 def read_orders(text: str) -> Orders:
     """Return the orders as lists of values; every key that matters must be there."""
-    found: Orders = {"module": [], "keep": [], "port": [], "program": []}
+    found: Orders = {"module": [], "keep": [], "port": [], "program": [], "narrow": []}
     for line in text.split("\n"):
         key, _, value = line.partition(" ")
         found.setdefault(key, []).append(value)
@@ -89,14 +89,17 @@ def _find(orders: Orders) -> Callable[[], None]:
         __import__(name)
     payload, program = orders["payload"][0], orders["program"]
     if payload == "exec":
-        return lambda: _become(program)
+        return lambda: _become(program, orders)
     module, _, function = payload.partition(":")
     found: Callable[[], None] = getattr(__import__(module, fromlist=[function]), function)
     return found
 
 
-def _become(program: list[str]) -> None:
-    os.set_inheritable(FRAME_FD, True)  # noqa: FBT003  # it is the program that answers
+def _become(program: list[str], orders: Orders) -> None:
+    for fd in (FRAME_FD, *map(int, orders["keep"])):  # it is the program that answers
+        os.set_inheritable(fd, True)  # noqa: FBT003
+    for narrow in orders["narrow"]:
+        _install(bytes.fromhex(narrow), dict(_pairs(orders["number"])))
     os.execve(program[0], program, {})
 
 
