@@ -42,7 +42,7 @@ from threegate.policy.compiler import default_files
 from threegate.policy.hosts import parse_url
 from threegate.policy.sections import SECTIONS
 from threegate.policy.source import read_source
-from threegate.protocol import chat, retrieve, tool_lite
+from threegate.protocol import chat, guest, retrieve, tool_heavy_outcome, tool_lite
 from threegate.protocol.normalize import (
     Answer,
     Miss,
@@ -53,6 +53,7 @@ from threegate.protocol.normalize import (
 )
 from threegate.protocol.references import ENRICHERS, parse_reference, questions
 from threegate.text import FORBIDDEN, quote, visible_lines
+from threegate.tool_exec.era.job import Bounds, Over, Taken
 from threegate.untrusted import Untrusted
 
 FRONT = FrontMatter(("a", "b", "c"))
@@ -239,6 +240,34 @@ def _lite_checked(data: bytes) -> None:
     same(tool_lite.parse_checked(Untrusted(data)).to_bytes(), data)
 
 
+_HEAVY = tool_heavy_outcome.Outcome(
+    "error", exit_code=-9, stdout=b"out", files=(("a.csv", b"1"),), probes=("guest-cpus",)
+)
+_TOLD = [
+    (guest.STDOUT, b"out"),
+    (guest.FILE, b'{"bytes":2,"name":"a"}'),
+    (guest.DATA, b"ab"),
+    (guest.EXIT, b'{"code":0,"oom":false,"signal":0}'),
+]
+_FRAMES = b"".join(guest.HEADER.pack(kind, len(body)) + body for kind, body in _TOLD)
+
+
+def _heavy_outcome(data: bytes) -> None:
+    same(tool_heavy_outcome.parse_outcome(Untrusted(data)).to_bytes(), data)
+
+
+def _guest_frames(data: bytes) -> None:
+    """Take frames as the gate does: nothing beyond the bounds may ever be held."""
+    taken = Taken(Bounds(wall_ms=1, output_bytes=16, disk_bytes=16, files={"a": 8, "b": 16}))
+    size = guest.HEADER.size
+    while len(data) >= size and taken.exit is None:
+        kind, length = guest.parse_header(data[:size])
+        taken.take(kind, Untrusted(data[size : size + length]))
+        data = data[size + length :]
+        assert len(taken.stdout) + len(taken.stderr) <= 16
+        assert sum(map(len, taken.files.values())) <= 16
+
+
 _ANSWER = Answer(
     source="crossref",
     role="metadata",
@@ -411,6 +440,8 @@ TARGETS: dict[str, Target] = {
         (ProtocolBroken,),
         lambda: [tool_lite.Checked(_REFUSAL, (_REFUSAL,)).to_bytes()],
     ),
+    "heavy-outcome": Target(_heavy_outcome, (ProtocolBroken,), lambda: [_HEAVY.to_bytes()]),
+    "guest-frames": Target(_guest_frames, (ProtocolBroken, Over), lambda: [_FRAMES]),
     "reference": Target(
         _reference,
         (),

@@ -23,9 +23,9 @@ from threegate import __version__
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
 from threegate.keys.digest import sha256_hex
-from threegate.policy.approvals import OTHER_LANE, Presented, check_approval
+from threegate.policy.approvals import OTHER_LANE, Presented
 from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.functions import function_digests, functions_sha256
+from threegate.policy.functions import function_digests
 from threegate.protocol import limits
 from threegate.protocol.tool_lite import (
     OTHER_FUNCTIONS,
@@ -41,7 +41,7 @@ from threegate.protocol.tool_lite import (
     parse_opening,
 )
 from threegate.sandbox.channel import ChannelBroken, read_message, write_message
-from threegate.text import visible
+from threegate.tool_exec.approved import Given, approved_request, check_inputs, least, sentence
 from threegate.tool_exec.monty import lane
 from threegate.tool_exec.monty.check import Found, check
 from threegate.tool_exec.monty.functions import digests
@@ -50,7 +50,6 @@ from threegate.tool_exec.monty.pool import Pool
 from threegate.tool_exec.monty.screen import Bounds, Refusal
 from threegate.untrusted import Untrusted
 
-OTHER_INPUTS: Final = "TG-APR-016"
 EX_SOFTWARE, EX_PROTOCOL = 70, 76
 MONTY: Final = ("tool-exec", "lanes", "monty")
 ANSWERS_FD: Final = 3
@@ -102,7 +101,7 @@ def open_with(data: bytes) -> Bundle | Refused:
     try:
         bundle = parse_bundle(data)
     except PolicyInvalid as exc:
-        return Refused(exc.code, _sentence(exc.message))
+        return Refused(exc.code, sentence(exc.message))
     ours = digests()
     for name, pinned in sorted(function_digests(bundle).items()):
         if ours.get(name) != pinned:
@@ -125,56 +124,33 @@ def run(pool: Pool, bundle: Bundle, job: Job) -> Outcome:
 
 def approved(bundle: Bundle, job: Job, *, now: int) -> ToolRequest:
     """Return the request if everything about it was approved, or raise `PolicyDenied`."""
-    found = check_approval(
-        Presented(job.request, job.approval, job.signature),
-        bundle,
-        at=now if job.mode == "run" else job.at,
-        functions_sha256=functions_sha256(bundle),
-    )
-    request = found.request
-    if not isinstance(request, ToolRequest) or request.backend != "monty":
+    presented = Presented(job.request, job.approval, job.signature)
+    at = now if job.mode == "run" else job.at
+    request = approved_request(presented, bundle, at=at)
+    if request.backend != "monty":
         raise PolicyDenied("this gate runs the monty lane only", code=OTHER_LANE)
-    _check_inputs(bundle, request, job)
+    check_inputs(bundle, request, {name: _given(document) for name, document in job.inputs})
     return request
 
 
-def _check_inputs(bundle: Bundle, request: ToolRequest, job: Job) -> None:
-    given = dict(job.inputs)
-    if sorted(given) != sorted(item.name for item in request.inputs):
-        raise PolicyDenied("the inputs are not those of the request", code=OTHER_INPUTS)
-    for item in request.inputs:
-        # What the host made of an artifact has no digest in the request; a blob is itself.
-        named = item.artifact.removeprefix("blob-")
-        if named != item.artifact and sha256_hex(given[item.name]) != named:
-            message = f"input {item.name} is not the one that was approved"
-            raise PolicyDenied(message, code=OTHER_INPUTS)
-    if sum(map(len, given.values())) > bundle.integer(*MONTY, "max", "input_bytes"):
-        raise PolicyDenied("the inputs are larger than policy allows", code=OTHER_INPUTS)
+def _given(document: bytes) -> Given:
+    return Given(len(document), lambda: sha256_hex(document))
 
 
 def _denied(code: str, message: str) -> Outcome:
-    return Outcome(REFUSED_APPROVAL, code=code, message=_sentence(message))
-
-
-def _sentence(text: str) -> str:
-    return visible(text)[: limits.MAX_SENTENCE_CHARS]
+    return Outcome(REFUSED_APPROVAL, code=code, message=sentence(message))
 
 
 def job_for(bundle: Bundle, request: ToolRequest, job: Job) -> lane.Job:
     """Return what the lane runs: the limits of the request, and never more than policy's."""
-
-    def least(name: str) -> int:
-        asked: int = getattr(request.limits, name)
-        return min(asked, bundle.integer(*MONTY, "max", name))
-
     return lane.Job(
         code=request.code.open_for_validation(),
         inputs=job.inputs,
         functions=function_bounds(bundle, request.functions),
-        wall_ms=least("wall_ms"),
-        memory_bytes=least("memory_bytes"),
-        output_bytes=least("output_bytes"),
-        recursion=least("recursion"),
+        wall_ms=least(bundle, request, "wall_ms"),
+        memory_bytes=least(bundle, request, "memory_bytes"),
+        output_bytes=least(bundle, request, "output_bytes"),
+        recursion=least(bundle, request, "recursion"),
         bounds=bounds_for(bundle, request.profile),
     )
 

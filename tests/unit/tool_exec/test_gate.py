@@ -29,6 +29,7 @@ from threegate.protocol.tool_lite import (
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 from threegate.sandbox.worker import find_worker
 from threegate.tool_exec import gate
+from threegate.tool_exec.approved import OTHER_INPUTS
 from threegate.tool_exec.monty import lane
 from threegate.tool_exec.monty.pool import Pool
 from threegate.untrusted import Untrusted
@@ -72,9 +73,9 @@ def test_nothing_runs_without_the_approval_of_exactly_this(pool: Pool) -> None:
 def test_inputs_are_the_approved_ones(pool: Pool) -> None:
     job = job_for(PROGRAM, RULES)
     for inputs in ((), (("rows", b"[1, 3]"),), (("other", b"[1, 2]"), ("rows", b"[1, 2]"))):
-        assert denied(pool, replace(job, inputs=inputs)) == gate.OTHER_INPUTS
+        assert denied(pool, replace(job, inputs=inputs)) == OTHER_INPUTS
     small = policy(tool_exec=("input_bytes: 32MiB", "input_bytes: 5")).bundle()
-    assert denied(pool, job_for(PROGRAM, small), small) == gate.OTHER_INPUTS
+    assert denied(pool, job_for(PROGRAM, small), small) == OTHER_INPUTS
 
 
 def spelled(at: int) -> str:

@@ -1,0 +1,321 @@
+"""Messages between the host and a tool-heavy box; each box gets one and gives one answer.
+
+| message | sent by | answered by |
+|---|---|---|
+| `Prepare` | host, for a machine that boots | `Prepared`, or `Failed` |
+| `Probe` | host, for a machine that was resumed | `Probed`, or `Failed` |
+| `Job` | host, for a machine that was resumed | `Outcome`, in `tool_heavy_outcome` |
+
+SECURITY
+    Either side may be owned: the box listens to a hostile guest, and believes no host.
+    Every field is checked when a message is built, by whoever builds it.  What is text here
+    stays foreign text.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from threegate.protocol import greeting, limits, wire
+from threegate.protocol.tool_lite import MODES, Mode
+from threegate.protocol.wire import (
+    Packed,
+    fields_of,
+    need,
+    need_bytes,
+    need_number,
+    need_sentence,
+    need_word,
+    parts_of,
+)
+from threegate.untrusted import Untrusted
+
+PROTOCOL: Final = "tool-heavy/1"
+MAX_ASK_BYTES: Final = (
+    limits.MAX_HEADER_BYTES
+    + limits.MAX_BUNDLE_BYTES
+    + limits.MAX_REQUEST_BYTES
+    + limits.MAX_APPROVAL_BYTES
+    + limits.MAX_SIGNATURE_BYTES
+)
+MAX_SECONDS: Final = 90_000
+SNAPSHOT_NAME: Final = "state"  # of the descriptor the engine was given for a snapshot
+MAX_PROBES: Final = 32
+MAX_MODULES: Final = 512
+MAX_FD: Final = 1023
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The descriptors a box was handed: the guest's agent, the engine's monitor."""
+
+    agent: int
+    monitor: int
+
+    def __post_init__(self) -> None:
+        need_number(self.agent, MAX_FD, "agent", least=4)
+        need_number(self.monitor, MAX_FD, "monitor", least=4)
+        need(self.agent != self.monitor, "two channels on one descriptor")
+
+    def plain(self) -> list[int]:
+        """Return them as a field."""
+        return [self.agent, self.monitor]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The machine as it was started, which the guest must agree with."""
+
+    cpus: int
+    memory_bytes: int
+
+    def __post_init__(self) -> None:
+        need_number(self.cpus, 256, "cpus", least=1)
+        need_number(self.memory_bytes, 2**40, "memory_bytes", least=1)
+
+    def plain(self) -> list[int]:
+        """Return it as a field."""
+        return [self.cpus, self.memory_bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Wait for a guest to boot, have it load modules, and have the engine write a snapshot."""
+
+    channels: Channels
+    imports: tuple[str, ...]
+    seconds: int
+
+    def __post_init__(self) -> None:
+        _need_modules(self.imports)
+        need_number(self.seconds, MAX_SECONDS, "seconds", least=1)
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        fields = {
+            "channels": self.channels.plain(),
+            "imports": list(self.imports),
+            "seconds": self.seconds,
+        }
+        return wire.pack(PROTOCOL, "prepare", fields, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """See whether a resumed guest answers a fresh nonce, and is what was promised."""
+
+    channels: Channels
+    seconds: int
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        need_number(self.seconds, MAX_SECONDS, "seconds", least=1)
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        fields = {
+            "channels": self.channels.plain(),
+            "seconds": self.seconds,
+            "shape": self.shape.plain(),
+        }
+        return wire.pack(PROTOCOL, "probe", fields, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input on the disk of inputs, as the host says it lies there."""
+
+    name: str
+    bytes: int
+
+    def __post_init__(self) -> None:
+        need_word(self.name, _IDENTIFIER, "the name of an input")
+        need_number(self.bytes, 2**40, "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One approved request, for a guest that was resumed for it.
+
+    `at` is the time an old approval is judged at; it counts in mode `replay` only.
+    """
+
+    channels: Channels
+    shape: Shape
+    seconds: int  # until the guest must have answered
+    mode: Mode
+    at: int
+    inputs: tuple[Given, ...]
+    disk: int  # the descriptor of the disk of inputs; 0 for none
+    bundle: bytes
+    request: bytes
+    approval: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        need(self.mode in MODES, "no such mode")
+        need_number(self.at, 2**53 - 1, "at")
+        need_number(self.seconds, MAX_SECONDS, "seconds", least=1)
+        need_number(self.disk, MAX_FD, "disk")
+        need(len(self.inputs) <= limits.MAX_INPUTS, "too many inputs")
+        need(bool(self.inputs) == bool(self.disk), "a disk goes with inputs")
+        names = [given.name for given in self.inputs]
+        need(names == sorted(set(names)), "inputs are not sorted, or one stands twice")
+        need_bytes(self.bundle, limits.MAX_BUNDLE_BYTES, "bundle")
+        need_bytes(self.request, limits.MAX_REQUEST_BYTES, "request")
+        need_bytes(self.approval, limits.MAX_APPROVAL_BYTES, "approval")
+        need_bytes(self.signature, limits.MAX_SIGNATURE_BYTES, "signature")
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        fields = {
+            "at": self.at,
+            "channels": self.channels.plain(),
+            "disk": self.disk,
+            "inputs": [[given.name, given.bytes] for given in self.inputs],
+            "mode": self.mode,
+            "seconds": self.seconds,
+            "shape": self.shape.plain(),
+        }
+        parts = [self.bundle, self.request, self.approval, self.signature]
+        return wire.pack(PROTOCOL, "job", fields, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The snapshot is written; these modules are loaded in it."""
+
+    imports: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _need_modules(self.imports)
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        return wire.pack(PROTOCOL, "prepared", {"imports": list(self.imports)}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The guest answered, and said of itself what was promised."""
+
+    probes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        need_probes(self.probes)
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        return wire.pack(PROTOCOL, "probed", {"probes": list(self.probes)}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """There is no guest to work with, and why."""
+
+    message: str
+    kind: ClassVar[str] = "failed"
+
+    def __post_init__(self) -> None:
+        need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+
+    def to_bytes(self) -> bytes:
+        """Return the one spelling of this message."""
+        return wire.pack(PROTOCOL, self.kind, {"message": self.message}, [])
+
+
+Ask = Prepare | Probe | Job
+
+
+def parse_ask(data: Untrusted[bytes]) -> Ask:
+    """Return what the host wants, or raise `ProtocolBroken`; used inside the box."""
+    packed = _unpack(data, MAX_ASK_BYTES, "prepare", "probe", "job")
+    if packed.kind == "prepare":
+        parts_of(packed, 0)
+        channels, imports, seconds = fields_of(packed, "channels", "imports", "seconds")
+        need(type(imports) is list, "imports is not a list")
+        return Prepare(_channels(channels), tuple(imports), seconds)
+    if packed.kind == "probe":
+        parts_of(packed, 0)
+        channels, seconds, shape = fields_of(packed, "channels", "seconds", "shape")
+        return Probe(_channels(channels), seconds, _shape(shape))
+    return _job(packed)
+
+
+def parse_prepared(data: Untrusted[bytes]) -> Prepared | Failed:
+    """Return the answer to `Prepare`, or raise `ProtocolBroken`; used by the host."""
+    packed = _unpack(data, limits.MAX_HEADER_BYTES, "prepared", "failed")
+    parts_of(packed, 0)
+    if packed.kind == "failed":
+        return Failed(*fields_of(packed, "message"))
+    (imports,) = fields_of(packed, "imports")
+    need(type(imports) is list, "imports is not a list")
+    return Prepared(tuple(imports))
+
+
+def parse_probed(data: Untrusted[bytes]) -> Probed | Failed:
+    """Return the answer to `Probe`, or raise `ProtocolBroken`; used by the host."""
+    packed = _unpack(data, limits.MAX_HEADER_BYTES, "probed", "failed")
+    parts_of(packed, 0)
+    if packed.kind == "failed":
+        return Failed(*fields_of(packed, "message"))
+    (probes,) = fields_of(packed, "probes")
+    need(type(probes) is list, "probes is not a list")
+    return Probed(tuple(probes))
+
+
+def _unpack(data: Untrusted[bytes], most_bytes: int, *kinds: str) -> Packed:
+    return wire.unpack_due(data, *kinds, protocol=PROTOCOL, most_bytes=most_bytes)
+
+
+def _job(packed: Packed) -> Job:
+    names = ("at", "channels", "disk", "inputs", "mode", "seconds", "shape")
+    at, channels, disk, inputs, mode, seconds, shape = fields_of(packed, *names)
+    bundle, request, approval, signature = parts_of(packed, 4)
+    return Job(
+        channels=_channels(channels),
+        shape=_shape(shape),
+        seconds=seconds,
+        mode=mode,
+        at=at,
+        inputs=tuple(Given(name, size) for name, size in pairs_of(inputs, limits.MAX_INPUTS)),
+        disk=disk,
+        bundle=bundle,
+        request=request,
+        approval=approval,
+        signature=signature,
+    )
+
+
+def _channels(value: Any) -> Channels:
+    need(type(value) is list and len(value) == 2, "channels are not two")
+    return Channels(*value)
+
+
+def _shape(value: Any) -> Shape:
+    need(type(value) is list and len(value) == 2, "a shape has two numbers")
+    return Shape(*value)
+
+
+def pairs_of(value: Any, most: int) -> list[list[Any]]:
+    """Return a short list of pairs, or raise `ProtocolBroken`."""
+    need(type(value) is list and len(value) <= most, "not a short list")
+    need(all(type(item) is list and len(item) == 2 for item in value), "not pairs")
+    found: list[list[Any]] = value
+    return found
+
+
+def _need_modules(names: tuple[str, ...]) -> None:
+    need(len(names) <= MAX_MODULES, "too many modules")
+    for name in names:
+        need_word(name, _MODULE, "a module")
+
+
+def need_probes(names: tuple[str, ...]) -> None:
+    """Raise `ProtocolBroken` unless these are names of probes, sorted."""
+    need(len(names) <= MAX_PROBES, "too many probes")
+    for name in names:
+        need_word(name, greeting.NAME, "a probe")
+    need(list(names) == sorted(set(names)), "probes are not sorted, or one stands twice")

@@ -1,0 +1,1 @@
+"""The heavy lane: one approved request in one microVM.  See ../README.md."""

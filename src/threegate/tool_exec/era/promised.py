@@ -1,0 +1,54 @@
+"""Whether a guest is what was promised: its own word, held against the machine it was given.
+
+The names are evidence in the result, as what the guest said just before its job.  What keeps
+a promise is outside: there is no network device, so there is no network.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from threegate.protocol.guest import Facts
+from threegate.protocol.tool_heavy import Shape
+
+# File systems that live in the guest alone; a shared folder would have another kind.
+_OWN_KINDS: Final = frozenset(
+    ("rootfs", "overlay", "tmpfs", "devtmpfs", "devpts", "proc", "sysfs", "erofs")
+)
+
+
+def _no_network(facts: Facts, _: Shape) -> bool:
+    return all(name == "lo" and not up for name, up in facts.interfaces)
+
+
+def _own_mounts(facts: Facts, _: Shape) -> bool:
+    return all(kind in _OWN_KINDS for _, kind, _ in facts.mounts)
+
+
+def _root_read_only(facts: Facts, _: Shape) -> bool:
+    modes = [mode for place, kind, mode in facts.mounts if place == "/" and kind != "rootfs"]
+    return bool(modes) and all(mode == "ro" for mode in modes)
+
+
+def _memory(facts: Facts, shape: Shape) -> bool:
+    promised = shape.memory_bytes // 1024
+    return promised // 2 <= facts.memory_kib <= promised  # the kernel keeps some for itself
+
+
+_PROMISES: Final[dict[str, Callable[[Facts, Shape], bool]]] = {
+    "guest-cpus": lambda facts, shape: facts.cpus == shape.cpus,
+    "guest-empty-environment": lambda facts, _: facts.environment == 0,
+    "guest-memory": _memory,
+    "guest-no-network": _no_network,
+    "guest-no-resolver": lambda facts, _: not facts.resolver,
+    "guest-no-route": lambda facts, _: facts.routes == 0,
+    "guest-no-shared-folder": _own_mounts,
+    "guest-root-read-only": _root_read_only,
+}
+
+
+def kept(facts: Facts, shape: Shape) -> tuple[str, ...]:
+    """Return the names of all promises, or raise `ValueError` with the first that is broken."""
+    for name, holds in _PROMISES.items():
+        if not holds(facts, shape):
+            raise ValueError(name)
+    return tuple(sorted(_PROMISES))

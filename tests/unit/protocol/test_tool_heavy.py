@@ -1,0 +1,113 @@
+"""Messages of the heavy lane: one spelling, strict both ways."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threegate.errors import ProtocolBroken
+from threegate.protocol import tool_heavy
+from threegate.protocol.tool_heavy import (
+    Channels,
+    Failed,
+    Given,
+    Job,
+    Prepare,
+    Prepared,
+    Probe,
+    Probed,
+    Shape,
+)
+from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
+from threegate.untrusted import Untrusted
+
+ENDS = Channels(10, 11)
+JOB = Job(
+    ENDS, Shape(1, 2**28), 60, "run", 0, (Given("a", 3), Given("b", 0)), 12, b"{}", b"r", b"a", b"s"
+)
+OUTCOME = Outcome(
+    "error",
+    exit_code=-9,
+    stdout=b"out",
+    stderr=b"err",
+    stderr_truncated=True,
+    files=(("a.csv", b"1"), ("b", b"")),
+    probes=("guest-cpus", "guest-memory"),
+)
+
+
+@pytest.mark.parametrize("ask", [Prepare(ENDS, ("json",), 9), Probe(ENDS, 9, Shape(2, 2**27)), JOB])
+def test_every_ask_has_one_spelling(ask: tool_heavy.Ask) -> None:
+    assert tool_heavy.parse_ask(Untrusted(ask.to_bytes())) == ask
+
+
+def test_every_answer_has_one_spelling() -> None:
+    for prepared in (Prepared(("json",)), Failed("no guest")):
+        assert tool_heavy.parse_prepared(Untrusted(prepared.to_bytes())) == prepared
+    for probed in (Probed(("a", "b")), Failed("no guest")):
+        assert tool_heavy.parse_probed(Untrusted(probed.to_bytes())) == probed
+    for outcome in (
+        OUTCOME,
+        Outcome("ok", exit_code=0),
+        Outcome("crashed", stderr=b"why"),
+        Outcome("refused:approval", code="TG-APR-001", message="no"),
+    ):
+        assert parse_outcome(Untrusted(outcome.to_bytes())) == outcome
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    for parse in (
+        tool_heavy.parse_ask,
+        tool_heavy.parse_prepared,
+        tool_heavy.parse_probed,
+        parse_outcome,
+    ):
+        with pytest.raises(ProtocolBroken):
+            parse(Untrusted(data))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"disk": 0},
+        {"inputs": ()},
+        {"inputs": (Given("b", 0), Given("a", 3))},
+        {"inputs": (Given("a", 0), Given("a", 3))},
+        {"seconds": 0},
+        {"mode": "other"},
+        {"at": -1},
+        {"signature": bytes(5000)},
+    ],
+)
+def test_a_job_that_breaks_a_rule_is_never_built(change: dict[str, object]) -> None:
+    with pytest.raises(ProtocolBroken):
+        replace(JOB, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ends", [(3, 10), (10, 10), (10, 1024), (True, 10)])
+def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> None:
+    with pytest.raises(ProtocolBroken):
+        Channels(*ends)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"exit": "fine"},
+        {"exit": "ok"},  # with the code of a signal
+        {"exit": "limit:time"},  # with an exit code
+        {"exit_code": 256},
+        {"exit_code": True},
+        {"files": (("b", b""), ("a", b""))},
+        {"files": (("a", b""), ("a", b""))},
+        {"files": (("../a", b""),)},
+        {"probes": ("b", "a")},
+        {"code": "TG-APR-001", "message": "no"},
+        {"exit": "refused:guest", "exit_code": None},  # with output
+    ],
+)
+def test_an_outcome_that_breaks_a_rule_is_never_built(change: dict[str, object]) -> None:
+    with pytest.raises(ProtocolBroken):
+        replace(OUTCOME, **change)  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""The gate's two channels, with somebody else at their other ends."""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from threegate import canonical
+from threegate.protocol import guest
+from threegate.protocol.tool_heavy import Channels
+from threegate.tool_exec.era.lines import Late
+from threegate.tool_exec.era.machine import Ended, Machine
+
+LONG = 30.0
+
+
+class Other:
+    """The other ends of a machine: a guest and an engine of the test's."""
+
+    def __init__(self) -> None:
+        agent, self.agent = socket.socketpair()
+        monitor, self.monitor = socket.socketpair()
+        self.machine = Machine(Channels(agent.detach(), monitor.detach()))
+
+    def close(self) -> None:
+        self.agent.close()
+        self.monitor.close()
+
+
+@pytest.fixture
+def other() -> Iterator[Other]:
+    found = Other()
+    yield found
+    found.close()
+    for fd in (found.machine._agent, found.machine.monitor._fd):
+        os.close(fd)
+
+
+def _soon() -> float:
+    return time.monotonic() + LONG
+
+
+def _frame(kind: int, value: object) -> bytes:
+    body = canonical.encode(value)
+    return guest.HEADER.pack(kind, len(body)) + body
+
+
+def test_frames_come_whole_however_they_are_cut(other: Other) -> None:
+    data = _frame(guest.EXIT, {"code": 0})
+    for at in range(len(data)):
+        other.agent.sendall(data[at : at + 1])
+    kind, body = other.machine.hear(_soon())
+    assert (kind, body.open_for_validation()) == (guest.EXIT, b'{"code":0}')
+
+
+def test_a_clone_must_answer_the_nonce_of_this_very_moment(other: Other) -> None:
+    facts = {"cpus": 1, "environment": 0, "interfaces": [], "memory_kib": 1}
+    facts |= {"mounts": [], "resolver": False, "routes": 0}
+
+    def answer(nonce: str | None) -> None:
+        head = other.agent.recv(5, socket.MSG_WAITALL)
+        said = json.loads(other.agent.recv(guest.HEADER.unpack(head)[1], socket.MSG_WAITALL))
+        assert len(bytes.fromhex(said["entropy"])) == 64
+        other.agent.sendall(_frame(guest.FACTS, {"facts": facts, "nonce": nonce or said["nonce"]}))
+
+    for nonce, works in ((None, True), ("0" * 32, False)):
+        thread = threading.Thread(target=answer, args=(nonce,))
+        thread.start()
+        if works:
+            assert other.machine.wake(_soon()).cpus == 1
+        else:
+            with pytest.raises(Ended, match="not to our question"):
+                other.machine.wake(_soon())
+        thread.join()
+
+
+def test_silence_ends_at_the_deadline(other: Other) -> None:
+    with pytest.raises(Late):
+        other.machine.hear(time.monotonic() + 0.05)
+
+
+def test_a_guest_that_does_not_read_does_not_hold_us(other: Other) -> None:
+    with pytest.raises(Late):
+        other.machine.send(bytes(64 * 1024 * 1024), time.monotonic() + 0.2)
+
+
+def test_an_engine_that_stops_alive_is_noticed_and_named(other: Other) -> None:
+    """Some hosts open /dev/kvm, and every guest dies with QEMU alive and silent."""
+
+    def engine() -> None:
+        other.monitor.sendall(b'{"QMP": {}}\r\n{"event": "STOP", "data": {}}\r\n')
+        asked = json.loads(other.monitor.recv(65536))
+        answer = {"return": {"status": "internal-error", "running": False}, "id": asked["id"]}
+        other.monitor.sendall(json.dumps(answer).encode() + b"\n")
+
+    thread = threading.Thread(target=engine)
+    thread.start()
+    with pytest.raises(Ended, match="the virtual machine stopped: internal-error"):
+        other.machine.hear(_soon())
+    thread.join()
+
+
+def test_an_engine_that_ends_is_noticed(other: Other) -> None:
+    other.close()
+    with pytest.raises(Ended, match="the engine ended"):
+        other.machine.hear(_soon())
+
+
+@pytest.mark.parametrize("noise", [b"[]\n", b"x" * 300_000, b"[" * 100_000 + b"\n", b"\xff\n"])
+def test_an_engine_that_does_not_speak_its_protocol_is_believed_nothing(
+    other: Other, noise: bytes
+) -> None:
+    thread = threading.Thread(target=other.monitor.sendall, args=(noise,))
+    thread.start()
+    with pytest.raises(Ended, match="the engine does not speak its protocol"):
+        other.machine.hear(_soon())
+    thread.join()

@@ -1,0 +1,47 @@
+"""What a guest must say of itself before it gets a job."""
+
+from dataclasses import replace
+
+import pytest
+
+from threegate.protocol.guest import Facts
+from threegate.protocol.tool_heavy import Shape
+from threegate.tool_exec.era.promised import kept
+
+SHAPE = Shape(1, 2**28)
+FACTS = Facts(
+    1,
+    0,
+    (("lo", False),),
+    200_000,
+    (("/", "rootfs", "rw"), ("/", "overlay", "ro"), ("/out", "tmpfs", "rw")),
+    resolver=False,
+    routes=0,
+)
+
+
+def test_a_guest_as_promised_gets_all_names() -> None:
+    assert len(kept(FACTS, SHAPE)) == 8
+    assert kept(replace(FACTS, interfaces=()), SHAPE), "no interface at all is as good"
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({"cpus": 2}, "guest-cpus"),
+        ({"environment": 1}, "guest-empty-environment"),
+        ({"memory_kib": 2**18 + 1}, "guest-memory"),
+        ({"memory_kib": 2**16}, "guest-memory"),
+        ({"interfaces": (("lo", True),)}, "guest-no-network"),
+        ({"interfaces": (("eth0", False),)}, "guest-no-network"),
+        ({"resolver": True}, "guest-no-resolver"),
+        ({"routes": 1}, "guest-no-route"),
+        ({"mounts": (*FACTS.mounts, ("/host", "9p", "rw"))}, "guest-no-shared-folder"),
+        ({"mounts": (*FACTS.mounts, ("/host", "virtiofs", "ro"))}, "guest-no-shared-folder"),
+        ({"mounts": (("/", "overlay", "rw"),)}, "guest-root-read-only"),
+        ({"mounts": ()}, "guest-root-read-only"),
+    ],
+)
+def test_one_broken_promise_is_named(change: dict[str, object], broken: str) -> None:
+    with pytest.raises(ValueError, match=broken):
+        kept(replace(FACTS, **change), SHAPE)  # type: ignore[arg-type]
