@@ -19,8 +19,8 @@ from bench.lite_requests import approved, workspace
 from bench.lite_whole import LEVEL, group_rows, one_by_one, single_rows, value_of
 from bench.measure import Watch, noise, say
 from threegate.handoff.approvals import approvals_by_request
+from threegate.host.executing.ready import make_ready
 from threegate.host.lite.boxes import Boxes
-from threegate.host.lite.ready import make_ready
 from threegate.host.workspace import Workspace
 
 MOST_TIMES_RAW: Final = 1.2

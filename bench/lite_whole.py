@@ -20,8 +20,8 @@ from bench.lite_programs import Program, small_transforms
 from bench.lite_raw import RawSyncs, open_pool, recorded_syncs, run_raw
 from bench.lite_requests import approved, workspace
 from bench.measure import Memory, Watch, noise, say
-from threegate.host.lite import running
-from threegate.host.lite.running import Report, run_requests
+from threegate.host.executing import running
+from threegate.host.executing.running import Report, run_requests
 from threegate.host.workspace import Workspace
 
 LEVEL: Final = "internal"

@@ -11,8 +11,8 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ThreeGateError
 from threegate.handoff.admission import admit
 from threegate.host.drafts import complete_request, lanes_of
+from threegate.host.executing.running import run_requests
 from threegate.host.expressing import Ask, Use, answer_of
-from threegate.host.lite.running import run_requests
 from threegate.host.workspace import Workspace
 from threegate.untrusted import Untrusted
 

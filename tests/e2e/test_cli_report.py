@@ -11,8 +11,8 @@ from tests.support.reports import read_markdown, read_page, read_pdf
 from tests.support.workspaces import public_of, take_in
 from threegate.artifacts import registry
 from threegate.host.asking.answering import Wish, answer_by_extracts
+from threegate.host.executing.running import run_requests
 from threegate.host.index import Index
-from threegate.host.lite.running import run_requests
 from threegate.host.reporting.gathering import gather
 from threegate.host.reporting.laying import lay_out
 from threegate.host.reporting.markdown import as_markdown

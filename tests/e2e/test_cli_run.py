@@ -15,7 +15,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.lite.replaying import replay
+from threegate.host.executing.replaying import replay
 from threegate.host.workspace import Workspace
 
 

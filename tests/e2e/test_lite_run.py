@@ -19,8 +19,8 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.errors import GateUnavailable
 from threegate.handoff import states
 from threegate.host.backup import silent
+from threegate.host.executing.running import Report, run_requests
 from threegate.host.lite import boxes
-from threegate.host.lite.running import Report, run_requests
 from threegate.host.verification import verify_workspace
 from threegate.host.workspace import Workspace
 from threegate.sandbox.machine import find_machine

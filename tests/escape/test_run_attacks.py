@@ -24,13 +24,13 @@ from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request, deny, expire, revoke
 from threegate.handoff.usage import Quota, scan_usage
+from threegate.host.executing import ready, running
+from threegate.host.executing.ready import Ready
+from threegate.host.executing.replaying import replay
+from threegate.host.executing.results import Measured, make_result
+from threegate.host.executing.running import run_requests
 from threegate.host.index import Index
-from threegate.host.lite import ready, running
 from threegate.host.lite.boxes import Ran
-from threegate.host.lite.ready import Ready
-from threegate.host.lite.replaying import replay
-from threegate.host.lite.results import Measured, make_result
-from threegate.host.lite.running import run_requests
 from threegate.host.review.sheet import read_sheet
 from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from threegate.host.lite import running
+from threegate.host.executing import running
+from threegate.host.executing.results import box_of
 from threegate.host.lite.boxes import Ran
-from threegate.host.lite.results import box_of
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite import Job, Outcome
 

@@ -96,7 +96,9 @@ class ToolResult:
     backend: str = spec(Choice(*BACKENDS), "the lane")
     isolation: str = spec(NAME, "what kind of boundary held the code")
     exit: str = spec(Pattern(EXIT_STATES, "an exit state"), "how it ended")
-    exit_code: int | None = spec(Nullable(Integer(-255, 255)), "exit code, where there was one")
+    exit_code: int | None = spec(
+        Nullable(Integer(-255, 255)), "exit code, or minus a signal, where there was one"
+    )
     outcome_sha256: str = spec(
         DIGEST, "digest over exit, exit_code, value, stdout, stderr and files"
     )

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 from threegate.errors import GateUnavailable, ThreeGateError
 from threegate.host.context import Context
@@ -15,6 +16,7 @@ from threegate.sandbox.profiles import PROFILES
 from threegate.text import visible
 
 _NAME = "boxes as signed"
+_LANE = ("tool-exec", "lanes", "era")
 
 
 def boxes_as_signed(context: Context, args: argparse.Namespace) -> list[Check]:
@@ -40,6 +42,38 @@ def boxes_as_signed(context: Context, args: argparse.Namespace) -> list[Check]:
     first = next(iter(found.values())).sentence
     detail = f"{place} does not hold {len(found)} of them: {first}"
     return [Check(_NAME, "missing", "standard", detail, fix)]
+
+
+def heavy_lane(context: Context, args: argparse.Namespace) -> list[Check]:
+    """Return which engines of the heavy lane answer; a machine is started for each one named."""
+    try:
+        with context.workspace(args) as ws:
+            bundle = ws.bundle
+    except ThreeGateError:
+        return []  # without a policy nothing names an engine
+    if bundle.text(*_LANE, "enabled") != "yes":
+        return [Check("heavy lane", "not-applicable", "information", "policy does not enable it")]
+    with context.out.progress("starting a guest of the heavy lane", 1):
+        return [_engine(context, name) for name in sorted(bundle.words(*_LANE, "engines"))]
+
+
+def _engine(context: Context, name: str) -> Check:
+    from threegate.host.heavy.lane import open_backend, smallest
+    from threegate.host.images.choosing import current
+
+    places = context.settings
+    try:
+        image = partial(current, config_home=places.config_home)
+        backend = open_backend(name, places.cache_home, image)
+        want = smallest(backend.image.manifest)
+        backend.prepare(want)
+        probes = backend.probe(want)
+    except GateUnavailable as exc:
+        detail = f"{exc.message}; {exc.hint}" if exc.hint else exc.message
+        return Check(f"engine {name}", "missing", "information", detail)
+    digest = backend.image.digest[:12]
+    detail = f"a guest of image {digest} answered; {len(probes)} promises held, by its own word"
+    return Check(f"engine {name}", "in-force", "information", detail)
 
 
 def key_of_operator(context: Context) -> dict[str, str] | None:

@@ -16,8 +16,10 @@ _ABOUT = """\
 Starts every gate in its box, where it first tries each forbidden act, and says which mechanisms
 are in force, which are missing and what to do about it. Modes: standard, when every gate starts
 as promised; strong, when each has its own uid, a cgroup and the host's firewall besides; refuse
-otherwise. In a workspace it also compares the boxes with those that were signed. With --attack
-every known escape is tried in every box, and outside as a control; that takes minutes."""
+otherwise. In a workspace it also compares the boxes with those that were signed and, where policy
+enables the heavy lane, starts a guest with every engine it names; the first time that takes up to
+a minute. With --attack every known escape is tried in every box, and outside as a control; that
+takes minutes."""
 _STATES = {"in-force": "in force", "missing": "MISSING", "not-applicable": "not applicable"}
 
 
@@ -35,11 +37,17 @@ def add(commands: Group) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Examine, tell, and fail unless every gate can be started as promised."""
-    from threegate.host.diagnosis import boxes_as_signed, key_of_operator, refuse_weakness
+    from threegate.host.diagnosis import (
+        boxes_as_signed,
+        heavy_lane,
+        key_of_operator,
+        refuse_weakness,
+    )
     from threegate.sandbox.doctor import Diagnosis
 
     machine = _examined(context)
-    diagnosis = Diagnosis((*machine.checks, *boxes_as_signed(context, args)))
+    signed, guests = boxes_as_signed(context, args), heavy_lane(context, args)
+    diagnosis = Diagnosis((*machine.checks, *signed, *guests))
     key = key_of_operator(context)
     results = _attacked(context, machine) if args.attack else []
     checks = diagnosis.checks

@@ -8,7 +8,7 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
-    from threegate.host.lite.replaying import Replayed
+    from threegate.host.executing.replaying import Replayed
 
 _ABOUT = """\
 The same code on the same inputs within the same limits, in a fresh interpreter. Exit state,
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Replay each result."""
     from threegate.artifacts.ids import prefix_of
     from threegate.errors import UsageError
-    from threegate.host.lite.replaying import DIFFERENT, replay
+    from threegate.host.executing.replaying import DIFFERENT, replay
     from threegate.host.places import refuse_absent, resolve
     from threegate.text import quote
 

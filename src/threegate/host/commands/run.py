@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
-    from threegate.host.lite.running import Report
+    from threegate.host.executing.running import Report
     from threegate.host.workspace import Workspace
 
 _ABOUT = """\
@@ -44,7 +45,9 @@ def add(commands: Group) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Run the requests and tell what became of each."""
-    from threegate.host.lite.running import run_requests
+    from threegate.host.executing.running import run_requests
+    from threegate.host.heavy.lane import HeavyLane
+    from threegate.host.images.choosing import current
     from threegate.host.review.telling import settle
 
     told: list[dict[str, Any]] = []
@@ -54,8 +57,13 @@ def run(args: argparse.Namespace, context: Context) -> int:
         found = _chosen(args, ws)
         code = _tell_aside(args, context, aside, found, told)
         chosen = [request_id for request_id in found if request_id not in aside]
+        places = context.settings
+        image = partial(current, config_home=places.config_home)
+        heavy = partial(HeavyLane, ws.bundle, places.cache_home, image, say=context.out.note)
         with context.out.progress("running", len(chosen)) as show, _patience(context) as stop:
-            for number, report in enumerate(run_requests(ws, chosen, stop=stop.is_set), 1):
+            for number, report in enumerate(
+                run_requests(ws, chosen, stop=stop.is_set, heavy=heavy), 1
+            ):
                 show(number)
                 if report.error is not None:
                     code = code or report.error.exit_code
@@ -111,7 +119,7 @@ def _tell_aside(
     told: list[dict[str, Any]],
 ) -> int:
     """Name the requests that somebody meddled with; they do not run, and the others do."""
-    from threegate.host.lite.running import Report
+    from threegate.host.executing.running import Report
 
     for request_id, error in aside.items():
         if args.json and request_id in found:

@@ -32,7 +32,7 @@ class Sources:
         """Return what this program was installed with."""
         ours = Path(__file__).resolve().parents[2]
         init = ours / "images" / "native" / "bin" / "init"
-        return cls(init, ours / "tool_exec" / "era" / "guest", environ)
+        return cls(init, ours / "tool_exec/era/guest", environ)
 
     def read(self) -> Ours:
         """Return the bytes of both; raise `GateUnavailable` if one is not here."""

@@ -18,8 +18,8 @@ from typing import Final
 
 from threegate import __version__
 from threegate.errors import GateUnavailable, ProtocolBroken
+from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
-from threegate.host.lite.results import Box, box_of
 from threegate.policy.bundle import Bundle
 from threegate.protocol import tool_lite
 from threegate.protocol.tool_lite import Check, Checked, Job, Opening, Outcome

@@ -118,7 +118,7 @@ MONTY_RANGES: Final = {
 }
 ERA_RANGES: Final = {
     "wall_ms": Number(1, 86_400_000, MILLISECONDS),
-    "memory_bytes": Number(2**24, 2**40, BYTES),
+    "memory_bytes": Number(2**27, 2**40, BYTES),  # no guest starts with less
     "output_bytes": Number(0, 2**22, BYTES),
     "recursion": Number(1, 100_000),
     "cpus": Number(1, 256),

@@ -13,7 +13,8 @@ from tests.support.lite import Program, job_for
 from tests.support.policies import policy
 from threegate.errors import GateUnavailable
 from threegate.handoff import states
-from threegate.host.lite import boxes, running
+from threegate.host.executing import running
+from threegate.host.lite import boxes
 from threegate.host.lite.boxes import GRACE_SECONDS, MAX_JOBS, Boxes, LiteBox, Ran
 from threegate.host.workspace import Workspace
 from threegate.protocol.tool_lite import Check, Checked, Job, Outcome

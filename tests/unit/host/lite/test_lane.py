@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.workspaces import make_workspace
 from threegate.errors import GateUnavailable
-from threegate.host.lite import running
+from threegate.host.executing import running
 from threegate.host.workspace import Workspace
 
 

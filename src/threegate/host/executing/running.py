@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.errors import (
@@ -33,12 +33,15 @@ from threegate.handoff.claims import Claim, End, claim_group, finish_group
 from threegate.handoff.journal import Act, Put
 from threegate.host import applied
 from threegate.host.covering import void_if_refused
+from threegate.host.executing.ready import Ready, make_ready
+from threegate.host.executing.results import Box, MadeResult, Measured, make_result
+from threegate.host.heavy import backend as heavy_backend
+from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.lite.boxes import Boxes, Ran
-from threegate.host.lite.ready import Ready, make_ready
-from threegate.host.lite.results import Box, MadeResult, Measured, make_result
 from threegate.host.workspace import Workspace
 from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
 
+NO_LANE: Final = "TG-GATE-002"
 GROUP: Final = 32
 GROUP_INPUT_BYTES: Final = 64 * 1024 * 1024
 MAX_BOXES: Final = 2
@@ -74,20 +77,26 @@ class _Answer:
 @dataclass(frozen=True, slots=True)
 class _Started:
     ready: Ready
-    answer: "Future[_Answer]"
+    answer: "Future[_Answer] | Future[HeavyAnswer]"
 
 
 def run_requests(
-    ws: Workspace, request_ids: Sequence[str], *, stop: Callable[[], bool] = lambda: False
+    ws: Workspace,
+    request_ids: Sequence[str],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    heavy: Callable[[], HeavyLane] | None = None,
 ) -> Iterator[Report]:
     """Run every request that may run, and say of each what became of it.
 
-    Nothing more is claimed once `stop` says so; what is claimed runs to its end.
+    Nothing more is claimed once `stop` says so; what is claimed runs to its end.  `heavy`
+    opens the heavy lane when the first request for it comes.
     """
     ws.refuse_wrong_clock()
     same_policy = _policy_watch(ws)
     under_way: deque[list[_Started]] = deque()
-    with _Lane(ws, min(MAX_BOXES, os.cpu_count() or 1, len(request_ids))) as lane:
+    boxes = min(MAX_BOXES, os.cpu_count() or 1, len(request_ids))
+    with _Lane(ws, boxes) as lane, _Heavy(ws, heavy) as machines:
         try:
             for group in _groups(ws, request_ids):
                 if isinstance(group, Report):
@@ -95,9 +104,15 @@ def run_requests(
                     continue
                 if stop():
                     break
-                lane.prove(group[0].request.confidentiality)  # before a use is spent
+                # Before a use is spent.
+                if group[0].request.backend == "monty":
+                    lane.prove(group[0].request.confidentiality)
+                elif (refusal := machines.refusal(group[0])) is not None:
+                    yield Report(group[0].request_id, None, refusal)
+                    continue
                 claimed, refused = _claim(ws, group, same_policy)
-                under_way.append([lane.start(ready) for ready in claimed])
+                starts = {"monty": lane.start, "era": machines.start}
+                under_way.append([starts[item.request.backend](item) for item in claimed])
                 yield from refused
                 if len(under_way) > 1:
                     yield from _store(ws, under_way)
@@ -131,6 +146,8 @@ def _groups(ws: Workspace, request_ids: Iterable[str]) -> Iterator[list[Ready] |
 
 def _fits(group: Sequence[Ready], size: int, ready: Ready) -> bool:
     same = ready.request.confidentiality == group[0].request.confidentiality
+    if "era" in (ready.request.backend, group[0].request.backend):
+        return False  # one machine at a time, each proved for its own request
     return same and len(group) < GROUP and size + ready.input_bytes <= GROUP_INPUT_BYTES
 
 
@@ -157,7 +174,8 @@ def _claim(
 ) -> tuple[list[Ready], list[Report]]:
     claims = [Claim(item.request_id, item.approval_id, item.max_uses) for item in group]
     reserve = ws.bundle.integer("handoff", "reserve_bytes")
-    each = max(RESULT_BYTES, -(-reserve // len(group)))
+    most = max(item.request.limits.disk_bytes for item in group)
+    each = max(RESULT_BYTES + most, -(-reserve // len(group)))
 
     def check() -> None:
         same_policy()
@@ -174,7 +192,7 @@ def _refuse_full(ws: Workspace, group: Sequence[Ready]) -> None:
     journal = ws.store.journal
     planned = journal.usage.copy()
     for item in group:
-        size = item.request.limits.output_bytes
+        size = item.request.limits.output_bytes + item.request.limits.disk_bytes
         for directory in LEFT_IN:
             planned.add(directory, files=1, size=size)
     planned.refuse_over(journal.quotas, than=journal.usage)
@@ -187,7 +205,8 @@ def _store(ws: Workspace, under_way: deque[list[_Started]]) -> list[Report]:
     """
     # It stays under way while it is waited for: an interrupt comes here more than anywhere.
     # Once for all of them: woken for each, the host would take the processor from the boxes.
-    wait([item.answer for item in under_way[0]])
+    answers: list[Future[Any]] = [item.answer for item in under_way[0]]
+    wait(answers)
     ended = [_ended(ws, item) for item in under_way[0]]
     under_way.popleft()
     finish_group(ws.store, [end for end, _ in ended])
@@ -214,9 +233,12 @@ def _ended(ws: Workspace, item: _Started) -> tuple[End, Report | Exception]:
     return End(ready.request_id, to, acts, ready.approval_id), Report(ready.request_id, made)
 
 
-def _made(ws: Workspace, ready: Ready, answer: _Answer) -> tuple[MadeResult, list[Act]]:
+def _made(
+    ws: Workspace, ready: Ready, answer: _Answer | HeavyAnswer
+) -> tuple[MadeResult, list[Act]]:
     ran, ids = answer.ran, (ready.request_id, ready.approval_id)
-    measured = Measured(answer.started, ran.wall_ms, ran.peak_memory_bytes)
+    cpu_ms = ran.cpu_ms if isinstance(ran, heavy_backend.Ran) else None
+    measured = Measured(answer.started, ran.wall_ms, ran.peak_memory_bytes, cpu_ms)
     refused = ran.refused
     try:
         made = make_result(ready.request, ids, ran.outcome, measured, answer.box)
@@ -289,3 +311,42 @@ class _Lane:
         self._threads.shutdown(cancel_futures=True)
         for boxes in self._all:
             boxes.close()
+
+
+class _Heavy:
+    """The heavy lane, opened when the first request for it comes; one machine at a time."""
+
+    def __init__(self, ws: Workspace, open_lane: Callable[[], HeavyLane] | None) -> None:
+        self._ws, self._open = ws, open_lane
+        self._lane: HeavyLane | None = None
+        self._threads = ThreadPoolExecutor(1, "heavy")
+
+    def refusal(self, ready: Ready) -> GateUnavailable | None:
+        """Return why no machine can be had for a request, or None once one has answered."""
+        try:
+            if self._open is None:
+                return GateUnavailable("there is no era lane here", code=NO_LANE)
+            self._lane = self._lane or self._open()
+            self._lane.prove(ready)
+        except GateUnavailable as exc:
+            return exc
+        return None
+
+    def start(self, ready: Ready) -> _Started:
+        """Hand a claimed request to the lane."""
+        lane = self._lane
+        assert lane is not None
+        return _Started(ready, self._threads.submit(lane.run, ready, self._ws.now()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self._lane is not None:
+            self._lane.close()

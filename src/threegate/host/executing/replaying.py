@@ -17,9 +17,9 @@ from threegate.errors import GateUnavailable, PolicyDenied, UsageError
 from threegate.handoff.approvals import was_used
 from threegate.host import applied
 from threegate.host.covering import present
+from threegate.host.executing.ready import read_inputs
+from threegate.host.executing.results import NOT_REPRODUCIBLE, Measured, make_result
 from threegate.host.lite.boxes import open_lite
-from threegate.host.lite.ready import read_inputs
-from threegate.host.lite.results import NOT_REPRODUCIBLE, Measured, make_result
 from threegate.host.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
@@ -48,9 +48,10 @@ class Replayed:
 def replay(ws: Workspace, result_id: str) -> Replayed:
     """Run what led to a result once more, and record whether it ended the same."""
     recorded = _read(ws, result_id, ToolResult)
-    if recorded.backend != "monty":
-        raise GateUnavailable("there is no era lane here", code="TG-GATE-002")
     _refuse_unused(ws, recorded)
+    if recorded.backend != "monty":
+        why = "a microVM has a clock and randomness of its own"
+        return Replayed(CANNOT, result_id, recorded, None, why)
     if recorded.exit in NOT_REPRODUCIBLE:
         why = f"it ended with {recorded.exit}, which depends on the machine and the moment"
         return Replayed(CANNOT, result_id, recorded, None, why)

@@ -11,7 +11,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import ToolResult
 from threegate.errors import ArtifactRejected
-from threegate.host.lite.results import Box, MadeResult, Measured, box_of, make_result
+from threegate.host.executing.results import Box, MadeResult, Measured, box_of, make_result
 from threegate.protocol.tool_lite import Outcome, RefusalFound
 from threegate.untrusted import Untrusted
 

@@ -9,19 +9,17 @@ from typing import Final
 
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.errors import GateUnavailable, PolicyDenied, ThreeGateError, UsageError
+from threegate.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.covering import covering, waits_for_review
-from threegate.host.lite.inputs import documents_of
+from threegate.host.executing.inputs import documents_of
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import Presented
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite import Job
 
-NO_LANE: Final = "TG-GATE-002"
 OTHER_INPUTS: Final = "TG-APR-016"  # as the box says it
-_MOST_INPUT: Final = ("tool-exec", "lanes", "monty", "max", "input_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Ready:
         return sum(len(document) for _, document in self.inputs)
 
     def job(self) -> Job:
-        """Return what the box is told."""
+        """Return what a box of the lite lane is told."""
         given = self.presented
         return Job("run", 0, given.request, given.approval, given.signature, self.inputs)
 
@@ -57,9 +55,6 @@ def make_ready(ws: Workspace, request_id: str, approvals: Mapping[str, Sequence[
     request = ws.store.read_bytes(request_id)
     approved, presented = covering(ws, request_id, request, approvals.get(request_id, ()))
     assert isinstance(approved.request, ToolRequest)
-    if approved.request.backend != "monty":
-        hint = "it stays approved; only a lane with a microVM can run it"
-        raise GateUnavailable("there is no era lane here", code=NO_LANE, hint=hint)
     inputs = read_inputs(ws.store, ws.bundle, approved.request)
     uses = approved.approval.max_uses
     return Ready(request_id, approved.approval_id, uses, approved.request, presented, inputs)
@@ -70,7 +65,7 @@ def read_inputs(
 ) -> tuple[tuple[str, bytes], ...]:
     """Return the documents a request names, as far as policy lets a run have them."""
     inputs: list[tuple[str, bytes]] = []
-    left = bundle.integer(*_MOST_INPUT)
+    left = bundle.integer("tool-exec", "lanes", request.backend, "max", "input_bytes")
     # One by one: a request may name the same large bytes 64 times, and say that they are few.
     for name, document in documents_of(store, request):
         left -= len(document)

@@ -1,8 +1,8 @@
 """From what a box said and what was measured outside it to an immutable Tool Result.
 
-The box supplies the outcome only: exit state, three streams and processor time, which counts
-as far as the clock outside allows.  Whose run it was, what confined it, what else it used and
-which versions took part is what the host knows itself.
+The box supplies the outcome only: exit state, streams, files, and in the lite lane processor
+time, which counts as far as the clock outside allows.  Whose run it was, what confined it, what
+else it used and which versions took part is what the host knows itself.
 
 SECURITY
     Reads streams chosen by hostile code.  Text that may not stand in an artifact, or
@@ -20,6 +20,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import (
     Capture,
     Evidence,
+    OutputFile,
     Resources,
     ToolResult,
     Version,
@@ -27,18 +28,20 @@ from threegate.artifacts.tool_result import (
 )
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
+from threegate.protocol import tool_heavy_outcome, tool_lite
 from threegate.protocol.limits import MAX_ERROR_BYTES
-from threegate.protocol.tool_lite import Outcome
 from threegate.text import first_forbidden, visible_lines
 from threegate.untrusted import Untrusted
 
-ISOLATION: Final = "monty-worker"
+MONTY_WORKER: Final = "monty-worker"
 MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream as it stands in the artifact
 EXCERPT_CHARS: Final = 64 * 1024  # of a stream whose bytes are a blob
 _INDENT_CHARS: Final = 4
 
 # Not the program's doing alone: another machine, or this one on another day, may end otherwise.
 NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", "crashed")
+
+Outcome = tool_lite.Outcome | tool_heavy_outcome.Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,17 @@ class Measured:
     started: str
     wall_ms: int
     peak_memory_bytes: int
+    cpu_ms: int | None = None  # None: the lane's word counts, as far as the clock allows
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What confined a run; the same for every run of a session."""
+    """What confined a run; for lite the same for every run of a session."""
 
     profile_sha256: str
     evidence: tuple[Evidence, ...]
     versions: tuple[Version, ...]
+    isolation: str = MONTY_WORKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +102,24 @@ def make_result(
 
     Raises `ArtifactRejected` for an outcome no result may carry.
     """
-    streams = (outcome.value, outcome.stdout, _errors(outcome))
-    _refuse_more(request, streams)
-    cut = (outcome.value_truncated, outcome.stdout_truncated, outcome.stderr_truncated)
-    captures, texts = _capture_all(streams, cut)
+    left = _left(outcome)
+    _refuse_more(request, left)
+    captures, texts = _capture_all(left.streams, left.cut)
+    files = tuple(OutputFile(name, len(raw), sha256_hex(raw)) for name, raw in left.files)
     result = ToolResult(
         request=ids[0],
         approval=ids[1],
         backend=request.backend,
-        isolation=ISOLATION,
+        isolation=box.isolation,
         exit=outcome.exit,
-        exit_code=None,
+        exit_code=left.exit_code,
         outcome_sha256=outcome_sha256(
-            exit_state=outcome.exit, exit_code=None, captures=captures, files=()
+            exit_state=outcome.exit, exit_code=left.exit_code, captures=captures, files=files
         ),
         value=captures[0],
         stdout=captures[1],
         stderr=captures[2],
-        files=(),
+        files=files,
         started=measured.started,
         resources=_used(outcome, measured),
         profile_sha256=box.profile_sha256,
@@ -128,18 +133,51 @@ def make_result(
     )
     data = registry.emit(result)
     registry.parse(Untrusted(data))  # what is stored is what any reader will accept
-    kept = {raw for raw, capture in zip(streams, captures, strict=True) if capture.escaped}
-    return MadeResult(make_id("res", data), data, tuple(sorted(kept)), result)
+    return MadeResult(make_id("res", data), data, _blobs(left, captures), result)
 
 
-def _refuse_more(request: ToolRequest, streams: tuple[bytes, bytes, bytes]) -> None:
+def _blobs(left: "_Left", captures: "_Three") -> tuple[bytes, ...]:
+    kept = {raw for raw, seen in zip(left.streams, captures, strict=True) if seen.escaped}
+    return tuple(sorted(kept | {data for _, data in left.files}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What a run left, whichever lane it ran in."""
+
+    exit_code: int | None
+    streams: tuple[bytes, bytes, bytes]
+    cut: tuple[bool, bool, bool]
+    files: tuple[tuple[str, bytes], ...]
+
+
+def _left(outcome: Outcome) -> _Left:
+    stdout_cut, stderr_cut = outcome.stdout_truncated, outcome.stderr_truncated
+    if isinstance(outcome, tool_lite.Outcome):
+        streams = (outcome.value, outcome.stdout, _errors(outcome))
+        return _Left(None, streams, (outcome.value_truncated, stdout_cut, stderr_cut), ())
+    # The heavy lane has no value: a program leaves what it prints, and files.
+    streams = (b"", outcome.stdout, _errors(outcome))
+    return _Left(outcome.exit_code, streams, (False, stdout_cut, stderr_cut), outcome.files)
+
+
+def _refuse_more(request: ToolRequest, left: _Left) -> None:
     # The lane keeps to it; a box that is owned need not.
-    if sum(map(len, streams)) > request.limits.output_bytes + MAX_ERROR_BYTES:
+    if sum(map(len, left.streams)) > request.limits.output_bytes + MAX_ERROR_BYTES:
         raise reject(Reason.OVERSIZE, "more output than the request may leave")
+    most = {item.name: item.max_bytes for item in request.outputs}
+    for name, data in left.files:
+        if len(data) > most.get(name, -1):
+            raise reject(Reason.OVERSIZE, "a file that the request may not leave")
+    if sum(len(data) for _, data in left.files) > request.limits.disk_bytes:
+        raise reject(Reason.OVERSIZE, "more files than the request may leave")
 
 
 def _used(outcome: Outcome, measured: Measured) -> Resources:
-    cpu_ms = min(outcome.cpu_ms, measured.wall_ms)  # the lane has one processor
+    cpu_ms = measured.cpu_ms
+    if cpu_ms is None:
+        said = outcome.cpu_ms if isinstance(outcome, tool_lite.Outcome) else 0
+        cpu_ms = min(said, measured.wall_ms)  # the lite lane has one processor
     return Resources(measured.wall_ms, cpu_ms, measured.peak_memory_bytes)
 
 
@@ -160,7 +198,7 @@ def _errors(outcome: Outcome) -> bytes:
     """Return standard error; of what did not run, the reason."""
     if outcome.message is not None:
         return f"{outcome.message} [{outcome.code}]".encode()
-    if outcome.refusal is not None:
+    if isinstance(outcome, tool_lite.Outcome) and outcome.refusal is not None:
         found = outcome.refusal
         return f"line {found.line}: {found.construct}: {found.reason}".encode()
     return outcome.stderr

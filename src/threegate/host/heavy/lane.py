@@ -1,0 +1,156 @@
+"""The heavy lane as `run` uses it: which engine policy lets it have, and one machine per job.
+
+An engine that does not work here is never replaced by a weaker one that policy does not
+name.  Where policy names several, the strongest that works is taken, and the result says
+which one it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate import __version__
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_result import Evidence
+from threegate.errors import GateUnavailable
+from threegate.host.executing.ready import Ready
+from threegate.host.executing.results import Box, box_of
+from threegate.host.gates import refuse_unapplied_profile
+from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Want
+from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
+from threegate.images.keeping import Image, Images
+from threegate.images.manifest import Manifest
+from threegate.policy.bundle import Bundle
+from threegate.policy.decide import may_use_engine
+from threegate.policy.decision import Deny
+from threegate.sandbox.machine import find_machine
+from threegate.sandbox.profiles import ENGINE, TOOL_HEAVY
+
+NO_ENGINE_NAMED: Final = "TG-ERA-004"
+TOO_SMALL: Final = "TG-ERA-005"
+MIN_MEMORY_MIB: Final = 128  # a guest that boots with less has no room for a job
+BY_STRENGTH: Final = (KVM, EMULATION)
+SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
+
+FindImage = Callable[[Images], Image]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyAnswer:
+    """A run that came to an end, and what confined it."""
+
+    started: str
+    ran: Ran
+    box: Box
+
+
+def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
+    """Return the machine a request is to have; raise `GateUnavailable` for one too small."""
+    memory_mib = request.limits.memory_bytes // MIB
+    if memory_mib < MIN_MEMORY_MIB:
+        hint = f"ask for at least {MIN_MEMORY_MIB}MiB: --limit memory_bytes={MIN_MEMORY_MIB}MiB"
+        detail = f"no guest starts with {memory_mib} MiB of memory"
+        raise GateUnavailable(detail, code=TOO_SMALL, hint=hint)
+    rules = ("tool-exec", "profiles", request.profile)
+    allowed = {*bundle.words(*rules, "allowed_imports")} - {*bundle.words(*rules, "denied_imports")}
+    science = bool(allowed & SCIENCE)
+    layers = tuple(name for name in manifest.layers if name != "science" or science)
+    # Its fonts are listed once, before the snapshot, and not in every run.
+    more = {"matplotlib.pyplot"} if "matplotlib" in allowed and "science" in layers else set()
+    # A command starts a program of its own: nothing that was loaded before would help it.
+    imports = () if request.argv else tuple(sorted(allowed | more))
+    return Want(request.limits.cpus, memory_mib, layers, imports)
+
+
+def smallest(manifest: Manifest) -> Want:
+    """Return the smallest machine there is, to see whether an engine works."""
+    layers = tuple(name for name in manifest.layers if name != "science")
+    return Want(1, MIN_MEMORY_MIB, layers, ())
+
+
+def open_backend(name: str, cache: Path, find_image: FindImage) -> Backend:
+    """Return an engine with a guest image, or raise `GateUnavailable`."""
+    if name not in BY_STRENGTH:
+        raise GateUnavailable(f"{name} is not built", code=NO_ENGINE_NAMED)
+    return QemuBackend(
+        name,
+        machine=find_machine(),
+        qemu=find_qemu(),
+        image=find_image(Images(cache / "images")),
+        cache=cache,
+    )
+
+
+class HeavyLane:
+    """The heavy lane of one command."""
+
+    def __init__(
+        self, bundle: Bundle, cache: Path, find_image: FindImage, *, say: Say = lambda _: None
+    ) -> None:
+        self._bundle, self._cache, self._find_image, self._say = bundle, cache, find_image, say
+        self._backend: Backend | None = None
+
+    def prove(self, ready: Ready) -> None:
+        """Raise `GateUnavailable` unless a machine for this request has answered here."""
+        for profile in (TOOL_HEAVY, ENGINE):
+            refuse_unapplied_profile(self._bundle, profile)
+        found = GateUnavailable("policy names no engine that is built", code=NO_ENGINE_NAMED)
+        for name in BY_STRENGTH:
+            if isinstance(may_use_engine(self._bundle, name), Deny):
+                continue
+            try:
+                self._prepared(name, ready)
+            except GateUnavailable as exc:
+                self._say(exc.message)
+                found = exc
+            else:
+                return
+        raise found
+
+    def _prepared(self, name: str, ready: Ready) -> None:
+        if self._backend is None or self._backend.name != name:
+            self._backend = open_backend(name, self._cache, self._find_image)
+        want = want_of(self._bundle, ready.request, self._backend.image.manifest)
+        self._say(f"preparing a machine ({name})")
+        self._backend.prepare(want)
+
+    def run(self, ready: Ready, started: str) -> HeavyAnswer:
+        """Run a claimed request in a machine that was proved for it."""
+        backend = self._backend
+        assert backend is not None, "proved before"
+        want = want_of(self._bundle, ready.request, backend.image.manifest)
+        given = ready.presented
+        asked = Asked(
+            bundle=self._bundle.bundle_bytes(),
+            request=given.request,
+            approval=given.approval,
+            signature=given.signature,
+            inputs=ready.inputs,
+            wall_ms=ready.request.limits.wall_ms,
+        )
+        ran = backend.run(want, asked)
+        return HeavyAnswer(started, ran, _box(backend, ran))
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        if self._backend is not None:
+            self._backend.close()
+
+
+def _box(backend: Backend, ran: Ran) -> Box:
+    """Return what confined a run: both boxes as proved, and the guest's own word."""
+    gate, engine = ran.evidence
+    versions = {
+        **backend.versions(),
+        "engine-profile-sha256": engine.profile_sha256,
+        "kernel": gate.kernel,
+        "template-sha256": ran.template,
+        "threegate": __version__,
+    }
+    proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
+    box = box_of(gate.profile_sha256, proofs, versions)
+    guest = tuple(Evidence(name, "in-force") for name in ran.outcome.probes)
+    evidence = tuple(sorted((*box.evidence, *guest), key=lambda item: item.mechanism))
+    return Box(box.profile_sha256, evidence, box.versions, backend.name)

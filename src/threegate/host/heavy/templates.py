@@ -1,0 +1,167 @@
+"""Snapshots of booted guests: made once, resumed for every run, kept in the user's cache.
+
+    templates/<key>/state              the machine as the engine wrote it, read-only
+    templates/<key>/template.json      what it was made from, its size and digest
+    templates/<key>/probed-<boot>      a clone of it answered since this machine was booted
+    templates/<key>.lock               held by whoever makes it
+
+The key is a digest over image, layers, imports, engine and shape: change any of them and it
+is another snapshot.  A run reads the state as a stream through a descriptor that cannot be
+written through; its memory is its own from the first byte.
+
+SECURITY
+    Reads the user's cache.  The stream is written by an engine whose guest has run nothing
+    but our own agent, and is compared with its digest once in each command.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from threegate import canonical
+from threegate.errors import StorageFailed, disk_errors
+from threegate.host.heavy import wiring
+
+STATE: Final = "state"
+RECORD: Final = "template.json"
+MAKING: Final = "making-"
+PIECE_BYTES: Final = 1024 * 1024
+MAX_KEPT: Final = 8
+MAX_RECORD_BYTES: Final = 64 * 1024
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+Write = Callable[[int], tuple[str, ...]]  # given where to write to; returns what is loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A snapshot that is here."""
+
+    place: Path
+    sha256: str
+    imports: tuple[str, ...]
+
+    def open(self, stack: ExitStack) -> int:
+        """Return a descriptor of the stream, which cannot be written through."""
+        return wiring.read_only(stack, self.place / STATE)
+
+    @property
+    def is_probed(self) -> bool:
+        """Tell whether a clone of it has answered since this machine was booted."""
+        return (self.place / _probed()).exists()
+
+    def note_probed(self) -> None:
+        """Note that a clone has answered."""
+        with disk_errors("keep a snapshot"):
+            (self.place / _probed()).touch()
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """The snapshots of one user."""
+
+    root: Path
+
+    def find(self, made_from: dict[str, Any]) -> Template | None:
+        """Return the snapshot of these parts, if there is one and it is intact."""
+        place = self.root / _key(made_from)
+        try:
+            record = canonical.decode((place / RECORD).read_bytes()[:MAX_RECORD_BYTES])
+            assert record["made_from"] == made_from
+            template = Template(place, record["sha256"], tuple(record["imports"]))
+            if _digest(place / STATE) == template.sha256:
+                os.utime(place)  # which ones are used, for `_prune`
+                return template
+        except (OSError, ValueError, KeyError, TypeError, AssertionError):
+            pass
+        return None
+
+    def make(self, made_from: dict[str, Any], write: Write, *, most_bytes: int) -> Template:
+        """Return the snapshot of these parts, made by `write` unless somebody was faster."""
+        with disk_errors("keep a snapshot"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            with _held(self.root / f"{_key(made_from)}.lock"):
+                found = self.find(made_from)
+                return found or self._make(made_from, write, most_bytes)
+
+    def _make(self, made_from: dict[str, Any], write: Write, most_bytes: int) -> Template:
+        place = self.root / _key(made_from)
+        made = Path(tempfile.mkdtemp(prefix=MAKING, dir=self.root))
+        try:
+            sha256, imports = _spooled(made / STATE, write, most_bytes)
+            record = {"imports": list(imports), "made_from": made_from, "sha256": sha256}
+            (made / RECORD).write_bytes(canonical.encode(record))
+            for name in (STATE, RECORD):
+                (made / name).chmod(0o444)
+            shutil.rmtree(place, ignore_errors=True)  # a damaged one
+            made.rename(place)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        self._prune()
+        return Template(place, sha256, imports)
+
+    def _prune(self) -> None:
+        """Keep the snapshots that were used last; a run that has one open keeps it anyhow."""
+        places = [path for path in self.root.iterdir() if (path / RECORD).exists()]
+        for path in sorted(places, key=lambda item: item.stat().st_mtime)[:-MAX_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _key(made_from: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical.encode(made_from)).hexdigest()
+
+
+def _probed() -> str:
+    return f"probed-{_BOOT.read_text(encoding='ascii').strip()}"
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        with suppress(OSError):
+            path.unlink()
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(PIECE_BYTES):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def _spooled(path: Path, write: Write, most_bytes: int) -> tuple[str, tuple[str, ...]]:
+    """Take what an engine writes into a pipe: it never holds a file that can be written."""
+    digest, left = hashlib.sha256(), [most_bytes]
+
+    def take(source: int, file: Any) -> None:
+        while left[0] > 0 and (piece := os.read(source, PIECE_BYTES)):
+            file.write(piece)
+            digest.update(piece)
+            left[0] -= len(piece)
+
+    with ExitStack() as stack, path.open("xb") as file:
+        read, to = os.pipe()
+        source = wiring.handed(stack, read)
+        ours = ExitStack()
+        target = wiring.handed(ours, to)
+        taker = threading.Thread(target=take, args=(source, file), name="snapshot")
+        taker.start()
+        try:
+            imports = write(target)
+        finally:
+            ours.close()
+            taker.join()
+    if left[0] <= 0:
+        raise StorageFailed("a snapshot is larger than its machine")
+    return digest.hexdigest(), imports

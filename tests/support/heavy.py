@@ -1,0 +1,194 @@
+"""Jobs in the heavy lane as it is deployed: a signed approval, real boxes, a real QEMU and guest.
+
+Guests run by emulation, which works on every machine.  Image and snapshot are made once in
+a process of tests, by the program's own code.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support import samples
+from tests.support.lite import OPERATOR
+from tests.support.policies import policy
+from tests.support.sshlab import Forge, Key
+from threegate.artifacts import registry
+from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
+from threegate.host.heavy.backend import Asked, QemuBackend, Ran, Want
+from threegate.host.heavy.engine import EMULATION, find_qemu
+from threegate.host.heavy.lane import want_of
+from threegate.host.images.apt import Apt
+from threegate.host.images.building import build
+from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.lock import parse_lock
+from threegate.host.images.ours import Sources
+from threegate.host.images.packages import Packages
+from threegate.host.settings import Settings
+from threegate.images.keeping import Image, Images
+from threegate.policy.approvals import NAMESPACE
+from threegate.policy.bundle import Bundle
+from threegate.sandbox.machine import find_machine
+from threegate.untrusted import Untrusted
+
+MIB: Final = 2**20
+# Wall time on a machine that does other things as well; what hangs takes it all.
+LIMITS: Final = Limits(240_000, 192 * MIB, 256 * 1024, 1000, 1, 64, 16 * MIB)
+_LANE: Final = "\n    default_profile: python\n    profiles: [python, tools]\n    engines: "
+ENABLED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-emulation]")
+ACCELERATED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-kvm]")
+AGENT: Final = Sources.usual({}).agent / "__main__.py"
+ROOM: Final = ("reserve_bytes: 64MiB", "reserve_bytes: 300MiB")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a request asks for."""
+
+    code: str = ""
+    argv: tuple[str, ...] = ()
+    inputs: Mapping[str, bytes] = field(default_factory=dict)
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits = LIMITS
+
+    def limited(self, **changes: int) -> "Task":
+        return replace(self, limits=replace(self.limits, **changes))
+
+
+def request_for(task: Task, **changes: Any) -> ToolRequest:
+    """Return the request for a task, as a reader accepts it."""
+    outputs = tuple(Output(name, most) for name, most in sorted(task.outputs.items()))
+    if task.argv:
+        why = Escalation("binary", None)
+    else:
+        why = Escalation("files", None)
+        outputs = outputs or (Output("unused", 1),)
+    base = samples.tool_request(
+        backend="era",
+        why_not_monty=why,
+        profile="tools" if task.argv and "python" not in task.argv[0] else "python",
+        argv=tuple(samples.box(word) for word in task.argv),
+        code=samples.box(task.code),
+        code_sha256=sha256_hex(task.code.encode()),
+        functions=(),
+        inputs=tuple(
+            Input(name, "blob-" + sha256_hex(data), len(data))
+            for name, data in sorted(task.inputs.items())
+        ),
+        limits=task.limits,
+        outputs=outputs,
+    )
+    made = replace(base, **changes)
+    registry.parse(Untrusted(registry.emit(made)))
+    return made
+
+
+def asked_for(
+    task: Task, rules: Bundle, *, key: Key = OPERATOR, given: bytes | None = None, **changes: Any
+) -> Asked:
+    """Return a job that a human approved just now; `changes` are fields of the approval."""
+    request = request_for(task)
+    now = int(time.time())
+    approval = samples.approval(
+        request=registry.id_of(request),
+        backend="era",
+        limits=request.limits,
+        functions_sha256=None,
+        policy=tuple(
+            PolicySection(name, rules.section_digest(name)) for name in BOUND_SECTIONS["era"]
+        ),
+        not_before=_spelled(now - 60),
+        not_after=_spelled(now + 1800),
+    )
+    data = registry.emit(replace(approval, **changes))
+    signature = Forge(key, message=data, namespace=NAMESPACE.encode()).armored()
+    return Asked(
+        bundle=rules.bundle_bytes(),
+        request=given or registry.emit(request),
+        approval=data,
+        signature=signature,
+        inputs=tuple(sorted(task.inputs.items())),
+        wall_ms=task.limits.wall_ms,
+    )
+
+
+def _spelled(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+@cache
+def rules() -> Bundle:
+    """Return a policy that names emulation."""
+    return policy(tool_exec=ENABLED, handoff=ROOM).bundle()
+
+
+@cache
+def place() -> Path:
+    """Return a cache that is gone with the tests."""
+    found = Path(tempfile.mkdtemp(prefix="threegate-heavy-"))
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return found
+
+
+def built(cache_home: Path, agent: Path = AGENT.parent) -> Image:
+    """Return an image of the shipped lock, without the scientific layer, with this agent."""
+    debs = Settings.from_environment(os.environ).cache_home / "debs"
+    sources = Sources(Sources.usual(os.environ).init, agent, os.environ)
+    images = Images(cache_home / "images")
+    lock = parse_lock(SHIPPED.read_bytes())
+    return build(lock, ("base",), images, Packages(debs, Apt(os.environ)), sources)
+
+
+@dataclass
+class Lab:
+    """An engine with an image of its own."""
+
+    backend: QemuBackend
+
+    def want(self, task: Task) -> Want:
+        return want_of(rules(), request_for(task), self.backend.image.manifest)
+
+    def run(self, task: Task | str, **changes: Any) -> Ran:
+        asked = Task(task) if isinstance(task, str) else task
+        return self.backend.run(self.want(asked), asked_for(asked, rules(), **changes))
+
+
+def backend_for(
+    image: Image, engine: str = EMULATION, cache_home: Path | None = None
+) -> QemuBackend:
+    return QemuBackend(
+        engine,
+        machine=find_machine(),
+        qemu=find_qemu(),
+        image=image,
+        cache=cache_home or place(),
+    )
+
+
+@cache
+def image() -> Image:
+    """Return the image with our own agent."""
+    return built(place())
+
+
+@cache
+def lab() -> Lab:
+    """Return the lane with our own agent, as it is deployed."""
+    return Lab(backend_for(image()))
+
+
+def hostile(agent: str, tmp_path: Path) -> Lab:
+    """Return a lane whose guest is owned from the start: its agent, root there, is this program."""
+    own = tmp_path / "agent"
+    own.mkdir()
+    (own / "__main__.py").write_text(agent, "utf-8")
+    cache_home = tmp_path / "cache"
+    return Lab(backend_for(built(cache_home, own), cache_home=cache_home))

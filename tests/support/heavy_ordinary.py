@@ -1,0 +1,18 @@
+"""One job in the heavy lane, in a process of its own that an ordinary user started."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.support.heavy import Lab, Task, backend_for
+from threegate.images.keeping import Images
+
+
+def main() -> None:
+    cache, digest = Path(sys.argv[1]), sys.argv[2]
+    lane = Lab(backend_for(Images(cache / "images").find(digest), cache_home=cache))
+    ran = lane.run(Task("print(open('/in/a').read())", inputs={"a": b"hello"}))
+    gate, engine = ran.evidence
+    said = [ran.outcome.exit, ran.outcome.stdout.decode(), os.getuid(), engine.own_uid]
+    print(json.dumps([*said, gate.profile]))

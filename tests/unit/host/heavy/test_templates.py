@@ -1,0 +1,83 @@
+"""Snapshots in the cache: found again, made anew when anything differs, bounded in number."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threegate.errors import StorageFailed
+from threegate.host.heavy.templates import MAX_KEPT, RECORD, STATE, Templates, Write
+
+PARTS: dict[str, Any] = {"engine": "e", "image": "1", "memory_mib": 256}
+
+
+def writes(data: bytes) -> Write:
+    def write(fd: int) -> tuple[str, ...]:
+        os.write(fd, data)
+        return ("json",)
+
+    return write
+
+
+def never(_: int) -> tuple[str, ...]:
+    raise AssertionError("made again")
+
+
+def test_a_snapshot_is_made_once_and_read_only(tmp_path: Path) -> None:
+    templates = Templates(tmp_path / "t")
+    made = templates.make(PARTS, writes(b"state"), most_bytes=100)
+    assert templates.make(PARTS, never, most_bytes=100) == made
+    assert (made.place / STATE).read_bytes() == b"state"
+    assert (made.place / STATE).stat().st_mode & 0o222 == 0
+    assert made.imports == ("json",)
+    assert templates.find({**PARTS, "image": "2"}) is None, "another image, another snapshot"
+
+
+@pytest.mark.parametrize("name", [STATE, RECORD])
+def test_a_damaged_one_is_not_found(tmp_path: Path, name: str) -> None:
+    templates = Templates(tmp_path)
+    made = templates.make(PARTS, writes(b"state"), most_bytes=100)
+    (made.place / name).chmod(0o644)
+    (made.place / name).write_bytes(b"other")
+    assert templates.find(PARTS) is None
+    again = templates.make(PARTS, writes(b"state"), most_bytes=100)
+    assert again.sha256 == made.sha256
+
+
+def test_one_that_is_larger_than_its_machine_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed):
+        Templates(tmp_path).make(PARTS, writes(b"x" * 101), most_bytes=100)
+    assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
+
+
+def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fails(_: int) -> tuple[str, ...]:
+        raise StorageFailed("no")
+
+    with pytest.raises(StorageFailed):
+        Templates(tmp_path).make(PARTS, fails, most_bytes=100)
+    assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
+
+
+def test_the_last_ones_are_kept(tmp_path: Path) -> None:
+    templates = Templates(tmp_path)
+    for number in range(MAX_KEPT + 2):
+        made = templates.make({"n": number}, writes(b"s"), most_bytes=9)
+        os.utime(made.place, (number, number))
+    templates.make({"n": "last"}, writes(b"s"), most_bytes=9)
+    assert templates.find({"n": 0}) is None
+    assert templates.find({"n": "last"}) is not None
+    kept = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(kept) == MAX_KEPT
+
+
+def test_a_probe_counts_for_this_boot(tmp_path: Path) -> None:
+    made = Templates(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
+    states = [made.is_probed]
+    made.note_probed()
+    states.append(made.is_probed)
+    (note,) = made.place.glob("probed-*")
+    note.rename(made.place / "probed-00000000-0000-0000-0000-000000000000")
+    states.append(made.is_probed)
+    assert states == [False, True, False], "of another boot it says nothing"
