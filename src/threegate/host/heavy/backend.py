@@ -88,6 +88,7 @@ class Ran:
 
 
 A = TypeVar("A")
+Say = Callable[[str], None]
 
 
 class Backend(Protocol):
@@ -96,8 +97,11 @@ class Backend(Protocol):
     name: str
     image: Image
 
-    def prepare(self, want: Want) -> None:
-        """Make ready what later runs of this kind share, or raise `GateUnavailable`."""
+    def prepare(self, want: Want, say: Say = lambda _: None) -> None:
+        """Make ready what later runs of this kind share, or raise `GateUnavailable`.
+
+        `say` hears what takes long.
+        """
 
     def probe(self, want: Want) -> tuple[str, ...]:
         """Start a machine and have it answer; return what was promised and held."""
@@ -124,11 +128,12 @@ class QemuBackend:
         self._found: dict[Want, Template] = {}
         self._khz: int | None = None
 
-    def prepare(self, want: Want) -> None:
+    def prepare(self, want: Want, say: Say = lambda _: None) -> None:
         """Boot a guest once and keep it as a snapshot."""
         made_from = self._made_from(want)
         template = self._templates.find(made_from)
         if template is None:
+            say(f"booting a guest of {want.memory_mib} MiB for a snapshot, once ({self.name})")
             most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
             template = self._templates.make(
                 made_from, lambda to: self._boot(want, to), most_bytes=most

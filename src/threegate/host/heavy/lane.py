@@ -17,7 +17,7 @@ from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
 from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
-from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Want
+from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
@@ -34,7 +34,6 @@ BY_STRENGTH: Final = (KVM, EMULATION)
 SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 
 FindImage = Callable[[Images], Image]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,7 @@ class HeavyLane:
         if self._backend is None or self._backend.name != name:
             self._backend = open_backend(name, self._cache, self._find_image)
         want = want_of(self._bundle, ready.request, self._backend.image.manifest)
-        self._say(f"preparing a machine ({name})")
-        self._backend.prepare(want)
+        self._backend.prepare(want, self._say)
 
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         """Run a claimed request in a machine that was proved for it."""

@@ -1,0 +1,217 @@
+"""Attacks by root inside a guest: what it says, what it touches, how it ends.
+
+The agent of these guests hands its place to the request's own code, which is therefore root,
+holds the channel to the gate and may say anything on it.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.guests_owned import ANY
+from tests.support.heavy import MIB, Lab, Task, hostile, lab
+from threegate.errors import GateUnavailable
+from threegate.host.heavy.backend import Ran
+
+DONE = "port.tell(EXIT, {'code': 0, 'oom': False, 'signal': 0})\n"
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return hostile(ANY, tmp_path_factory.mktemp("owned"))
+
+
+def told(ran: Ran) -> tuple[str, str]:
+    return ran.outcome.exit, ran.outcome.stderr.decode()
+
+
+# claim TG-C-234
+def test_a_guest_that_breaks_the_protocol_is_crashed_with_the_reason(owned: Lab) -> None:
+    lies = {
+        "os.write(port._fd, bytes([99]) + bytes(4))": "not a frame of this protocol",
+        "os.write(port._fd, HEADER.pack(STDOUT, 2**31))": "a frame is too large",
+        "port.tell(FILE, {'bytes': 1, 'name': '../../etc/x'})": "the name of a file is malformed",
+        "port.tell(FILE, {'bytes': 1, 'name': 'other'})": "a file that was not asked for",
+        "port.tell(FILE, {'bytes': 1, 'name': 'x'}); port.say(DATA, b'22')": "more of a file",
+        "port.tell(FILE, {'bytes': 9, 'name': 'x'}); port.tell(EXIT, {})": "a file ended early",
+        "port.tell(EXIT, {'code': 0, 'oom': False, 'signal': 0, 'more': 1})": "unexpected fields",
+        "port.tell(EXIT, {'code': 256, 'oom': False, 'signal': 0})": "not a number in its range",
+        "port.tell(EXIT, {'code': True, 'oom': False, 'signal': 0})": "not a number in its range",
+        "port.say(EXIT, b'{\"code\": 0}')": "not canonical JSON",
+        "port.say(EXIT, b'[' * 100000)": "not canonical JSON",
+        "port.tell(READY, {})": "a frame that is not due",
+    }
+    honest = "port.say(STDOUT, b'fine'); port.tell(FILE, {'bytes': 1, 'name': 'x'})\n"
+    honest += f"port.say(DATA, b'1'); {DONE}"
+    outcome = owned.run(Task(honest, outputs={"x": 9})).outcome
+    assert (outcome.exit, outcome.stdout) == ("ok", b"fine"), "control"
+    assert outcome.files == (("x", b"1"),), "control"
+    for attack, reason in lies.items():
+        state, why = told(owned.run(Task(attack, outputs={"x": 9})))
+        assert (state, reason in why) == ("crashed", True), (attack, state, why)
+
+
+# claim TG-C-234
+def test_a_guest_that_lies_about_its_exit_gets_no_more_than_its_limits(owned: Lab) -> None:
+    more = Task("port.tell(FILE, {'bytes': 2**39, 'name': 'x'})", outputs={"x": 2**40})
+    assert owned.run(more).outcome.exit == "limit:disk"
+    flood = Task("while True: port.say(STDOUT, bytes(60000))").limited(output_bytes=300_000)
+    outcome = owned.run(flood).outcome
+    assert (outcome.exit, len(outcome.stdout)) == ("limit:output", 300_000)
+    silent = Task("import time\nwhile True: time.sleep(1)").limited(wall_ms=6_000)
+    assert owned.run(silent).outcome.exit == "limit:time"
+    drip = "import time\nwhile True: os.write(port._fd, bytes([13])); time.sleep(3600)"
+    assert owned.run(Task(drip).limited(wall_ms=6_000)).outcome.exit == "limit:time"
+    # A lie within the protocol is the guest's word: results are untrusted.
+    lie = owned.run("port.say(STDOUT, b'all is well'); " + DONE).outcome
+    assert (lie.exit, lie.exit_code, lie.stdout) == ("ok", 0, b"all is well")
+
+
+# claim TG-C-234
+def test_panic_reboot_and_power_off_end_the_machine_and_are_told(owned: Lab) -> None:
+    panic = "open('/proc/sysrq-trigger', 'w').write('c')"
+    reboot = "LIBC.reboot(0x1234567)"
+    halt = "LIBC.reboot(0x4321fedc)"
+    for act in (panic, reboot, halt):
+        limited = Task(f"port.say(STDOUT, b'before'); {act}\nimport time; time.sleep(20)")
+        outcome = owned.run(limited.limited(wall_ms=60_000)).outcome
+        # A machine that was told to halt may just stand still, until its time is over.
+        assert outcome.exit in ("crashed", "limit:time"), (act, outcome)
+        assert outcome.stdout == b"before"
+    state, why = told(owned.run(Task(reboot).limited(wall_ms=60_000)))
+    assert (state, "the virtual machine stopped" in why) == ("crashed", True)
+
+
+NETWORK = """
+import socket
+found = {}
+for name, family, kind, where in (
+    ("inet", socket.AF_INET, socket.SOCK_STREAM, ("1.1.1.1", 443)),
+    ("loopback", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 22)),
+    ("metadata", socket.AF_INET, socket.SOCK_STREAM, ("169.254.169.254", 80)),
+    ("datagram", socket.AF_INET, socket.SOCK_DGRAM, ("8.8.8.8", 53)),
+    ("inet6", socket.AF_INET6, socket.SOCK_STREAM, ("2606:4700:4700::1111", 443)),
+    ("vsock-host", 40, socket.SOCK_STREAM, (2, 1024)),
+):
+    try:
+        with socket.socket(family, kind) as s:
+            s.settimeout(5); s.connect(where)
+        found[name] = "connected"
+    except OSError as exc:
+        found[name] = exc.strerror or str(exc)
+try:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300) as s:
+        found["interfaces"] = [n for _, n in socket.if_nameindex()]
+        s.bind(("eth0", 0)); found["packet"] = "bound"
+except OSError as exc:
+    found["packet"] = exc.strerror
+found["pci"] = os.listdir("/sys/bus/pci/devices") if os.path.isdir("/sys/bus/pci/devices") else []
+found["virtio"] = sorted(
+    read_text(f"/sys/bus/virtio/devices/{name}/device").strip()
+    for name in os.listdir("/sys/bus/virtio/devices"))
+found["ports"] = sorted(os.listdir("/sys/class/virtio-ports"))
+"""
+
+
+# claim TG-C-232
+def test_root_in_the_guest_finds_no_network_of_any_kind(owned: Lab) -> None:
+    code = NETWORK + "port.say(STDOUT, json.dumps(found).encode())\n" + DONE
+    outcome = owned.run(code).outcome
+    assert outcome.exit == "ok", outcome.stderr
+    found = json.loads(outcome.stdout)
+    unreachable = "Network is unreachable"
+    for name in ("inet", "loopback", "metadata", "datagram", "inet6"):
+        assert found[name] in (unreachable, "Cannot assign requested address"), (name, found)
+    assert found["vsock-host"] in (
+        "Address family not supported by protocol",
+        "Network is unreachable",
+        "No such device",
+    ), found
+    # Control: sockets as such work there, and lo is the only interface.
+    assert set(found.get("interfaces", ["lo"])) <= {"lo"}
+    assert found["packet"] != "bound"
+    assert found["pci"] == []
+    # Disks (2) and the serial channel (3); no network (1), 9p (9), vsock (19) or folder (26).
+    assert set(found["virtio"]) == {"0x0002", "0x0003"}
+    assert len(found["ports"]) == 1
+
+
+WRITES = """
+found = {}
+for name in sorted(os.listdir("/sys/block")):
+    if not name.startswith("vd"): continue
+    serial = read_text(f"/sys/block/{name}/serial").strip()
+    try:
+        fcntl.ioctl(os.open(f"/dev/{name}", os.O_RDONLY), 0x125d, struct.pack("i", 0))  # BLKROSET
+        fd = os.open(f"/dev/{name}", os.O_RDWR | os.O_DIRECT)
+        import mmap
+        page = mmap.mmap(-1, 4096); page.write(b"E" * 4096)
+        os.pwritev(fd, [page], 0)
+        found[serial] = "written"
+    except OSError as exc:
+        found[serial] = exc.strerror
+for place in ("/usr/bin/new", "/in/new"):
+    try: open(place, "w"); found[place] = "made"
+    except OSError as exc: found[place] = exc.strerror
+"""
+
+
+# claim TG-C-236
+def test_root_in_the_guest_cannot_write_to_its_disks(owned: Lab) -> None:
+    before = {name: path.read_bytes() for name, path in owned.backend.image.layers.items()}
+    code = WRITES + "port.say(STDOUT, json.dumps(found).encode())\n" + DONE
+    outcome = owned.run(Task(code)).outcome
+    assert outcome.exit == "ok", outcome.stderr
+    found = json.loads(outcome.stdout)
+    assert set(found) >= {"layer0", "layer1", "in"}, "control: it found the disks"
+    assert "written" not in found.values(), found
+    assert "made" not in found.values(), found
+    for name, path in owned.backend.image.layers.items():
+        assert path.read_bytes() == before[name]
+    again = lab().run("print('next')").outcome
+    assert again.stdout == b"next\n"
+
+
+ODD = """
+import os
+os.symlink("/etc/passwd", "/out/link"); os.mkfifo("/out/fifo"); os.mkdir("/out/directory")
+os.link("/out/plain", "/out/hard") if os.path.exists("/out/plain") else None
+open("/out/plain", "w").write("plain")
+"""
+
+
+def test_links_pipes_and_directories_in_out_are_not_files() -> None:
+    outputs = {"link": MIB, "fifo": MIB, "directory": MIB, "plain": MIB}
+    outcome = lab().run(Task(ODD, outputs=outputs)).outcome
+    assert outcome.exit == "ok", outcome.stderr
+    assert outcome.files == (("plain", b"plain"),)
+
+
+NOISE = """
+import mmap
+# Whatever root can reach of its devices: registers of the virtio transports, ports, memory.
+for at in range(0xFEB00000, 0xFEB02000, 0x200):
+    fd = os.open("/dev/mem", os.O_RDWR | os.O_SYNC)
+    page = mmap.mmap(fd, 4096, offset=at & ~4095)
+    for n in range(0, 512, 4):
+        page[(at & 4095) + n : (at & 4095) + n + 4] = os.urandom(4)
+    os.close(fd)
+"""
+
+
+@pytest.mark.slow
+def test_noise_in_device_registers_ends_the_machine_and_nothing_else(owned: Lab) -> None:
+    code = f"port.say(STDOUT, b'before')\n{NOISE}\n" + DONE
+    outcome = owned.run(Task(code).limited(wall_ms=30_000)).outcome
+    assert outcome.exit in ("ok", "error", "crashed", "limit:time"), outcome
+    assert outcome.stdout == b"before"
+    assert owned.run("port.say(STDOUT, b'next'); " + DONE).outcome.stdout == b"next"
+
+
+@pytest.mark.slow
+def test_a_guest_that_is_not_as_promised_gets_no_job(tmp_path: Path) -> None:
+    proud = ANY.replace('"routes": routes(),', '"routes": 1,')
+    assert proud != ANY
+    with pytest.raises(GateUnavailable, match="not what was promised: guest-no-route"):
+        hostile(proud, tmp_path).run("print('never')")
