@@ -138,13 +138,13 @@ def place() -> Path:
     return found
 
 
-def built(cache_home: Path, agent: Path = AGENT.parent) -> Image:
-    """Return an image of the shipped lock, without the scientific layer, with this agent."""
+def built(cache_home: Path, *layers: str, agent: Path = AGENT.parent) -> Image:
+    """Return an image of the shipped lock, by default without the scientific layer."""
     debs = Settings.from_environment(os.environ).cache_home / "debs"
     sources = Sources(Sources.usual(os.environ).init, agent, os.environ)
     images = Images(cache_home / "images")
     lock = parse_lock(SHIPPED.read_bytes())
-    return build(lock, ("base",), images, Packages(debs, Apt(os.environ)), sources)
+    return build(lock, layers or ("base",), images, Packages(debs, Apt(os.environ)), sources)
 
 
 @dataclass
@@ -191,4 +191,4 @@ def hostile(agent: str, tmp_path: Path) -> Lab:
     own.mkdir()
     (own / "__main__.py").write_text(agent, "utf-8")
     cache_home = tmp_path / "cache"
-    return Lab(backend_for(built(cache_home, own), cache_home=cache_home))
+    return Lab(backend_for(built(cache_home, agent=own), cache_home=cache_home))

@@ -1,0 +1,58 @@
+"""The worked example of the heavy lane: a large table in, pandas, a small one and a plot back."""
+
+import csv
+import os
+import statistics
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import made
+from tests.support.heavy import ENABLED, ROOM, built
+from threegate.handoff import states
+
+ROWS = 200_000
+EXAMPLE = Path(__file__).parents[2] / "examples" / "heavy" / "means"
+
+
+def table(path: Path) -> dict[str, float]:
+    """Write a table; return the mean of each group."""
+    groups: dict[str, list[float]] = {"a": [], "b": [], "c": []}
+    with path.open("w", encoding="ascii") as file:
+        file.write("group,x,y\n")
+        for n in range(ROWS):
+            name, y = "abc"[n % 3], (n * 7919 % 1000) / 1000 + n % 3
+            groups[name].append(y)
+            file.write(f"{name},{n},{y}\n")
+    return {name: statistics.fmean(values) for name, values in groups.items()}
+
+
+@pytest.mark.slow
+def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path) -> None:
+    built(tmp_path / "cache" / "threegate", "base", "science")
+    cli = made(tmp_path)
+    cli.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    assert cli.workspace is not None
+    for name, (old, new) in (("tool-exec", ENABLED), ("handoff", ROOM)):
+        path = cli.workspace / "policy" / f"{name}.policy.md"
+        path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    cli("policy", "apply", "--yes")
+    means = table(tmp_path / "table.csv")
+    words = "request new --purpose means --code means.py --backend era --why files --json"
+    limits = "--limit wall_ms=900s --limit memory_bytes=512MiB"
+    outputs = "--output means.csv=64KiB --output means.png=1MiB"
+    given = f"--input=table={tmp_path / 'table.csv'}"
+    asked = [*words.split(), *limits.split(), *outputs.split(), given]
+    request_id = cli(*asked, cwd=EXAMPLE).json["id"]
+    cli("review", "approve", request_id, "--yes")
+    (run,) = cli("run", request_id, "--json").json["runs"]
+    assert run["exit"] == "ok", run
+    fields = cli("result", "show", run["result"], "--json").json["fields"]
+    assert fields["stderr"]["bytes"] == 0, "nothing of the libraries' own came out"
+    files = {item["name"]: item["sha256"] for item in fields["files"]}
+    blobs = cli.workspace / states.BLOBS
+    with (blobs / files["means.csv"]).open(encoding="ascii") as file:
+        found = {row["group"]: float(row["mean"]) for row in csv.DictReader(file)}
+    assert found == pytest.approx(means)
+    assert (blobs / files["means.png"]).read_bytes().startswith(b"\x89PNG\r\n")
+    assert os.path.getsize(blobs / files["means.png"]) > 1000
