@@ -113,6 +113,30 @@ def test_an_accelerator_that_does_not_work_is_refused_and_nothing_weaker_is_take
     assert run["exit"] == "ok", "control: where policy names emulation, it runs"
 
 
+# claim TG-C-230
+def test_the_real_device_counts_only_if_a_guest_answers(tmp_path: Path) -> None:
+    """On some hosts it opens, every check of it succeeds, and no ordinary guest ever starts."""
+    cli = lane(tmp_path, engines="qemu-kvm")
+    request_id = approved(cli, CODE)
+    device = BROKEN_KVM.replace("c 1 3", "c 10 232")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", device, "666", *PYTHON, "run", request_id, "--json"],
+        capture_output=True,
+        env=cli.env(),
+        timeout=600,
+        check=False,
+    )
+    (run,) = json.loads(done.stdout)["runs"]
+    if run["error"] is None:  # it works here: then this very engine ran it
+        fields = cli("result", "show", run["result"], "--json").json["fields"]
+        assert (fields["exit"], fields["isolation"]) == ("ok", "qemu-kvm")
+        return
+    assert done.returncode == os.EX_UNAVAILABLE, done
+    assert run["error"]["code"] == "TG-ERA-002"
+    assert "Permission denied" not in run["error"]["reason"], "control: the device was opened"
+    assert request_id in cli("review", "list", "--state", "approved", "--json").out
+
+
 def lane_with_emulation(cli: Cli) -> str:
     assert cli.workspace is not None
     path = cli.workspace / "policy" / "tool-exec.policy.md"
