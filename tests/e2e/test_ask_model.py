@@ -132,7 +132,8 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cli, OwnServ
     """Return a user and their server, the same for every way to misbehave."""
     cli = asker(tmp_path_factory.mktemp("met"), *shelf())
     with own_server() as server:
-        use_server(cli, server.port, deadline="4s", retries="1")
+        # Long enough for a question on a busy machine, short enough to wait for twice.
+        use_server(cli, server.port, deadline="12s", retries="1")
         yield cli, server
 
 

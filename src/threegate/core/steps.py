@@ -17,6 +17,7 @@ from typing import Final
 from threegate.core import prompts, words
 from threegate.core.asking import Asking, NoAnswer, TooLong
 from threegate.core.budget import FIXED_TOKENS, guessed_tokens, portions
+from threegate.core.client import NoModel
 from threegate.core.fencing import Line, Shown, fenced, lines_of, listed
 from threegate.core.grammars import claims_form, code_form, next_form
 from threegate.core.replies import Wanted, read_claims, read_code, read_wanted
@@ -151,7 +152,8 @@ def _drafts(
         wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
         tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
         return (*tool, *_fetch(wanted, may))
-    except (NoAnswer, TooLong):
+    except (NoAnswer, NoModel, TooLong):
+        # What was claimed stands, and on another machine it may have been paid for.
         run.asking.problems.append("no draft: the model gave no usable reply")
         return ()
 

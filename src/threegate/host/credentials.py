@@ -48,7 +48,7 @@ class CredentialLine:
 
 def place_for(policy: Compiled, host: str) -> str | None:
     """Return where the key for `host` goes: for FETCH, or for a model there; None for nowhere."""
-    return fetch_place(policy, host) or model_place(policy, host)
+    return model_place(policy, host) or fetch_place(policy, host)
 
 
 def model_place(policy: Compiled, host: str) -> str | None:
@@ -73,7 +73,10 @@ def credential_for(settings: Settings, policy: Compiled, host: str) -> str | Non
 
     Raises `GateUnavailable` for one that others could have read or written.
     """
-    return None if fetch_place(policy, host) is None else _stored(settings, host)
+    # One key for each host: where a model there takes it, FETCH must not put it into a URL.
+    if fetch_place(policy, host) is None or model_place(policy, host) is not None:
+        return None
+    return _stored(settings, host)
 
 
 def model_credential(settings: Settings, policy: Compiled, host: str) -> str | None:

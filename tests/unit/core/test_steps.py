@@ -274,6 +274,17 @@ def test_a_failed_draft_does_not_lose_the_answer(tmp_path: Path) -> None:
     assert found.problems[-1] == "no draft: the model gave no usable reply"
 
 
+def test_a_model_that_goes_away_after_the_claims_does_not_lose_them(tmp_path: Path) -> None:
+    def script(request: ChatRequest) -> str | bytes:
+        return claims(("Ice breaks.", [1])) if step_of(request) == "answer" else b""
+
+    with Scripted(tmp_path, script) as model:
+        found = said(model.path, task(may_draft=("tool-request",)))
+        assert len(model.asked) > 1, "control: it was asked for a draft"
+    assert len(found.claims) == 1
+    assert found.problems[-1] == "no draft: the model gave no usable reply"
+
+
 def test_what_may_not_stand_in_an_artifact_is_replaced(tmp_path: Path) -> None:
     with Scripted(tmp_path, lambda _: claims(("a\u202eb\x07c\nd \ud800", [1]))) as model:
         found = said(model.path, TASK)

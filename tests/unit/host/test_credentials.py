@@ -245,5 +245,11 @@ def test_a_remote_model_has_a_key_and_fetch_never_gets_it(tmp_path: Path) -> Non
     assert model_credential(settings, elsewhere, "llm.example.org") is None, "another host's"
     assert model_credential(settings, elsewhere, "other.example.org") is None, "none is kept"
     assert model_credential(settings, policy(), "llm.example.org") is None
+    same = "api.openalex.org"  # which takes a key of FETCH, in the URL
+    assert store(settings, policy(), same, b"canary-key-4711") == "query:api_key"
+    assert credential_for(settings, policy(), same) == "canary-key-4711", "control"
+    both = remote_model(same, remote_credential="bearer")
+    assert store(settings, both, same, b"canary-key-4712") == "bearer"
+    assert credential_for(settings, both, same) is None, "the model's key goes into no URL"
     [line] = [one for one in list_credentials(settings, policy()) if one.host == "llm.example.org"]
     assert line.problem == "policy names no key for this host"

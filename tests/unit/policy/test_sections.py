@@ -46,6 +46,9 @@ VALUES = {
         ("  data-wrangler:", "  Data Wrangler:"),
         ("endpoint: none", "endpoint: 0.0.0.0:80"),
         ("endpoint: none", "endpoint: 192.168.0.1:80"),
+        ("endpoint: none", "endpoint: 127.0.0.1:65536"),
+        ("remote_credential: none", "remote_credential: header:Host"),
+        ("remote_credential: none", "remote_credential: header:cookie"),
     ],
     "fetch": [
         ("drafts: ask", "drafts: allow"),

@@ -46,5 +46,7 @@ def _denied(ws: Workspace, request_id: str) -> Denied | None:
     request = ws.store.read(request_id)
     assert isinstance(request, ToolRequest | FetchRequest)
     purpose = request.purpose.open_for_validation()[:PURPOSE_CHARS]
-    words = f"{_PROPOSED[prefix_of(request_id)]}: {purpose} Denied: {denial.reason[:REASON_CHARS]}"
+    # The operator's reason first: what a source made a model propose could go on with another.
+    proposed = f"{_PROPOSED[prefix_of(request_id)]}: {purpose}"
+    words = f"Denied, because: {denial.reason[:REASON_CHARS]} What was proposed, {proposed}"
     return Denied(request_id, words)

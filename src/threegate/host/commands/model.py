@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from threegate.host.models.policy import Needed
     from threegate.host.models.pulling import Publish
 
+_NO_POLICY = "no workspace, so no policy that lets a publisher be asked"
 _PULL = """\
 Without a NAME it brings the models that the policy names: the one CORE speaks to, if it is
 embedded, and the one that compares texts by meaning. A model comes from its publisher, through
@@ -100,7 +101,7 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
 @contextmanager
 def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish | None]":
     """Yield the way to publishers, which the policy of a workspace opens; None without one."""
-    from threegate.errors import WorkspaceUnusable
+    from threegate.errors import GateUnavailable, WorkspaceUnusable
     from threegate.host.fetching.network import Places
     from threegate.host.fetching.noting import Noter
     from threegate.host.models.publisher import Publisher
@@ -112,14 +113,16 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
     with ExitStack() as stack:
         try:
             ws = stack.enter_context(context.workspace(args))
-        except WorkspaceUnusable:
+            machine = find_machine()
+        except (GateUnavailable, WorkspaceUnusable) as exc:
             if args.source == "publisher":
                 raise
-            context.out.note("no workspace, so no policy that lets a publisher be asked")
+            lacks = isinstance(exc, GateUnavailable)  # packages need no box
+            context.out.note(f"no publisher is asked: {exc.message}" if lacks else _NO_POLICY)
             yield None
             return
         places = Places(ws.root, context.settings.runtime_home)
-        publisher = Publisher(ws.bundle, find_machine(), places, Noter(ws.store))
+        publisher = Publisher(ws.bundle, machine, places, Noter(ws.store))
         yield stack.enter_context(publisher).bring
 
 

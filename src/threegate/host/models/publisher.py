@@ -106,7 +106,8 @@ class Publisher:
         self._open()
         with disk_errors("write a model"), path.open("ab") as out:
             if out.tell() > file.bytes:
-                out.truncate(0)
+                out.seek(0)  # truncating alone leaves `tell` behind the end
+                out.truncate()
             begun = out.tell()
             told(begun)
             about = {"sha256": file.sha256, "url": file.url}

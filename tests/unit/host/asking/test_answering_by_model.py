@@ -153,7 +153,7 @@ def test_why_a_proposal_was_denied_goes_back_as_data(ws: Workspace, index: Index
     second = ask(ws, index, again, continues=first.stored.id)
     assert [task.denied for task in again.tasks] == [
         (),
-        ("compute: Add it up. Denied: Too few values.",),
+        ("Denied, because: Too few values. What was proposed, compute: Add it up.",),
     ], "control: not in a question that does not go on from there"
     notes = "\n".join(note.open_for_display() for note in second.stored.analysis.notes)
     assert f"It was told why {tool} was denied." in notes

@@ -1,11 +1,14 @@
 """Which model a policy names: that one, or an error that says what to do."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tests.support.modelling import bridged, embedded, named
-from threegate.errors import GateUnavailable
+from threegate.errors import GateUnavailable, ProtocolBroken
+from threegate.host.models.boxes import box_of
 from threegate.host.models.choosing import chosen, model_file, threads
 from threegate.host.models.running import ModelServer
 from threegate.sandbox.machine import find_machine
@@ -50,6 +53,21 @@ def test_what_cannot_be_served_is_an_error_and_no_other_model(
     assert (caught.value.code, caught.value.exit_code) == (code, 69)
     assert hint in caught.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_opening_that_cannot_be_said_is_an_error_and_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsayable(fd: int) -> NoReturn:
+        raise ProtocolBroken(f"descriptor {fd} is malformed")
+
+    box = replace(box_of(chosen(bridged(11434)), tmp_path), opening=unsayable)
+    monkeypatch.setattr("threegate.host.models.running.box_of", lambda *_: box)
+    with (
+        pytest.raises(ProtocolBroken, match="is malformed"),
+        ModelServer.start(bridged(11434), find_machine(), tmp_path, runtime=tmp_path),
+    ):
+        pass
 
 
 def test_a_missing_file_names_the_command_that_brings_it(tmp_path: Path) -> None:
