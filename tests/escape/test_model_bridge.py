@@ -81,7 +81,7 @@ def test_it_carries_a_question_and_a_reply(bridge: ModelServer, own: OwnServer) 
     assert (reply.prompt_tokens, reply.completion_tokens) == (7, 2)
     assert own.asked[0].startswith(b"POST /v1/chat/completions HTTP/1.0\r\n")
     status, body = asked(bridge.socket, "GET", MODELS)
-    assert (status, body) == (200, Served(NAME, None, 4096).to_bytes())
+    assert (status, body) == (200, Served(NAME, None, 8192).to_bytes())
 
 
 # claim TG-C-143
