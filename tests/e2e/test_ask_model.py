@@ -58,6 +58,21 @@ def test_a_question_is_answered_with_quotes_and_a_draft(cli: Cli) -> None:
     assert cli("audit", "verify").code == 0
 
 
+def test_a_model_that_claims_nothing_is_not_credited_with_sentences(cli: Cli) -> None:
+    with own_server() as server:
+        server.complete = replies({"claims": []}, NOTHING)
+        use_server(cli, server.port)
+        found = cli("ask", QUESTION, "--json").json
+    assert set(found["labels"].values()) == {0}
+    assert found["beside"] == len(found["claims"]) > 0
+    assert labels_of_model(found) == []
+    again = cli("analysis", "show", found["id"], "--json").json
+    assert (again["labels"], again["beside"]) == (found["labels"], found["beside"])
+    shown = cli("analysis", "show", found["id"]).out
+    assert "\nThe model made no claim about the sources that were selected.\n" in shown
+    assert "\nClaim 1" not in shown
+
+
 def test_the_smallest_real_model_ends_in_an_analysis_or_says_why_not(cli: Cli) -> None:
     use_smallest(cli, deadline="5m", output_tokens="256", context_tokens="2048", claims="3")
     done = cli("ask", QUESTION, "--role", "policy-analyst", "--json", code=None)

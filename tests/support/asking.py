@@ -72,4 +72,4 @@ def replies(*contents: Any) -> Act:
 
 def labels_of_model(found: dict[str, Any]) -> list[str]:
     """Return the labels of what the model claims, without the sentences that stand beside it."""
-    return [one["label"] for one in found["claims"] if not one["word_for_word"]]
+    return [one["label"] for one in found["claims"] if one["by"] == "model"]

@@ -66,7 +66,7 @@ class Outcome:
     selection: Selection
     copied: tuple[tuple[str, ...], ...] = ()  # for each draft, where its words stand
     told: tuple[str, ...] = ()  # what went wrong or was refused
-    beside: int = 0  # of the claims, the last ones: sentences that no model chose
+    beside: int = 0  # of the claims, the last ones: the nearest sentences
     withheld: str | None = None
 
 
@@ -241,7 +241,7 @@ def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied], nearest: in
     lines = [
         f"The model was called {usage.calls} times, {usage.retries} of them again; it {tokens}.",
         f"Sentences that did not fit: {said.left_out}.",
-        f"Sentences that no model chose, the last of the claims: {nearest}.",
+        f"Sentences not chosen by the model, the last of the claims: {nearest}.",
         *(f"It was told why {one.request} was denied." for one in denied),
         *(f"{line[0].upper()}{line[1:]}." for line in told),
     ]

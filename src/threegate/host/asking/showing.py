@@ -11,15 +11,25 @@ from threegate.artifacts.analysis import Analysis, Claim
 from threegate.artifacts.ids import short
 from threegate.host.asking.answering import Outcome
 from threegate.host.asking.labelling import counts, is_sentence
-from threegate.host.output import Output
+from threegate.host.asking.storing import EXTRACTIVE, NEAREST, NOTHING_CLAIMED, own_claims
+from threegate.host.output import Output, counted
 
 
 def label_line(analysis: Analysis) -> str:
-    """Return how many claims have each label, in one line."""
-    found = counts([claim.label for claim in analysis.claims])
-    told = ", ".join(f"{count} {label}" for label, count in found.items())
-    same = sum(is_sentence(text, quotes) for _, text, quotes in _claims(analysis))
-    return f"{told}; {same} of {len(analysis.claims)} word for word" if same else told
+    """Return how many claims have each label, in one line; the nearest sentences are none."""
+    found, own = checked(analysis), own_claims(analysis)
+    told = ", ".join(f"{count} {label}" for label, count in found["labels"].items())
+    same = sum(is_sentence(text, quotes) for _, text, quotes in list(_claims(analysis))[:own])
+    told += f"; {same} of {own} word for word" if same else ""
+    beside = found["beside"]
+    return f"{told}; beside them {counted(beside, 'nearest sentence')}" if beside else told
+
+
+def checked(analysis: Analysis) -> dict[str, Any]:
+    """Return how many claims have each label, and how many sentences stand beside them."""
+    own = own_claims(analysis)
+    labels = counts([claim.label for claim in analysis.claims[:own]])
+    return {"labels": labels, "beside": len(analysis.claims) - own}
 
 
 def how_made(analysis: Analysis) -> str:
@@ -27,7 +37,8 @@ def how_made(analysis: Analysis) -> str:
     if analysis.model is None:
         return "extractive: sentences of the sources, word for word; no words were generated"
     model = analysis.model
-    return f"{analysis.method}, written by {model.name} ({model.server})"
+    wrote = "written by" if own_claims(analysis) else "nothing claimed by"
+    return f"{analysis.method}, {wrote} {model.name} ({model.server})"
 
 
 def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
@@ -39,15 +50,25 @@ def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
     _tell_text(out, "Question", analysis.question.open_for_display())
     if not analysis.claims:
         _tell_text(out, "Answer", analysis.answer.open_for_display())
+    own = own_claims(analysis)
     for number, (claim, text, quotes) in enumerate(_claims(analysis), 1):
+        if number == own + 1:
+            _tell_nearest(out, own)
+        what = "Claim" if number <= own else "Sentence"
         how = ", word for word" if is_sentence(text, quotes) else ""
-        _tell_text(out, f"Claim {number}: {claim.label}{how}", text)
+        _tell_text(out, f"{what} {number}: {claim.label}{how}", text)
         for cite, quote in zip(claim.cites, quotes, strict=True):
             where = f"{short(cite.artifact)} text {cite.excerpt}, from character {cite.offset}"
             same = " (these very words)" if quote == text else ""
             out.line(f"  quoted from {where}{same}")
             if not same:
                 out.foreign(quote)
+
+
+def _tell_nearest(out: Output, own: int) -> None:
+    for words in (NEAREST,) if own else (NOTHING_CLAIMED, NEAREST):
+        out.line()
+        out.line(words)
 
 
 def _tell_text(out: Output, heading: str, text: str) -> None:
@@ -65,8 +86,10 @@ def _claims(analysis: Analysis) -> Iterator[tuple[Claim, str, list[str]]]:
 
 def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
     """Return the analysis for scripts."""
+    by_model = 0 if analysis.method == EXTRACTIVE else own_claims(analysis)
     claims = [
         {
+            "by": "model" if number <= by_model else "host",
             "text": text,
             "label": claim.label,
             "word_for_word": is_sentence(text, quotes),
@@ -81,11 +104,11 @@ def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
                 for cite, quote in zip(claim.cites, quotes, strict=True)
             ],
         }
-        for claim, text, quotes in _claims(analysis)
+        for number, (claim, text, quotes) in enumerate(_claims(analysis), 1)
     ]
     return {
         "id": analysis_id,
-        "labels": counts([claim.label for claim in analysis.claims]),
+        **checked(analysis),
         "method": analysis.method,
         "model": None if analysis.model is None else analysis.model.name,
         "sent_to": None if analysis.model is None else analysis.model.host,

@@ -29,7 +29,13 @@ from threegate.untrusted import Untrusted
 EXTRACTIVE: Final = "extractive"
 NOTHING_FOUND: Final = "No sentence of the sources that were selected has a word of the question."
 _NUMBERED: Final = re.compile(r"\[(\s*\d[\d\s,;-]*)\]")
-NEAREST: Final = "Nearest sentences of the sources, word for word; no model chose them:"
+NEAREST: Final = (
+    "Nearest sentences of the sources, word for word, not chosen by the model that answers:"
+)
+_AFTER_NEAREST: Final = re.compile(
+    r".* \[([0-9]{1,4})\]|Claims ([0-9]{1,4}) to [0-9]{1,4} stand below only\."
+)
+_OUR_LINES_CHARS: Final = 400  # what stands in an answer besides claims
 NOTHING_CLAIMED: Final = "The model made no claim about the sources that were selected."
 
 
@@ -50,7 +56,7 @@ class Answered:
     claims: tuple[Checked, ...]
     model: Model | None = None
     notes: tuple[str, ...] = ()
-    beside: tuple[Checked, ...] = ()  # sentences that no model chose, behind the claims of one
+    beside: tuple[Checked, ...] = ()  # nearest sentences, behind the claims of a model
 
     @property
     def all_claims(self) -> tuple[Checked, ...]:
@@ -130,18 +136,41 @@ def assemble(
 
 def answer_of(answered: Answered) -> str:
     """Return the answer in one piece: each claim, with its number behind it."""
-    head = [] if answered.claims else [_nothing(answered)]
-    lines = list(head)
-    size = sum(map(len, head))
-    for number, claim in enumerate(answered.all_claims, 1):
-        between = [NEAREST] if answered.beside and number == len(answered.claims) + 1 else []
-        line = answer_line(claim.text, number)
-        size += len(line) + sum(map(len, between)) + 2
-        if size > MAX_ANSWER_CHARS - 100:
-            lines.append(f"Claims {number} to {len(answered.all_claims)} stand below only.")
-            break
-        lines += [*between, line]
+    room = MAX_ANSWER_CHARS - _OUR_LINES_CHARS
+    lines = _lines(answered.claims, 1, room) or [_nothing(answered)]
+    if answered.beside:
+        room -= sum(len(line) + 1 for line in lines)
+        lines += [NEAREST, *_lines(answered.beside, len(answered.claims) + 1, room)]
     return "\n".join(lines)
+
+
+def _lines(claims: Sequence[Checked], first: int, room: int) -> list[str]:
+    lines: list[str] = []
+    for number, claim in enumerate(claims, first):
+        line = answer_line(claim.text, number)
+        room -= len(line) + 1
+        if room < 0:
+            return [*lines, f"Claims {number} to {first + len(claims) - 1} stand below only."]
+        lines.append(line)
+    return lines
+
+
+def own_claims(analysis: Analysis) -> int:
+    """Return how many claims are the answer's own; the rest are the nearest sentences.
+
+    The answer says it: a claim is one line that ends in its number, so none can be `NEAREST`.
+    An analysis from elsewhere may say anything.  What is not word for word its one quote is
+    no sentence of a source, and then nothing is taken for one.
+    """
+    every = len(analysis.claims)
+    lines = analysis.answer.open_for_validation().split("\n")
+    if analysis.method == EXTRACTIVE or lines.count(NEAREST) != 1 or lines[-1] == NEAREST:
+        return every
+    found = _AFTER_NEAREST.fullmatch(lines[lines.index(NEAREST) + 1])
+    own = every if found is None else int(found[1] or found[2]) - 1
+    if not 0 <= own < every or any(len(claim.cites) != 1 for claim in analysis.claims[own:]):
+        return every
+    return own if analysis.claim_texts[own:] == analysis.quotes[own - every :] else every
 
 
 def _nothing(answered: Answered) -> str:

@@ -196,15 +196,13 @@ def _show(args: argparse.Namespace, context: Context, ws: "Workspace", artifact_
 def _show_analysis(
     args: argparse.Namespace, context: Context, artifact_id: str, analysis: "Analysis"
 ) -> None:
-    from threegate.host.asking.labelling import counts
-    from threegate.host.asking.showing import tell
+    from threegate.host.asking.showing import checked, tell
     from threegate.host.render import field_lines, shown
 
     view = shown(analysis)
     if args.json:
-        labels = counts([claim.label for claim in analysis.claims])
         parts = {"cautions": [], "fields": view.fields, "sections": view.sections}
-        head = {"id": artifact_id, "kind": view.title, "labels": labels, "state": "accepted"}
+        head = {"id": artifact_id, "kind": view.title, **checked(analysis), "state": "accepted"}
         context.out.document({**head, **parts})
         return
     tell(context.out, artifact_id, analysis)

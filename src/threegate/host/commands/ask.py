@@ -24,9 +24,9 @@ carries a label, the most that was checked: `quote found` (its quotes stand in t
 and its numbers in the quotes), `number differs`, `unchecked` (no quote) or `source retracted`.
 No label says that a claim is true.
 
-Behind its claims stand up to three sentences that are nearest to the question, word for word;
-no model chose them. What the model proposes to compute or to fetch becomes a draft that waits
-for you.
+Behind its claims stand up to three sentences that are nearest to the question, word for word,
+not chosen by the model that answers and not counted with its claims. What the model proposes to
+compute or to fetch becomes a draft that waits for you.
 
 With --extractive nothing is generated: the answer is sentences of the sources, word for word.
 It needs no model, and the same question gets the same answer.

@@ -34,13 +34,22 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim; `label` is the lesser of what is stored and what was found again."""
+    """One claim; `label` is the lesser of what is stored and what was found again.
+
+    `beside`: one of the nearest sentences, which stand behind the claims of a model.
+    """
 
     number: int
     text: str  # foreign
     label: str
     stored: str  # the label in the analysis
     quotes: tuple[Quote, ...]
+    beside: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{'sentence' if self.beside else 'claim'} {self.number}"
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -72,7 +81,9 @@ class Report:
     id: str
     question: str  # foreign
     confidentiality: str
-    counts: tuple[tuple[str, int], ...]  # label and number of claims
+    counts: tuple[
+        tuple[str, int], ...
+    ]  # label and number of claims, without what stands beside them
     loud: tuple[str, ...]
     answer: str | None  # foreign; None where it is its claims and nothing else
     claims: tuple[Claim, ...]

@@ -20,7 +20,7 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff.store import Store
 from threegate.host.asking.labelling import retractions
-from threegate.host.asking.storing import NEAREST, answer_line
+from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED, answer_line, own_claims
 from threegate.host.graph import Graph, provenance
 from threegate.host.index import Index
 from threegate.host.output import counted
@@ -54,7 +54,10 @@ def gather(ws: Workspace, index: Index, analysis_id: str) -> Report:
     retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
     rechecked = recheck(analysis, Reader(ws.store), retracted)
     cited = list(dict.fromkeys(cite.artifact for one in analysis.claims for cite in one.cites))
-    claims = tuple(_claim(number, one, cited) for number, one in enumerate(rechecked, 1))
+    own = own_claims(analysis)
+    claims = tuple(
+        _claim(number, one, cited, beside=number > own) for number, one in enumerate(rechecked, 1)
+    )
     sources = tuple(card_of(ws.store, one, retracted) for one in cited)
     behind = approvals_behind(ws.store, index, analysis.derived_from)
     entries = stored(ws.store.journal.log, {analysis_id, *behind})
@@ -64,7 +67,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str) -> Report:
         id=analysis_id,
         question=analysis.question.open_for_display(),
         confidentiality=analysis.confidentiality,
-        counts=tuple((label, _count(claims, label)) for label in CLAIM_LABELS),
+        counts=tuple((label, _count(claims[:own], label)) for label in CLAIM_LABELS),
         loud=tuple(_loud(analysis, came, claims, sources, approvals)),
         answer=_answer(analysis),
         claims=claims,
@@ -107,7 +110,7 @@ def _more_private(artifact: Artifact | None, than: str) -> bool:
     return CONFIDENTIALITY.index(level) > CONFIDENTIALITY.index(than)
 
 
-def _claim(number: int, one: Rechecked, cited: Sequence[str]) -> Claim:
+def _claim(number: int, one: Rechecked, cited: Sequence[str], *, beside: bool) -> Claim:
     quotes = tuple(
         Quote(
             source=cited.index(cite.artifact) + 1,
@@ -121,7 +124,7 @@ def _claim(number: int, one: Rechecked, cited: Sequence[str]) -> Claim:
         )
         for cite, text, standing in one.quotes
     )
-    return Claim(number, one.text, one.label, one.stored, quotes)
+    return Claim(number, one.text, one.label, one.stored, quotes, beside)
 
 
 def _count(claims: Sequence[Claim], label: str) -> int:
@@ -131,10 +134,12 @@ def _count(claims: Sequence[Claim], label: str) -> int:
 def _answer(analysis: Analysis) -> str | None:
     """Return the answer where it says more than its claims; each claim has its own check."""
     answer = analysis.answer.open_for_display()
-    lines = [line for line in answer.split("\n") if line != NEAREST]
     texts = [text.open_for_display() for text in analysis.claim_texts]
-    made_of_claims = [answer_line(text, n) for n, text in enumerate(texts, 1)]
-    return None if texts and lines == made_of_claims else answer
+    lines = [answer_line(text, n) for n, text in enumerate(texts, 1)]
+    own = own_claims(analysis)
+    if own < len(texts):
+        lines[own:own] = [NEAREST] if own else [NOTHING_CLAIMED, NEAREST]
+    return None if texts and answer.split("\n") == lines else answer
 
 
 def _loud(

@@ -5,6 +5,7 @@ from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.host.asking.labelling import is_sentence
+from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
 from threegate.host.output import counted
 from threegate.host.reporting.blocks import (
     NOTHING,
@@ -61,16 +62,21 @@ def _top(report: Report) -> Iterator[Block]:
     if report.loud:
         yield Listed(tuple(line(loud(text)) for text in report.loud))
     yield Heading(2, "What was checked")
+    beside = sum(claim.beside for claim in report.claims)
+    own = len(report.claims) - beside
     if not report.claims:
         yield line("No claims: nothing of this answer was checked.")
     else:
+        claimed = f"{counted(own, 'claim')}." if own else NOTHING_CLAIMED
         yield line(
-            f"{counted(len(report.claims), 'claim')}. No label says that a claim is true; each "
-            "quote was looked up again for this report."
+            f"{claimed} No label says that a claim is true; each quote was looked up again for "
+            "this report."
         )
     yield Listed(
         tuple(line(f"{number} {label}: {MEANINGS[label]}") for label, number in report.counts)
     )
+    if beside:
+        yield line(f"Not counted: {counted(beside, 'nearest sentence')}, not chosen by the model.")
 
 
 def _answer(report: Report) -> Iterator[Block]:
@@ -79,11 +85,14 @@ def _answer(report: Report) -> Iterator[Block]:
         if report.claims:
             yield line(_IN_ONE_PIECE)
         yield Foreign(report.answer)
+    nearest = next((claim for claim in report.claims if claim.beside), None)
     for claim in report.claims:
+        if claim is nearest:
+            yield line(NEAREST if claim.number > 1 else f"{NOTHING_CLAIMED} {NEAREST}")
         how = (
             ", word for word" if is_sentence(claim.text, [one.text for one in claim.quotes]) else ""
         )
-        yield Heading(3, f"Claim {claim.number}: {claim.label}{how}", f"claim-{claim.number}")
+        yield Heading(3, f"{claim.name.capitalize()}: {claim.label}{how}", f"claim-{claim.number}")
         yield Foreign(claim.text)
         yield _cited(claim)
 
@@ -100,7 +109,7 @@ def _evidence(report: Report) -> Iterator[Block]:
     if not quoted:
         yield NOTHING
     for claim in quoted:
-        yield Heading(3, f"Quotes of claim {claim.number}: {claim.label}")
+        yield Heading(3, f"Quotes of {claim.name}: {claim.label}")
         if claim.label != claim.stored:
             words = f"The analysis says `{claim.stored}`; that was not found now."
             yield line(loud("LABEL LOWERED"), f" {words}")
@@ -110,7 +119,7 @@ def _evidence(report: Report) -> Iterator[Block]:
 
 def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
     yield (
-        line("The claim is this quote, word for word.")
+        line(f"The {claim.name.split()[0]} is this quote, word for word.")
         if quote.text == claim.text
         else (Foreign(quote.text))
     )

@@ -23,6 +23,7 @@ MOST_CLAIMS: Final = 24
 MOST_PACKETS: Final = 24
 MOST_OTHERS: Final = 40  # requests, approvals, results, earlier answers
 CLAIM: Final = "claim"
+BESIDE: Final = "nearest sentence"
 MORE_PRIVATE: Final = "more private than this report"
 
 Edge = tuple[str, str]
@@ -40,7 +41,8 @@ def trace(whole: Graph, claims: Sequence[Claim], nameless: Sequence[str] = ()) -
     edges = {edge for edge in whole.edges if edge[0] in nodes and edge[1] in nodes}
     for claim in drawn:
         name = f"{CLAIM}-{claim.number:0{len(str(len(claims)))}}"
-        nodes[name] = Node(name, CLAIM, claim.label, on_one_line(claim.text), ())
+        facts = (BESIDE,) if claim.beside else ()
+        nodes[name] = Node(name, CLAIM, claim.label, on_one_line(claim.text), facts)
         edges |= {(one.artifact, name) for one in claim.quotes if one.artifact in nodes}
         edges.add((name, whole.root))
     edges = reduced(edges)

@@ -1,5 +1,6 @@
 """What a model says: quotes by the host, labels, drafts that wait, forged answers refused."""
 
+import io
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +21,10 @@ from tests.support.saying import (
 )
 from tests.support.workspaces import take_in
 from threegate.artifacts import registry
+from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.limits import MAX_ANSWER_CHARS, MAX_CLAIM_CHARS
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ProtocolBroken
 from threegate.handoff import states
@@ -30,12 +33,15 @@ from threegate.handoff.journal import Put
 from threegate.handoff.usage import Quota
 from threegate.host.asking import tasking
 from threegate.host.asking.answering import Outcome, Wish, answer_by_model
-from threegate.host.asking.showing import label_line, plain
-from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
+from threegate.host.asking.labelling import counts
+from threegate.host.asking.showing import how_made, label_line, plain, tell
+from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED, own_claims
 from threegate.host.index import Index
+from threegate.host.output import Output
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import Workspace
 from threegate.protocol.core import Said, Task
+from threegate.untrusted import Untrusted
 
 QUESTION = "At which pressure did sea ice break?"
 DRAFTED = "handoff/requests/draft"
@@ -78,6 +84,13 @@ def with_result(ws: Workspace) -> tuple[str, str]:
     return request, result_id
 
 
+def shown_as_text(analysis: Analysis) -> list[str]:
+    """Return what a person sees of an analysis, line by line."""
+    shown = io.StringIO()
+    tell(Output(shown, io.StringIO(), io.StringIO()), "an-1", analysis)
+    return shown.getvalue().split("\n")
+
+
 def test_quotes_are_put_in_by_the_host_and_numbers_are_checked(ws: Workspace, index: Index) -> None:
     take_in(ws, *shelf())
     answer = said(
@@ -102,7 +115,9 @@ def test_quotes_are_put_in_by_the_host_and_numbers_are_checked(ws: Workspace, in
     assert made.model.name == ws.bundle.text("core", "model", "name")
 
 
-def test_sentences_that_no_model_chose_stand_behind_its_claims(ws: Workspace, index: Index) -> None:
+def test_nearest_sentences_stand_behind_the_claims_and_are_not_counted(
+    ws: Workspace, index: Index
+) -> None:
     take_in(ws, *shelf())
     wish = "At which pressure did sea ice and fresh ice break, and how many beams were cut?"
     outcome = ask(ws, index, said(claim("Sea ice broke at 1.2 MPa.", (1, 1, 1))), question=wish)
@@ -114,10 +129,20 @@ def test_sentences_that_no_model_chose_stand_behind_its_claims(ws: Workspace, in
     assert [quote.open_for_display() for quote in made.quotes[1:]] == texts[1:]
     lines = made.answer.open_for_display().split("\n")
     assert lines == [f"{texts[0]} [1]", NEAREST, f"{texts[1]} [2]", f"{texts[2]} [3]"]
-    assert "no model chose, the last of the claims: 2." in made.notes[1].open_for_display()
-    assert label_line(made).endswith("; 2 of 3 word for word")
-    shown = plain(outcome.stored.id, made)["claims"]
-    assert [one["word_for_word"] for one in shown] == [False, True, True]
+    note = made.notes[1].open_for_display()
+    assert "not chosen by the model, the last of the claims: 2." in note
+    assert label_line(made) == (
+        "1 quote found, 0 number differs, 0 unchecked, 0 source retracted; "
+        "beside them 2 nearest sentences"
+    )
+    shown = plain(outcome.stored.id, made)
+    assert [one["word_for_word"] for one in shown["claims"]] == [False, True, True]
+    assert [one["by"] for one in shown["claims"]] == ["model", "host", "host"]
+    assert (shown["labels"]["quote found"], shown["beside"]) == (1, 2)
+    lines = shown_as_text(made)
+    second = lines.index("Sentence 2: quote found, word for word")
+    assert lines.index("Claim 1: quote found") < lines.index(NEAREST) < second
+    assert NOTHING_CLAIMED not in lines
 
 
 def test_a_model_that_claims_nothing_leaves_the_nearest_sentences(
@@ -128,6 +153,69 @@ def test_a_model_that_claims_nothing_leaves_the_nearest_sentences(
     lines = made.answer.open_for_display().split("\n")
     assert lines[:2] == [NOTHING_CLAIMED, NEAREST]
     assert lines[2].endswith("[1]")
+    beside = len(made.claims)
+    assert beside > 0
+    assert {one.label for one in made.claims} == {"quote found"}, "control: they have labels"
+    shown = plain("an-1", made)
+    assert (shown["labels"], shown["beside"]) == (counts([]), beside)
+    assert {one["by"] for one in shown["claims"]} == {"host"}
+    assert label_line(made).startswith("0 quote found, 0 number differs, 0 unchecked, ")
+    assert how_made(made).startswith("model, nothing claimed by ")
+    lines = shown_as_text(made)
+    assert lines.index(NOTHING_CLAIMED) < lines.index(NEAREST)
+    assert not [line for line in lines if line.startswith("Claim ")]
+
+
+def test_a_claim_in_the_words_of_the_host_moves_no_claim(ws: Workspace, index: Index) -> None:
+    """A claim that passes for the heading would hide the model's claims among the sentences."""
+    take_in(ws, *shelf())
+    quote = "Sea ice at -5 \u00b0C broke at 1.2 MPa."
+    forged = [NEAREST, f"{NEAREST} [1]", f"{NEAREST}\u2028x [1]", f"x\x0b{NEAREST}\x0bx [1]"]
+    answer = said(*(claim(text) for text in forged), claim(quote, (1, 1, 1)))
+    outcome = ask(ws, index, answer)
+    made = outcome.stored.analysis
+    assert made.answer.open_for_display().split("\n").count(NEAREST) == 1, "the host's"
+    assert outcome.beside > 0
+    assert own_claims(made) == len(made.claims) - outcome.beside == len(written(outcome))
+    texts = [one["text"] for one in plain("an-1", made)["claims"] if one["by"] == "model"]
+    assert texts[:2] == forged[:2]
+    assert texts[-1] == quote, "a model's claim stays one, even word for word"
+    breaks = said(claim(f"x\n{NEAREST}\nx [1]"), claim(quote, (1, 1, 1)))
+    assert [text for _, text in written(ask(ws, index, breaks))] == [quote]
+
+
+def test_only_sentences_of_sources_are_taken_for_the_hosts(ws: Workspace, index: Index) -> None:
+    """An analysis from elsewhere can have the heading anywhere."""
+    take_in(ws, *shelf())
+    made = ask(ws, index, said(claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)))).stored.analysis
+    every = len(made.claims)
+    assert own_claims(made) == 1 < every, "control"
+    for answer in (
+        f"{NEAREST}\nSea ice broke at 1.2 MPa. [1]",
+        f"{NEAREST}\nx [0]",
+        f"{NEAREST}\nx [{every + 1}]",
+        f"{NEAREST}\nx [2]\n{NEAREST}\nx [2]",
+        f"{NEAREST}\nx",
+        NEAREST,
+    ):
+        assert own_claims(replace(made, answer=Untrusted(answer))) == every, answer
+    extractive = replace(made, method="extractive", model=None)
+    assert own_claims(extractive) == every
+
+
+def test_an_answer_too_long_for_one_piece_still_tells_whose_its_claims_are(
+    ws: Workspace, index: Index
+) -> None:
+    take_in(ws, *shelf())
+    most = ws.bundle.integer("core", "answer", "claims")
+    fits = MAX_ANSWER_CHARS // MAX_CLAIM_CHARS
+    wide = under(ws, "core", ("answer", "claims"), max(most, fits + 4))
+    answer = said(*(claim("x" * MAX_CLAIM_CHARS) for _ in range(fits + 4)))
+    outcome = ask(wide, index, answer)
+    made = outcome.stored.analysis
+    assert f"to {fits + 4} stand below only." in made.answer.open_for_display(), "control"
+    assert outcome.beside > 0
+    assert own_claims(made) == fits + 4
 
 
 def test_a_sentence_no_model_chose_is_never_one_that_a_model_wrote(

@@ -7,16 +7,20 @@ from tests.support import samples
 from tests.support.approved import approve_for, request_for
 from tests.support.papers import ICE, paper, shelf
 from tests.support.samples import box, digest
+from tests.support.saying import FakeSides, claim, said
 from tests.support.workspaces import public_of, soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
-from threegate.host.asking.answering import Wish, answer_by_extracts
+from threegate.host.asking.answering import Wish, answer_by_extracts, answer_by_model
 from threegate.host.asking.labelling import retractions
+from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
 from threegate.host.forget import forget
 from threegate.host.index import Index
 from threegate.host.reporting import permitting
 from threegate.host.reporting.facts import Card, Report
 from threegate.host.reporting.gathering import gather
+from threegate.host.reporting.laying import lay_out
+from threegate.host.reporting.markdown import as_markdown
 from threegate.host.reporting.rechecking import FOUND, GONE, NOT_FOUND
 from threegate.host.reporting.sources import (
     FORGOTTEN,
@@ -80,6 +84,32 @@ def test_an_answer_of_this_workspace_is_reported_as_it_is(ws: Workspace, index: 
     assert said["raw bytes"] == f"3, sha256 {digest('raw')}"
     assert "by `ask`" in {fact.name: fact.text for fact in report.made}["stored"]
     assert report_on(ws, index, report.id) == report, "no clock, no chance"
+
+
+def test_counts_are_of_the_claims_and_not_of_the_sentences_beside_them(
+    ws: Workspace, index: Index
+) -> None:
+    take_in(ws, *shelf())
+    index.catch_up()
+    for claims in ((claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)),), ()):
+        sides = FakeSides(said(*claims))
+        outcome = answer_by_model(ws, index, Wish(QUESTION), sides)
+        report = report_on(ws, index, outcome.stored.id)
+        assert [one.beside for one in report.claims] == [
+            *([False] * len(claims)),
+            *([True] * outcome.beside),
+        ]
+        assert outcome.beside > 0
+        assert {one.label for one in report.claims} == {"quote found"}, "control: all have labels"
+        assert sum(number for _, number in report.counts) == len(claims)
+        assert report.answer is None, "it is its claims and what stands beside them"
+        text = as_markdown(lay_out(report)).decode()
+        assert f"- {len(claims)} quote found: " in text
+        assert f"Not counted: {outcome.beside} nearest sentence" in text
+        assert (NOTHING_CLAIMED in text) == (not claims)
+        first, heading = f"### Sentence {len(claims) + 1}: quote found, word for word", NEAREST
+        assert text.index(heading) < text.index(first)
+        assert text.count("### Claim ") == len(claims)
 
 
 # claim TG-C-156
