@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from threegate.protocol import greeting, limits, wire
-from threegate.protocol.tool_lite import MODES, Mode
 from threegate.protocol.wire import (
     Packed,
     fields_of,
@@ -139,14 +138,13 @@ class Given:
 class Job:
     """One approved request, for a guest that was resumed for it.
 
-    `at` is the time an old approval is judged at; it counts in mode `replay` only.
+    There is no time in it: nothing here is ever run again (docs/decisions/0019), so an
+    approval counts by the gate's own clock or not at all.
     """
 
     channels: Channels
     shape: Shape
     seconds: int  # until the guest must have answered
-    mode: Mode
-    at: int
     inputs: tuple[Given, ...]
     disk: int  # the descriptor of the disk of inputs; 0 for none
     bundle: bytes
@@ -155,8 +153,6 @@ class Job:
     signature: bytes
 
     def __post_init__(self) -> None:
-        need(self.mode in MODES, "no such mode")
-        need_number(self.at, 2**53 - 1, "at")
         need_number(self.seconds, MAX_SECONDS, "seconds", least=1)
         need_number(self.disk, MAX_FD, "disk")
         need(len(self.inputs) <= limits.MAX_INPUTS, "too many inputs")
@@ -171,11 +167,9 @@ class Job:
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
         fields = {
-            "at": self.at,
             "channels": self.channels.plain(),
             "disk": self.disk,
             "inputs": [[given.name, given.bytes] for given in self.inputs],
-            "mode": self.mode,
             "seconds": self.seconds,
             "shape": self.shape.plain(),
         }
@@ -271,15 +265,13 @@ def _unpack(data: Untrusted[bytes], most_bytes: int, *kinds: str) -> Packed:
 
 
 def _job(packed: Packed) -> Job:
-    names = ("at", "channels", "disk", "inputs", "mode", "seconds", "shape")
-    at, channels, disk, inputs, mode, seconds, shape = fields_of(packed, *names)
+    names = ("channels", "disk", "inputs", "seconds", "shape")
+    channels, disk, inputs, seconds, shape = fields_of(packed, *names)
     bundle, request, approval, signature = parts_of(packed, 4)
     return Job(
         channels=_channels(channels),
         shape=_shape(shape),
         seconds=seconds,
-        mode=mode,
-        at=at,
         inputs=tuple(Given(name, size) for name, size in pairs_of(inputs, limits.MAX_INPUTS)),
         disk=disk,
         bundle=bundle,

@@ -23,9 +23,7 @@ from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
 from threegate.untrusted import Untrusted
 
 ENDS = Channels(10, 11)
-JOB = Job(
-    ENDS, Shape(1, 2**28), 60, "run", 0, (Given("a", 3), Given("b", 0)), 12, b"{}", b"r", b"a", b"s"
-)
+JOB = Job(ENDS, Shape(1, 2**28), 60, (Given("a", 3), Given("b", 0)), 12, b"{}", b"r", b"a", b"s")
 OUTCOME = Outcome(
     "error",
     exit_code=-9,
@@ -76,8 +74,6 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         {"inputs": (Given("b", 0), Given("a", 3))},
         {"inputs": (Given("a", 0), Given("a", 3))},
         {"seconds": 0},
-        {"mode": "other"},
-        {"at": -1},
         {"signature": bytes(5000)},
     ],
 )

@@ -35,7 +35,6 @@ from threegate.protocol import tool_heavy
 from threegate.protocol.erofs import File, lay_out, write
 from threegate.protocol.tool_heavy import Ask, Channels, Failed, Given, Job, Prepare, Probe
 from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
-from threegate.protocol.tool_lite import Mode
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.tsc import tsc_khz
@@ -70,8 +69,6 @@ class Asked:
     signature: bytes
     inputs: tuple[tuple[str, bytes], ...]
     wall_ms: int
-    mode: Mode = "run"
-    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,7 @@ class QemuBackend:
         def job(ends: Channels, disk: int) -> Ask:
             parts = (asked.bundle, asked.request, asked.approval, asked.signature)
             shape = self._said_shape(want)
-            return Job(ends, shape, seconds, asked.mode, asked.at, given, disk, *parts)
+            return Job(ends, shape, seconds, given, disk, *parts)
 
         with ExitStack() as stack:
             snapshot = template.open(stack)

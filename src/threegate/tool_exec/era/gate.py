@@ -136,8 +136,7 @@ def approved(job: Job, *, now: int) -> tuple[Bundle, ToolRequest]:
     except PolicyInvalid as exc:
         raise PolicyDenied(exc.message, code=exc.code) from exc
     presented = Presented(job.request, job.approval, job.signature)
-    at = now if job.mode == "run" else job.at
-    request = approved_request(presented, bundle, at=at)
+    request = approved_request(presented, bundle, at=now)
     if request.backend != "era":
         raise PolicyDenied("this gate runs the era lane only", code=OTHER_LANE)
     if request.network != "none":
