@@ -110,6 +110,8 @@ def run_requests(
                 elif (refusal := machines.refusal(group[0])) is not None:
                     yield Report(group[0].request_id, None, refusal)
                     continue
+                if stop():  # proving may boot a machine, for minutes
+                    break
                 claimed, refused = _claim(ws, group, same_policy)
                 starts = {"monty": lane.start, "era": machines.start}
                 under_way.append([starts[item.request.backend](item) for item in claimed])
