@@ -19,12 +19,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from threegate import canonical
 from threegate.errors import StorageFailed, disk_errors
@@ -142,26 +142,27 @@ def _digest(path: Path) -> str:
 
 def _spooled(path: Path, write: Write, most_bytes: int) -> tuple[str, tuple[str, ...]]:
     """Take what an engine writes into a pipe: it never holds a file that can be written."""
-    digest, left = hashlib.sha256(), [most_bytes]
+    digest = hashlib.sha256()
 
-    def take(source: int, file: Any) -> None:
-        while left[0] > 0 and (piece := os.read(source, PIECE_BYTES)):
-            file.write(piece)
-            digest.update(piece)
-            left[0] -= len(piece)
+    def take(reading: ExitStack, source: int, file: IO[bytes]) -> None:
+        left = most_bytes
+        with reading:  # closed at once if the disk is full: who writes must not wait for nobody
+            while piece := os.read(source, PIECE_BYTES):
+                file.write(piece)
+                digest.update(piece)
+                left -= len(piece)
+                if left <= 0:
+                    raise StorageFailed("a snapshot is larger than its machine")
 
-    with ExitStack() as stack, path.open("xb") as file:
+    with ExitStack() as reading, ExitStack() as writing, path.open("xb") as file:
+        threads = writing.enter_context(ThreadPoolExecutor(1, "snapshot"))
         read, to = os.pipe()
-        source = wiring.handed(stack, read)
-        ours = ExitStack()
-        target = wiring.handed(ours, to)
-        taker = threading.Thread(target=take, args=(source, file), name="snapshot")
-        taker.start()
+        source = wiring.handed(reading, read)
+        target = wiring.handed(writing, to)
+        taking = threads.submit(take, reading, source, file)
         try:
             imports = write(target)
         finally:
-            ours.close()
-            taker.join()
-    if left[0] <= 0:
-        raise StorageFailed("a snapshot is larger than its machine")
+            writing.close()
+            taking.result()  # its error is the reason, and what the writer made of it is not
     return digest.hexdigest(), imports

@@ -1,6 +1,8 @@
 """Snapshots in the cache: found again, made anew when anything differs, bounded in number."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,50 @@ def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
         Templates(tmp_path).make(PARTS, fails, most_bytes=100)
     assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
+
+
+# A file may not grow above 2 MiB here, as on a disk that is full; the reader is told EFBIG.
+FULL = """
+import os, resource, sys
+from pathlib import Path
+from threegate.errors import StorageFailed
+from threegate.host.heavy.templates import Templates
+
+MIB = 2**20
+most = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MIB, 2 * MIB))
+
+def write(fd):
+    left = most
+    try:
+        while left:
+            left -= os.write(fd, bytes(min(left, MIB)))
+        print("wrote all")
+    except BrokenPipeError:
+        print("nobody reads")
+    return ()
+
+try:
+    Templates(Path(sys.argv[1])).make({}, write, most_bytes=2 * most)
+    print("kept")
+except StorageFailed as exc:
+    print(exc.message)
+"""
+
+
+def test_a_disk_that_is_full_ends_the_writer_and_leaves_nothing(tmp_path: Path) -> None:
+    def told(size: int) -> list[str]:
+        command = [sys.executable, "-c", FULL, str(tmp_path), str(size)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stderr == "", "no traceback of a thread"
+        return done.stdout.splitlines()
+
+    refusal = "cannot keep a snapshot: File too large"
+    assert told(16 * 2**20) == ["nobody reads", refusal]
+    # What was written last fits into the pipe: the writer never hears of it.
+    assert told(2 * 2**20 + 1)[-1] == refusal
+    assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
+    assert told(2**20) == ["wrote all", "kept"], "control: there is room for a small one"
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
