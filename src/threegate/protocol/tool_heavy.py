@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from threegate.protocol import greeting, limits, wire
+from threegate.protocol import limits, wire
 from threegate.protocol.wire import (
     Packed,
     fields_of,
@@ -39,7 +39,18 @@ MAX_ASK_BYTES: Final = (
 )
 MAX_SECONDS: Final = 90_000
 SNAPSHOT_NAME: Final = "state"  # of the descriptor the engine was given for a snapshot
-MAX_PROBES: Final = 32
+# What a gate may say of a guest.  The names become evidence beside what the host has proved
+# itself: an owned gate must not write "landlock" there.
+PROBES: Final = (
+    "guest-cpus",
+    "guest-empty-environment",
+    "guest-memory",
+    "guest-no-network",
+    "guest-no-resolver",
+    "guest-no-route",
+    "guest-no-shared-folder",
+    "guest-root-read-only",
+)
 MAX_MODULES: Final = 512
 MAX_FD: Final = 1023
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -306,8 +317,7 @@ def _need_modules(names: tuple[str, ...]) -> None:
 
 
 def need_probes(names: tuple[str, ...]) -> None:
-    """Raise `ProtocolBroken` unless these are names of probes, sorted."""
-    need(len(names) <= MAX_PROBES, "too many probes")
-    for name in names:
-        need_word(name, greeting.NAME, "a probe")
+    """Raise `ProtocolBroken` unless these are probes of a guest, sorted."""
+    need(len(names) <= len(PROBES), "too many probes")
+    need(all(name in PROBES for name in names), "a probe that no guest answers")
     need(list(names) == sorted(set(names)), "probes are not sorted, or one stands twice")

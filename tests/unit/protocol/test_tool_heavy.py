@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.errors import ProtocolBroken
-from threegate.protocol import tool_heavy
+from threegate.protocol import tool_heavy, wire
 from threegate.protocol.tool_heavy import (
     Channels,
     Failed,
@@ -43,7 +43,7 @@ def test_every_ask_has_one_spelling(ask: tool_heavy.Ask) -> None:
 def test_every_answer_has_one_spelling() -> None:
     for prepared in (Prepared(("json",)), Failed("no guest")):
         assert tool_heavy.parse_prepared(Untrusted(prepared.to_bytes())) == prepared
-    for probed in (Probed(("a", "b")), Failed("no guest")):
+    for probed in (Probed(("guest-cpus", "guest-memory")), Failed("no guest")):
         assert tool_heavy.parse_probed(Untrusted(probed.to_bytes())) == probed
     for outcome in (
         OUTCOME,
@@ -82,6 +82,39 @@ def test_a_job_that_breaks_a_rule_is_never_built(change: dict[str, object]) -> N
         replace(JOB, **change)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["landlock"], "no guest answers"),
+        (["engine-landlock:write", "guest-cpus"], "no guest answers"),
+        (["guest-cpu"], "no guest answers"),
+        ([1], "no guest answers"),
+        ([["guest-cpus"]], "no guest answers"),
+        (["guest-cpus", "guest-cpus"], "stands twice"),
+        (["guest-cpus"] * 9, "too many"),
+    ],
+)
+def test_an_owned_gate_cannot_say_what_confined_a_run(names: list[object], reason: str) -> None:
+    said: dict[str, object] = {
+        "code": None,
+        "cut": [False, False],
+        "exit": "ok",
+        "exit_code": 0,
+        "files": [],
+        "message": None,
+        "probes": ["guest-cpus"],
+    }
+
+    def sent(kind: str, fields: dict[str, object], parts: int) -> Untrusted[bytes]:
+        return Untrusted(wire.pack(tool_heavy.PROTOCOL, kind, fields, [b""] * parts))
+
+    assert parse_outcome(sent("outcome", said, 3)).probes == ("guest-cpus",), "control"
+    with pytest.raises(ProtocolBroken, match=reason):
+        parse_outcome(sent("outcome", said | {"probes": names}, 3))
+    with pytest.raises(ProtocolBroken, match=reason):
+        tool_heavy.parse_probed(sent("probed", {"probes": names}, 0))
+
+
 @pytest.mark.parametrize("ends", [(3, 10), (10, 10), (10, 1024), (True, 10)])
 def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> None:
     with pytest.raises(ProtocolBroken):
@@ -99,7 +132,7 @@ def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> Non
         {"files": (("b", b""), ("a", b""))},
         {"files": (("a", b""), ("a", b""))},
         {"files": (("../a", b""),)},
-        {"probes": ("b", "a")},
+        {"probes": ("guest-memory", "guest-cpus")},
         {"code": "TG-APR-001", "message": "no"},
         {"exit": "refused:guest", "exit_code": None},  # with output
     ],
