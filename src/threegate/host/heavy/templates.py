@@ -3,6 +3,7 @@
     templates/<key>/state              the machine as the engine wrote it, read-only
     templates/<key>/template.json      what it was made from, its size and digest
     templates/<key>/probed-<boot>      a clone of it answered since this machine was booted
+    templates/making-<key>-XXXX/       one that is being made, or that `kill -9` left
     templates/<key>.lock               held by whoever makes it
 
 The key is a digest over image, layers, imports, engine and shape: change any of them and it
@@ -93,8 +94,10 @@ class Templates:
                 return found or self._make(made_from, write, most_bytes)
 
     def _make(self, made_from: dict[str, Any], write: Write, most_bytes: int) -> Template:
-        place = self.root / _key(made_from)
-        made = Path(tempfile.mkdtemp(prefix=MAKING, dir=self.root))
+        key = _key(made_from)
+        place = self.root / key
+        self._clear(key)
+        made = Path(tempfile.mkdtemp(prefix=f"{MAKING}{key}-", dir=self.root))
         try:
             sha256, imports = _spooled(made / STATE, write, most_bytes)
             record = {"imports": list(imports), "made_from": made_from, "sha256": sha256}
@@ -110,8 +113,21 @@ class Templates:
 
     def _prune(self) -> None:
         """Keep the snapshots that were used last; a run that has one open keeps it anyhow."""
-        places = [path for path in self.root.iterdir() if (path / RECORD).exists()]
+        begun = {path.name for path in self.root.glob(f"{MAKING}*")}
+        for key in {name.removeprefix(MAKING).partition("-")[0] for name in begun}:
+            with suppress(BlockingIOError), _held(self.root / f"{key}.lock", wait=False):
+                self._clear(key)
+        places = [
+            path
+            for path in self.root.iterdir()
+            if path.name not in begun and (path / RECORD).exists()
+        ]
         for path in sorted(places, key=lambda item: item.stat().st_mtime)[:-MAX_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _clear(self, key: str) -> None:
+        """Remove what was begun and not finished; its lock is held, so nobody works on it."""
+        for path in self.root.glob(f"{MAKING}{key}-*"):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -124,12 +140,24 @@ def _probed() -> str:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _held(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock; raise `BlockingIOError` if somebody else has it and we do not wait."""
+    with ExitStack() as stack:
+        while True:
+            lock = stack.enter_context(path.open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is(path, lock.fileno()):
+                break
+            stack.close()  # the one before us removed it: a lock on it keeps nobody out
+        stack.callback(path.unlink, missing_ok=True)
         yield
-        with suppress(OSError):
-            path.unlink()
+
+
+def _is(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def _digest(path: Path) -> str:

@@ -1,5 +1,7 @@
 """Snapshots in the cache: found again, made anew when anything differs, bounded in number."""
 
+import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -8,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from threegate import canonical
 from threegate.errors import StorageFailed
-from threegate.host.heavy.templates import MAX_KEPT, RECORD, STATE, Templates, Write
+from threegate.host.heavy.templates import MAKING, MAX_KEPT, RECORD, STATE, Templates, Write
 
 PARTS: dict[str, Any] = {"engine": "e", "image": "1", "memory_mib": 256}
 
@@ -104,6 +107,61 @@ def test_a_disk_that_is_full_ends_the_writer_and_leaves_nothing(tmp_path: Path) 
     assert told(2 * 2**20 + 1)[-1] == refusal
     assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
     assert told(2**20) == ["wrote all", "kept"], "control: there is room for a small one"
+
+
+def key_of(parts: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical.encode(parts)).hexdigest()
+
+
+def test_what_kill_9_left_is_removed_and_what_somebody_makes_is_not(tmp_path: Path) -> None:
+    templates = Templates(tmp_path)
+    names: list[str] = []
+
+    def looks(fd: int) -> tuple[str, ...]:
+        names.extend(path.name for path in tmp_path.glob(f"{MAKING}*"))
+        return writes(b"s")(fd)
+
+    templates.make(PARTS, looks, most_bytes=9)
+    (name,) = names
+    own, other, busy = (key_of(parts) for parts in (PARTS, {"n": 1}, {"n": 2}))
+    assert name.startswith(f"{MAKING}{own}-"), "control: this is how one is named"
+    left = {key: tmp_path / f"{MAKING}{key}-left" for key in (own, other, busy)}
+    for path in left.values():
+        path.mkdir()
+        (path / STATE).write_bytes(b"half")
+        (path / RECORD).write_bytes(b"{}")
+    (tmp_path / own / STATE).chmod(0o644)
+    (tmp_path / own / STATE).write_bytes(b"damaged, so it is made anew")
+    with (tmp_path / f"{busy}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        templates.make(PARTS, writes(b"s"), most_bytes=9)
+    assert [key for key, path in left.items() if path.exists()] == [busy]
+    assert {path.name for path in tmp_path.glob("*.lock")} == {f"{busy}.lock"}
+    templates.make({"n": 3}, writes(b"s"), most_bytes=9)
+    assert not left[busy].exists(), "nobody holds its lock any more"
+
+
+def test_a_lock_that_the_one_before_removed_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, locked, taken = tmp_path / f"{key_of(PARTS)}.lock", fcntl.flock, []
+
+    def late(fd: Any, operation: int) -> None:
+        locked(fd, operation)
+        taken.append(operation)
+        if len(taken) == 1:
+            path.unlink()  # as whoever had it did, just before we got it
+
+    def looks(fd: int) -> tuple[str, ...]:
+        with path.open("rb") as other, pytest.raises(BlockingIOError):
+            locked(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return writes(b"s")(fd)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    templates = Templates(tmp_path)
+    templates.make(PARTS, looks, most_bytes=9)
+    assert templates.find(PARTS) is not None
+    assert len(taken) == 2
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
