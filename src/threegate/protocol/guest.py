@@ -39,6 +39,7 @@ _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _WORD: Final = re.compile(r"[!-~]{1,200}")
 MAX_MODULES: Final = 512
 MAX_ROWS: Final = 64
+MAX_FILE_BYTES: Final = 2**63 - 1  # what a file can say of itself; a sparse one costs nothing
 MAX_SIGNAL: Final = 64
 
 
@@ -167,7 +168,7 @@ def parse_facts(body: Untrusted[bytes], nonce: str) -> Facts:
 def parse_file(body: Untrusted[bytes]) -> tuple[str, int]:
     """Return name and size of the file whose bytes come next."""
     size, name = _fields(body, "bytes", "name")
-    need_number(size, 2**40, "bytes")
+    need_number(size, MAX_FILE_BYTES, "bytes")
     need_word(name, _FILE_NAME, "the name of a file")
     return name, size
 

@@ -51,7 +51,14 @@ def test_output_is_cut_at_its_limit_over_both_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    "frames", [[file("a", 6)], [file("a", 5), data(b"12345"), file("b", 4)], [file("b", 9)]]
+    "frames",
+    [
+        [file("a", 6)],
+        [file("a", 5), data(b"12345"), file("b", 4)],
+        [file("b", 9)],
+        [file("b", 2**40 + 1)],  # a sparse one: the job is told its limit, and is no liar
+        [file("b", 2**63 - 1)],
+    ],
 )
 def test_files_are_refused_before_a_byte_of_them_is_kept(
     frames: list[tuple[int, Untrusted[bytes]]],
@@ -64,6 +71,7 @@ def test_files_are_refused_before_a_byte_of_them_is_kept(
     "frames",
     [
         [file("c", 1)],
+        [file("b", 2**63)],  # no file has this size
         [file("a", 0), file("a", 0)],
         [data(b"x")],
         [file("a", 1), data(b"xy")],
