@@ -126,15 +126,23 @@ class QemuBackend:
         self._khz: int | None = None
 
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
-        """Boot a guest once and keep it as a snapshot."""
+        """Boot a guest once and keep it as a snapshot; an old one that is mute is made anew."""
         made_from = self._made_from(want)
         template = self._templates.find(made_from)
-        if template is None:
-            say(f"booting a guest of {want.memory_mib} MiB for a snapshot, once ({self.name})")
-            most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
-            template = self._templates.make(
-                made_from, lambda to: self._boot(want, to), most_bytes=most
-            )
+        if template is not None:
+            try:
+                return self._prove(want, template)
+            except GateUnavailable as exc:
+                if exc.code != NOT_USABLE:
+                    raise
+                say(f"the snapshot that was kept does not answer ({self.name})")
+                self._templates.drop(template)
+        say(f"booting a guest of {want.memory_mib} MiB for a snapshot, once ({self.name})")
+        most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
+        template = self._templates.make(made_from, lambda to: self._boot(want, to), most_bytes=most)
+        return self._prove(want, template)
+
+    def _prove(self, want: Want, template: Template) -> None:
         self._found[want] = template
         if not template.is_probed:
             self.probe(want)

@@ -93,6 +93,12 @@ class Templates:
                 found = self.find(made_from)
                 return found or self._make(made_from, write, most_bytes)
 
+    def drop(self, template: Template) -> None:
+        """Remove a snapshot that does not answer, unless it did to somebody meanwhile."""
+        with disk_errors("remove a snapshot"), _held(self.root / f"{template.place.name}.lock"):
+            if not template.is_probed:
+                shutil.rmtree(template.place, ignore_errors=True)
+
     def _make(self, made_from: dict[str, Any], write: Write, most_bytes: int) -> Template:
         key = _key(made_from)
         place = self.root / key
