@@ -1,21 +1,26 @@
 """Which lock counts, and which image: that of the lock and of this program's own agent."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from threegate.errors import GateUnavailable, UsageError, disk_errors
+from threegate.host.images import recipe
 from threegate.host.images.lock import MAX_LOCK_BYTES, Lock, Package, parse_lock
 from threegate.host.images.ours import Sources
-from threegate.images.keeping import Image, Images
+from threegate.images.keeping import MIN_SHORT_DIGITS, Image, Images
 from threegate.images.manifest import agent_digest
 from threegate.text import visible
 
 NOT_BUILT: Final = "TG-IMG-014"
+SEVERAL: Final = "TG-IMG-015"
 FILE: Final = "image.lock"
 SHIPPED: Final = Path(__file__).with_name(FILE)
+# A manifest is its maker's word: one with a layer of its own could call itself an image of our
+# lock, and have more to offer than the one that was built here.
+KNOWN: Final = frozenset((*recipe.LAYERS, recipe.AGENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +47,36 @@ def choose(named: Path | None, config_home: Path) -> Chosen:
 def current(images: Images, config_home: Path, *, layers: Collection[str] = ("base",)) -> Image:
     """Return the image of the lock that counts, with the agent of this program and these layers.
 
-    Of several the one with the most layers.  Raises `GateUnavailable` if there is none.
+    Of several the one with the most layers that we know.  Raises `GateUnavailable` if there is
+    none, or if two different ones fit equally: only a person knows where each came from.
     """
     lock = choose(None, config_home).lock.digest
     agent = agent_digest(Sources.usual({}).read().agent)
-    found = []
+    fitting: list[Image] = []
     for digest in images.digests():
         try:
             image = images.find(digest)
         except GateUnavailable:  # a damaged one is none; `image verify` says why
             continue
         manifest = image.manifest
-        if (manifest.lock_sha256, manifest.agent_sha256) == (lock, agent):
-            found.append(image)
-    fitting = [image for image in found if set(layers) <= set(image.layers)]
+        ours = (manifest.lock_sha256, manifest.agent_sha256) == (lock, agent)
+        if ours and {recipe.AGENT, *layers} <= set(image.layers) <= KNOWN:
+            fitting.append(image)
     if not fitting:
         message = "the guest image of this program is not on this machine"
         hint = "`threegate image build` makes it, `threegate image import` brings it"
         raise GateUnavailable(message, code=NOT_BUILT, hint=hint)
-    return max(fitting, key=lambda image: (len(image.layers), image.digest))
+    most = max(len(image.layers) for image in fitting)
+    return _only([image for image in fitting if len(image.layers) == most])
+
+
+def _only(images: Sequence[Image]) -> Image:
+    if len(images) > 1:
+        names = [image.digest[:MIN_SHORT_DIGITS] for image in images]
+        message = f"{len(images)} images call themselves that of this program: {', '.join(names)}"
+        hint = "keep the one you built: `threegate image remove DIGEST` for the others"
+        raise GateUnavailable(message, code=SEVERAL, hint=hint)
+    return images[0]
 
 
 def put(lock: Lock, path: Path) -> None:

@@ -44,16 +44,18 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
     return found
 
 
-def made(root: Path, *layers: str, lock: str = OWN.digest, agent: str = "") -> Image:
+def made(
+    root: Path, *layers: str, lock: str = OWN.digest, agent: str = "", data: bytes = b"x"
+) -> Image:
     names = ["kernel", "initramfs", *map(layer_file, layers)]
-    part = Part(hashlib.sha256(b"x").hexdigest(), 1)
+    part = Part(hashlib.sha256(data).hexdigest(), len(data))
     digest = agent or agent_digest(AGENT)
     manifest = Manifest(dict.fromkeys(names, part), layers, "6.1.0", lock, digest)
     images = Images(root)
     with images.making() as work:
         (work / "made").mkdir()
         for name in names:
-            (work / "made" / name).write_bytes(b"x")
+            (work / "made" / name).write_bytes(data)
         return images.keep(work / "made", manifest)
 
 
@@ -75,6 +77,33 @@ def test_the_image_of_this_lock_and_this_agent_counts(tmp_path: Path) -> None:
     assert current(Images(root), tmp_path) == large
     large.kernel.unlink()  # a damaged one does not count
     assert current(Images(root), tmp_path) == small
+
+
+@pytest.mark.usefixtures("sources")
+def test_an_imported_image_with_a_layer_of_its_own_does_not_displace_ours(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    made(root, "base", "science", "more", "agent")  # of our lock and agent, as it says
+    made(root, "base", "science")  # without the layer an agent would be in
+    with pytest.raises(GateUnavailable, match="not on this machine"):
+        current(Images(root), tmp_path)
+    ours = made(root, "base", "agent")
+    assert current(Images(root), tmp_path) == ours
+
+
+@pytest.mark.usefixtures("sources")
+def test_of_two_images_that_fit_equally_none_is_taken(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    ours = made(root, "base", "agent")
+    assert current(Images(root), tmp_path) == ours, "control"
+    other = made(root, "base", "agent", data=b"other")
+    with pytest.raises(GateUnavailable, match="2 images call themselves") as caught:
+        current(Images(root), tmp_path)
+    assert caught.value.code == "TG-IMG-015"
+    assert ours.digest[:12] in caught.value.message
+    assert other.digest[:12] in caught.value.message
+    assert "`threegate image remove DIGEST`" in caught.value.hint
+    large = made(root, "base", "science", "agent")
+    assert current(Images(root), tmp_path) == large, "one with more of the known layers"
 
 
 def test_without_init_or_agent_the_refusal_says_which(sources: Sources) -> None:
