@@ -30,6 +30,7 @@ from threegate.protocol.core import (
     Task,
     ToolDraft,
 )
+from threegate.protocol.limits import MAX_SENTENCE_CHARS
 from threegate.untrusted import Untrusted
 
 MAP_CLAIMS: Final = 3
@@ -152,10 +153,11 @@ def _drafts(
         wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
         tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
         return (*tool, *_fetch(wanted, may))
-    except (NoAnswer, NoModel, TooLong):
-        # What was claimed stands, and on another machine it may have been paid for.
+    except NoModel as exc:  # what was claimed stands; elsewhere it may have been paid for
+        run.asking.problems.append(f"no draft: {exc.message}"[:MAX_SENTENCE_CHARS])
+    except (NoAnswer, TooLong):
         run.asking.problems.append("no draft: the model gave no usable reply")
-        return ()
+    return ()
 
 
 def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
