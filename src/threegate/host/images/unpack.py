@@ -122,6 +122,17 @@ def _take(archive: tarfile.TarFile, tree: Tree, wanted: Wanted) -> None:
             tree.files[path] = tree.files[path_of(member.linkname)]
         else:
             raise rejected(f"{quote(path)} is neither file, directory nor link")
+    _refuse_over_directory(tree)
+
+
+def _refuse_over_directory(tree: Tree) -> None:
+    """Refuse a file or link that came after what lies below it: no order makes a way out."""
+    paths = tree.files.keys() | tree.links.keys()
+    above = {path.rpartition("/")[0] for path in paths}
+    while further := {path.rpartition("/")[0] for path in above} - above:
+        above |= further
+    for path in sorted(above & paths):
+        raise rejected(f"{quote(path)} is a directory and something else")
 
 
 def _add(tree: Tree, path: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:

@@ -68,6 +68,14 @@ ATTACKS = {
     "link far out": ([link("./usr/x", "../" * 9 + "etc/passwd")], "leads out of the root"),
     "absolute link out": ([link("./usr/x", "/../etc")], "leads out of the root"),
     "below a link": ([link("./a", "tmp"), member("./a/b", b"x")], "below what is no directory"),
+    "link over what is below": (
+        [member("./a/b/c", b"x"), link("./a", "tmp")],
+        "is a directory and something else",
+    ),
+    "file over what is below": (
+        [member("./a/b", b"x"), member("./a", b"x")],
+        "is a directory and something else",
+    ),
     "below a file": ([member("./a", b""), member("./a/b", b"x")], "below what is no directory"),
     "over a link": ([link("./a", "tmp"), member("./a", b"x")], "there already"),
     "link over a file": ([member("./a", b"x"), link("./a", "tmp")], "there already"),
