@@ -169,7 +169,7 @@ def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
 def _tool(
     run: _Run, wanted: Wanted, lines: Sequence[Line], claims: Sequence[Claimed]
 ) -> tuple[Draft, ...]:
-    """Ask for a program for the operator's question: what the model proposed leads it astray."""
+    """Ask for a program for the operator's question, not for what the model proposed."""
     if not wanted.compute:
         return ()
     run.tell("asking the model for a program")
