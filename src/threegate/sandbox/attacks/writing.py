@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import struct
+from contextlib import suppress
 
 from threegate.sandbox.attacks.base import (
     CLONE_NEWNS,
@@ -202,7 +203,13 @@ def remove_attribute(facts: Facts) -> str:
 def set_inode_flags(facts: Facts) -> str:
     def change(path: str) -> None:
         fd = os.open(path, os.O_RDONLY)
-        fcntl.ioctl(fd, 0x40086602, struct.pack("l", 0x80))  # FS_IOC_SETFLAGS, no atime
+        held = bytes(8)
+        # The flags it has stay: to drop "extents" as well asks ext4 to lay the file out anew,
+        # which some files cannot have, and then it is not the box that said no.
+        with suppress(OSError):
+            held = fcntl.ioctl(fd, 0x80086601, held)  # FS_IOC_GETFLAGS
+        wanted = struct.unpack("l", held)[0] | 0x80
+        fcntl.ioctl(fd, 0x40086602, struct.pack("l", wanted))  # FS_IOC_SETFLAGS, no atime
 
     return on_any(facts.targets, change)
 
