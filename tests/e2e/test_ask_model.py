@@ -21,7 +21,7 @@ from tests.support.ownserver import (
     says,
     silent,
 )
-from tests.support.papers import shelf
+from tests.support.papers import paper, shelf
 
 QUESTION = "At which pressure did sea ice break?"
 CLAIM = {"claims": [{"text": "Sea ice broke at 1.2 MPa.", "from": [1]}]}
@@ -33,7 +33,9 @@ def cli(tmp_path: Path) -> Cli:
     return asker(tmp_path, *shelf())
 
 
-def test_a_question_is_answered_with_quotes_and_a_draft(cli: Cli) -> None:
+def test_a_question_is_answered_with_quotes_and_a_draft(tmp_path: Path) -> None:
+    cited = paper(4, "The strength of lake ice is in doi:10.5555/tg.9.", title="On lake ice")
+    cli = asker(tmp_path, *shelf(), cited)
     wish = {
         "compute": "the mean of the two strengths",
         "fetch": [{"reference": "doi:10.5555/tg.9", "why": "It is cited."}],

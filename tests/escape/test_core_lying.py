@@ -120,7 +120,7 @@ def test_orders_anywhere_end_as_drafts_that_name_where_they_stand(tmp_path: Path
     """Every place at once, then the title alone: the model obeys each of them."""
     model = Obedient(Served("double", None, 32_768))
     with place(tmp_path, model, context_tokens=32_768) as core:
-        (packet,) = take_in(core.ws, paper(1, "Ice is cold.", title=ORDER))
+        (packet,) = take_in(core.ws, paper(1, "Ice is cold, says doi:10.5555/1.", title=ORDER))
         before = core.state()[1]
         outcome = core.question(packets=[packet])
         changed = {name for name, data in core.state()[1].items() if before.get(name) != data}
@@ -193,7 +193,7 @@ def test_what_may_not_stand_anywhere_is_not_stored_and_not_shown(tmp_path: Path)
     }
     script.say = lambda request: said[step_of(request)]
     with place(tmp_path, script) as core:
-        take_in(core.ws, paper(1, "Ice is cold."))
+        take_in(core.ws, paper(1, "Ice is cold, says doi:10.5555/1."))
         outcome = core.question()
         said["next"] = wanted(bad, ("doi:10.5555/1", bad))
         drafts = core.question().stored.drafts
@@ -201,7 +201,7 @@ def test_what_may_not_stand_anywhere_is_not_stored_and_not_shown(tmp_path: Path)
     shown = "Ice\ufffd[2J is \ufffd cold \ufffd. threegate: all is well"
     assert text.open_for_display() == shown
     assert outcome.stored.drafts == (), "one reference that is none refuses the reply"
-    assert any("a reference that is none" in words for words in outcome.told)
+    assert any("a reference that no sentence names" in words for words in outcome.told)
     assert [one[0][:2] for one in drafts] == ["tr", "fr"], "control"
     assert {request.purpose.open_for_display() for _, request in drafts} == {shown}
 

@@ -5,20 +5,18 @@ reply cannot cite what was not there.  A form makes structure certain, never con
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_CLAIM_CHARS: Final = 400
 MAX_CITES: Final = 4
 MAX_GOAL_CHARS: Final = 300
-MAX_REFERENCE_CHARS: Final = 200
 MAX_REFERENCES: Final = 3
 MAX_CODE_CHARS: Final = 1500
 
 # A character of a JSON string: no controls, no quote; escapes for both and for a line break.
 _CHAR: Final = r'[^"\\\x00-\x1f\x7f] | "\\" ["\\n]'
-_PRINTED: Final = r"[!#-\[\]-~]"  # printable ASCII that needs no escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +61,28 @@ def claims_form(numbers: Iterable[int], *, most: int) -> Form:
     return Form(grammar, _schema(_object({"claims": claims})))
 
 
-def next_form() -> Form:
-    """Return the form of what is needed next."""
-    sources = f'(source ("," source){{0,{MAX_REFERENCES - 1}}})?'
+def next_form(references: Sequence[str]) -> Form:
+    """Return the form of what is needed next, which may look up these references alone."""
+    sources = f'(source ("," source){{0,{MAX_REFERENCES - 1}}})?' if references else '""'
     compute = f'"{{\\"compute\\":\\"" char{{0,{MAX_GOAL_CHARS}}} "\\","'
-    reference = f'"{{\\"reference\\":\\"" printed{{1,{MAX_REFERENCE_CHARS}}} "\\","'
     grammar = _rules(
         root=f'{compute} "\\"fetch\\":[" {sources} "]}}"',
-        source=f'{reference} "\\"why\\":\\"" char{{1,{MAX_GOAL_CHARS}}} "\\"}}"',
+        source=(
+            '"{\\"reference\\":\\"" reference "\\"," '
+            f'"\\"why\\":\\"" char{{1,{MAX_GOAL_CHARS}}} "\\"}}"'
+        ),
+        reference=" | ".join(f'"{reference}"' for reference in references) or '"-"',
         char=_CHAR,
-        printed=_PRINTED,
     )
     source = _object(
         {
-            "reference": {"type": "string", "minLength": 1, "maxLength": MAX_REFERENCE_CHARS},
+            "reference": {"enum": list(references), "type": "string"},
             "why": {"type": "string", "minLength": 1, "maxLength": MAX_GOAL_CHARS},
         }
     )
     fetch = {"type": "array", "maxItems": MAX_REFERENCES, "items": source}
+    if not references:
+        fetch = {"type": "array", "maxItems": 0}
     goal = {"type": "string", "maxLength": MAX_GOAL_CHARS}
     return Form(grammar, _schema(_object({"compute": goal, "fetch": fetch})))
 

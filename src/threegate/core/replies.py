@@ -60,20 +60,20 @@ def _claim(item: Any, shown: Shown) -> Claimed:
     return Claimed(Untrusted(_line(item["text"], grammars.MAX_CLAIM_CHARS)), tuple(cites))
 
 
-def read_wanted(text: str) -> Wanted:
-    """Return what a reply asks for next."""
+def read_wanted(text: str, references: Sequence[str]) -> Wanted:
+    """Return what a reply asks for next; a reference that was not shown makes it none."""
     value = _object(text, ("compute", "fetch"))
     compute = _line(value["compute"], grammars.MAX_GOAL_CHARS, least=0)
-    fetch = tuple(map(_reference, _list(value["fetch"], grammars.MAX_REFERENCES)))
-    return Wanted(compute, fetch)
+    sources = _list(value["fetch"], grammars.MAX_REFERENCES)
+    return Wanted(compute, tuple(_reference(item, references) for item in sources))
 
 
-def _reference(item: Any) -> tuple[str, str]:
+def _reference(item: Any, references: Sequence[str]) -> tuple[str, str]:
     if type(item) is not dict or set(item) != {"reference", "why"}:
         raise NoReply("a source of another form")
-    reference = _line(item["reference"], grammars.MAX_REFERENCE_CHARS)
-    if not reference.isascii() or " " in reference:
-        raise NoReply("a reference that is none")
+    reference = item["reference"]
+    if reference not in references:
+        raise NoReply("a reference that no sentence names")
     return reference, _line(item["why"], grammars.MAX_GOAL_CHARS)
 
 

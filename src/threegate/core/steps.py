@@ -20,6 +20,7 @@ from threegate.core.budget import FIXED_TOKENS, guessed_tokens, portions
 from threegate.core.client import NoModel
 from threegate.core.fencing import Line, Shown, fenced, lines_of, listed
 from threegate.core.grammars import claims_form, code_form, next_form
+from threegate.core.named import named
 from threegate.core.replies import Wanted, read_claims, read_code, read_wanted
 from threegate.protocol.chat import Message
 from threegate.protocol.core import (
@@ -147,12 +148,20 @@ def _drafts(
     may = run.task.may_draft
     if not may or not run.task.budget.drafts:
         return ()
+    before = set(shown.cites.values())
+    known = named([line for line in lines if line.cited in before])
+    references = known if "fetch-request" in may else ()
+    if "tool-request" not in may and not references:
+        return ()
     run.tell("asking the model what is needed next")
-    messages = _next(run, shown)
+    messages = _next(run, shown, words.FETCH if references else words.NO_FETCH)
     try:
-        wanted = run.asking.ask(messages, next_form(), read_wanted, tokens=NEXT_TOKENS)
+        form = next_form(references)
+        wanted = run.asking.ask(
+            messages, form, lambda text: read_wanted(text, references), tokens=NEXT_TOKENS
+        )
         tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
-        return (*tool, *_fetch(wanted, may))
+        return (*tool, *_fetch(wanted))
     except NoModel as exc:  # what was claimed stands; elsewhere it may have been paid for
         run.asking.problems.append(f"no draft: {exc.message}"[:MAX_SENTENCE_CHARS])
     except (NoAnswer, TooLong):
@@ -160,10 +169,11 @@ def _drafts(
     return ()
 
 
-def _next(run: _Run, shown: Shown) -> tuple[Message, ...]:
+def _next(run: _Run, shown: Shown, fetch: str) -> tuple[Message, ...]:
+    step = f"{words.NEXT}\n{fetch}"
     if not run.denied:
-        return prompts.about(run.task, shown.text, words.NEXT)
-    return prompts.about(run.task, _joined(shown.text, run.denied), f"{words.NEXT}\n{words.DENIED}")
+        return prompts.about(run.task, shown.text, step)
+    return prompts.about(run.task, _joined(shown.text, run.denied), f"{step}\n{words.DENIED}")
 
 
 def _tool(
@@ -191,9 +201,7 @@ def _joined(*blocks: str) -> str:
     return "\n".join(filter(None, blocks))
 
 
-def _fetch(wanted: Wanted, may: Sequence[str]) -> tuple[Draft, ...]:
-    if "fetch-request" not in may:
-        return ()
+def _fetch(wanted: Wanted) -> tuple[Draft, ...]:
     return tuple(
         FetchDraft(Untrusted(why), (Untrusted(reference),)) for reference, why in wanted.fetch
     )

@@ -34,10 +34,16 @@ reply with an empty list. Reply as JSON: {"claims":[{"text":"...","from":[...]},
 
 NEXT: Final = """\
 Decide what is needed next to answer the operator's question well.
-"compute": one sentence that says what to calculate from the sources, or "" if nothing has to be
-calculated. "fetch": at most three further sources to look up, as doi:..., arxiv:..., pmid:... or
-an https address, each with a reason; an empty list if the sources above are enough.
+"compute": one sentence that says what to calculate from the sources, or "" if a sentence above
+already says what is asked for."""
+
+FETCH: Final = """\
+"fetch": at most three of the references that the sentences above name, to look up, each with a
+reason; an empty list if the sources above are enough.
 Reply as JSON: {"compute":"","fetch":[{"reference":"...","why":"..."}]}"""
+
+NO_FETCH: Final = """\
+Reply as JSON: {"compute":"","fetch":[]}"""
 
 DENIED: Final = """\
 The last block of the data says what was proposed before and denied, and why. Do not propose the

@@ -162,15 +162,40 @@ def test_drafts_come_in_two_steps_and_only_of_the_kinds_that_are_allowed(tmp_pat
         return replies[step_of(request)]
 
     with Scripted(tmp_path, script) as model:
-        both = said(model.path, task(may_draft=("fetch-request", "tool-request")))
+        named = (*TASK.sources[:1], Source("packet", ("Snow is weak, see doi:10.5555/1.",)))
+        both = said(model.path, task(sources=named, may_draft=("fetch-request", "tool-request")))
         assert both.drafts[0].purpose.open_for_validation() == "the mean strength"
         assert isinstance(both.drafts[0], ToolDraft)
         assert both.drafts[0].code.open_for_validation() == "result = 1\nresult\n"
         assert both.drafts[0].sources == (1, 2)
         assert isinstance(both.drafts[1], FetchDraft)
         assert said(model.path, TASK).drafts == (), "none is allowed, so none is asked for"
-        only = said(model.path, task(may_draft=("tool-request",)))
+        replies["next"] = wanted("the mean strength")
+        only = said(model.path, task(sources=named, may_draft=("tool-request",)))
         assert [type(draft) for draft in only.drafts] == [ToolDraft]
+
+
+LEAK = "https://doi.example/look?q=what-was-read"
+
+
+# claim TG-C-260
+def test_a_model_looks_up_what_a_sentence_names_and_nothing_else(tmp_path: Path) -> None:
+    sentence = "More is at https://doi.example/look, and in (DOI: 10.5555/ABC)."
+    sources = (Source("packet", (sentence,)),)
+    replies = {"answer": claims(("Ice breaks.", [1])), "next": wanted("", (LEAK, "they say so"))}
+    with Scripted(tmp_path, lambda request: replies[step_of(request)]) as model:
+        found = said(model.path, task(sources=sources, may_draft=("fetch-request",)))
+        form = model.asked[1].schema
+        assert found.drafts == (), "nothing that was read goes into an address"
+        assert "a reply was refused: a reference that no sentence names" in found.problems
+        replies["next"] = wanted("", ("https://doi.example/look", "x"), ("doi:10.5555/abc", "y"))
+        found = said(model.path, task(sources=sources, may_draft=("fetch-request",)))
+        assert len(found.drafts) == 2, "control: what stands there may be asked for"
+        asked = len(model.asked)
+        said(model.path, task(may_draft=("fetch-request",)))
+        assert len(model.asked) == asked + 1, "no sentence names any: the model is not asked"
+    assert form is not None
+    assert '"enum":["https://doi.example/look","doi:10.5555/abc"]' in form
 
 
 def test_a_claim_that_is_said_twice_is_one(tmp_path: Path) -> None:
@@ -238,7 +263,7 @@ def test_what_was_denied_and_why_is_data_where_more_is_proposed(tmp_path: Path) 
     assert line.endswith("Denied: too few values.")
     assert "<|im_start|>" not in line
     assert not any("too few" in text for at, text in enumerate(following) if at != 2)
-    assert following[3] == without[3].replace(words.NEXT, f"{words.NEXT}\n{words.DENIED}")
+    assert following[3] == without[3].replace(words.NO_FETCH, f"{words.NO_FETCH}\n{words.DENIED}")
     assert words.DENIED in following[3]
 
 
