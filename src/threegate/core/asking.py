@@ -42,11 +42,20 @@ class Asking:
     problems: list[str] = field(default_factory=list)
 
     def ask(
-        self, messages: tuple[Message, ...], form: Form, read: Callable[[str], T], *, tokens: int
+        self,
+        messages: tuple[Message, ...],
+        form: Form,
+        read: Callable[[str], T],
+        *,
+        tokens: int,
+        retries: int | None = None,
     ) -> T:
-        """Return what `read` makes of a reply; raise `TooLong`, `NoAnswer` or `NoModel`."""
+        """Return what `read` makes of a reply; raise `TooLong`, `NoAnswer` or `NoModel`.
+
+        Fewer `retries` than policy allows are for what an answer can do without.
+        """
         problem = ""
-        for seed in range(self.retries + 1):
+        for seed in range(min(self.retries, self.retries if retries is None else retries) + 1):
             self.tried_again += seed > 0
             request = ChatRequest(messages, tokens, seed, form.grammar, form.schema)
             content, finished = self._reply(request)

@@ -37,7 +37,10 @@ from threegate.untrusted import Untrusted
 MAP_CLAIMS: Final = 3
 MAX_PROBLEMS: Final = 16
 KEPT_NOTES: Final = 400  # an analysis holds 500, with those of the host
-CODE_TOKENS: Final = 700
+# A small model may never end a program: it writes number after number. Tried once more and
+# no longer, that costs a minute, not five.
+CODE_TOKENS: Final = 400
+CODE_RETRIES: Final = 1
 NEXT_TOKENS: Final = 500
 LEAST_ROOM: Final = 200
 MAX_INPUTS: Final = 8
@@ -187,7 +190,9 @@ def _tool(
     cut = portions([line for line in lines if line.cited.source in numbers], run.room)
     quoted = _joined(_shown(run, cut[0] if cut else []).text, run.denied)
     messages = prompts.programming(run.task, quoted, numbers)
-    code = run.asking.ask(messages, code_form(), read_code, tokens=CODE_TOKENS)
+    code = run.asking.ask(
+        messages, code_form(), read_code, tokens=CODE_TOKENS, retries=CODE_RETRIES
+    )
     return (ToolDraft(Untrusted(wanted.compute), Untrusted(code), numbers),)
 
 
