@@ -74,10 +74,6 @@ def test_a_page_that_cannot_be_filled_is_reported_when_writing_too(tmp_path: Pat
     assert docs_sync.sync(tmp_path, {"shout": shout}, check=False) == wanted
 
 
-def test_the_documents_are_in_sync() -> None:
-    assert docs_sync.sync(docs_sync.ROOT, docs_sync.GENERATORS, check=True) == []
-
-
 def test_help_is_what_the_command_prints() -> None:
     shown = docs_sync.help_block("")
     assert shown.startswith("```console\n$ threegate --help\nusage: threegate")

@@ -151,7 +151,17 @@ SCENARIOS: dict[str, tuple[tuple[Action, ...], Action]] = {
 OPENING = "admit one"  # the one in which opening the store is interrupted too
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+# Of two that take the same steps, the fast suite takes the one that takes more of them.
+ALIKE = (
+    *("claim a group", "admit many", "admit and quarantine", "approve several uses"),
+    *("revoke several uses", "deny what was approved"),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one in ALIKE)) for one in SCENARIOS],
+)
 # claim TG-C-20
 def test_kill_anywhere_leaves_old_or_new(name: str, tmp_path: Path) -> None:
     before, action = SCENARIOS[name]

@@ -101,7 +101,7 @@ def recover(root: Path, group: list[Claim], runs: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("uses", [1, 2])
+@pytest.mark.parametrize("uses", [1, pytest.param(2, marks=pytest.mark.slow)])
 # claim TG-C-26
 def test_kill_at_any_call_of_a_run_never_grants_a_use_again(tmp_path: Path, uses: int) -> None:
     template, root, runs = tmp_path / "template", tmp_path / "store", tmp_path / "runs"
