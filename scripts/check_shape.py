@@ -11,7 +11,7 @@ from pathlib import Path
 
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 40
-GATES = ("core", "fetch", "tool_exec", "sandbox")
+GATES = ("core", "fetch", "pixels", "tool_exec", "sandbox")
 GATE_HEADINGS = ("Runs as", "May read", "May write", "Must never", "If compromised", "Tested by")
 # Words that promise more about data than any check can: they may not be part of a name.
 PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "trusted"})

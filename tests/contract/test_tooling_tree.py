@@ -102,6 +102,7 @@ NEEDED = {
     "cryptography": {"cffi", "pycparser", "typing-extensions"},
     "lxml": set(),
     "numpy": set(),
+    "pillow": set(),
     "pydantic-monty": {"pydantic-monty-client", "pydantic-monty-runtime", "typing-extensions"},
     "pypdfium2": set(),
     "pyyaml": set(),

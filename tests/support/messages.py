@@ -6,7 +6,17 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, Protocol
 
-from threegate.protocol import chat, core, embed, model, normalize, proxy, retrieve, tool_lite
+from threegate.protocol import (
+    chat,
+    core,
+    embed,
+    model,
+    normalize,
+    pixels,
+    proxy,
+    retrieve,
+    tool_lite,
+)
 from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, Served
 from threegate.protocol.core import Cited, Claimed, FetchDraft, Source, ToolDraft
 from threegate.protocol.tool_lite import Outcome, RefusalFound
@@ -152,6 +162,11 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (model.Refused("TG-MDL-015", "the model file is another one"), model.parse_greeting),
         (model.Progress("prompt", 256, 1024), model.parse_progress),
         (model.Progress("reply", 16, 64), model.parse_progress),
+    ),
+    "pixels": (
+        (pixels.Decode(b"\x89PNG"), pixels.parse_decode),
+        (pixels.Pixels(2, 1, 20, 10, b"\0\xff\n{}\n"), pixels.parse_pixels),
+        (pixels.NotRead("damaged"), pixels.parse_pixels),
     ),
     "normalize": (
         (RECORD, normalize.parse_record),

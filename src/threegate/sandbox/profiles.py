@@ -330,6 +330,17 @@ TOOL_HEAVY: Final = Profile(
     deadline_seconds=90_000,  # a day, which a run may take, and the time around it
     reuse="one job",
 )
+IMAGE_READER: Final = replace(
+    FETCH_NORMALIZE,
+    name="image-reader",
+    purpose="turns an image file of a run into plain pixels, before anybody sees it",
+    packages=("pixels", "protocol"),
+    libraries=("PIL",),
+    modules=("zlib", "PIL.PngImagePlugin", "PIL.JpegImagePlugin"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
 
 PROFILES: Final = {
     item.name: item
@@ -348,5 +359,6 @@ PROFILES: Final = {
         BRIDGE_SOCKET,  # the place in this list is the uid a gate gets from root: add at the end
         BRIDGE_REMOTE,
         TOOL_HEAVY,
+        IMAGE_READER,
     )
 }
