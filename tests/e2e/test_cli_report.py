@@ -1,13 +1,16 @@
 """`report` by the real command: one analysis in three formats, the same bytes every time."""
 
+import base64
 from pathlib import Path
 
 import pytest
 
 from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import Cli, made, write
+from tests.support.imagefiles import chunks_of, png
+from tests.support.leftfiles import answer_on
 from tests.support.papers import paper, shelf
-from tests.support.reports import read_markdown, read_page, read_pdf
+from tests.support.reports import pdf_images, read_markdown, read_page, read_pdf
 from tests.support.workspaces import public_of, take_in
 from threegate.artifacts import registry
 from threegate.host.asking.answering import Wish, answer_by_extracts
@@ -16,6 +19,7 @@ from threegate.host.index import Index
 from threegate.host.reporting.gathering import gather
 from threegate.host.reporting.laying import lay_out
 from threegate.host.reporting.markdown import as_markdown
+from threegate.host.workspace import open_workspace
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 PACKETS = (EXAMPLES / "packet-field-strength.md", EXAMPLES / "packet-laboratory-ice.md")
@@ -133,3 +137,26 @@ def test_a_result_that_ran_here_brings_its_approval_along(tmp_path: Path) -> Non
     assert sorted(order, key=tree.index) == order, "from the claim back to the first answer"
     assert f"threegate replay {ran.made.id[:16]}" in text
     index.close()
+
+
+def test_what_a_run_left_is_shown_in_three_formats(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    assert cli.workspace is not None
+    ws = open_workspace(cli.workspace)
+    left = {"bad.png": png()[:99], "means.csv": b"group,mean\na,1.5\n", "plot.png": png()}
+    analysis, _ = answer_on(ws, left)
+    ws.close()
+    text = cli("report", analysis).out
+    assert "not shown: it is damaged, or not a picture that can be decoded: `bad.png`" in text
+    assert "group  mean\na      1.5\n" in text
+    raw = cli("report", analysis, "--format", "html").raw_out
+    page = read_page(raw)
+    assert {"table", "img"} <= page.tags
+    (source,) = [
+        value or "" for tag, name, value in page.attributes if (tag, name) == ("img", "src")
+    ]
+    assert chunks_of(base64.b64decode(source.removeprefix("data:image/png;base64,")))
+    assert raw == cli("report", analysis, "--format", "html").raw_out, "the same bytes again"
+    data = cli("report", analysis, "--format", "pdf").raw_out
+    assert pdf_images(data) == 1
+    assert "is damaged" in " ".join("".join(read_pdf(data)).split())

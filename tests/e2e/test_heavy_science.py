@@ -1,14 +1,17 @@
 """The worked example of the heavy lane: a large table in, pandas, a small one and a plot back."""
 
+import base64
 import csv
 import os
 import statistics
 from pathlib import Path
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
-from tests.support.cli import made
+from tests.support.cli import Cli, made
 from tests.support.heavy import ENABLED, ROOM, built
+from tests.support.reports import pdf_images
 from threegate.handoff import states
 
 ROWS = 200_000
@@ -56,3 +59,18 @@ def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path) -> None:
     assert found == pytest.approx(means)
     assert (blobs / files["means.png"]).read_bytes().startswith(b"\x89PNG\r\n")
     assert os.path.getsize(blobs / files["means.png"]) > 1000
+    shown_in_reports(cli, means)
+
+
+def shown_in_reports(cli: Cli, means: dict[str, float]) -> None:
+    """Ask about the result, and look for table and plot in a report of each format."""
+    answer = cli("ask", "--extractive", "What is the mean of each group?", "--json").json["id"]
+    page = LexborHTMLParser(cli("report", answer, "--format", "html").out)
+    rows = [[cell.text() for cell in row.css("th, td")] for row in page.css("table.foreign tr")]
+    assert rows[0] == ["group", "mean", "std", "count"]
+    assert {row[0]: float(row[1]) for row in rows[1:]} == pytest.approx(means)
+    (image,) = page.css("img.foreign")
+    plot = (image.attributes["src"] or "").removeprefix("data:image/png;base64,")
+    assert base64.b64decode(plot).startswith(b"\x89PNG\r\n")
+    assert "drawn anew from its points" in cli("report", answer).out
+    assert pdf_images(cli("report", answer, "--format", "pdf").raw_out) == 1

@@ -126,9 +126,9 @@ class PageReader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes += [(tag, name, value) for name, value in attrs]
-        if tag not in ("meta", "path", "rect"):
+        if tag not in ("img", "meta", "path", "rect"):
             self.open.append(tag)
-        if ("class", "foreign") in attrs:
+        if ("class", "foreign") in attrs and tag not in ("img", "table"):
             self._in_foreign = True
             self.foreign.append("")
 
@@ -173,6 +173,16 @@ def read_pdf(data: bytes) -> list[str]:
     document = pypdfium2.PdfDocument(data)
     try:
         return [page.get_textpage().get_text_range() for page in document]
+    finally:
+        document.close()
+
+
+def pdf_images(data: bytes) -> int:
+    """Return how many images a PDF reader draws."""
+    document = pypdfium2.PdfDocument(data)
+    kinds = [pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]
+    try:
+        return sum(1 for page in document for _ in page.get_objects(filter=kinds))
     finally:
         document.close()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from threegate.host.graph import Graph
+from threegate.host.reporting.facts import Image
 
 Style = Literal["plain", "foreign", "loud", "mono", "cite"]
 
@@ -64,7 +65,21 @@ class Picture:
     graph: Graph
 
 
-Block = Heading | Line | Listed | Foreign | Command | Picture
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A foreign table, row by row."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A foreign image, packed anew."""
+
+    image: Image
+
+
+Block = Heading | Line | Listed | Foreign | Command | Picture | Cells | Drawn
 
 NOTHING: Final = Line((Span("none"),))
 

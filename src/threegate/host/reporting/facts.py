@@ -4,7 +4,7 @@ Texts are marked with whose they are.  `foreign` ones come from sources, models 
 everything else is ours, made of fixed words, ids, digests and numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from threegate.host.graph import Graph
 
@@ -75,6 +75,45 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """An image that was decoded in a box and packed anew; see `png`."""
+
+    width: int
+    height: int
+    file_width: int  # of the file the run left
+    file_height: int
+    packed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first rows and columns of a table, each cell as text."""
+
+    rows: tuple[tuple[str, ...], ...]  # foreign, all of one length
+    more_rows: int
+    more_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFile:
+    """A file that a run left, and what is shown of it."""
+
+    name: str  # foreign
+    bytes: int
+    sha256: str
+    words: str  # how it is shown, or why not; empty: nobody would expect it
+    shown: Image | Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A result behind the answer that left files."""
+
+    id: str
+    files: tuple[LeftFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All a report says."""
 
@@ -94,3 +133,4 @@ class Report:
     trace: Graph
     approvals: tuple[Card, ...]
     checks: tuple[Check, ...]
+    computed: tuple[Computed, ...] = ()

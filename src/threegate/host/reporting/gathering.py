@@ -28,10 +28,12 @@ from threegate.host.places import read_anywhere
 from threegate.host.reporting.checking import checks_of
 from threegate.host.reporting.facts import Card, Claim, Fact, Quote, Report
 from threegate.host.reporting.logged import Stored, stored
+from threegate.host.reporting.outputs import See, computed_behind
 from threegate.host.reporting.permitting import approval_card, approvals_behind
 from threegate.host.reporting.rechecking import FOUND, Rechecked, recheck
 from threegate.host.reporting.sources import card_of
 from threegate.host.reporting.tracing import trace
+from threegate.host.reporting.viewing import Viewer
 from threegate.host.workspace import Workspace
 
 MOST_NAMED: Final = 50
@@ -47,8 +49,8 @@ _WHERE: Final = {
 }
 
 
-def gather(ws: Workspace, index: Index, analysis_id: str) -> Report:
-    """Return the report on a stored analysis."""
+def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None) -> Report:
+    """Return the report on a stored analysis; `see` makes images of runs fit to be shown."""
     analysis = ws.store.read(analysis_id)
     assert isinstance(analysis, Analysis)
     retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
@@ -78,6 +80,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str) -> Report:
         trace=_trace(ws.store, index, analysis_id, claims),
         approvals=approvals,
         checks=checks_of(ws.store, analysis_id, analysis, cited, tuple(behind)),
+        computed=computed_behind(ws.store, analysis.derived_from, see or Viewer(ws.bundle)),
     )
 
 

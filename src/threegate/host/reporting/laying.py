@@ -10,7 +10,9 @@ from threegate.host.output import counted
 from threegate.host.reporting.blocks import (
     NOTHING,
     Block,
+    Cells,
     Command,
+    Drawn,
     Foreign,
     Heading,
     Line,
@@ -22,7 +24,16 @@ from threegate.host.reporting.blocks import (
     loud,
     mono,
 )
-from threegate.host.reporting.facts import Card, Claim, Fact, Quote, Report
+from threegate.host.reporting.facts import (
+    Card,
+    Claim,
+    Computed,
+    Fact,
+    Image,
+    Quote,
+    Report,
+    Table,
+)
 from threegate.host.reporting.rechecking import FOUND
 
 MEANINGS: Final = {
@@ -44,6 +55,7 @@ def lay_out(report: Report) -> list[Block]:
         *_answer(report),
         *_evidence(report),
         *_sources(report),
+        *_computed(report),
         Heading(2, "How it was made"),
         _facts(report.made),
         *_left_out(report),
@@ -138,6 +150,26 @@ def _sources(report: Report) -> Iterator[Block]:
     for number, card in enumerate(report.sources, 1):
         yield Heading(3, f"[{number}] {short(card.id)}", f"source-{number}")
         yield from _card(card)
+
+
+def _computed(report: Report) -> Iterator[Block]:
+    if report.computed:
+        yield Heading(2, "What runs left")
+        yield line("Code made these files. Nothing that stands in them was checked.")
+    for result in report.computed:
+        yield Heading(3, f"Files of {short(result.id)}")
+        yield from _files(result)
+
+
+def _files(result: Computed) -> Iterator[Block]:
+    for file in result.files:
+        how = f", {file.words}" if file.words else ""
+        size = counted(file.bytes, "byte")
+        yield line(f"{size}, sha256 ", mono(file.sha256), f"{how}: ", foreign(file.name))
+        if isinstance(file.shown, Image):
+            yield Drawn(file.shown)
+        elif isinstance(file.shown, Table):
+            yield Cells(file.shown.rows)
 
 
 def _card(card: Card) -> Iterator[Block]:

@@ -15,7 +15,9 @@ from typing import Final
 from threegate.host.picture import as_text
 from threegate.host.reporting.blocks import (
     Block,
+    Cells,
     Command,
+    Drawn,
     Foreign,
     Heading,
     Line,
@@ -23,7 +25,7 @@ from threegate.host.reporting.blocks import (
     Picture,
     Span,
 )
-from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.host.reporting.spelling import in_columns, in_lines, on_one_line
 from threegate.text import visible
 
 _ACTIVE: Final = re.compile(r"[\\`*_\[\]<>&#|~!]")
@@ -49,6 +51,10 @@ def _block(block: Block) -> Iterator[str]:
             yield _fenced([visible(text)])
         case Picture(graph):
             yield _fenced(as_text(graph).split("\n"))
+        case Cells(rows):
+            yield _fenced(in_columns(rows))
+        case Drawn():
+            yield "The image is in the report as a page or as PDF: `--format html`, `--format pdf`."
 
 
 def _line(one: Line) -> str:

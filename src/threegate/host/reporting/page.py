@@ -8,14 +8,16 @@ SECURITY
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
 from threegate.host.picture import as_svg
 from threegate.host.reporting.blocks import (
     Block,
+    Cells,
     Command,
+    Drawn,
     Foreign,
     Heading,
     Line,
@@ -23,6 +25,8 @@ from threegate.host.reporting.blocks import (
     Picture,
     Span,
 )
+from threegate.host.reporting.facts import Image
+from threegate.host.reporting.png import as_png
 from threegate.host.reporting.spelling import in_lines, on_one_line
 from threegate.text import visible
 
@@ -43,6 +47,10 @@ pre.foreign { border-left: 4px solid #b59b3b; }
 bdi.foreign { white-space: pre-wrap; padding: 0 .25rem; }
 h1 + pre.foreign { font-size: 1.2rem; }
 pre.command { background: #eee; }
+table.foreign { border-collapse: collapse; border-left: 4px solid #b59b3b; font-size: .9rem; }
+table.foreign :is(td, th) { border: 1px solid #d8d0b8; padding: .15rem .5rem; text-align: start; }
+img.foreign { display: block; max-width: 100%; height: auto; border-left: 4px solid #b59b3b;
+  padding-left: .75rem; }
 strong.loud { color: #a00000; }
 ul:has(strong.loud) { background: #fdf1f1; border-left: 4px solid #a00000;
   padding: .5rem .75rem .5rem 2rem; }
@@ -57,9 +65,12 @@ ul:has(strong.loud) { background: #fdf1f1; border-left: 4px solid #a00000;
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a page
 
 
-def _policy() -> str:
+def _policy(blocks: list[Block]) -> str:
+    # Images are in the page itself; without one, not even that is let in.
+    images = "img-src data:; " if any(isinstance(block, Drawn) for block in blocks) else ""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode("utf-8")).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    rest = f"style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; {images}{rest}"
 
 
 def as_page(blocks: list[Block]) -> bytes:
@@ -67,7 +78,7 @@ def as_page(blocks: list[Block]) -> bytes:
     title = next(block.text for block in blocks if isinstance(block, Heading))
     head = (
         '<!DOCTYPE html>\n<html lang="en" dir="ltr">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_policy())}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_policy(blocks))}">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_plain(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
@@ -93,6 +104,25 @@ def _block(block: Block) -> Iterator[str]:
             yield f'<pre class="command">\n{_plain(text)}</pre>'
         case Picture(graph):
             yield f'<div class="picture">{as_svg(graph).replace(_NAMESPACE, "", 1)}</div>'
+        case Cells(rows):
+            yield f'<table class="foreign">{"".join(_rows(rows))}</table>'
+        case Drawn(image):
+            yield _image(image)
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        tag = "td" if number else "th"
+        cells = (f'<{tag} dir="auto">{escape(on_one_line(cell))}</{tag}>' for cell in row)
+        yield f"<tr>{''.join(cells)}</tr>"
+
+
+def _image(image: Image) -> str:
+    data = base64.b64encode(as_png(image)).decode("ascii")
+    size = f'width="{image.width}" height="{image.height}"'
+    return (
+        f'<img class="foreign" {size} alt="an image a run left" src="data:image/png;base64,{data}">'
+    )
 
 
 def _line(one: Line) -> str:

@@ -2,7 +2,7 @@
 
 SECURITY
     Draws foreign text without any native code: nothing that a source wrote is parsed, it is
-    measured byte by byte and written as digits.
+    measured byte by byte and written as digits.  An image comes as points, packed by the host.
 """
 
 import re
@@ -13,7 +13,9 @@ from typing import Final
 from threegate.host.picture import as_text
 from threegate.host.reporting.blocks import (
     Block,
+    Cells,
     Command,
+    Drawn,
     Foreign,
     Heading,
     Line,
@@ -21,13 +23,15 @@ from threegate.host.reporting.blocks import (
     Picture,
     Span,
 )
+from threegate.host.reporting.facts import Image
 from threegate.host.reporting.pdf_file import HEIGHT, WIDTH, Mark, assemble, hexadecimal
 from threegate.host.reporting.pdf_fonts import Font, encoded
-from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.host.reporting.spelling import in_columns, in_lines, on_one_line
 from threegate.text import visible
 
 _LEFT, _TOP, _BOTTOM, _ROOM = 56.0, 786.0, 64.0, WIDTH - 112.0
 _BODY, _CODE, _SMALL = 9.5, 8.5, 7.5
+_POINT, _TALLEST = 0.75, 480.0  # a point of an image as on a screen; no page of image alone
 _HEADINGS: Final = {1: 17.0, 2: 13.0, 3: 10.5}
 _BLACK, _BROWN, _RED, _GREY = b"0 g", b"0.16 0.11 0 rg", b"0.65 0 0 rg", b"0.4 g"
 _GROUND, _BAR = b"0.957 0.945 0.91 rg", b"0.71 0.61 0.23 rg"
@@ -55,6 +59,7 @@ class _Sheet:
 
     pages: list[list[bytes]] = field(default_factory=lambda: [[]])
     marks: list[Mark] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
     y: float = _TOP
 
     def down(self, by: float, *, keep: float = 0.0) -> None:
@@ -80,7 +85,7 @@ def as_pdf(blocks: list[Block]) -> bytes:
         b"\n".join([*page, _footer(title, number, total)])
         for number, page in enumerate(sheet.pages, 1)
     ]
-    return assemble(title, pages, sheet.marks)
+    return assemble(title, pages, sheet.marks, sheet.images)
 
 
 def _draw(sheet: _Sheet, block: Block) -> None:
@@ -94,15 +99,15 @@ def _draw(sheet: _Sheet, block: Block) -> None:
                 _lines(sheet, [Run(b"- "), *map(_run, one.spans)], indent=8)
             sheet.down(4)
         case Foreign(text):
-            for words in in_lines(text):
-                _foreign(sheet, words)
-            sheet.down(4)
+            _foreign(sheet, in_lines(text))
+        case Cells(rows):
+            _foreign(sheet, in_columns(rows))
+        case Drawn(image):
+            _image(sheet, image)
         case Command(text):
             _lines(sheet, [Run(encoded(visible(text)), Font.CODE, _CODE)], indent=8)
         case Picture(graph):
-            for words in as_text(graph).split("\n"):
-                _lines(sheet, [Run(encoded(words), Font.CODE, _SMALL, _BROWN)], indent=8)
-            sheet.down(4)
+            _tree(sheet, as_text(graph).split("\n"))
 
 
 def _run(span: Span) -> Run:
@@ -135,7 +140,19 @@ def _lines(sheet: _Sheet, runs: Sequence[Run], *, indent: float = 0, gap: float 
     sheet.down(gap)
 
 
-def _foreign(sheet: _Sheet, text: str) -> None:
+def _tree(sheet: _Sheet, lines: Sequence[str]) -> None:
+    for words in lines:
+        _lines(sheet, [Run(encoded(words), Font.CODE, _SMALL, _BROWN)], indent=8)
+    sheet.down(4)
+
+
+def _foreign(sheet: _Sheet, lines: Sequence[str]) -> None:
+    for words in lines:
+        _foreign_line(sheet, words)
+    sheet.down(4)
+
+
+def _foreign_line(sheet: _Sheet, text: str) -> None:
     run = Run(encoded(text), Font.CODE, _CODE, _BROWN)
     height = 1.35 * _CODE
     for one in broken([run], _ROOM - 12):
@@ -144,6 +161,17 @@ def _foreign(sheet: _Sheet, text: str) -> None:
         sheet.put(b"%s %.2f %.2f %.2f %.2f re f" % (_GROUND, _LEFT, low, _ROOM, height))
         sheet.put(b"%s %.2f %.2f 2.5 %.2f re f" % (_BAR, _LEFT, low, height))
         sheet.put(_text(one, _LEFT + 8, sheet.y))
+
+
+def _image(sheet: _Sheet, image: Image) -> None:
+    scale = min(_POINT, (_ROOM - 8) / image.width, _TALLEST / image.height)
+    wide, high = image.width * scale, image.height * scale
+    sheet.down(high + 4)
+    sheet.put(b"%s %.2f %.2f 2.5 %.2f re f" % (_BAR, _LEFT, sheet.y, high))
+    place = (wide, high, _LEFT + 8, sheet.y, len(sheet.images))
+    sheet.put(b"q %.2f 0 0 %.2f %.2f %.2f cm /Im%d Do Q" % place)
+    sheet.images.append(image)
+    sheet.down(4)
 
 
 def _text(runs: Sequence[Run], x: float, y: float) -> bytes:

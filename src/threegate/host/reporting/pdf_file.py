@@ -1,11 +1,12 @@
-"""The bytes of a PDF: pages of drawing commands, three fonts, an outline, nothing else.
+"""The bytes of a PDF: pages of drawing commands, three fonts, an outline, images, nothing else.
 
-No scripts, no links, no attachments, no compression: a reader can look into the file with any
-editor, and the same report is the same bytes whatever library compresses elsewhere.
+No scripts, no links, no attachments, and no compression but of the points of images: a reader can
+look into the file with any editor.
 
 SECURITY
     Foreign text is in the file as hexadecimal digits only, so none of it can end a string or
-    begin an object.
+    begin an object.  Of an image there are the numbers of its sides and a stream that the host
+    packed.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.host.reporting.facts import Image
 from threegate.host.reporting.pdf_fonts import Font
 
 WIDTH: Final = 595  # A4, in points
@@ -30,12 +32,21 @@ class Mark:
     top: float
 
 
-def assemble(title: bytes, pages: Sequence[bytes], marks: Sequence[Mark]) -> bytes:
-    """Return a whole file of pages, each given by its drawing commands."""
+def assemble(
+    title: bytes, pages: Sequence[bytes], marks: Sequence[Mark], images: Sequence[Image] = ()
+) -> bytes:
+    """Return a whole file of pages, each given by its drawing commands.
+
+    Image `n` is drawn by the name `/Imn`.
+    """
     objects = [*_frame(title, len(pages), len(marks))]
+    after = _FIRST + 2 * len(pages)
+    named = [f"/Im{place} {after + len(marks) + place} 0 R" for place in range(len(images))]
+    shared = f" /XObject << {' '.join(named)} >>" if images else ""
     for number, content in enumerate(pages):
-        objects += [_page(number), _stream(content)]
-    objects += _outline(marks, first=_FIRST + 2 * len(pages))
+        objects += [_page(number, shared), _stream(content)]
+    objects += _outline(marks, first=after)
+    objects += map(_image, images)
     return _file(objects)
 
 
@@ -59,16 +70,24 @@ def _frame(title: bytes, pages: int, marks: int) -> Iterator[bytes]:
         yield f"<< {kind} /Encoding /WinAnsiEncoding >>".encode()
 
 
-def _page(number: int) -> bytes:
+def _page(number: int, shared: str) -> bytes:
     fonts = " ".join(f"/{font.name} {_FONTS + place} 0 R" for place, font in enumerate(Font))
     content = _FIRST + 2 * number + 1
-    resources = f"/Resources << /Font << {fonts} >> >>"
+    resources = f"/Resources << /Font << {fonts} >>{shared} >>"
     return f"<< /Type /Page /Parent {_PAGES} 0 R {resources} /Contents {content} 0 R >>".encode()
 
 
-def _stream(content: bytes) -> bytes:
-    head = f"<< /Length {len(content)} >>\nstream\n".encode()
+def _stream(content: bytes, about: str = "") -> bytes:
+    head = f"<< {about}/Length {len(content)} >>\nstream\n".encode()
     return head + content + b"\nendstream"
+
+
+def _image(image: Image) -> bytes:
+    sides = f"/Width {image.width} /Height {image.height}"
+    rows = f"/Predictor 15 /Colors 3 /BitsPerComponent 8 /Columns {image.width}"
+    kind = "/Type /XObject /Subtype /Image /ColorSpace /DeviceRGB /BitsPerComponent 8"
+    packing = f"/Filter /FlateDecode /DecodeParms << {rows} >>"
+    return _stream(image.packed, f"{kind} {sides} {packing} ")
 
 
 def _outline(marks: Sequence[Mark], *, first: int) -> Iterator[bytes]:

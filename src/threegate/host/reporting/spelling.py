@@ -5,6 +5,8 @@ SECURITY
     wrong, a reader sees something else than what the source has.
 """
 
+from collections.abc import Sequence
+
 from threegate.host.review.characters import exposed
 from threegate.text import visible
 
@@ -12,6 +14,13 @@ from threegate.text import visible
 def on_one_line(foreign: str) -> str:
     """Return foreign text on one line, suspicious characters and line breaks spelled out."""
     return visible(exposed(foreign))
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a foreign table line by line, each column as wide as its widest cell."""
+    spelled = [[on_one_line(cell) for cell in row] for row in rows]
+    wide = [max(map(len, column)) for column in zip(*spelled, strict=True)]
+    return ["  ".join(map(str.ljust, row, wide)).rstrip() for row in spelled]
 
 
 def in_lines(foreign: str) -> list[str]:

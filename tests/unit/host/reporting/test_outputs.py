@@ -1,0 +1,184 @@
+"""Files that runs left, in a report: images by a box, tables as text, everything else by name."""
+
+import pytest
+
+from tests.support.imagefiles import png
+from tests.support.leftfiles import answer_on
+from tests.support.reports import RENDERERS, read_markdown, read_page, read_pdf
+from threegate.artifacts.ids import sha256_hex
+from threegate.errors import GateUnavailable
+from threegate.host.index import Index
+from threegate.host.reporting import outputs, viewing
+from threegate.host.reporting.facts import Image, LeftFile, Report, Table
+from threegate.host.reporting.gathering import gather
+from threegate.host.reporting.laying import lay_out
+from threegate.host.reporting.outputs import (
+    MOST_CELL_CHARS,
+    MOST_COLUMNS,
+    MOST_ROWS,
+    computed_behind,
+    parse_table,
+)
+from threegate.host.reporting.png import image_of
+from threegate.host.reporting.viewing import Viewer
+from threegate.host.withdraw import withdraw
+from threegate.host.workspace import Workspace
+from threegate.pixels.reading import points_of
+from threegate.protocol.pixels import MAX_IMAGE_BYTES, NotRead
+from threegate.untrusted import Untrusted
+
+CSV = b"group,mean\na,1.5\nb,=cmd|calc\n"
+
+
+def see(data: Untrusted[bytes]) -> Image | str:
+    """Decode here what a box decodes."""
+    found = points_of(data)
+    return found.reason if isinstance(found, NotRead) else image_of(found)
+
+
+def files_of(report: Report) -> dict[str, LeftFile]:
+    return {file.name: file for result in report.computed for file in result.files}
+
+
+def gathered(ws: Workspace, index: Index, analysis: str) -> Report:
+    index.catch_up()
+    return gather(ws, index, analysis, see)
+
+
+def test_images_and_tables_are_shown_and_the_rest_is_named(ws: Workspace, index: Index) -> None:
+    left = {"a.csv": CSV, "b.png": png(), "c.svg": b"<svg/>", "d.txt": b"words", "e.bin": b"\0"}
+    analysis, result = answer_on(ws, left)
+    report = gathered(ws, index, analysis)
+    assert [one.id for one in report.computed] == [result]
+    found = files_of(report)
+    assert {name: type(file.shown) for name, file in found.items()} == {
+        "a.csv": Table,
+        "b.png": Image,
+        "c.svg": type(None),
+        "d.txt": type(None),
+        "e.bin": type(None),
+    }
+    assert found["c.svg"].words == "not shown: SVG never is"
+    assert found["b.png"].words == "drawn anew from its points, 60 x 40"
+    assert {file.sha256 for file in found.values()} == set(map(sha256_hex, left.values()))
+
+
+def test_the_same_workspace_gives_the_same_report(ws: Workspace, index: Index) -> None:
+    analysis, _ = answer_on(ws, {"a.csv": CSV, "b.png": png()})
+    assert gathered(ws, index, analysis) == gathered(ws, index, analysis)
+
+
+@pytest.mark.parametrize("form", sorted(RENDERERS))
+def test_a_refused_image_is_said_in_words_in_every_format(
+    ws: Workspace, index: Index, form: str
+) -> None:
+    analysis, _ = answer_on(ws, {"plot.png": b"no image"})
+    data = RENDERERS[form](lay_out(gathered(ws, index, analysis)))
+    text = " ".join("".join(read_pdf(data)).split()) if form == "pdf" else data.decode()
+    assert "not shown: other-kind" in text
+    assert "What runs left" in text
+
+
+def test_a_withdrawn_result_shows_nothing(ws: Workspace, index: Index) -> None:
+    analysis, result = answer_on(ws, {"b.png": png()})
+    assert isinstance(files_of(gathered(ws, index, analysis))["b.png"].shown, Image), "control"
+    withdraw(ws, index, result, reason="wrong")
+    ((_, (file,)),) = [(one.id, one.files) for one in computed_behind(ws.store, [result], see)]
+    assert (file.shown, file.words) == (None, "not shown: its result was withdrawn")
+
+
+def test_no_more_than_so_many_are_shown(
+    ws: Workspace, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "MOST_IMAGES", 1)
+    analysis, _ = answer_on(ws, {"a.png": png(), "b.png": png(), "c.csv": CSV})
+    found = files_of(gathered(ws, index, analysis))
+    assert isinstance(found["a.png"].shown, Image)
+    assert (found["b.png"].shown, found["b.png"].words) == (
+        None,
+        "not shown: a report shows no more images",
+    )
+    assert isinstance(found["c.csv"].shown, Table)
+
+
+def test_a_file_that_is_too_large_is_not_even_read(ws: Workspace, index: Index) -> None:
+    large = bytes(MAX_IMAGE_BYTES + 1)
+    analysis, _ = answer_on(ws, {"a.png": large, "b.csv": large})
+    for file in files_of(gathered(ws, index, analysis)).values():
+        assert file.words == f"not shown: it has more than {MAX_IMAGE_BYTES} bytes"
+
+
+def table(data: bytes, separator: str = ",") -> Table | str:
+    return parse_table(Untrusted(data), separator)
+
+
+def test_a_table_is_cells_of_text() -> None:
+    assert table(CSV) == Table((("group", "mean"), ("a", "1.5"), ("b", "=cmd|calc")), 0, 0)
+    assert table(b'\xef\xbb\xbf"x, y"\tz\n', "\t") == Table((("x, y", "z"),), 0, 0)
+    assert table(b"a,b\n1\n") == Table((("a", "b"), ("1", "")), 0, 0), "a short row is filled up"
+
+
+def test_a_large_table_is_cut_and_says_so() -> None:
+    found = table((b"x," * MOST_COLUMNS + b"y\n") * (MOST_ROWS + 8))
+    assert isinstance(found, Table)
+    assert (len(found.rows), len(found.rows[0])) == (1 + MOST_ROWS, MOST_COLUMNS)
+    assert (found.more_rows, found.more_columns) == (7, 1)
+    (row,) = table(b"x" * 1000).rows  # type: ignore[union-attr]
+    assert row == ("x" * MOST_CELL_CHARS + "...",)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it is empty"),
+        (b"\n\n", "it is empty"),
+        (b"\xff\xfe", "it is not UTF-8 text"),
+        (b'"a" b,c\n', "it is not a table"),
+        (b'"' + b"x" * 200_000 + b'"\n', "it is not a table"),
+    ],
+)
+def test_what_is_no_table_is_said(data: bytes, words: str) -> None:
+    assert table(data) == words
+
+
+HOSTILE_CELLS = b'"</table><script>alert(1)</script>","```\n# h",\xe2\x80\xaexyz\n1,2,3\n'
+
+
+# claim TG-C-228
+def test_no_cell_of_a_table_acts_in_any_format(ws: Workspace, index: Index) -> None:
+    analysis, _ = answer_on(ws, {"t.csv": HOSTILE_CELLS})
+    blocks = lay_out(gathered(ws, index, analysis))
+    page = RENDERERS["html"](blocks)
+    assert b"<script" not in page
+    assert read_page(page).open == [], "every element is closed where it was opened"
+    assert b'<th dir="auto">&lt;/table&gt;&lt;script&gt;' in page, "control: it is there"
+    kinds, code = read_markdown(RENDERERS["md"](blocks))
+    assert not {"html_block", "html_inline"} & kinds
+    assert any("</table><script>alert(1)</script>" in one for one in code)
+    assert "\u202e" not in page.decode()
+    assert b"/JavaScript" not in RENDERERS["pdf"](blocks)
+
+
+def test_without_the_signed_box_the_report_says_what_to_do(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise GateUnavailable(
+            "the box is another", code="TG-BOX-040", hint="`threegate policy apply`"
+        )
+
+    monkeypatch.setattr(viewing, "refuse_unapplied_profile", refuse)
+    found = Viewer(ws.bundle)(Untrusted(png()))
+    assert found == (
+        "there is no box to decode it in: the box is another; `threegate policy apply`"
+    )
+
+
+def test_a_machine_that_has_run_out_is_said(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(viewing, "run_gate", run_out)
+    found = Viewer(ws.bundle)(Untrusted(png()))
+    assert isinstance(found, str)
+    assert "a box cannot be started: resource temporarily unavailable" in found
