@@ -74,7 +74,7 @@ def test_an_image_travels_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "changed.tar").write_bytes(data)
-    refused = there("image", "import", tmp_path / "changed.tar", code=os.EX_DATAERR)
+    refused = there("image", "import", tmp_path / "changed.tar", "--yes", code=os.EX_DATAERR)
     assert "initramfs is not the file its manifest names [TG-IMG-010]" in refused.err
     other = there("image", "import", file, "--digest", "0" * 64, code=os.EX_DATAERR)
     assert "[TG-IMG-013]" in other.err
@@ -84,6 +84,25 @@ def test_an_image_travels_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     assert there("image", "verify").out == f"{image.digest}  intact\n"
     missing = there("image", "import", tmp_path / "none.tar", code=2)
     assert "cannot read" in missing.err
+
+
+# claim TG-C-229
+def test_an_image_nobody_named_is_kept_only_if_a_person_takes_it(tmp_path: Path) -> None:
+    image = kept(tmp_path / "a/.cache/threegate/images")
+    (tmp_path / "b").mkdir()
+    file, there = tmp_path / "image.tar", Cli(tmp_path / "b")
+    Cli(tmp_path / "a")("image", "export", image.digest, file)
+    alone = there("image", "import", file, code=os.EX_TEMPFAIL)
+    assert f"whether the image {image.digest} is the right one" in alone.err
+    assert "--digest DIGEST if somebody told you by another way" in alone.err
+    asked = there.in_terminal("image", "import", str(file), typed=b"n\n", code=os.EX_NOPERM)
+    assert f"the file holds the image {image.digest}; take it? [y/N]".encode() in asked
+    assert there("image", "list", "--json").json["images"] == [], "nothing was kept"
+    taken = there("image", "import", file, "--yes")
+    assert f"nobody named the image {image.digest}; it is taken as it is" in taken.err
+    there("image", "remove", image.digest)
+    assert image.digest.encode() in there.in_terminal("image", "import", str(file), typed=b"y\n")
+    assert there("image", "verify").out == f"{image.digest}  intact\n"
 
 
 def test_the_lock_is_shown_and_a_new_one_is_what_apt_offers(cli: Cli, tmp_path: Path) -> None:

@@ -28,7 +28,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import ArtifactRejected, GateUnavailable, UsageError, disk_errors
+from threegate.errors import (
+    ArtifactRejected,
+    GateUnavailable,
+    StorageFailed,
+    UsageError,
+    disk_errors,
+)
 from threegate.images.manifest import (
     INITRAMFS,
     KERNEL,
@@ -74,6 +80,16 @@ class Image:
         """Every layer by its name, the lowest first."""
         return {name: self.place / layer_file(name) for name in self.manifest.layers}
 
+    def compare(self, told: Told = lambda _: None) -> None:
+        """Read every byte; raise `GateUnavailable` if one is not what the manifest promises."""
+        for name, part in self.manifest.files.items():
+            try:
+                found = digest_of(self.place / name, told)
+            except StorageFailed as exc:
+                raise damaged(self.digest, f"{name} cannot be read") from exc
+            if found != part.sha256:
+                raise damaged(self.digest, f"{name} has other bytes")
+
 
 @dataclass(frozen=True, slots=True)
 class Images:
@@ -94,11 +110,10 @@ class Images:
             )
         image = Image(digest, place, self._manifest(place, digest))
         for name, part in image.manifest.files.items():
-            found = _size_of(place / name)
-            if found != part.size:
+            if _size_of(place / name) != part.size:
                 raise damaged(digest, f"{name} is missing or has another size")
-            if verify and digest_of(place / name, told) != part.sha256:
-                raise damaged(digest, f"{name} has other bytes")
+        if verify:
+            image.compare(told)
         return image
 
     def resolve(self, text: str) -> str:
@@ -165,14 +180,22 @@ class Images:
                 _sync(made / name)
             made.chmod(0o755)
             _sync(made)
-            try:
-                made.rename(place)
-            except OSError as exc:  # it is here already: equal names are equal bytes
-                if exc.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
-                    raise
+            if self._is_intact(digest):
                 shutil.rmtree(made)
+            else:
+                # A damaged one, or whatever else has its name, goes with the place it was made in.
+                if os.path.lexists(place):
+                    place.rename(made.with_name("damaged"))
+                made.rename(place)
             _sync(self.root)
         return self.find(digest)
+
+    def _is_intact(self, digest: str) -> bool:
+        try:
+            self.find(digest, verify=True)
+        except GateUnavailable:
+            return False
+        return True
 
     def _manifest(self, place: Path, digest: str) -> Manifest:
         try:

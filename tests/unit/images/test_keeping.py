@@ -33,6 +33,27 @@ def test_keeping_the_same_image_again_changes_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([first.digest, LOCK])
 
 
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+# claim TG-C-223
+def test_an_image_made_again_takes_the_place_of_a_damaged_one(name: str, tmp_path: Path) -> None:
+    image, images = kept(tmp_path), Images(tmp_path)
+    data = (image.place / name).read_bytes()
+    _write(image.place / name, data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(GateUnavailable, match="has other bytes"):  # control
+        images.find(image.digest, verify=True)
+    assert kept(tmp_path) == image
+    images.find(image.digest, verify=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([image.digest, LOCK])
+
+
+def test_a_file_with_the_name_of_an_image_is_in_nobodys_way(tmp_path: Path) -> None:
+    digest = kept(tmp_path / "elsewhere").digest
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / digest).write_bytes(b"no image")
+    kept(tmp_path / "here")
+    Images(tmp_path / "here").find(digest, verify=True)
+
+
 def _write(path: Path, data: bytes) -> None:
     path.chmod(0o644)
     path.write_bytes(data)

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,9 @@ Reads every byte of the images you name, or of all, and compares it with the dig
 name. Ends with 69 if one is damaged."""
 _IMPORT = """\
 What counts are the digests in the file: change a byte and it is refused, or it is another image.
-With --digest it must be the image of that digest, which somebody told you by another way."""
+With --digest it must be the image of that digest, which somebody told you by another way. Without
+it you are shown the digest and asked, before anything is kept: whoever made the image decides
+what approved code runs in, and what its results say."""
 _DIGEST = "an image of `image list`, or the first 12 digits of it"
 
 
@@ -107,11 +110,12 @@ def _add_moving(group: Group) -> None:
         "bring an image from a file of `image export`",
         run=run_import,
         about=_IMPORT,
-        examples=("image import image.tar",),
+        examples=("image import image.tar --digest DIGEST", "image import image.tar"),
         workspace=False,
     )
     parser.add_argument("file", metavar="FILE", help="what `image export` wrote")
     parser.add_argument("--digest", metavar="DIGEST", help="the image it must be, all 64 digits")
+    parser.add_argument("--yes", action="store_true", help="take whichever image it is")
 
 
 def _add_lock(parser: Parser) -> None:
@@ -298,10 +302,35 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
     except OSError as exc:
         reason = os.strerror(exc.errno or 0)
         raise UsageError(f"cannot read {quote(args.file)}: {reason}") from exc
+    look = _taken_as_it_is if args.yes else _asked_for
     with file, _counted(context, "reading, MB", None) as told:
-        image = bring(file, _images(context), expected=args.digest, told=told)
+        image = bring(
+            file,
+            _images(context),
+            expected=args.digest,
+            look=partial(look, context),
+            told=told,
+        )
     _show(args, context, image)
     return 0
+
+
+def _taken_as_it_is(context: Context, digest: str) -> None:
+    context.out.note(f"nobody named the image {digest}; it is taken as it is")
+
+
+def _asked_for(context: Context, digest: str) -> None:
+    """Raise `WaitingForHuman` or `PolicyDenied` unless the operator takes this image."""
+    from threegate.errors import PolicyDenied, WaitingForHuman
+
+    hint = "--digest DIGEST if somebody told you by another way, --yes to take whichever it is"
+    try:
+        taken = context.out.confirm(f"the file holds the image {digest}; take it?")
+    except WaitingForHuman as exc:
+        message = f"nobody can be asked whether the image {digest} is the right one"
+        raise WaitingForHuman(message, hint=hint) from exc
+    if not taken:
+        raise PolicyDenied("not imported: the operator said no", code="TG-ASK-002", hint="")
 
 
 def _show(args: argparse.Namespace, context: Context, image: "Image") -> None:

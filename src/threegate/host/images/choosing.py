@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.errors import GateUnavailable, UsageError, disk_errors
-from threegate.host.images import recipe
+from threegate.host.images import initramfs, recipe
 from threegate.host.images.lock import MAX_LOCK_BYTES, Lock, Package, parse_lock
 from threegate.host.images.ours import Sources
 from threegate.images.keeping import MIN_SHORT_DIGITS, Image, Images
@@ -47,11 +47,14 @@ def choose(named: Path | None, config_home: Path) -> Chosen:
 def current(images: Images, config_home: Path, *, layers: Collection[str] = ("base",)) -> Image:
     """Return the image of the lock that counts, with the agent of this program and these layers.
 
-    Of several the one with the most layers that we know.  Raises `GateUnavailable` if there is
-    none, or if two different ones fit equally: only a person knows where each came from.
+    Of several the one with the most layers that we know, then the one with the init of this
+    program: an older build stays behind when the init was compiled anew.  Raises
+    `GateUnavailable` if there is none, or if two different ones fit equally: only a person knows
+    where each came from.
     """
     lock = choose(None, config_home).lock.digest
-    agent = agent_digest(Sources.usual({}).read().agent)
+    own = Sources.usual({}).read()
+    agent = agent_digest(own.agent)
     fitting: list[Image] = []
     for digest in images.digests():
         try:
@@ -67,16 +70,24 @@ def current(images: Images, config_home: Path, *, layers: Collection[str] = ("ba
         hint = "`threegate image build` makes it, `threegate image import` brings it"
         raise GateUnavailable(message, code=NOT_BUILT, hint=hint)
     most = max(len(image.layers) for image in fitting)
-    return _only([image for image in fitting if len(image.layers) == most])
+    return _only([image for image in fitting if len(image.layers) == most], own.init)
 
 
-def _only(images: Sequence[Image]) -> Image:
+def _only(images: Sequence[Image], init: bytes) -> Image:
     if len(images) > 1:
+        ours = [image for image in images if _starts(image, init)]
+        if len(ours) == 1:
+            return ours[0]
         names = [image.digest[:MIN_SHORT_DIGITS] for image in images]
         message = f"{len(images)} images call themselves that of this program: {', '.join(names)}"
         hint = "keep the one you built: `threegate image remove DIGEST` for the others"
         raise GateUnavailable(message, code=SEVERAL, hint=hint)
     return images[0]
+
+
+def _starts(image: Image, init: bytes) -> bool:
+    with disk_errors("read an image"):
+        return initramfs.begins_with(image.initramfs.read_bytes(), init)
 
 
 def put(lock: Lock, path: Path) -> None:

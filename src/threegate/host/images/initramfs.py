@@ -22,6 +22,12 @@ def archive(init: bytes, modules: Iterable[bytes]) -> bytes:
     return b"".join([*parts, _member("TRAILER!!!", 0, b"", 0)])
 
 
+def begins_with(archived: bytes, init: bytes) -> bool:
+    """Tell whether an archive of ours starts this very init."""
+    before_modules = archive(init, ()).removesuffix(_member("TRAILER!!!", 0, b"", 0))
+    return archived.startswith(before_modules)
+
+
 def _member(name: str, mode: int, data: bytes, number: int) -> bytes:
     encoded = name.encode("ascii") + b"\0"
     fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)

@@ -11,7 +11,7 @@ SECURITY
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -71,17 +71,25 @@ def _checked(image: Image, name: str, part: Part, told: Told) -> Iterator[bytes]
 
 
 def bring(
-    file: BinaryIO, images: Images, *, expected: str | None = None, told: Told = lambda _: None
+    file: BinaryIO,
+    images: Images,
+    *,
+    expected: str | None = None,
+    look: Callable[[str], None] = lambda _: None,
+    told: Told = lambda _: None,
 ) -> Image:
     """Keep the image in a file; raise `ArtifactRejected` for any that is not whole and intact.
 
-    With `expected` it must be the image of this digest.
+    With `expected` it must be the image of this digest.  Without, `look` is given the digest
+    before anything is written, and may raise.
     """
     reader = ArchiveReader(file, rejected)
     manifest = parse_manifest(reader.next(MANIFEST, max_bytes=MAX_MANIFEST_BYTES))
     if expected is not None and manifest.digest != expected:
         message = f"the file holds the image {manifest.digest}, not the one you named"
         raise ArtifactRejected(message, code=OTHER_IMAGE, hint="nothing was kept")
+    if expected is None:
+        look(manifest.digest)
     with images.making() as work:
         made = work / "made"
         made.mkdir()

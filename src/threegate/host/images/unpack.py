@@ -19,7 +19,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 
 from threegate.errors import ArtifactRejected
 from threegate.host.images.tree import Kept, Tree
@@ -32,6 +32,9 @@ CODE: Final = "TG-IMG-002"
 MAX_MEMBERS: Final = 100_000
 MAX_UNPACKED_BYTES: Final = 4 * 1024**3
 MAX_PATH_BYTES: Final = 1024
+MAX_HEADER_BYTES: Final = 64 * 1024  # of one long name, or of what else stands before a member
+MAX_STREAM_BYTES: Final = MAX_UNPACKED_BYTES + 256 * 1024**2  # heads and padding too
+MAX_XZ_MEMORY_BYTES: Final = 256 * 1024**2  # the largest of Debian's need a quarter of that
 _PIECE_BYTES: Final = 1024 * 1024
 _AR_MAGIC: Final = b"!<arch>\n"
 _AR_HEAD: Final = re.compile(
@@ -40,6 +43,12 @@ _AR_HEAD: Final = re.compile(
 _AR_HEAD_BYTES: Final = 60
 # Debian joined these with the ones below /usr; packages still name them the old way.
 _JOINED: Final = ("bin/", "sbin/", "lib/", "lib64/")
+
+_FOREIGN: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, UnicodeError)
+_BEFORE: Final = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE),
+)
 
 Wanted = Callable[[str], bool]
 
@@ -50,10 +59,10 @@ def unpack(package: Path, tree: Tree, wanted: Wanted) -> None:
         with (
             package.open("rb") as file,
             _data_of(file) as data,
-            tarfile.open(fileobj=data, mode="r|", errorlevel=2) as archive,
+            tarfile.open(fileobj=data, mode="r|", errorlevel=2, tarinfo=_Head) as archive,
         ):
             _take(archive, tree, wanted)
-    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, UnicodeError) as exc:
+    except (*_FOREIGN, RecursionError) as exc:  # heads before heads before heads
         raise rejected(f"it cannot be unpacked ({type(exc).__name__})") from exc
 
 
@@ -75,7 +84,7 @@ def _data_of(file: BinaryIO) -> IO[bytes]:
             file.seek(size + size % 2, 1)
         elif len(names) == 3 and name in {"data.tar.xz", "data.tar"}:
             part = io.BufferedReader(_Part(file, size))
-            return lzma.open(part) if name.endswith(".xz") else part
+            return io.BufferedReader(_Unpacked(part)) if name.endswith(".xz") else part
         else:
             raise rejected(f"its member {quote(name)} is not known here")
     raise rejected("it holds no files")
@@ -97,6 +106,47 @@ class _Part(io.RawIOBase):
         view[: len(data)] = data
         self._left -= len(data)
         return len(data)
+
+
+class _Unpacked(io.RawIOBase):
+    """What an xz stream holds, within bounds of memory and of length."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__()
+        self._packed, self._left = packed, MAX_STREAM_BYTES
+        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: "WriteableBuffer") -> int:
+        view = memoryview(room)
+        data = b""
+        while not data and not self._xz.eof:
+            piece = self._packed.read(_PIECE_BYTES) if self._xz.needs_input else b""
+            if self._xz.needs_input and not piece:
+                raise EOFError
+            data = self._xz.decompress(piece, len(view))
+        self._left -= len(data)
+        if self._left < 0:
+            raise rejected("it unpacks to more than a package may have")
+        view[: len(data)] = data
+        return len(data)
+
+
+class _Head(tarfile.TarInfo):
+    """The head of a member; what is read whole before anybody sees it has a bound."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type == tarfile.XGLTYPE:  # Debian has none, and they add up
+            raise rejected("it says something about all of its members")
+        if found.type == tarfile.GNUTYPE_SPARSE:  # nor of these; their list of holes has no end
+            raise rejected("it holds a file with holes")
+        if found.type in _BEFORE and found.size > MAX_HEADER_BYTES:
+            raise rejected("a name in it is longer than any may be")
+        return found
 
 
 def _take(archive: tarfile.TarFile, tree: Tree, wanted: Wanted) -> None:

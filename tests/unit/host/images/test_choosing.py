@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from threegate.errors import ArtifactRejected, GateUnavailable, UsageError
+from threegate.host.images import initramfs
 from threegate.host.images.choosing import FILE, SHIPPED, choose, current, put
 from threegate.host.images.lock import parse_lock
 from threegate.host.images.ours import Sources
@@ -104,6 +105,18 @@ def test_of_two_images_that_fit_equally_none_is_taken(tmp_path: Path) -> None:
     assert "`threegate image remove DIGEST`" in caught.value.hint
     large = made(root, "base", "science", "agent")
     assert current(Images(root), tmp_path) == large, "one with more of the known layers"
+
+
+def test_of_two_images_the_one_with_the_init_of_this_program_counts(
+    sources: Sources, tmp_path: Path
+) -> None:
+    root = tmp_path / "images"
+    made(root, "base", "agent", data=initramfs.archive(b"\x7fELF of an older compiler", [b"ext"]))
+    ours = made(root, "base", "agent", data=initramfs.archive(sources.read().init, [b"ext"]))
+    assert current(Images(root), tmp_path) == ours
+    made(root, "base", "agent", data=initramfs.archive(sources.read().init, [b"other"]))
+    with pytest.raises(GateUnavailable, match="3 images call themselves"):
+        current(Images(root), tmp_path)
 
 
 def test_without_init_or_agent_the_refusal_says_which(sources: Sources) -> None:

@@ -145,6 +145,62 @@ def test_a_package_larger_than_one_may_be_is_refused(
                 unpacked(data, tmp_path, into=Tree(_empty(tmp_path / limit)))
 
 
+def bare(kind: bytes, size: int, data: bytes = b"") -> bytes:
+    """Return the head of something that stands before a member, and its bytes."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512)
+
+
+def packed(data: bytes) -> bytes:
+    return ar(
+        ("debian-binary", b"2.0\n"), ("control.tar.xz", b"x"), ("data.tar.xz", lzma.compress(data))
+    )
+
+
+END = tar([member("./usr/a", b"1")])
+LONG = b"./usr/" + b"n" * 200
+NAMED = bare(tarfile.GNUTYPE_LONGNAME, len(LONG), LONG) + END
+PAX = b"30 path=./usr/by-another-name\n"
+# Each stands before a member, and is read whole before anybody sees it.
+ENDLESS = {
+    "long name": (bare(tarfile.GNUTYPE_LONGNAME, 3 * 2**30), "longer than any may be"),
+    "long link": (bare(tarfile.GNUTYPE_LONGLINK, 3 * 2**30), "longer than any may be"),
+    "pax": (bare(tarfile.XHDTYPE, 3 * 2**30), "longer than any may be"),
+    "pax for all": (bare(tarfile.XGLTYPE, len(PAX), PAX) + END, "about all of its members"),
+    "holes": (bare(tarfile.GNUTYPE_SPARSE, 0) + END, "with holes"),
+    "heads before heads": (bare(tarfile.XHDTYPE, len(PAX), PAX) * 2000 + END, "RecursionError"),
+}
+
+
+@pytest.mark.parametrize("attack", ENDLESS)
+# claim TG-C-221
+def test_what_stands_before_a_member_is_bounded(attack: str, tmp_path: Path) -> None:
+    (name,) = unpacked(packed(NAMED), tmp_path).files
+    assert name.endswith("n" * 194), "control: a long name is taken"
+    pax = packed(bare(tarfile.XHDTYPE, len(PAX), PAX) + END)
+    second = Tree(_empty(tmp_path / "second"))
+    assert list(unpacked(pax, tmp_path, into=second).files) == ["usr/by-another-name"], "control"
+    data, reason = ENDLESS[attack]
+    with pytest.raises(ArtifactRejected, match=reason):
+        unpacked(packed(data), tmp_path, into=Tree(_empty(tmp_path / "again")))
+
+
+# claim TG-C-221
+def test_a_stream_is_bounded_in_length_and_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    padded = packed(bare(tarfile.XHDTYPE, len(PAX), PAX) * 20 + END + bytes(2**20))
+    assert unpacked(packed(END), tmp_path).files, "control"
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MAX_STREAM_BYTES", 10_000)
+        with pytest.raises(ArtifactRejected, match="more than a package may have"):
+            unpacked(padded, tmp_path, into=Tree(_empty(tmp_path / "long")))
+    monkeypatch.setattr(module, "MAX_XZ_MEMORY_BYTES", 2**20)
+    with pytest.raises(ArtifactRejected, match="LZMAError"):
+        unpacked(packed(END), tmp_path, into=Tree(_empty(tmp_path / "wide")))
+
+
 BROKEN = {
     "no ar": (b"PK\x03\x04" + bytes(100), "no package"),
     "no head": (b"!<arch>\n" + bytes(60), "no package"),
