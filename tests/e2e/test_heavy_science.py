@@ -60,12 +60,13 @@ def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path) -> None:
     assert found == pytest.approx(means)
     assert (blobs / files["means.png"]).read_bytes().startswith(b"\x89PNG\r\n")
     assert os.path.getsize(blobs / files["means.png"]) > 1000
-    shown_in_reports(cli, means)
+    shown_in_reports(cli, run["result"], means)
 
 
-def shown_in_reports(cli: Cli, means: dict[str, float]) -> None:
+def shown_in_reports(cli: Cli, result: str, means: dict[str, float]) -> None:
     """Ask about the result, and look for table and plot in a report of each format."""
-    answer = cli("ask", "--extractive", "What is the mean of each group?", "--json").json["id"]
+    words = ("ask", "What is the mean of each group?", "--packets", result, "--extractive")
+    answer = cli(*words, "--json").json["id"]
     page = LexborHTMLParser(cli("report", answer, "--format", "html").out)
     rows = [[cell.text() for cell in row.css("th, td")] for row in page.css("table.foreign tr")]
     assert rows[0] == ["group", "mean", "std", "count"]

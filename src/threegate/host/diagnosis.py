@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 
-from threegate.errors import GateUnavailable, ThreeGateError
+from threegate.errors import GateUnavailable, StorageFailed, ThreeGateError
 from threegate.host.context import Context
 from threegate.host.gates import unapplied
 from threegate.host.operator import known_keys
@@ -68,7 +68,7 @@ def _engine(context: Context, name: str) -> Check:
         want = smallest(backend.image.manifest)
         backend.prepare(want)
         probes = backend.probe(want)
-    except GateUnavailable as exc:
+    except (GateUnavailable, StorageFailed) as exc:
         detail = f"{exc.message}; {exc.hint}" if exc.hint else exc.message
         return Check(f"engine {name}", "missing", "information", detail)
     digest = backend.image.digest[:12]

@@ -26,12 +26,18 @@ from threegate.untrusted import Untrusted
 MAX_FILES: Final = 256
 MAX_FILES_BYTES: Final = 256 * limits.MIB  # of all files together; the box holds them in memory
 MAX_ANSWER_BYTES: Final = limits.MAX_HEADER_BYTES + 2 * limits.MAX_STREAM_BYTES + MAX_FILES_BYTES
+NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+_NOTE: Final = re.compile(r"[a-zA-Z0-9 :,.'_-]{1,200}")  # words of ours, with the engine's
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended.  `code` and `message` say why nothing ran; then there is no output."""
+    """How a job ended.  `code` and `message` say why nothing ran; then there is no output.
+
+    `note` is the gate's own word about a machine that stopped; streams are the guest's alone.
+    """
 
     exit: str
     exit_code: int | None = None  # minus its number for a signal
@@ -43,6 +49,7 @@ class Outcome:
     probes: tuple[str, ...] = ()
     code: str | None = None
     message: str | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         need_word(self.exit, EXIT_STATE, "exit")
@@ -70,6 +77,9 @@ class Outcome:
         if self.exit.startswith("refused:"):
             ran = self.stdout or self.stderr or self.files
             need(not ran, "output of what did not run")
+        need(self.note is None or self.exit == "crashed", "a note about what did not crash")
+        if self.note is not None:
+            need_word(self.note, _NOTE, "note")
         if denied:
             need_word(self.code, greeting.CODE, "code")
             need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
@@ -83,6 +93,7 @@ class Outcome:
             "exit_code": self.exit_code,
             "files": [[name, len(data)] for name, data in self.files],
             "message": self.message,
+            "note": self.note,
             "probes": list(self.probes),
         }
         left = b"".join(data for _, data in self.files)
@@ -92,8 +103,8 @@ class Outcome:
 def parse_outcome(data: Untrusted[bytes]) -> Outcome:
     """Return the answer to a job, or raise `ProtocolBroken`; used by the host."""
     packed = wire.unpack_due(data, "outcome", protocol=PROTOCOL, most_bytes=MAX_ANSWER_BYTES)
-    names = ("code", "cut", "exit", "exit_code", "files", "message", "probes")
-    code, cut, state, exit_code, files, message, probes = fields_of(packed, *names)
+    names = ("code", "cut", "exit", "exit_code", "files", "message", "note", "probes")
+    code, cut, state, exit_code, files, message, note, probes = fields_of(packed, *names)
     need(type(cut) is list and len(cut) == 2, "cut is not two marks")
     need(type(probes) is list, "probes is not a list")
     stdout, stderr, left = parts_of(packed, 3)
@@ -108,6 +119,7 @@ def parse_outcome(data: Untrusted[bytes]) -> Outcome:
         probes=tuple(probes),
         code=code,
         message=message,
+        note=note,
     )
 
 

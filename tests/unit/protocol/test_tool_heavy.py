@@ -48,7 +48,7 @@ def test_every_answer_has_one_spelling() -> None:
     for outcome in (
         OUTCOME,
         Outcome("ok", exit_code=0),
-        Outcome("crashed", stderr=b"why"),
+        Outcome("crashed", stderr=b"why", note="the virtual machine stopped: guest-panicked"),
         Outcome("refused:approval", code="TG-APR-001", message="no"),
     ):
         assert parse_outcome(Untrusted(outcome.to_bytes())) == outcome
@@ -102,6 +102,7 @@ def test_an_owned_gate_cannot_say_what_confined_a_run(names: list[object], reaso
         "exit_code": 0,
         "files": [],
         "message": None,
+        "note": None,
         "probes": ["guest-cpus"],
     }
 
@@ -140,3 +141,19 @@ def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> Non
 def test_an_outcome_that_breaks_a_rule_is_never_built(change: dict[str, object]) -> None:
     with pytest.raises(ProtocolBroken):
         replace(OUTCOME, **change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [("ok", "fine"), ("error", "fine"), ("limit:time", "fine"), ("refused:approval", "fine")],
+)
+# claim TG-C-242
+def test_a_note_of_the_gate_is_about_a_machine_that_stopped(state: str, note: str) -> None:
+    assert Outcome("crashed", note=note).note == note, "control"
+    more = {"code": "TG-APR-001", "message": "no"} if state.startswith("refused") else {}
+    number = {"ok": 0, "error": 1}.get(state)
+    with pytest.raises(ProtocolBroken, match="what did not crash"):
+        Outcome(state, number, note=note, **more)  # type: ignore[arg-type]
+    for text in ("", "two\nlines", "<b>", "\x1b[1m", "x" * 201):
+        with pytest.raises(ProtocolBroken, match="note"):
+            Outcome("crashed", note=text)

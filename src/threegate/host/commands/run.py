@@ -143,6 +143,7 @@ def _plain(report: "Report") -> dict[str, Any]:
 
 def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     from threegate.artifacts.ids import short
+    from threegate.host.heavy.lane import ENDED
 
     name, out = short(report.request_id), context.out
     if report.error is not None:
@@ -153,6 +154,9 @@ def _tell(context: Context, report: "Report", *, alone: bool) -> None:
         return
     result = report.made.result
     out.line(f"{result.exit} {name} {short(report.made.id)} {result.resources.wall_ms} ms")
+    for item in result.versions:
+        if item.name == ENDED:  # the gate's own word, whatever the guest printed
+            out.line(f"  {item.version.replace('-', ' ')}")
     if alone:
         texts = {"value": result.value_text, "stdout": result.stdout_text}
         for word, text in {**texts, "stderr": result.stderr_text}.items():

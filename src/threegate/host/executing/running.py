@@ -24,6 +24,7 @@ from threegate.errors import (
     ArtifactRejected,
     GateUnavailable,
     PolicyDenied,
+    StorageFailed,
     ThreeGateError,
 )
 from threegate.handoff import states
@@ -39,6 +40,7 @@ from threegate.host.heavy import backend as heavy_backend
 from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.lite.boxes import Boxes, Ran
 from threegate.host.workspace import Workspace
+from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED
 from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
 
 NO_LANE: Final = "TG-GATE-002"
@@ -53,6 +55,9 @@ LEFT_IN: Final = (
     states.directory_of("tr", "done"),
     states.BLOBS,
 )
+# Nothing of the request was handed to its worker or guest.
+DID_NOT_BEGIN: Final = (REFUSED_APPROVAL, NOT_AS_PROMISED)
+MAX_RUBBISH_BYTES: Final = 64 * 1024  # of an answer that is none: enough to see what it was
 _NOT_AN_ANSWER: Final = ArtifactRejected("a box answered what is not an answer", code="TG-LITE-002")
 
 
@@ -231,7 +236,8 @@ def _ended(ws: Workspace, item: _Started) -> tuple[End, Report | Exception]:
     # It stays approved while its approval has uses left.  What the box would not begin because
     # its approval ended in the queue did not run: a human decides again.
     to = "approved" if ready.max_uses > 1 else "done"
-    to = "held" if made.result.exit == REFUSED_APPROVAL else to
+    # The use stays spent: that is durable before anything starts, so that no crash grants one.
+    to = "held" if made.result.exit in DID_NOT_BEGIN else to
     return End(ready.request_id, to, acts, ready.approval_id), Report(ready.request_id, made)
 
 
@@ -248,7 +254,7 @@ def _made(
         made = make_result(ready.request, ids, Outcome("crashed"), measured, answer.box)
     acts = made.acts()
     if refused is not None:
-        raw = refused.open_for_validation()
+        raw = refused.open_for_validation()[:MAX_RUBBISH_BYTES]
         name = sha256_hex(raw)
         acts.append(Put(states.QUARANTINE, f"{name}.bytes", raw))
         acts.append(Put(states.QUARANTINE, f"{name}.why.json", why_file(_NOT_AN_ANSWER, ws.now())))
@@ -323,14 +329,14 @@ class _Heavy:
         self._lane: HeavyLane | None = None
         self._threads = ThreadPoolExecutor(1, "heavy")
 
-    def refusal(self, ready: Ready) -> GateUnavailable | None:
+    def refusal(self, ready: Ready) -> ThreeGateError | None:
         """Return why no machine can be had for a request, or None once one has answered."""
         try:
             if self._open is None:
                 return GateUnavailable("there is no era lane here", code=NO_LANE)
             self._lane = self._lane or self._open()
             self._lane.prove(ready)
-        except GateUnavailable as exc:
+        except (GateUnavailable, StorageFailed) as exc:  # no engine, or no room for its files
             return exc
         return None
 

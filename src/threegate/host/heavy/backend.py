@@ -29,6 +29,7 @@ from threegate.host.heavy.engine import (
     command,
 )
 from threegate.host.heavy.machines import Conversation, Parts, Use, converse
+from threegate.host.heavy.processor import processor
 from threegate.host.heavy.templates import Template, Templates
 from threegate.images.keeping import Image
 from threegate.protocol import tool_heavy
@@ -124,11 +125,14 @@ class QemuBackend:
         self._templates = Templates(cache / "templates")
         self._found: dict[Want, Template] = {}
         self._khz: int | None = None
+        self._compared = False
 
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
         """Boot a guest once and keep it as a snapshot; an old one that is mute is made anew."""
         made_from = self._made_from(want)
         template = self._templates.find(made_from)
+        if template is None or not template.is_probed:
+            self._compare()
         if template is not None:
             try:
                 return self._prove(want, template)
@@ -141,6 +145,12 @@ class QemuBackend:
         most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
         template = self._templates.make(made_from, lambda to: self._boot(want, to), most_bytes=most)
         return self._prove(want, template)
+
+    def _compare(self) -> None:
+        """Compare the image with its digest: for a new snapshot, and once since the last boot."""
+        if not self._compared:
+            self.image.compare()
+            self._compared = True
 
     def _prove(self, want: Want, template: Template) -> None:
         self._found[want] = template
@@ -218,14 +228,17 @@ class QemuBackend:
         return answer
 
     def _converse(self, want: Want, use: Use) -> Conversation:
-        if self._khz is None:
-            self._khz = tsc_khz()
         layers = tuple(self.image.layers[name] for name in want.layers)
         scratch = self._templates.root
         with disk_errors("make a disk for a machine"):
             scratch.mkdir(parents=True, exist_ok=True)
         parts = Parts(self._qemu, self.image.kernel, self.image.initramfs, layers, scratch)
-        return converse(self._machine, parts, self._shape(want), use, tsc_khz=self._khz)
+        return converse(self._machine, parts, self._shape(want), use, tsc_khz=self._rate())
+
+    def _rate(self) -> int:
+        if self._khz is None:
+            self._khz = tsc_khz()
+        return self._khz
 
     def _disk(self, stack: ExitStack, inputs: tuple[tuple[str, bytes], ...]) -> int:
         """Return a read-only disk with the inputs on it; nobody can write to it any more."""
@@ -263,6 +276,9 @@ class QemuBackend:
             "imports": list(want.imports),
             "layers": list(want.layers),
             "memory_mib": want.memory_mib,
+            # A guest goes on with the processor it was booted on, and with the rate it was told.
+            "processor": processor(),
+            "tsc_100mhz": round(self._rate() / 100_000),
         }
 
 

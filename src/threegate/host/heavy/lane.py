@@ -33,6 +33,9 @@ MIN_MEMORY_MIB: Final = 128  # a guest that boots with less has no room for a jo
 BY_STRENGTH: Final = (KVM, EMULATION)
 SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 
+ENDED: Final = "ended"
+MAX_VERSION_CHARS: Final = 100  # as a result may hold it
+
 FindImage = Callable[[Images], Image]
 
 
@@ -89,7 +92,8 @@ class HeavyLane:
         self, bundle: Bundle, cache: Path, find_image: FindImage, *, say: Say = lambda _: None
     ) -> None:
         self._bundle, self._cache, self._find_image, self._say = bundle, cache, find_image, say
-        self._backend: Backend | None = None
+        self._backends: dict[str, Backend] = {}
+        self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
@@ -109,15 +113,19 @@ class HeavyLane:
         raise found
 
     def _prepared(self, name: str, ready: Ready) -> None:
-        if self._backend is None or self._backend.name != name:
-            self._backend = open_backend(name, self._cache, self._find_image)
-        want = want_of(self._bundle, ready.request, self._backend.image.manifest)
-        self._backend.prepare(want, self._say)
+        if name not in self._backends:
+            self._backends[name] = open_backend(name, self._cache, self._find_image)
+        backend = self._backends[name]
+        want = want_of(self._bundle, ready.request, backend.image.manifest)
+        backend.prepare(want, self._say)
+        self._proved[ready.request_id] = backend
 
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
-        """Run a claimed request in a machine that was proved for it."""
-        backend = self._backend
-        assert backend is not None, "proved before"
+        """Run a claimed request in a machine that was proved for it.
+
+        Called in a thread of its own, while the next request may be proved for another engine.
+        """
+        backend = self._proved.pop(ready.request_id)
         want = want_of(self._bundle, ready.request, backend.image.manifest)
         given = ready.presented
         asked = Asked(
@@ -132,9 +140,9 @@ class HeavyLane:
         return HeavyAnswer(started, ran, _box(backend, ran))
 
     def close(self) -> None:
-        """Let go of the engine."""
-        if self._backend is not None:
-            self._backend.close()
+        """Let go of the engines."""
+        for backend in self._backends.values():
+            backend.close()
 
 
 def _box(backend: Backend, ran: Ran) -> Box:
@@ -147,6 +155,8 @@ def _box(backend: Backend, ran: Ran) -> Box:
         "template-sha256": ran.template,
         "threegate": __version__,
     }
+    if ran.outcome.note is not None:  # why the machine stopped: our word, not the guest's
+        versions[ENDED] = ran.outcome.note.replace(" ", "-")[:MAX_VERSION_CHARS]
     proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
     box = box_of(gate.profile_sha256, proofs, versions)
     guest = tuple(Evidence(name, "in-force") for name in ran.outcome.probes)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from threegate.errors import disk_errors
 from threegate.host.heavy import wiring
 from threegate.host.heavy.engine import (
     IN_DISK_BYTES,
@@ -78,7 +79,8 @@ def converse(
     with ExitStack() as ends:
         agent, engine_agent = wiring.pair(ends, ends)
         monitor, engine_monitor = wiring.pair(ends, ends)
-        layers = tuple(wiring.read_only(ends, path) for path in parts.layers)
+        with disk_errors("open the image"):  # another command may have removed it
+            layers = tuple(wiring.read_only(ends, path) for path in parts.layers)
         inputs = use.inputs if use.inputs is not None else _no_inputs(ends, parts.scratch)
         handed = Handed(engine_agent, engine_monitor, layers, inputs, use.snapshot)
         if use.snapshot_to is None:
@@ -122,7 +124,7 @@ def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -
 
 def _no_inputs(ends: ExitStack, scratch: Path) -> int:
     """Return a disk with nothing on it."""
-    with ExitStack() as stack:
+    with disk_errors("make a disk without a name in the cache"), ExitStack() as stack:
         fd = wiring.nameless(stack, scratch)
         os.ftruncate(fd, IN_DISK_BYTES)
         return wiring.reopened(ends, fd)

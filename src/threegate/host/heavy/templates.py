@@ -2,7 +2,8 @@
 
     templates/<key>/state              the machine as the engine wrote it, read-only
     templates/<key>/template.json      what it was made from, its size and digest
-    templates/<key>/probed-<boot>      a clone of it answered since this machine was booted
+    templates/<key>/probed-<boot>-...  a clone of it answered since this machine was booted, with
+                                       the accelerator as it is now
     templates/making-<key>-XXXX/       one that is being made, or that `kill -9` left
     templates/<key>.lock               held by whoever makes it
 
@@ -38,6 +39,7 @@ PIECE_BYTES: Final = 1024 * 1024
 MAX_KEPT: Final = 8
 MAX_RECORD_BYTES: Final = 64 * 1024
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_ACCELERATOR: Final = Path("/dev/kvm")
 
 Write = Callable[[int], tuple[str, ...]]  # given where to write to; returns what is loaded
 
@@ -52,7 +54,8 @@ class Template:
 
     def open(self, stack: ExitStack) -> int:
         """Return a descriptor of the stream, which cannot be written through."""
-        return wiring.read_only(stack, self.place / STATE)
+        with disk_errors("open a snapshot"):  # another command may have removed it
+            return wiring.read_only(stack, self.place / STATE)
 
     @property
     def is_probed(self) -> bool:
@@ -142,7 +145,17 @@ def _key(made_from: dict[str, Any]) -> str:
 
 
 def _probed() -> str:
-    return f"probed-{_BOOT.read_text(encoding='ascii').strip()}"
+    return f"probed-{_BOOT.read_text(encoding='ascii').strip()}-{_accelerator()}"
+
+
+def _accelerator() -> str:
+    """Return a word for the accelerator's device; another one when it goes, comes or changes."""
+    try:
+        found = _ACCELERATOR.stat()
+    except OSError:
+        return "none"
+    told = (found.st_rdev, found.st_ino, found.st_mode, found.st_uid, found.st_gid)
+    return hashlib.sha256(repr(told).encode("ascii")).hexdigest()[:16]
 
 
 @contextmanager

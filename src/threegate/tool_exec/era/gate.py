@@ -30,7 +30,7 @@ from threegate.protocol.tool_heavy import (
     Shape,
     parse_ask,
 )
-from threegate.protocol.tool_heavy_outcome import Outcome
+from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED, Outcome
 from threegate.protocol.tool_lite import REFUSED_APPROVAL
 from threegate.sandbox.channel import ChannelBroken, read_message, write_message
 from threegate.tool_exec.approved import (
@@ -51,7 +51,6 @@ ANSWERS_FD: Final = 3
 REQUESTS_FD: Final = 0
 OTHER_MACHINE: Final = "TG-APR-017"
 NO_NETWORK: Final = "TG-APR-018"
-NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
 
 
 def serve() -> None:
@@ -107,7 +106,7 @@ def run(job: Job) -> Outcome:
     try:
         return _run(job, bundle, request)
     except Exception:  # noqa: BLE001  # see SECURITY
-        return Outcome("crashed", stderr=b"the gate could not run the request")
+        return Outcome("crashed", note="the gate could not run the request")
 
 
 def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
@@ -116,9 +115,9 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
         facts = machine.wake(time.monotonic() + job.seconds)
         probes = kept(facts, job.shape)
     except Late:
-        return Outcome("crashed", stderr=b"threegate: the guest did not wake up\n")
+        return Outcome("crashed", note="the guest did not wake up")
     except Ended as exc:
-        return Outcome("crashed", stderr=f"threegate: {exc}\n".encode())
+        return Outcome("crashed", note=str(exc))
     except ValueError:
         return Outcome(NOT_AS_PROMISED)
     task, code, bounds = task_for(bundle, request)

@@ -88,19 +88,19 @@ class Taken:
         self.files[name] += data
         self.due -= len(data)
 
-    def outcome(self, state: str, exit_code: int | None = None, note: str = "") -> Outcome:
+    def outcome(self, state: str, exit_code: int | None = None, note: str | None = None) -> Outcome:
         """Return what is kept of the job; files only of one that came to its end."""
         ended = state in ("ok", "error")
         files = sorted(self.files.items()) if ended else []
-        told = f"threegate: {note}\n".encode() if note else b""
         return Outcome(
             exit=state,
             exit_code=exit_code,
             stdout=bytes(self.stdout),
-            stderr=bytes(self.stderr) + told,
+            stderr=bytes(self.stderr),
             stdout_truncated=guest.STDOUT in self.cut,
             stderr_truncated=guest.STDERR in self.cut,
             files=tuple((name, bytes(data)) for name, data in files),
+            note=note,
         )
 
 

@@ -14,7 +14,7 @@ from threegate.errors import ProtocolBroken
 from threegate.protocol import guest
 from threegate.protocol.guest import Facts
 from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Channels
-from threegate.tool_exec.era.lines import Gone, Late, Lines
+from threegate.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
 from threegate.tool_exec.era.monitor import Monitor, MonitorBroken, Refused
 from threegate.untrusted import Untrusted
 
@@ -23,6 +23,7 @@ _BANDWIDTH: Final = 2**40
 _DOWNTIME_MS: Final = 10_000
 _LOOK_SECONDS: Final = 0.02
 _ASK_SECONDS: Final = 5.0
+MAX_HELD_BYTES: Final = guest.HEADER.size + guest.MAX_FRAME_BYTES + PIECE_BYTES
 
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class Machine:
 
     def _take(self, piece: bytes) -> None:
         self._gone = self._gone or not piece
-        self._held += piece
+        # While the engine is asked nobody takes frames out: what a guest says then is not kept.
+        self._held += piece[: MAX_HELD_BYTES - len(self._held)]
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send frames to the agent, or raise `Late` or `Ended`."""

@@ -1,5 +1,6 @@
 """What `run` claims, and when it stops claiming."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,21 @@ from tests.support.heavy import ENABLED, ROOM, Task, request_for
 from tests.support.workspaces import OPEN, take_in
 from tests.unit.host.review.test_approving import edit_policy
 from threegate.artifacts import registry
-from threegate.errors import GateUnavailable
+from threegate.errors import GateUnavailable, StorageFailed
 from threegate.handoff import states
+from threegate.handoff.approvals import was_used
 from threegate.host.executing.ready import Ready
-from threegate.host.executing.running import run_requests
+from threegate.host.executing.results import Box
+from threegate.host.executing.running import MAX_RUBBISH_BYTES, run_requests
+from threegate.host.heavy.backend import Ran
 from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.workspace import Workspace, open_workspace
 from threegate.images.keeping import Image, Images
+from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED, Outcome
+from threegate.sandbox.launch import Evidence
+from threegate.untrusted import Untrusted
+
+PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
 
 
 class StubLane(HeavyLane):
@@ -66,3 +75,59 @@ def test_an_interrupt_while_a_machine_is_proved_claims_nothing(ws: Workspace) ->
     assert isinstance(report.error, GateUnavailable)
     assert lane.ran == 1, "control: without the interrupt it is claimed and runs"
     assert ws.store.locate(second) == states.directory_of("tr", "held")
+
+
+class Answers(StubLane):
+    """A lane whose one machine ends as it is told."""
+
+    def __init__(self, ws: Workspace, outcome: Outcome, refused: bytes | None = None) -> None:
+        super().__init__(ws)
+        self.outcome = outcome
+        self.refused = None if refused is None else Untrusted(refused)
+
+    def run(self, ready: Ready, started: str) -> HeavyAnswer:
+        assert ready.request.backend == "era"
+        self.ran += 1
+        ran = Ran(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64, self.refused)
+        return HeavyAnswer(started, ran, Box("0" * 64, (), (), "qemu-emulation"))
+
+
+def test_what_was_never_handed_to_its_guest_goes_back_to_a_human(ws: Workspace) -> None:
+    places: list[str | None] = []
+    for outcome in (Outcome("ok", 0), Outcome(NOT_AS_PROMISED)):
+        request = approved(ws, f"print({len(places)})")
+        (report,) = run_requests(ws, [request], heavy=partial(Answers, ws, outcome))
+        assert report.made is not None
+        assert report.made.result.exit == outcome.exit
+        places.append(ws.store.locate(request))
+        # Spent either way: that is durable before a machine is started, and no crash grants one.
+        assert was_used(ws.store, report.made.result.approval)
+    assert places == [states.directory_of("tr", "done"), states.directory_of("tr", "held")]
+
+
+def test_a_disk_without_room_refuses_one_request_and_spends_nothing(ws: Workspace) -> None:
+    class Full(StubLane):
+        def prove(self, ready: Ready) -> None:
+            super().prove(ready)
+            if self.proved == 1:
+                raise StorageFailed("cannot keep a snapshot: No space left on device")
+
+    first, second = approved(ws, "print(1)"), approved(ws, "print(2)")
+    lane = Full(ws)
+    reports = list(run_requests(ws, [first, second], heavy=lambda: lane))
+    assert [type(report.error) for report in reports] == [StorageFailed, GateUnavailable]
+    assert ws.store.locate(first) == states.directory_of("tr", "approved")
+    assert lane.ran == 1, "control: the next one is proved and runs"
+
+
+# claim TG-C-243
+def test_of_an_answer_that_is_none_little_is_kept(ws: Workspace) -> None:
+    lane = Answers(ws, Outcome("crashed"), b"rubbish" * 100_000)
+    request = approved(ws, "print(1)")
+    (report,) = run_requests(ws, [request], heavy=lambda: lane)
+    assert report.made is not None
+    assert report.made.result.exit == "crashed"
+    kept = [name for name in ws.store.names(states.QUARANTINE) if name.endswith(".bytes")]
+    assert len(kept) == 1, "control: it is kept"
+    data = ws.store.read_file(states.QUARANTINE, kept[0])
+    assert data == (b"rubbish" * 100_000)[:MAX_RUBBISH_BYTES]

@@ -8,10 +8,11 @@ import pytest
 
 from tests.support.small_images import kept
 from threegate.errors import GateUnavailable
-from threegate.host.heavy import backend
+from threegate.host.heavy import backend, processor
 from threegate.host.heavy.backend import NOT_USABLE, QemuBackend, Want
 from threegate.host.heavy.engine import EMULATION, Qemu
 from threegate.host.heavy.machines import Conversation, Use
+from threegate.images.keeping import Images
 from threegate.protocol.tool_heavy import Channels, Failed, Prepare, Prepared, Probe, Probed
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine, find_machine
@@ -62,10 +63,56 @@ def opened(tmp_path: Path) -> QemuBackend:
     )
 
 
+def found(tmp_path: Path, digest: str) -> QemuBackend:
+    """Return the same with the image that is there, whatever became of it."""
+    image = Images(tmp_path / "images").find(digest)
+    return QemuBackend(
+        EMULATION, machine=find_machine(), qemu=Qemu(), image=image, cache=tmp_path / "cache"
+    )
+
+
 def of_another_boot(tmp_path: Path) -> None:
     """Have the machine booted again: what was probed before says nothing."""
     for note in (tmp_path / "cache" / "templates").glob("*/probed-*"):
         note.unlink()
+
+
+# claim TG-C-240
+def test_an_image_with_one_changed_byte_starts_no_guest(tmp_path: Path, engines: Engines) -> None:
+    ready = opened(tmp_path)
+    ready.prepare(WANT)
+    assert engines.booted == 1, "control: it boots as it is"
+    layer = ready.image.layers["base"]
+    layer.chmod(0o644)
+    layer.write_bytes(b"evil" * 1024)  # of the same size, which is all that is looked at else
+    found(tmp_path, ready.image.digest).prepare(WANT)
+    assert engines.probed == [b"1"], "compared and proved since the last boot: not read again"
+    of_another_boot(tmp_path)
+    for want in (WANT, Want(1, 256, ("base", "agent"), ())):
+        with pytest.raises(GateUnavailable, match=r"base.erofs has other bytes") as caught:
+            found(tmp_path, ready.image.digest).prepare(want)
+        assert caught.value.code == "TG-IMG-012"
+    assert (engines.booted, engines.probed) == (1, [b"1"]), "nothing was started from it"
+
+
+def test_another_processor_has_another_snapshot(
+    tmp_path: Path, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path).prepare(WANT)
+    opened(tmp_path).prepare(WANT)
+    assert engines.booted == 1, "control: here one is enough"
+    with monkeypatch.context() as patched:
+        patched.setattr(backend, "tsc_khz", lambda: 2_900_000)
+        opened(tmp_path).prepare(WANT)
+    assert engines.booted == 2, "another rate of its clock"
+    info = tmp_path / "cpuinfo"
+    info.write_text("vendor_id : Other\nflags : a b\n\nvendor_id : ...\n", "utf-8")
+    monkeypatch.setattr(processor, "_INFO", info)
+    opened(tmp_path).prepare(WANT)
+    assert engines.booted == 3, "another model"
+    info.write_text("vendor_id : Other\nflags : b a\n\n", "utf-8")
+    opened(tmp_path).prepare(WANT)
+    assert engines.booted == 3, "in another order it is the same"
 
 
 # claim TG-C-230

@@ -5,6 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from threegate import canonical
 from threegate.errors import StorageFailed
+from threegate.host.heavy import templates as module
 from threegate.host.heavy.templates import MAKING, MAX_KEPT, RECORD, STATE, Templates, Write
 
 PARTS: dict[str, Any] = {"engine": "e", "image": "1", "memory_mib": 256}
@@ -174,6 +176,35 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     assert templates.find({"n": "last"}) is not None
     kept = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert len(kept) == MAX_KEPT
+
+
+# claim TG-C-230
+def test_a_probe_counts_as_long_as_the_accelerator_is_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path / "kvm"
+    device.touch()
+    device.chmod(0o660)
+    monkeypatch.setattr(module, "_ACCELERATOR", device)
+    made = Templates(tmp_path / "t").make(PARTS, writes(b"s"), most_bytes=9)
+    made.note_probed()
+    states = [made.is_probed]
+    device.chmod(0o600)  # others may open it now
+    states.append(made.is_probed)
+    device.chmod(0o660)
+    states.append(made.is_probed)
+    device.unlink()  # it is gone, and what was proved with it
+    states.append(made.is_probed)
+    assert states == [True, False, True, False]
+
+
+def test_a_snapshot_that_somebody_removed_is_a_clear_error(tmp_path: Path) -> None:
+    made = Templates(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
+    with ExitStack() as stack:
+        made.open(stack)  # control
+        (made.place / STATE).unlink()
+        with pytest.raises(StorageFailed, match="cannot open a snapshot: No such file"):
+            made.open(stack)
 
 
 def test_a_probe_counts_for_this_boot(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from threegate import canonical
 from threegate.protocol import guest
 from threegate.protocol.tool_heavy import Channels
 from threegate.tool_exec.era.lines import Late
-from threegate.tool_exec.era.machine import Ended, Machine
+from threegate.tool_exec.era.machine import MAX_HELD_BYTES, Ended, Machine
 
 LONG = 30.0
 
@@ -102,6 +102,29 @@ def test_an_engine_that_stops_alive_is_noticed_and_named(other: Other) -> None:
     with pytest.raises(Ended, match="the virtual machine stopped: internal-error"):
         other.machine.hear(_soon())
     thread.join()
+
+
+# claim TG-C-241
+def test_a_guest_that_floods_while_the_engine_is_asked_is_not_kept(other: Other) -> None:
+    flood = 4 * MAX_HELD_BYTES
+    sent = []
+
+    def both() -> None:
+        other.monitor.sendall(b'{"event": "STOP", "data": {}}\n')
+        asked = json.loads(other.monitor.recv(65536))
+        other.agent.settimeout(LONG)
+        other.agent.sendall(bytes([guest.STDOUT]) * flood)
+        sent.append(flood)
+        answer = {"return": {"status": "guest-panicked", "running": False}, "id": asked["id"]}
+        other.monitor.sendall(json.dumps(answer).encode() + b"\n")
+
+    thread = threading.Thread(target=both)
+    thread.start()
+    with pytest.raises(Ended, match="the virtual machine stopped"):
+        other.machine.hear(_soon())
+    thread.join()
+    assert sent == [flood], "control: all of it was read"
+    assert len(other.machine._held) <= MAX_HELD_BYTES
 
 
 def test_an_engine_that_ends_is_noticed(other: Other) -> None:

@@ -1,0 +1,115 @@
+"""Which engine a request is run by: the one that was proved for it, whatever comes after."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.support.heavy import ENABLED, LIMITS, ROOM, Task, request_for, rules
+from tests.support.policies import policy
+from tests.support.small_images import kept
+from threegate.errors import GateUnavailable
+from threegate.host.executing.ready import Ready
+from threegate.host.heavy import lane as module
+from threegate.host.heavy.backend import Asked, Ran, Say, Want
+from threegate.host.heavy.engine import EMULATION, KVM
+from threegate.host.heavy.lane import ENDED, HeavyLane
+from threegate.images.keeping import Image
+from threegate.protocol.tool_heavy_outcome import Outcome
+from threegate.sandbox.launch import Evidence
+
+PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
+
+
+@dataclass
+class FakeBackend:
+    """An engine that answers as it is told, and knows whom it ran."""
+
+    name: str
+    image: Image
+    works: bool = True
+    outcome: Outcome = Outcome("crashed", note="the virtual machine stopped: guest-panicked")
+    closed: bool = False
+
+    def prepare(self, want: Want, say: Say = lambda _: None) -> None:
+        say(f"{want.memory_mib} MiB")
+        if not self.works:
+            raise GateUnavailable(f"{self.name} does not work here")
+
+    def probe(self, want: Want) -> tuple[str, ...]:
+        raise AssertionError(want)
+
+    def run(self, want: Want, asked: Asked) -> Ran:
+        assert (want.memory_mib, asked.inputs) == (LIMITS.memory_bytes // 2**20, ())
+        return Ran(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def versions(self) -> dict[str, str]:
+        return {"engine": self.name}
+
+
+@dataclass
+class Stub:
+    """As much of a ready request as a lane looks at."""
+
+    request: Any
+    request_id: str
+    presented: Any
+    inputs: tuple[()] = ()
+
+
+@dataclass
+class Given:
+    request: bytes = b"r"
+    approval: bytes = b"a"
+    signature: bytes = b"s"
+
+
+def ready(name: str) -> Ready:
+    return cast("Ready", Stub(request_for(Task("print(1)")), f"tr-{name}", Given()))
+
+
+def test_a_request_runs_on_the_engine_that_was_proved_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = kept(tmp_path)
+    engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION)}
+    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    both = (ENABLED[0], ENABLED[1].replace("[qemu", "[qemu-kvm, qemu"))
+    lane = HeavyLane(policy(tool_exec=both, handoff=ROOM).bundle(), tmp_path, lambda _: image)
+    first, second = ready("1"), ready("2")
+    lane.prove(first)
+    engines[KVM].works = False  # the accelerator goes away while the first one waits
+    lane.prove(second)
+    assert lane.run(first, "now").box.isolation == KVM
+    assert lane.run(second, "now").box.isolation == EMULATION
+    with pytest.raises(KeyError):  # proved once, for one run
+        lane.run(first, "now")
+    lane.close()
+    assert all(engine.closed for engine in engines.values())
+
+
+# claim TG-C-242
+def test_why_a_machine_stopped_is_told_apart_from_what_the_guest_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged = b"threegate: the virtual machine stopped: shutdown\n"
+    engine = FakeBackend(EMULATION, kept(tmp_path))
+    monkeypatch.setattr(module, "open_backend", lambda *_: engine)
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
+    said = []
+    for outcome in (
+        Outcome("crashed", stderr=forged, note="the virtual machine stopped: guest-panicked"),
+        Outcome("limit:time", stderr=forged),
+    ):
+        engine.outcome = outcome
+        lane.prove(ready("1"))
+        answer = lane.run(ready("1"), "now")
+        assert answer.ran.outcome.stderr == forged, "as the guest printed it"
+        said.append({item.name: item.version for item in answer.box.versions}.get(ENDED))
+    assert said == ["the-virtual-machine-stopped:-guest-panicked", None]
