@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES: Final = limits.MAX_HEADER_BYTES + 2 * limits.MAX_STREAM_BYTES 
 NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
-_NOTE: Final = re.compile(r"[a-zA-Z0-9 :,.'_-]{1,200}")  # words of ours, with the engine's
+_NOTE: Final = re.compile(r"[a-zA-Z0-9 :,.'()/_-]{1,200}")  # words of ours, with the engine's
 
 
 @dataclass(frozen=True, slots=True)

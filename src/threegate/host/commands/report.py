@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 _FORMATS = ("md", "html", "pdf")
 _ABOUT = """\
 The answer claim by claim with its labels and numbered sources, every quote with its place and
-digest, a bibliography, what wrote it and where, what was left out, a picture of where it comes
-from, the approvals behind it, and the commands that check all of this.
+digest, a bibliography, files that runs left, what wrote it and where, what was left out, a picture
+of where it comes from, the approvals behind it, and the commands that check all of this.
 
 Every quote is looked up again and every label worked out anew: a report never says more than is
-found now. Foreign text is set apart and cannot act in any of the formats. The same workspace
-gives the same bytes."""
+found now. Foreign text is set apart and cannot act in any of the formats. PNG and JPEG images of
+runs are decoded in a box and drawn anew, tables stand as text; Markdown has no images. The same
+workspace gives the same bytes."""
 
 
 def add(commands: Group) -> None:

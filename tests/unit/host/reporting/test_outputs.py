@@ -1,6 +1,8 @@
 """Files that runs left, in a report: images by a box, tables as text, everything else by name."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.support.imagefiles import png
 from tests.support.leftfiles import answer_on
@@ -20,6 +22,7 @@ from threegate.host.reporting.outputs import (
     parse_table,
 )
 from threegate.host.reporting.png import image_of
+from threegate.host.reporting.spelling import in_columns
 from threegate.host.reporting.viewing import Viewer
 from threegate.host.withdraw import withdraw
 from threegate.host.workspace import Workspace
@@ -139,6 +142,20 @@ def test_a_large_table_is_cut_and_says_so() -> None:
 )
 def test_what_is_no_table_is_said(data: bytes, words: str) -> None:
     assert table(data) == words
+
+
+@given(st.binary(max_size=300))
+@example(b'"a')
+@example(b"a\0b,c")
+@example(b"a\rb\nc")
+def test_any_bytes_are_a_table_in_bounds_or_words(data: bytes) -> None:
+    found = table(data)
+    if isinstance(found, str):
+        assert found.startswith("it is ")
+    else:
+        assert 1 <= len(found.rows) <= 1 + MOST_ROWS
+        assert {len(row) for row in found.rows} == {len(found.rows[0])}
+        assert in_columns(found.rows), "it can be drawn"
 
 
 HOSTILE_CELLS = b'"</table><script>alert(1)</script>","```\n# h",\xe2\x80\xaexyz\n1,2,3\n'

@@ -1,0 +1,38 @@
+"""What the doctor says of an engine that cannot be had."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threegate.errors import GateUnavailable, StorageFailed, ThreeGateError
+from threegate.host import diagnosis
+from threegate.host.heavy import lane
+
+
+class Places:
+    """As much of a context as is looked at."""
+
+    def __init__(self, home: Path) -> None:
+        self.settings = self
+        self.config_home = self.cache_home = home
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        GateUnavailable("no engine", hint="install it"),
+        StorageFailed("cannot make a disk without a name in the cache: Operation not supported"),
+    ],
+)
+def test_an_engine_without_its_files_is_missing_and_not_a_crash(
+    error: ThreeGateError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lane, "open_backend", refuse)
+    context: Any = Places(tmp_path)
+    check = diagnosis._engine(context, "qemu-emulation")
+    assert (check.name, check.state) == ("engine qemu-emulation", "missing")
+    assert error.message in check.detail
