@@ -4,7 +4,6 @@ What arbitrary Python in these boxes can reach is asked by the sandbox's own sui
 the profiles `fetch-html` and `fetch-pdf` like every other: test_sandbox_escape.py.
 """
 
-import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,17 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import pagebombs, pdfs
-from tests.support.boxes import said
 from tests.support.normalizebox import Boxed, boxed
 from tests.support.normalizing import ask, page_of
 from tests.support.pages import HIDDEN, page
-from tests.support.payloads import start_with
+from tests.support.payloads import importable
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.protocol.normalize import Made, NotMade
 from threegate.sandbox.attacks.runner import applicable
-from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
-from threegate.sandbox.session import run_gate
 from threegate.untrusted import Untrusted
 
 HTML, PDF = "text/html", "application/pdf"
@@ -147,22 +143,11 @@ def test_a_bomb_of_a_pdf_ends_within_its_limits(name: str, end: str) -> None:
 def test_a_library_is_in_the_box_of_its_kind_and_in_no_other(
     profile: Profile, tmp_path: Path
 ) -> None:
-    code = """
-import json
-NAMES = ("babel", "courlan", "cryptography", "htmldate", "lxml.etree", "pydantic_monty",
-         "pypdfium2_raw.bindings", "selectolax.lexbor", "urllib3", "yaml")
-def main():
-    read_message(0, 1)
-    there = []
-    for name in NAMES:
-        try:
-            __import__(name)
-        except ImportError:
-            continue
-        there.append(name)
-    write_message(3, json.dumps(there).encode())
-"""
-    there = json.loads(said(run_gate(find_machine(), start_with(tmp_path, code, profile), b"")))
+    names = (
+        *("babel", "courlan", "cryptography", "htmldate", "lxml.etree", "pydantic_monty"),
+        *("pypdfium2_raw.bindings", "selectolax.lexbor", "urllib3", "yaml"),
+    )
+    there = importable(tmp_path, profile, names)
     expected = {
         "fetch-normalize": [],
         "fetch-html": ["lxml.etree", "selectolax.lexbor"],

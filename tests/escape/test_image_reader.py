@@ -6,7 +6,6 @@ profile `image-reader` like every other: test_sandbox_escape.py.
 
 import base64
 import io
-import json
 import re
 import zlib
 from functools import cache
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from tests.support.boxes import said
 from tests.support.imagefiles import (
     SCRIPT,
     SIDES,
@@ -28,7 +26,7 @@ from tests.support.imagefiles import (
     png,
     points,
 )
-from tests.support.payloads import start_with
+from tests.support.payloads import importable, start_with
 from tests.support.policies import policy
 from tests.support.reports import drawn, small
 from tests.support.samples import digest
@@ -37,7 +35,6 @@ from threegate.host.reporting.facts import Computed, Image, LeftFile
 from threegate.host.reporting.png import as_png
 from threegate.host.reporting.viewing import Viewer
 from threegate.sandbox.attacks.runner import applicable
-from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import IMAGE_READER
 from threegate.sandbox.session import run_gate
 from threegate.untrusted import Untrusted
@@ -193,22 +190,9 @@ def main():
 def test_only_this_box_has_the_library_and_it_is_attacked_like_the_one_without(
     tmp_path: Path,
 ) -> None:
-    code = """
-import json
-NAMES = ("PIL.PngImagePlugin", "PIL._webp", "PIL._avif", "PIL._imagingft", "lxml.etree", "numpy")
-def main():
-    read_message(0, 1)
-    there = []
-    for name in NAMES:
-        try:
-            __import__(name)
-        except ImportError:
-            continue
-        there.append(name)
-    write_message(3, json.dumps(there).encode())
-"""
-    answer = run_gate(find_machine(), start_with(tmp_path, code, IMAGE_READER), b"")
-    assert json.loads(said(answer)) == ["PIL.PngImagePlugin"], "no other native part can be loaded"
+    natives = ("PIL._webp", "PIL._avif", "PIL._imagingft", "lxml.etree", "numpy")
+    there = importable(tmp_path, IMAGE_READER, ("PIL.PngImagePlugin", *natives))
+    assert there == ["PIL.PngImagePlugin"], "no other native part can be loaded"
     ours = {item.name for item in applicable(IMAGE_READER.name)}
     without = {item.name for item in applicable("fetch-normalize") if not item.only}
     assert len(without) > 250, "control: there are attempts"

@@ -1,11 +1,16 @@
 """Payloads of a test's own in a real box: a module bound beside the gate's packages."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.boxes import said
 from threegate.sandbox.box import Start
+from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, TOOL_LITE, Bind, Profile
+from threegate.sandbox.session import run_gate
 from threegate.sandbox.worker import find_worker
 
 MODULE = "payload_under_test"
@@ -24,3 +29,22 @@ def start_with(
     if profile is TOOL_LITE:
         given |= find_worker().given()
     return Start(changed, f"{MODULE}:main", given)
+
+
+def importable(directory: Path, profile: Profile, names: Sequence[str]) -> list[str]:
+    """Return which of these modules can be imported in a box of the profile."""
+    code = f"""
+import json
+def main():
+    read_message(0, 1)
+    there = []
+    for name in {tuple(names)!r}:
+        try:
+            __import__(name)
+        except ImportError:
+            continue
+        there.append(name)
+    write_message(3, json.dumps(there).encode())
+"""
+    found = said(run_gate(find_machine(), start_with(directory, code, profile), b""))
+    return [str(name) for name in json.loads(found)]
