@@ -18,7 +18,7 @@ from threegate.policy.sections.gates import NAME_OF_SECTION, compare_profiles
 from threegate.sandbox import worker
 from threegate.sandbox.engine_calls import signed_calls
 from threegate.sandbox.filters import FORBIDDEN
-from threegate.sandbox.profiles import ENGINE, PROFILES, Profile
+from threegate.sandbox.profiles import ENGINE, PROFILES, RUNSC_FILES, RUNSC_KERNEL, Profile
 
 EVERY_GATE: Final = "every-gate"  # what no profile says because it holds for all of them
 # Words for people: changing them changes nothing a gate may do.
@@ -30,7 +30,10 @@ def program_gates() -> dict[str, Any]:
     return {
         EVERY_GATE: {"forbidden_calls": sorted(FORBIDDEN)},
         **{name: profile_rules(profile) for name, profile in PROFILES.items()},
-        ENGINE.name: {**profile_rules(ENGINE), "calls": signed_calls()},
+        **{
+            profile.name: {**profile_rules(profile), "calls": signed_calls(profile)}
+            for profile in (ENGINE, RUNSC_KERNEL, RUNSC_FILES)
+        },
         worker.NAME: _worker_rules(),
     }
 

@@ -18,7 +18,11 @@ _STAGE2: Final = (
 )
 _PROVED_FAMILIES: Final = (1, 2, 10, 16, 17, 38, 40)  # unix inet inet6 netlink packet alg vsock
 _INNER_UID: Final = "1000"
+# A user-space kernel is told what to do by its own uid only.  Its channel was made by whoever
+# started the box, and has the number of everybody from outside.
+_OUTSIDERS_UID: Final = "65534"
 _BY_IOCTL: Final = ("kvm",)  # devices that are nothing without their own calls
+LOWEST_ADDRESS: Final = "/proc/sys/vm/mmap_min_addr"  # all that is read of a /proc
 PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports
 
 
@@ -32,6 +36,7 @@ class Start:
     program: tuple[str, ...] = ()
     keep_fds: tuple[int, ...] = ()
     ports: tuple[int, ...] = ()  # in addition to the profile's: the bridge's one port
+    cpus: tuple[int, ...] = ()  # the processors it is held to; empty: all
 
 
 def command(
@@ -54,6 +59,7 @@ def command(
 
 def _namespaces(profile: Profile, bwrap: str) -> list[str]:
     network = [] if profile.host_network else ["--unshare-net"]
+    uid = _OUTSIDERS_UID if "ptrace" in profile.grants else _INNER_UID
     return [
         bwrap,
         "--unshare-user",
@@ -64,11 +70,12 @@ def _namespaces(profile: Profile, bwrap: str) -> list[str]:
         "--unshare-cgroup",
         "--disable-userns",
         "--uid",
-        _INNER_UID,
+        uid,
         "--gid",
-        _INNER_UID,
+        uid,
         "--cap-drop",
         "ALL",
+        *(["--cap-add", "CAP_SYS_CHROOT"] if "chroot" in profile.grants else []),
         "--die-with-parent",
         "--new-session",
         "--hostname",
@@ -84,7 +91,7 @@ def _namespaces(profile: Profile, bwrap: str) -> list[str]:
 
 
 def _files(start: Start, view: View) -> list[str]:
-    arguments: list[str] = []
+    arguments: list[str] = ["--proc", "/proc"] if "proc" in start.profile.grants else []
     for mount in view.mounts:
         if mount.source:
             arguments += ["--ro-bind", mount.source, mount.inside]
@@ -151,6 +158,9 @@ def _paths(start: Start, view: View) -> tuple[Path, ...]:
     # A program is started through its loader, so the right to execute covers both.
     paths.append(Path(view.loader_link, "rx" if executable else "r"))
     paths += [Path(b.inside, "rx" if b.inside in executable else "r") for b in profile.binds]
+    # What it opens through its own descriptors is judged where it really lies.
+    own = [Path("/proc", "d"), Path(LOWEST_ADDRESS, "r")]
+    paths += own if "proc" in profile.grants else []
     paths += [Path(f"/dev/{d}", "rwi" if d in _BY_IOCTL else "rw") for d in view.devices]
     if profile.scratch_bytes:
         paths.append(Path("/tmp", "rw"))  # noqa: S108
@@ -163,10 +173,14 @@ def proofs_for(
     """Return the acts the second stage must try and fail at."""
     profile = start.profile
     allowed = {FAMILIES[name] for name in profile.families}
-    proofs = ["privileges", "alone", "ipc", f"host-name:{profile.name}"]
-    proofs += ["clone3", "call:execveat", "namespace", "memfd", "typing", "pair", "dumpable"]
+    grants = profile.grants
+    privileges = "privileges:chroot" if "chroot" in grants else "privileges"
+    proofs = [privileges, "alone", "ipc", f"host-name:{profile.name}"]
+    memory = [] if "memfd" in grants else ["memfd"]
+    proofs += ["clone3", "call:execveat", "namespace", *memory, "typing", "pair", "dumpable"]
     proofs += [f"limit:{name} {value}" for name, value in _limits(profile)]
-    proofs += [f"call:{name}" for name in FORBIDDEN if name in arch.numbers]
+    forbidden = [name for name in FORBIDDEN if name not in grants]
+    proofs += [f"call:{name}" for name in forbidden if name in arch.numbers]
     proofs += [f"socket:{family}" for family in _PROVED_FAMILIES if family not in allowed]
     if profile.host_network:
         proofs += ["call:bind", "call:listen", "kinds", "fast-open"]
@@ -179,11 +193,14 @@ def proofs_for(
     proofs.append(f"exec-other:{view.interpreter}" if profile.executables else "exec")
     proofs += ["mmap-exec", "mprotect-exec"] if profile.new_code != "any" else []
     proofs += ["mdwe"] if mdwe and profile.new_code != "any" else []
-    proofs.append(f"landlock:{CANARY}")
+    # Where there is a /proc it is the box's own, and cannot be read.
+    own = ("/proc/self/status",) if "proc" in grants else ()
+    proofs += [f"landlock:{path}" for path in (CANARY, *own)]
     proofs += [f"read-only:{path}" for path in ("/", f"{GATE}/threegate/sandbox")]
     proofs += [
         f"absent:{path}"
         for path in ("/bin/sh", "/usr/bin/sh", "/etc/passwd", "/proc/self/status", "/home", "/root")
+        if path not in own
     ]
     kept = ",".join(map(str, (0, 1, 2, 3, *start.keep_fds)))
     return (*proofs, f"descriptors:{kept}")

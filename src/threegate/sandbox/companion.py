@@ -15,7 +15,7 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.session import START_SECONDS, start_gate
-from threegate.sandbox.supervise import Ended, Line
+from threegate.sandbox.supervise import Ended, Line, kill
 
 
 class Companion:
@@ -44,6 +44,14 @@ class Companion:
             self._line.wait_for_end(time.monotonic() + patience_seconds)
             self._ended = self._line.end(None if self._line.started.has_ended() else why)
         return self._ended
+
+    def processes(self) -> list[int]:
+        """Return the processes in its box, the first one first."""
+        return self._line.started.meter.processes()
+
+    def kill(self) -> None:
+        """Kill it from another thread than the one that will end it."""
+        kill(self._line.started)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ SECURITY
 from dataclasses import replace
 from typing import Final
 
+from threegate.sandbox import runsc_calls
 from threegate.sandbox.filters import (
     ALLOW,
     CLONE_NEW,
@@ -91,21 +92,30 @@ ALLOWED: Final = (
 ANSWERED: Final = ("clone3", "io_uring_setup", "memfd_create")
 
 
-def signed_calls() -> list[str]:
-    """Return the calls as they are signed with a policy; `clone` makes threads, nothing else."""
+def signed_calls(profile: Profile) -> list[str]:
+    """Return the calls as they are signed with a policy; QEMU's `clone` makes threads only."""
+    if profile.name in runsc_calls.CALLS:
+        return sorted({*runsc_calls.CALLS[profile.name], "clone"})
     return sorted((*ALLOWED, *ANSWERED, "clone"))
 
 
 def narrow_filter(profile: Profile, arch: Architecture) -> bytes:
     """Return the filter a program is started under, or nothing where the profile has none."""
-    if profile.name != ENGINE.name:
+    if profile.name in runsc_calls.CALLS:
+        rules = runsc_calls.rules_of(profile.name)
+    elif profile.name == ENGINE.name:
+        rules = _engine_rules()
+    else:
         return b""
     column = 0 if arch.name == "x86_64" else 1
-    more = {name: pair[column] for name, pair in _MORE_NUMBERS.items()}
+    more = {name: pair[column] for name, pair in {**_MORE_NUMBERS, **runsc_calls.NUMBERS}.items()}
     numbers = {name: number for name, number in more.items() if number is not None}
+    return assemble(rules, replace(arch, numbers=arch.numbers | numbers), default=KILL)
+
+
+def _engine_rules() -> list[Rule]:
     rules = [Rule(call, ALLOW) for call in (*ALLOWED, *ANSWERED) if call != "prlimit64"]
     # Its own limits only, and threads only.
     rules.append(Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
     threads = ((Test(0, bits=CLONE_NEW), KILL), (Test(0, bits=CLONE_THREAD), ALLOW))
-    rules.append(Rule("clone", KILL, threads))
-    return assemble(rules, replace(arch, numbers=arch.numbers | numbers), default=KILL)
+    return [*rules, Rule("clone", KILL, threads)]

@@ -37,6 +37,7 @@ TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
 SOCK_STREAM: Final = 1
 SOCK_DGRAM: Final = 2
+SOCK_SEQPACKET: Final = 5
 SOCK_KIND: Final = 0xF  # the rest of the argument are flags
 PLAIN_PROTOCOLS: Final = (0, 6, 17)  # the default, TCP, UDP
 MSG_FASTOPEN: Final = 0x20000000
@@ -149,13 +150,14 @@ class Rule:
 def rules_for(profile: Profile) -> list[Rule]:
     """Return the rules of a profile; a call without a rule is allowed."""
     denied = error(errno.EPERM)
-    rules = [Rule(call, denied) for call in FORBIDDEN]
+    rules = [Rule(call, denied) for call in FORBIDDEN if call not in profile.grants]
     # Its arguments lie in memory where a filter cannot look: glibc falls back to clone.
     rules.append(Rule("clone3", error(errno.ENOSYS)))
     if not profile.executables:
         rules.append(Rule("execve", denied))
     rules.append(Rule("execveat", denied))  # Landlock judges paths; this one takes a descriptor
-    rules.append(Rule("memfd_create", denied))  # Landlock does not see what is run from one
+    if "memfd" not in profile.grants:
+        rules.append(Rule("memfd_create", denied))  # Landlock does not see what is run from one
     if not profile.processes_may_fork:
         rules += [Rule("fork", denied), Rule("vfork", denied)]
     rules.append(_clone_rule(profile, denied))
@@ -176,8 +178,10 @@ def _clone_rule(profile: Profile, denied: int) -> Rule:
 def _socket_rules(profile: Profile, denied: int) -> list[Rule]:
     refused = error(errno.EACCES)
     allowed = tuple(FAMILIES[name] for name in profile.families)
-    # A pair of datagram sockets can be pointed anywhere; a pair of streams is connected for good.
-    stream = (Test(1, mask=SOCK_KIND, outside=(SOCK_STREAM,)), refused)
+    # A pair of datagram sockets can be pointed anywhere; a pair of streams is connected for
+    # good, and so is one of packets in sequence.
+    pairs = (SOCK_STREAM, SOCK_SEQPACKET) if "seqpacket" in profile.grants else (SOCK_STREAM,)
+    stream = (Test(1, mask=SOCK_KIND, outside=pairs), refused)
     rules = [Rule("socketpair", ALLOW, ((Test(0, outside=(FAMILIES["unix"],)), refused), stream))]
     if not profile.host_network:
         return [Rule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)), *rules]

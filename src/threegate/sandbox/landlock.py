@@ -33,6 +33,7 @@ SCOPE_ALL = 3  # abstract Unix sockets and signals, from ABI 6
 
 RIGHTS = {
     "r": READ_FILE | READ_DIR,
+    "d": READ_DIR,
     "w": WRITE_FILE | TRUNCATE | _MAKE,
     "x": EXECUTE,
     "i": IOCTL_DEVICE,
@@ -57,7 +58,7 @@ def handled(version: int) -> tuple[int, int, int]:
 
 
 def restrict(paths: list[tuple[str, str]], ports: list[int], version: int) -> None:
-    """Allow only these paths (with rights out of `rwxi`) and TCP ports; raise `OSError`."""
+    """Allow only these paths (with rights out of `rdwxi`) and TCP ports; raise `OSError`."""
     files, network, scopes = handled(version)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     attributes = struct.pack("<QQQ", files, network, scopes)[:size]

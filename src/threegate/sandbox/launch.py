@@ -83,6 +83,7 @@ def start_process(machine: Machine, start: Start, view: View) -> Started:
         view, start = _moved(view, start, places)
         groups = rootview.groups_of(view.devices)
         prepare = rootview.become(uid, places, machine.arch.numbers["unshare"], groups)
+    prepare = _held_to(start.cpus, prepare) if start.cpus else prepare
     argv = command(
         start,
         view,
@@ -92,6 +93,15 @@ def start_process(machine: Machine, start: Start, view: View) -> Started:
         mdwe=machine.mdwe,
     )
     return _popen(start, argv, prepare)
+
+
+def _held_to(cpus: tuple[int, ...], then: Callable[[], None] | None) -> Callable[[], None]:
+    def child() -> None:
+        os.sched_setaffinity(0, cpus)
+        if then is not None:
+            then()
+
+    return child
 
 
 def _popen(start: Start, argv: list[str], prepare: Callable[[], None] | None) -> Started:
@@ -132,8 +142,7 @@ def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Star
     mounts = tuple(Mount(place(m.source), m.inside) for m in view.mounts)
     given = {slot: place(source) for slot, source in start.given.items()}
     moved = replace(view, mounts=mounts, loader=place(view.loader))
-    fields = {name: getattr(start, name) for name in ("profile", "payload", "program")}
-    return moved, Start(**fields, given=given, keep_fds=start.keep_fds, ports=start.ports)
+    return moved, replace(start, given=given)
 
 
 def evidence_of(machine: Machine, start: Start, view: View) -> Evidence:

@@ -10,6 +10,9 @@ MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 
 NewCode = Literal["none", "linked", "any"]
+# To trace its own children; to make files that are memory; to change its root, which takes a
+# capability; to see a /proc of its own; to make pairs of sockets for packets.
+Grant = Literal["ptrace", "memfd", "chroot", "proc", "seqpacket"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,14 @@ class Profile:
     # The most one process serves: one job; jobs of one confidentiality under one policy, one
     # after the other (`session`); or whoever comes while the host's supervisor lives.
     reuse: Literal["one job", "one session", "one start"]
+    # What its program cannot do without and no other box has; most have none.
+    grants: tuple[Grant, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return the profile as plain data."""
         value: dict[str, Any] = _listed(asdict(self))
+        if not self.grants:
+            del value["grants"]  # a box without any is spelled as before there were grants
         return value
 
     def to_bytes(self) -> bytes:

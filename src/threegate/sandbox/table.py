@@ -39,7 +39,7 @@ def _row(profile: Profile) -> tuple[str, ...]:
         ",".join(profile.families) or "none",
         ",".join(profile.executables) or "nothing",
         "yes" if profile.processes_may_fork else "no",
-        profile.new_code,
+        "+".join((profile.new_code, *profile.grants)),
         ",".join(bind.slot for bind in profile.binds) or "stdin",
         _size(profile.scratch_bytes) + " /tmp" if profile.scratch_bytes else "stdout",
         _size(profile.memory_bytes),

@@ -56,6 +56,7 @@ WIDER: dict[str, dict[str, Any]] = {
     "stderr_bytes": {"stderr_bytes": CORE.stderr_bytes + 1},
     "deadline_seconds": {"deadline_seconds": CORE.deadline_seconds + 1},
     "reuse": {"reuse": "one start"},
+    "grants": {"grants": ("memfd",)},
 }
 
 

@@ -68,12 +68,15 @@ PROFILE: Final = Record(
         Field("stderr_bytes", SIZE, "kept part of stderr"),
         Field("deadline_seconds", TIME, "time until it is ended"),
         Field("reuse", Choice(("one job", "one session", "one start")), "life of a process"),
+        Field("grants", Group(NAME), "what its program needs and no other box has"),
         Field("calls", Group(CALL), "system calls allowed, all others end it"),
         Field("refused_calls", Group(REFUSAL), "system calls answered with an error"),
         Field("forbidden_calls", Group(CALL, "removed"), "system calls forbidden to every gate"),
     )
 )
 _KINDS: Final = {entry.name: entry for entry in PROFILE.fields}
+# Fields that came later and are left out where they hold nothing.
+_LEFT_OUT: Final[Mapping[str, Value]] = {"grants": ()}
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 _TEXT: Final = re.compile(r"[ -~]{1,200}\Z")
 
@@ -139,10 +142,11 @@ def compare_profiles(old: Value, new: Value, path: Path) -> Iterator[Change]:
     assert isinstance(new, Mapping)
     for field in sorted(old.keys() | new.keys()):
         known, below = _KINDS.get(field), (*path, field)
-        if known is not None and field in old and field in new:
+        before, after = (side.get(field, _LEFT_OUT.get(field)) for side in (old, new))
+        if known is not None and before is not None and after is not None:
             assert not isinstance(known.kind, Examples)
-            yield from known.kind.compare(old[field], new[field], below, known.words)
-        elif (before := old.get(field)) != (after := new.get(field)):
+            yield from known.kind.compare(before, after, below, known.words)
+        elif before != after:
             # Which way it goes, only the version that knows the field on both sides can say.
             words = f"{field} now {_shown(after)}, before {_shown(before)}"
             yield change(below, before, after, "changes", about(below, words))

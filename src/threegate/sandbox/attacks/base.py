@@ -49,9 +49,11 @@ NUMBERS = ARCH.numbers | {
 # Profiles that share an answer.
 HOST_NETWORK: Names = ("proxy", "bridge")
 UNIX: Names = ("fetch-retrieve", "core", "model-server", "bridge-socket", "bridge-remote")
-FORKING: Names = ("tool-lite",)
-EXECUTING: Names = ("tool-lite", "engine")
-JUST_IN_TIME: Names = ("engine",)
+FORKING: Names = ("tool-lite", "runsc-kernel")
+EXECUTING: Names = ("tool-lite", "engine", "runsc-kernel", "runsc-files")
+JUST_IN_TIME: Names = ("engine", "runsc-kernel")
+TRACING: Names = ("runsc-kernel",)
+CHANGING_ROOT: Names = ("runsc-files",)  # with a /proc of its own, and that one capability
 SCRATCH: Names = ("engine",)
 WORKER = "monty-worker"  # not a profile of its own: the filter of lock.so inside tool-lite
 

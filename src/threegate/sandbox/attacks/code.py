@@ -9,6 +9,7 @@ import struct
 
 from threegate.sandbox.attacks.base import (
     ARCH,
+    CHANGING_ROOT,
     EXECUTING,
     JUST_IN_TIME,
     LIBC,
@@ -162,7 +163,7 @@ def growing_stack_executable(facts: Facts) -> str:
     return "the stack is code"
 
 
-@attempt("ENOENT")
+@attempt("ENOENT", but={CHANGING_ROOT: "EACCES"})
 def own_memory_file(facts: Facts) -> str:
     """/proc/self/mem ignores page protection."""
     at = ctypes.cast(LIBC.getpid, ctypes.c_void_p).value or 0

@@ -7,6 +7,7 @@ import os
 import struct
 
 from threegate.sandbox.attacks.base import (
+    CHANGING_ROOT,
     CLONE_NEWNS,
     Blocked,
     Facts,
@@ -149,9 +150,17 @@ def shell_in_view(facts: Facts) -> str:
     )
 
 
-@attempt("ENOENT")
+_PROC = ("/proc/self/status", "/proc/1/stat", "/proc/version")
+
+
+@attempt("ENOENT", granted=CHANGING_ROOT)
 def proc_in_view(facts: Facts) -> str:
-    return on_any(("/proc/self/status", "/proc/1/stat", "/proc/version"), os.stat)
+    return on_any(_PROC, os.stat)
+
+
+@attempt("ENOENT", but={CHANGING_ROOT: "EACCES"})
+def proc_read(facts: Facts) -> str:
+    return on_any(_PROC, lambda path: os.close(os.open(path, os.O_RDONLY)))
 
 
 @attempt("ENOENT")

@@ -11,6 +11,7 @@ import os
 import struct
 
 from threegate.sandbox.attacks.base import (
+    CHANGING_ROOT,
     CLONE_NEWNS,
     CLONE_NEWUTS,
     Facts,
@@ -183,13 +184,17 @@ def domain_renamed(facts: Facts) -> str:
     return f"answered {call('setdomainname', b'owned', 5)}"
 
 
-@attempt("EPERM")
+@attempt("EPERM", granted=CHANGING_ROOT)
 def root_changed(facts: Facts) -> str:
     namespace_root()
     return f"answered {call('chroot', b'/')}"
 
 
-@attempt("EPERM", control="the kernel looks at the path before it looks at rights")
+@attempt(
+    "EPERM",
+    granted=CHANGING_ROOT,
+    control="the kernel looks at the path before it looks at rights",
+)
 def root_changed_to_nowhere(facts: Facts) -> str:
     return f"answered {call('chroot', 0)}"
 

@@ -8,6 +8,7 @@ import resource
 import struct
 
 from threegate.sandbox.attacks.base import (
+    CHANGING_ROOT,
     CLONE_NEWIPC,
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -106,11 +107,16 @@ def raise_capabilities(facts: Facts) -> str:
 def hold_capabilities(facts: Facts) -> str:
     """Whatever a box began with, nothing may be left: bounding set included."""
     namespace_root()
+    changes_root = facts.profile in CHANGING_ROOT and not facts.control
+    left, most = ((1 << 18).to_bytes(4, "little"), [18]) if changes_root else (bytes(4), [])
     header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
     data = ctypes.create_string_buffer(24)
     call("capget", header, data)
     bounding = [n for n in range(41) if prctl(23, n) == 1]  # PR_CAPBSET_READ
-    if any(data.raw) or bounding:
+    sets = [data.raw[at : at + 4] for at in range(0, 24, 4)]
+    if any(part not in (bytes(4), left) for part in sets[:3]) or any(map(any, sets[3:])):
+        return f"{data.raw.hex()}"
+    if bounding != most:
         return f"{data.raw.hex()}, bounding set of {len(bounding)}"
     raise Blocked("none")
 

@@ -13,6 +13,7 @@ import struct
 
 from threegate.sandbox.attacks.base import (
     LIBC,
+    TRACING,
     WORKER,
     Blocked,
     Facts,
@@ -36,13 +37,13 @@ def _vectors(facts: Facts) -> tuple[ctypes.Array[ctypes.c_char], ...]:
     return room, here, there
 
 
-@attempt("EPERM")
+@attempt("EPERM", but={TRACING: "ESRCH"})
 def trace_by_seize(facts: Facts) -> str:
     call("ptrace", 0x4206, facts.victim, 0, 0)
     return "seized"
 
 
-@attempt("EPERM")
+@attempt("EPERM", but={TRACING: "ESRCH"})
 def trace_by_attach(facts: Facts) -> str:
     call("ptrace", 16, facts.victim, 0, 0)
     call("ptrace", 17, facts.victim, 0, 0) if _stopped(facts.victim) else None
