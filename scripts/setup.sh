@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv: every tool and library at a locked version, the project itself editable.
 # Does nothing when .venv already matches the lock files, so every target may call it.
-# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium, QEMU.
+# `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium, QEMU, runsc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,6 +51,7 @@ missing_test_packages() {
   command -v curl >/dev/null || echo curl # the client that is not ours, in controls
   command -v chromium >/dev/null || echo chromium # opens reports
   command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86 # starts the guests
+  command -v runsc >/dev/null || echo runsc # the other engine of the heavy lane
   command -v fsck.erofs >/dev/null || echo erofs-utils # reads what our writer of images wrote
 }
 

@@ -19,7 +19,8 @@ import pytest
 from tests.support.boxes import said
 from tests.support.heavy import Lab, Task, backend_for, image, lab
 from threegate.host.heavy import wiring
-from threegate.host.heavy.templates import STATE
+from threegate.host.heavy.backend import QemuBackend, Want
+from threegate.host.heavy.templates import STATE, Template
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine
@@ -176,12 +177,17 @@ def test_an_owned_engine_reaches_nothing(
     assert act in without or outside(program, act, snapshot) == "0", "control: it works outside"
 
 
+def _template(lane: Lab, want: Want) -> Template:
+    assert isinstance(lane.backend, QemuBackend)
+    return lane.backend._template(want)
+
+
 # claim TG-C-237
 def test_a_run_whatever_it_does_leaves_the_snapshot_and_the_next_run_as_they_were() -> None:
     lane: Lab = lab()
     want = lane.want(Task("1"))
     lane.backend.prepare(want)
-    state = lane.backend._template(want).place / STATE
+    state = _template(lane, want).place / STATE
     before = hashlib.sha256(state.read_bytes()).hexdigest()
     fill = "x = bytearray(2**26)\nfor n in range(0, len(x), 4096): x[n] = 255\nprint(len(x))"
     assert lane.run(fill).outcome.stdout == b"67108864\n", "control: it changed its memory"
@@ -194,7 +200,7 @@ def test_a_damaged_snapshot_is_made_anew(tmp_path: Path) -> None:
     lane = Lab(backend_for(image(), cache_home=tmp_path))
     want = lane.want(Task("1"))
     lane.backend.prepare(want)
-    state = lane.backend._template(want).place / STATE
+    state = _template(lane, want).place / STATE
     first = state.read_bytes()
     state.chmod(0o644)
     with state.open("r+b") as file:
@@ -202,5 +208,5 @@ def test_a_damaged_snapshot_is_made_anew(tmp_path: Path) -> None:
         file.write(struct.pack(">Q", 0xDEADBEEF))
     again = Lab(backend_for(image(), cache_home=tmp_path))
     again.backend.prepare(want)
-    assert hashlib.sha256(state.read_bytes()).hexdigest() == again.backend._template(want).sha256
+    assert hashlib.sha256(state.read_bytes()).hexdigest() == _template(again, want).sha256
     assert again.run("print('fine')").outcome.stdout == b"fine\n"

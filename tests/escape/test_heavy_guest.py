@@ -80,7 +80,7 @@ def test_panic_reboot_and_power_off_end_the_machine_and_are_told(owned: Lab) -> 
         assert outcome.exit in ("crashed", "limit:time"), (act, outcome)
         assert outcome.stdout == b"before"
     state, why = told(owned.run(Task(reboot).limited(wall_ms=60_000)))
-    assert (state, "the virtual machine stopped" in why) == ("crashed", True)
+    assert (state, "the guest stopped" in why) == ("crashed", True)
 
 
 NETWORK = """
@@ -211,7 +211,7 @@ def test_noise_in_device_registers_ends_the_machine_and_nothing_else(owned: Lab)
 
 @pytest.mark.slow
 def test_a_guest_that_is_not_as_promised_gets_no_job(tmp_path: Path) -> None:
-    proud = ANY.replace('"routes": routes(),', '"routes": 1,')
+    proud = ANY.replace('{"facts": facts(),', '{"facts": {**facts(), "routes": 1},')
     assert proud != ANY
     with pytest.raises(GateUnavailable, match="not what was promised: guest-no-route"):
         hostile(proud, tmp_path).run("print('never')")

@@ -1,10 +1,11 @@
-"""Jobs in the heavy lane as it is deployed: a signed approval, real boxes, a real QEMU and guest.
+"""Jobs in the heavy lane as it is deployed: a signed approval, real boxes, a real engine and guest.
 
-Guests run by emulation, which works on every machine.  Image and snapshot are made once in
-a process of tests, by the program's own code.
+Guests run by emulation, which works on every machine, or under a user-space kernel.  Image
+and snapshot are made once in a process of tests, by the program's own code.
 """
 
 import atexit
+import io
 import os
 import shutil
 import tempfile
@@ -23,9 +24,11 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
-from threegate.host.heavy.backend import Asked, QemuBackend, Ran, Want
+from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Want
 from threegate.host.heavy.engine import EMULATION, find_qemu
 from threegate.host.heavy.lane import want_of
+from threegate.host.heavy.runsc import RUNSC, find_runsc
+from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.host.images.apt import Apt
 from threegate.host.images.building import build
 from threegate.host.images.choosing import SHIPPED
@@ -33,9 +36,11 @@ from threegate.host.images.lock import parse_lock
 from threegate.host.images.ours import Sources
 from threegate.host.images.packages import Packages
 from threegate.host.settings import Settings
-from threegate.images.keeping import Image, Images
+from threegate.images.keeping import Image, Images, digest_of
+from threegate.images.manifest import Part
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
+from threegate.protocol import erofs
 from threegate.sandbox.machine import find_machine
 from threegate.untrusted import Untrusted
 
@@ -151,7 +156,7 @@ def built(cache_home: Path, *layers: str, agent: Path = AGENT.parent) -> Image:
 class Lab:
     """An engine with an image of its own."""
 
-    backend: QemuBackend
+    backend: Backend
 
     def want(self, task: Task) -> Want:
         return want_of(rules(), request_for(task), self.backend.image.manifest)
@@ -173,6 +178,12 @@ def backend_for(
     )
 
 
+def runsc_for(image: Image, cache_home: Path | None = None) -> RunscBackend:
+    return RunscBackend(
+        machine=find_machine(), runsc=find_runsc(), image=image, cache=cache_home or place()
+    )
+
+
 @cache
 def image() -> Image:
     """Return the image with our own agent."""
@@ -185,10 +196,47 @@ def lab() -> Lab:
     return Lab(backend_for(image()))
 
 
+@cache
+def runsc_lab() -> Lab:
+    """Return the lane with our own agent, under a user-space kernel."""
+    return Lab(runsc_for(image()))
+
+
+def lab_of(engine: str) -> Lab:
+    """Return the lane with one of the engines that every machine has."""
+    return runsc_lab() if engine == RUNSC else lab()
+
+
+def with_agent(agent: str, tmp_path: Path) -> Image:
+    """Return our own image with another agent, which is one program."""
+    usual, images = image(), Images(tmp_path / "cache" / "images")
+    with images.making() as work:
+        made = work / "image"
+        made.mkdir()
+        for name in usual.manifest.files:
+            shutil.copy(usual.place / name, made / name)
+        sources = {path.name: path.read_bytes() for path in AGENT.parent.glob("*.py")}
+        sources["__main__.py"] = agent.encode()
+        files = {f"threegate/agent/{name}": data for name, data in sources.items()}
+        layout = erofs.lay_out({name: erofs.File(len(data)) for name, data in files.items()})
+        layer = made / "agent.erofs"
+        layer.unlink()
+        with layer.open("xb") as out:
+            erofs.write(layout, out, lambda name: io.BytesIO(files[name]))
+        parts = dict(usual.manifest.files)
+        parts["agent.erofs"] = Part(digest_of(layer), layer.stat().st_size)
+        return images.keep(made, replace(usual.manifest, files=parts))
+
+
+def hostile_runsc(agent: str, tmp_path: Path) -> Lab:
+    """Return a lane whose guest is owned from the start, under a user-space kernel."""
+    return Lab(runsc_for(with_agent(agent, tmp_path), tmp_path / "cache"))
+
+
 def hostile(agent: str, tmp_path: Path) -> Lab:
     """Return a lane whose guest is owned from the start: its agent, root there, is this program."""
     own = tmp_path / "agent"
-    own.mkdir()
+    shutil.copytree(AGENT.parent, own, ignore=shutil.ignore_patterns("__pycache__"))
     (own / "__main__.py").write_text(agent, "utf-8")
     cache_home = tmp_path / "cache"
     return Lab(backend_for(built(cache_home, agent=own), cache_home=cache_home))

@@ -5,14 +5,17 @@ import os
 import sys
 from pathlib import Path
 
-from tests.support.heavy import Lab, Task, backend_for
+from tests.support.heavy import Lab, Task, backend_for, runsc_for
+from threegate.host.heavy.runsc import RUNSC
 from threegate.images.keeping import Images
 
 
 def main() -> None:
     cache, digest = Path(sys.argv[1]), sys.argv[2]
-    lane = Lab(backend_for(Images(cache / "images").find(digest), cache_home=cache))
+    kept = Images(cache / "images").find(digest)
+    make = runsc_for if sys.argv[3] == RUNSC else backend_for
+    lane = Lab(make(kept, cache_home=cache))
     ran = lane.run(Task("print(open('/in/a').read())", inputs={"a": b"hello"}))
-    gate, engine = ran.evidence
+    gate, engine, *_ = ran.evidence
     said = [ran.outcome.exit, ran.outcome.stdout.decode(), os.getuid(), engine.own_uid]
     print(json.dumps([*said, gate.profile]))

@@ -59,6 +59,7 @@ def heavy_lane(context: Context, args: argparse.Namespace) -> list[Check]:
 
 def _engine(context: Context, name: str) -> Check:
     from threegate.host.heavy.lane import open_backend, smallest
+    from threegate.host.heavy.runsc import KIND, RUNSC
     from threegate.host.images.choosing import current
 
     places = context.settings
@@ -72,7 +73,10 @@ def _engine(context: Context, name: str) -> Check:
         detail = f"{exc.message}; {exc.hint}" if exc.hint else exc.message
         return Check(f"engine {name}", "missing", "information", detail)
     digest = backend.image.digest[:12]
-    detail = f"a guest of image {digest} answered; {len(probes)} promises held, by its own word"
+    what = f"{KIND}; " if name == RUNSC else ""
+    detail = (
+        f"{what}a guest of image {digest} answered; {len(probes)} promises held, by its own word"
+    )
     return Check(f"engine {name}", "in-force", "information", detail)
 
 

@@ -4,6 +4,7 @@
 |---|---|---|
 | `Warm` | gate, before a snapshot | `Ready` |
 | `Hello` | gate, after every resume | `Facts` |
+| `File` and its data | gate, for a guest without disks | nothing |
 | `Job` and its code | gate, once | streams, files, `Exit` |
 
 The agent's side is `tool_exec/era/guest`, which stands alone inside the guest; a contract
@@ -123,6 +124,16 @@ def warm_frame(nonce: str, imports: tuple[str, ...]) -> bytes:
 def hello_frame(nonce: str, *, now_ns: int, entropy: bytes) -> bytes:
     """Return the frame that wakes a clone up: the time, and randomness of its own."""
     return _frame(HELLO, {"entropy": entropy.hex(), "nonce": nonce, "now_ns": now_ns})
+
+
+def input_frame(name: str, size: int) -> bytes:
+    """Return the frame that announces an input; its bytes follow in frames of data."""
+    return _frame(FILE, {"bytes": size, "name": name})
+
+
+def data_frame(data: bytes) -> bytes:
+    """Return a piece of an input."""
+    return HEADER.pack(DATA, len(data)) + data
 
 
 def _frame(kind: int, fields: dict[str, Any]) -> bytes:

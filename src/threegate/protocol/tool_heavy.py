@@ -14,7 +14,7 @@ SECURITY
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from threegate.protocol import limits, wire
 from threegate.protocol.wire import (
@@ -39,6 +39,7 @@ MAX_ASK_BYTES: Final = (
 )
 MAX_SECONDS: Final = 90_000
 SNAPSHOT_NAME: Final = "state"  # of the descriptor the engine was given for a snapshot
+GUEST_NAME: Final = "guest"  # what a user-space kernel calls its one guest
 # What a gate may say of a guest.  The names become evidence beside what the host has proved
 # itself: an owned gate must not write "landlock" there.
 PROBES: Final = (
@@ -49,8 +50,10 @@ PROBES: Final = (
     "guest-no-resolver",
     "guest-no-route",
     "guest-no-shared-folder",
+    "guest-only-its-image",
     "guest-root-read-only",
 )
+Kind = Literal["machine", "process"]
 MAX_MODULES: Final = 512
 MAX_FD: Final = 1023
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -59,7 +62,7 @@ _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The descriptors a box was handed: the guest's agent, the engine's monitor."""
+    """The descriptors a box was handed: the guest's agent, the engine's own channel."""
 
     agent: int
     monitor: int
@@ -76,18 +79,24 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The machine as it was started, which the guest must agree with."""
+    """The guest as it was started, which it must agree with, and what it was started as.
+
+    A `machine` has a kernel of its own and is resumed from a snapshot.  A `process` has a
+    user-space kernel, was started for this one job, and gets its inputs over its channel.
+    """
 
     cpus: int
     memory_bytes: int
+    kind: Kind = "machine"
 
     def __post_init__(self) -> None:
         need_number(self.cpus, 256, "cpus", least=1)
         need_number(self.memory_bytes, 2**40, "memory_bytes", least=1)
+        need(self.kind in ("machine", "process"), "a guest of no kind")
 
-    def plain(self) -> list[int]:
+    def plain(self) -> list[int | str]:
         """Return it as a field."""
-        return [self.cpus, self.memory_bytes]
+        return [self.cpus, self.memory_bytes, self.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +307,7 @@ def _channels(value: Any) -> Channels:
 
 
 def _shape(value: Any) -> Shape:
-    need(type(value) is list and len(value) == 2, "a shape has two numbers")
+    need(type(value) is list and len(value) == 3, "a shape has two numbers and a kind")
     return Shape(*value)
 
 

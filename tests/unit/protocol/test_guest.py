@@ -105,16 +105,22 @@ def test_the_agent_speaks_the_same_protocol() -> None:
     assert spec.loader is not None
     agent = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(agent)
-    names = ("WARM", "HELLO", "READY", "FACTS", "STDOUT", "STDERR", "FILE", "DATA", "EXIT")
-    for name in (*names, "PORT_NAME", "IN_SERIAL"):
+    names = ("WARM", "HELLO", "JOB", "READY", "FACTS", "STDOUT", "STDERR", "FILE", "DATA", "EXIT")
+    for name in (*names, "PORT_NAME"):
         assert getattr(agent, name) == getattr(guest, name), name
+    assert agent.prepare_places.__globals__["IN_SERIAL"] == guest.IN_SERIAL
     assert agent.HEADER.format == guest.HEADER.format
     assert agent.PIECE_BYTES <= guest.MAX_FRAME_BYTES
     task = Task((), 1, ("os",), inputs=True, outputs=("x",), processes=2, profile="p", recursion=9)
-    source = AGENT.read_text("utf-8")
+    source = "".join(path.read_text("utf-8") for path in AGENT.parent.glob("*.py"))
     head = guest.HEADER.size
     frame = task.frames(b"pass")
     _, length = guest.HEADER.unpack(frame[:head])
     for key in canonical.decode(frame[head : head + length]):
-        assert f'job["{key}"]' in source, f"the agent does not read {key}"
+        assert f'job["{key}"]' in source or f"job['{key}']" in source, f"{key} is not read"
+    file, data = guest.input_frame("table", 3), guest.data_frame(b"abc")
+    assert canonical.decode(file[head:]) == {"bytes": 3, "name": "table"}
+    assert (guest.HEADER.unpack(data[:head]), data[head:]) == ((guest.DATA, 3), b"abc")
+    for key in ("bytes", "name"):
+        assert f'message["{key}"]' in source or f"message['{key}']" in source
     assert frame.endswith(b"pass")

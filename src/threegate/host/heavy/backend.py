@@ -80,7 +80,7 @@ class Ran:
     wall_ms: int
     cpu_ms: int
     peak_memory_bytes: int
-    evidence: tuple[Evidence, Evidence]
+    evidence: tuple[Evidence, ...]  # of the gate, of the boxes of its engine
     template: str
     refused: Untrusted[bytes] | None = None  # an answer that was not one
 
@@ -170,26 +170,20 @@ class QemuBackend:
                 patience_seconds=PATIENCE_SECONDS,
             )
             talk = self._converse(want, use)
-        answer = self._answer(talk, tool_heavy.parse_probed)
+        answer = answered(talk, tool_heavy.parse_probed, engine=self.name)
         return answer.probes
 
     def run(self, want: Want, asked: Asked) -> Ran:
         """Resume a clone for one job, and end it with the job."""
         template = self._template(want)
         seconds = WAKE_SECONDS[self.name]
-        given = tuple(Given(name, len(data)) for name, data in asked.inputs)
-
-        def job(ends: Channels, disk: int) -> Ask:
-            parts = (asked.bundle, asked.request, asked.approval, asked.signature)
-            shape = self._said_shape(want)
-            return Job(ends, shape, seconds, given, disk, *parts)
-
+        job = job_for(asked, self._said_shape(want), seconds)
         with ExitStack() as stack:
             snapshot = template.open(stack)
-            disk = self._disk(stack, asked.inputs) if asked.inputs else None
+            disk = input_disk(stack, asked.inputs, self._templates.root) if asked.inputs else None
             use = Use(job, seconds + asked.wall_ms / 1000, snapshot, disk)
             talk = self._converse(want, use)
-        return _ran(talk, template.sha256)
+        return ran_of(talk, template.sha256)
 
     def close(self) -> None:
         """Nothing is open between two runs."""
@@ -213,19 +207,8 @@ class QemuBackend:
             snapshot_to=to,
             patience_seconds=PATIENCE_SECONDS,
         )
-        return self._answer(self._converse(want, use), tool_heavy.parse_prepared).imports
-
-    def _answer(self, talk: Conversation, parse: Callable[[Untrusted[bytes]], A | Failed]) -> A:
-        if talk.gate.why != "done":
-            reason = f"its gate ended ({talk.gate.why}), the engine {_ending(talk)}"
-            raise _refused(reason, engine=self.name)
-        try:
-            answer = parse(Untrusted(talk.message))
-        except ProtocolBroken as exc:
-            raise _refused("its gate does not answer", engine=self.name) from exc
-        if isinstance(answer, Failed):
-            raise _refused(f"{answer.message}{_said(talk)}", engine=self.name)
-        return answer
+        talk = self._converse(want, use)
+        return answered(talk, tool_heavy.parse_prepared, engine=self.name).imports
 
     def _converse(self, want: Want, use: Use) -> Conversation:
         layers = tuple(self.image.layers[name] for name in want.layers)
@@ -239,19 +222,6 @@ class QemuBackend:
         if self._khz is None:
             self._khz = tsc_khz()
         return self._khz
-
-    def _disk(self, stack: ExitStack, inputs: tuple[tuple[str, bytes], ...]) -> int:
-        """Return a read-only disk with the inputs on it; nobody can write to it any more."""
-        documents = dict(inputs)
-        layout = lay_out({name: File(len(data)) for name, data in inputs})
-        if layout.size > IN_DISK_BYTES:
-            raise GateUnavailable("the inputs do not fit on one disk", code=NO_ROOM)
-        with disk_errors("write the inputs"), ExitStack() as writing:
-            fd = wiring.nameless(writing, self._templates.root)
-            with open(fd, "wb", closefd=False) as file:
-                write(layout, file, lambda name: io.BytesIO(documents[name]))
-            os.ftruncate(fd, IN_DISK_BYTES)
-            return wiring.reopened(stack, fd)
 
     def _template(self, want: Want) -> Template:
         if want not in self._found:
@@ -282,7 +252,46 @@ class QemuBackend:
         }
 
 
-def _ran(talk: Conversation, template: str) -> Ran:
+def answered(
+    talk: Conversation, parse: Callable[[Untrusted[bytes]], A | Failed], *, engine: str
+) -> A:
+    """Return what a gate answered, or raise `GateUnavailable` with the reason."""
+    if talk.gate.why != "done":
+        reason = f"its gate ended ({talk.gate.why}), the engine {_ending(talk)}"
+        raise _refused(reason, engine=engine)
+    try:
+        answer = parse(Untrusted(talk.message))
+    except ProtocolBroken as exc:
+        raise _refused("its gate does not answer", engine=engine) from exc
+    if isinstance(answer, Failed):
+        raise _refused(f"{answer.message}{_said(talk)}", engine=engine)
+    return answer
+
+
+def input_disk(stack: ExitStack, inputs: tuple[tuple[str, bytes], ...], scratch: Path) -> int:
+    """Return a read-only disk with the inputs on it; nobody can write to it any more."""
+    documents = dict(inputs)
+    layout = lay_out({name: File(len(data)) for name, data in inputs})
+    if layout.size > IN_DISK_BYTES:
+        raise GateUnavailable("the inputs do not fit on one disk", code=NO_ROOM)
+    with disk_errors("write the inputs"), ExitStack() as writing:
+        scratch.mkdir(parents=True, exist_ok=True)
+        fd = wiring.nameless(writing, scratch)
+        with open(fd, "wb", closefd=False) as file:
+            write(layout, file, lambda name: io.BytesIO(documents[name]))
+        os.ftruncate(fd, IN_DISK_BYTES)
+        return wiring.reopened(stack, fd)
+
+
+def job_for(asked: Asked, shape: tool_heavy.Shape, seconds: int) -> Callable[[Channels, int], Ask]:
+    """Return what makes the gate's message, once its descriptors are known."""
+    given = tuple(Given(name, len(data)) for name, data in asked.inputs)
+    parts = (asked.bundle, asked.request, asked.approval, asked.signature)
+    return lambda ends, disk: Job(ends, shape, seconds, given, disk, *parts)
+
+
+def ran_of(talk: Conversation, template: str) -> Ran:
+    """Return how a job went."""
     answer = Untrusted(talk.message)
     outcome, refused = Outcome("crashed"), None
     if talk.gate.why == "deadline":

@@ -19,18 +19,20 @@ from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
+from threegate.host.heavy.runsc import RUNSC, find_runsc
+from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
 from threegate.sandbox.machine import find_machine
-from threegate.sandbox.profiles import ENGINE, TOOL_HEAVY
+from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
 
 NO_ENGINE_NAMED: Final = "TG-ERA-004"
 TOO_SMALL: Final = "TG-ERA-005"
 MIN_MEMORY_MIB: Final = 128  # a guest that boots with less has no room for a job
-BY_STRENGTH: Final = (KVM, EMULATION)
+BY_STRENGTH: Final = (KVM, EMULATION, RUNSC)
 SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 
 ENDED: Final = "ended"
@@ -76,13 +78,22 @@ def open_backend(name: str, cache: Path, find_image: FindImage) -> Backend:
     """Return an engine with a guest image, or raise `GateUnavailable`."""
     if name not in BY_STRENGTH:
         raise GateUnavailable(f"{name} is not built", code=NO_ENGINE_NAMED)
+    images = Images(cache / "images")
+    if name == RUNSC:
+        runsc = find_runsc()
+        return RunscBackend(
+            machine=find_machine(), runsc=runsc, image=find_image(images), cache=cache
+        )
+    qemu = find_qemu()
     return QemuBackend(
-        name,
-        machine=find_machine(),
-        qemu=find_qemu(),
-        image=find_image(Images(cache / "images")),
-        cache=cache,
+        name, machine=find_machine(), qemu=qemu, image=find_image(images), cache=cache
     )
+
+
+def profiles_of(engine: str) -> tuple[Profile, ...]:
+    """Return the boxes a run with this engine needs."""
+    boxes = (RUNSC_KERNEL, RUNSC_FILES) if engine == RUNSC else (ENGINE,)
+    return (TOOL_HEAVY, *boxes)
 
 
 class HeavyLane:
@@ -97,8 +108,6 @@ class HeavyLane:
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
-        for profile in (TOOL_HEAVY, ENGINE):
-            refuse_unapplied_profile(self._bundle, profile)
         found = GateUnavailable("policy names no engine that is built", code=NO_ENGINE_NAMED)
         for name in BY_STRENGTH:
             if isinstance(may_use_engine(self._bundle, name), Deny):
@@ -113,6 +122,8 @@ class HeavyLane:
         raise found
 
     def _prepared(self, name: str, ready: Ready) -> None:
+        for profile in profiles_of(name):
+            refuse_unapplied_profile(self._bundle, profile)
         if name not in self._backends:
             self._backends[name] = open_backend(name, self._cache, self._find_image)
         backend = self._backends[name]
@@ -147,10 +158,11 @@ class HeavyLane:
 
 def _box(backend: Backend, ran: Ran) -> Box:
     """Return what confined a run: both boxes as proved, and the guest's own word."""
-    gate, engine = ran.evidence
+    gate, engine, *others = ran.evidence
     versions = {
         **backend.versions(),
         "engine-profile-sha256": engine.profile_sha256,
+        **{f"{other.profile}-profile-sha256": other.profile_sha256 for other in others},
         "kernel": gate.kernel,
         "template-sha256": ran.template,
         "threegate": __version__,
@@ -158,6 +170,7 @@ def _box(backend: Backend, ran: Ran) -> Box:
     if ran.outcome.note is not None:  # why the machine stopped: our word, not the guest's
         versions[ENDED] = ran.outcome.note.replace(" ", "-")[:MAX_VERSION_CHARS]
     proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
+    proofs += [f"{other.profile}-{proof}" for other in others for proof in other.proofs]
     box = box_of(gate.profile_sha256, proofs, versions)
     guest = tuple(Evidence(name, "in-force") for name in ran.outcome.probes)
     evidence = tuple(sorted((*box.evidence, *guest), key=lambda item: item.mechanism))

@@ -6,8 +6,8 @@ SECURITY
 """
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -54,7 +54,7 @@ class Conversation:
     message: bytes
     gate: Ended
     engine: Ended
-    evidence: tuple[Evidence, Evidence]  # of the gate, of the engine
+    evidence: tuple[Evidence, ...]  # of the gate, of the boxes of its engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +87,45 @@ def converse(
             wiring.greet_engine(monitor)
         else:
             wiring.give_engine(monitor, name=SNAPSHOT_NAME, fd=use.snapshot_to)
-        with Companion(machine, _engine_start(parts, shape, handed, tsc_khz=tsc_khz)) as engine:
-            kept = [agent, monitor, *([] if use.inputs is None else [use.inputs])]
-            started, evidence = start_gate(
-                machine, Start(TOOL_HEAVY, PAYLOAD, {}, keep_fds=(*kept,))
-            )
-            try:
-                ends.close()  # whoever of the two ends first, the other must hear it
+        start = _engine_start(parts, shape, handed, tsc_khz=tsc_khz)
+        return talk(machine, (start,), Channels(agent, monitor), use, ends=ends)
+
+
+def talk(
+    machine: Machine,
+    starts: Sequence[Start],
+    channels: Channels,
+    use: Use,
+    *,
+    ends: ExitStack,
+    watched: Callable[[Companion], AbstractContextManager[object]] = nullcontext,
+) -> Conversation:
+    """Start the boxes of an engine and a gate that listens to it; end them all.
+
+    `ends` holds the descriptors that the boxes were handed; they are closed on the way.  The
+    first box is the engine itself, which `watched` may watch while the gate works.
+    """
+    with ExitStack() as boxes:
+        engines = [boxes.enter_context(Companion(machine, start)) for start in starts]
+        kept = [channels.agent, channels.monitor, *([] if use.inputs is None else [use.inputs])]
+        started, evidence = start_gate(machine, Start(TOOL_HEAVY, PAYLOAD, {}, keep_fds=(*kept,)))
+        try:
+            ends.close()  # whoever of them ends first, the others must hear it
+            for engine in engines:
                 engine.ready()
-                asked = use.ask(Channels(agent, monitor), use.inputs or 0).to_bytes()
-            except BaseException:
-                discard(started)
-                raise
-            answer = serve_one(
-                started, evidence, TOOL_HEAVY, asked, deadline_seconds=use.seconds + GRACE_SECONDS
-            )
-            with answer.message as message:
-                said = message.read()
-            ended = engine.end(patience_seconds=use.patience_seconds)
-    return Conversation(said, answer.ended, ended, (evidence, engine.evidence))
+            asked = use.ask(channels, use.inputs or 0).to_bytes()
+        except BaseException:
+            discard(started)
+            raise
+        seconds = use.seconds + GRACE_SECONDS
+        with watched(engines[0]):
+            answer = serve_one(started, evidence, TOOL_HEAVY, asked, deadline_seconds=seconds)
+        with answer.message as message:
+            said = message.read()
+        ended = [engine.end(patience_seconds=use.patience_seconds) for engine in engines]
+    return Conversation(
+        said, answer.ended, ended[0], (evidence, *(engine.evidence for engine in engines))
+    )
 
 
 def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -> Start:

@@ -6,7 +6,10 @@ machine.
 
 import fcntl
 import os
+import shutil
 import socket
+import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -28,6 +31,52 @@ def pair(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     """Return both ends of a connected stream."""
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return handed(ours, left.detach()), handed(theirs, right.detach())
+
+
+def listener(ours: ExitStack, theirs: ExitStack, directory: Path) -> tuple[int, int]:
+    """Return a connection, and the socket that will accept it and nobody else's any more."""
+    place = tempfile.mkdtemp(dir=directory)  # entered by nobody but us
+    path = f"{place}/s"
+    try:
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening,
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling,
+        ):
+            _short(listening.bind, path)
+            listening.listen(1)
+            _short(calling.connect, path)
+            found = handed(ours, calling.detach()), handed(theirs, listening.detach())
+    finally:
+        shutil.rmtree(place)
+    return found
+
+
+def _short(act: Callable[[str], None], path: str) -> None:
+    """Use the path of a socket, which may have a hundred bytes, whatever lies above it."""
+    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
+    try:
+        act(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+    finally:
+        os.close(directory)
+
+
+def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return both ends of a pipe."""
+    read, write = os.pipe()
+    return handed(reading, read), handed(writing, write)
+
+
+def nothing(stack: ExitStack) -> int:
+    """Return a descriptor that swallows what is written."""
+    return handed(stack, os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC))
+
+
+def document(stack: ExitStack, directory: Path, data: bytes) -> int:
+    """Return a file without a name that holds these bytes and cannot be written any more."""
+    with ExitStack() as writing:
+        fd = nameless(writing, directory)
+        os.write(fd, data)
+        return reopened(stack, fd)
 
 
 def read_only(stack: ExitStack, path: Path) -> int:

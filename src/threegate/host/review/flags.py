@@ -66,6 +66,9 @@ def tool_flags(
     """Yield the flags of what a run is given."""
     if request.backend != "monty":
         yield Flag("heavy-lane", "leaves the lite lane: files and programs inside a guest")
+        if "runsc" in bundle.words("tool-exec", "lanes", request.backend, "engines"):
+            reason = "policy lets runsc isolate it: a user-space kernel, not a microVM"
+            yield Flag("user-space-kernel", reason)
     if request.network != "none":
         yield Flag("network", f"the run may have the network {request.network}")
     if request.confidentiality == "confidential":

@@ -17,7 +17,7 @@ from threegate.protocol.erofs import File, lay_out
 from threegate.protocol.tool_heavy import Given as Said
 from threegate.tool_exec.approved import Given
 
-PIECE_BYTES: Final = 1024 * 1024
+PIECE_BYTES: Final = 256 * 1024  # a frame holds no more
 
 
 class DiskBroken(Exception):
@@ -37,6 +37,13 @@ def disk_inputs(fd: int, inputs: Sequence[Said]) -> Mapping[str, Given]:
         return Given(item.bytes, lambda: sha256_of(_pieces(fd, at, size)))
 
     return {item.name: given(item) for item in inputs}
+
+
+def disk_contents(fd: int, inputs: Sequence[Said]) -> Iterator[tuple[Said, Iterator[bytes]]]:
+    """Yield each input with its bytes, from a disk that `disk_inputs` has looked at."""
+    layout = lay_out({item.name: File(item.bytes) for item in inputs})
+    for item in inputs:
+        yield item, _pieces(fd, *layout.places.get(item.name, (0, 0)))
 
 
 def _pieces(fd: int, at: int, size: int) -> Iterator[bytes]:

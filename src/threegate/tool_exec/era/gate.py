@@ -40,7 +40,7 @@ from threegate.tool_exec.approved import (
     sentence,
 )
 from threegate.tool_exec.era import job as jobs
-from threegate.tool_exec.era.disk import DiskBroken, disk_inputs
+from threegate.tool_exec.era.disk import DiskBroken, disk_contents, disk_inputs
 from threegate.tool_exec.era.lines import Late
 from threegate.tool_exec.era.machine import Ended, Machine
 from threegate.tool_exec.era.promised import kept
@@ -90,7 +90,7 @@ def prepare(ask: Prepare) -> Prepared | Failed:
 
 def probe(ask: Probe) -> Probed | Failed:
     """See whether a resumed guest answers a nonce it cannot know, and is what was promised."""
-    facts = Machine(ask.channels).wake(time.monotonic() + ask.seconds)
+    facts = Machine(ask.channels, ask.shape.kind).wake(time.monotonic() + ask.seconds)
     try:
         return Probed(kept(facts, ask.shape))
     except ValueError as exc:
@@ -110,10 +110,14 @@ def run(job: Job) -> Outcome:
 
 
 def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
-    machine = Machine(job.channels)
+    machine = Machine(job.channels, job.shape.kind)
+    deadline = time.monotonic() + job.seconds
     try:
-        facts = machine.wake(time.monotonic() + job.seconds)
+        facts = machine.wake(deadline)
         probes = kept(facts, job.shape)
+        if job.shape.kind == "process":
+            for item, pieces in disk_contents(job.disk, job.inputs):
+                machine.give(item.name, item.bytes, pieces, deadline)
     except Late:
         return Outcome("crashed", note="the guest did not wake up")
     except Ended as exc:

@@ -7,13 +7,14 @@ SECURITY
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from threegate.errors import ProtocolBroken
 from threegate.protocol import guest
 from threegate.protocol.guest import Facts
-from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Channels
+from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Channels, Kind
+from threegate.tool_exec.era.control import Control
 from threegate.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
 from threegate.tool_exec.era.monitor import Monitor, MonitorBroken, Refused
 from threegate.untrusted import Untrusted
@@ -36,13 +37,14 @@ class Ended(Exception):
 class Machine:
     """A guest and its engine, seen from outside."""
 
-    def __init__(self, channels: Channels) -> None:
+    def __init__(self, channels: Channels, kind: Kind = "machine") -> None:
         self._lines = Lines()
         self._agent = channels.agent
         self._held = bytearray()
         self._gone = False
         self._lines.listen(channels.agent, self._take)
-        self.monitor = Monitor(self._lines, channels.monitor)
+        of = Monitor if kind == "machine" else Control
+        self.monitor: Monitor | Control = of(self._lines, channels.monitor)
 
     def _take(self, piece: bytes) -> None:
         self._gone = self._gone or not piece
@@ -88,7 +90,7 @@ class Machine:
             why = why or self.monitor.state(deadline)
         except (Gone, Late, MonitorBroken, Refused):
             pass
-        return Ended(f"the virtual machine stopped: {why or 'the engine ended'}")
+        return Ended(f"the guest stopped: {why or 'the engine ended'}")
 
     def boot(self, imports: tuple[str, ...], deadline: float) -> tuple[str, ...]:
         """Wait for a guest to come up and load modules; return those it loaded."""
@@ -109,8 +111,15 @@ class Machine:
             raise Ended("the guest answered what it was not asked")
         return _parsed(lambda: guest.parse_facts(body, nonce))
 
+    def give(self, name: str, size: int, pieces: Iterable[bytes], deadline: float) -> None:
+        """Send an input to a guest that has no disk to find it on."""
+        self.send(guest.input_frame(name, size), deadline)
+        for piece in pieces:
+            self.send(guest.data_frame(piece), deadline)
+
     def snapshot(self, deadline: float) -> None:
         """Have the engine write the machine to the descriptor the host gave it."""
+        assert isinstance(self.monitor, Monitor), "only a machine has a snapshot"
         ask = self.monitor.command
         try:
             speed = {"max-bandwidth": _BANDWIDTH, "downtime-limit": _DOWNTIME_MS}

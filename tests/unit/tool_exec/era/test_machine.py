@@ -99,7 +99,7 @@ def test_an_engine_that_stops_alive_is_noticed_and_named(other: Other) -> None:
 
     thread = threading.Thread(target=engine)
     thread.start()
-    with pytest.raises(Ended, match="the virtual machine stopped: internal-error"):
+    with pytest.raises(Ended, match="the guest stopped: internal-error"):
         other.machine.hear(_soon())
     thread.join()
 

@@ -19,9 +19,19 @@ FACTS = Facts(
     routes=0,
 )
 
+IN_USER_SPACE = replace(
+    FACTS,
+    interfaces=(("lo", True),),
+    mounts=(("/", "9p", "ro"), ("/dev", "tmpfs", "rw"), ("/proc", "proc", "rw")),
+)
+
 
 def test_a_guest_as_promised_gets_all_names() -> None:
-    assert kept(FACTS, SHAPE) == PROBES, "all that may be said of a guest"
+    process = Shape(1, 2**28, "process")
+    named = kept(FACTS, SHAPE), kept(IN_USER_SPACE, process)
+    assert set(named[0]) | set(named[1]) == set(PROBES), "all that may be said of a guest"
+    assert set(PROBES) - set(named[0]) == {"guest-only-its-image"}
+    assert set(PROBES) - set(named[1]) == {"guest-no-shared-folder"}
     assert kept(replace(FACTS, interfaces=()), SHAPE), "no interface at all is as good"
 
 
@@ -45,3 +55,21 @@ def test_a_guest_as_promised_gets_all_names() -> None:
 def test_one_broken_promise_is_named(change: dict[str, object], broken: str) -> None:
     with pytest.raises(ValueError, match=broken):
         kept(replace(FACTS, **change), SHAPE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({"interfaces": (("eth0", True),)}, "guest-no-network"),
+        ({"mounts": (*IN_USER_SPACE.mounts, ("/host", "9p", "ro"))}, "guest-only-its-image"),
+        ({"mounts": (("/", "9p", "rw"),)}, "guest-root-read-only"),
+        ({"mounts": (("/", "overlay", "ro"),)}, "guest-only-its-image"),
+    ],
+)
+def test_a_guest_of_a_user_space_kernel_has_its_image_and_no_other_folder(
+    change: dict[str, object], broken: str
+) -> None:
+    with pytest.raises(ValueError, match=broken):
+        kept(replace(IN_USER_SPACE, **change), Shape(1, 2**28, "process"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="guest-no"):
+        kept(IN_USER_SPACE, SHAPE)  # it would not do for a machine

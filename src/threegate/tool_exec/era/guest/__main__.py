@@ -1,11 +1,16 @@
 """The agent: the one program of ours that runs inside the guest, as root, for one job.
 
 It stands alone: the guest has this file, Python's standard library and nothing else of
-ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one virtio port:
+ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one virtio port, or
+on the descriptor that its one argument names:
 
     WARM   ->  READY     once, before the snapshot: the imports that clones will find loaded
     HELLO  ->  FACTS     after each resume: clock and entropy in, what the guest looks like out
+    FILE, DATA ...       an input, for a guest without disks
     JOB    ->  STDOUT, STDERR ..., FILE, DATA ..., EXIT
+
+A guest with such a descriptor was started for this one job by a kernel in user space: it is
+no clone, has the host's clock and randomness already, and no disks.
 
 SECURITY
     Whatever it says may be said by a job that became root here: the gate outside believes
@@ -15,7 +20,6 @@ SECURITY
 
 import atexit
 import builtins
-import ctypes
 import fcntl
 import gc
 import json
@@ -30,31 +34,35 @@ import sys
 import time
 import traceback
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-WARM, HELLO = 1, 2  # any other kind is the job
+if TYPE_CHECKING:
+    from threegate.tool_exec.era.guest.places import (
+        JOB_UID,
+        LIBC,
+        Message,
+        facts,
+        prepare_places,
+        read_text,
+        take_input,
+    )
+else:  # beside this file; nothing of the job's can be in the way yet
+    sys.path.insert(0, os.path.dirname(__file__))
+    from places import JOB_UID, LIBC, Message, facts, prepare_places, read_text, take_input
+
+    del sys.path[0], sys.modules["places"]
+
+WARM, HELLO = 1, 2
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT = 11, 12, 13, 14, 15, 16, 17
+JOB = 3
 HEADER = struct.Struct(">BI")
 PIECE_BYTES = 64 * 1024
-MAX_MOUNTS = 64
 
 PACKAGES = "/usr/lib/python3/dist-packages"  # where Debian keeps the scientific set
-PORT_NAME, IN_SERIAL = "threegate.agent", "in"
-JOB_UID = 1000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT = 1, 2, 4, 32
+PORT_NAME = "threegate.agent"
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
-IFF_UP, BLKFLSBUF = 1, 0x1261
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
-LIBC = ctypes.CDLL(None, use_errno=True)
-Message = dict[str, Any]
-
-
-def mount(source: str, place: str, kind: str, flags: int, options: str = "") -> None:
-    """Mount, or raise `OSError`."""
-    words = [word.encode() or None for word in (source, place, kind)]
-    if LIBC.mount(*words, ctypes.c_ulong(flags), options.encode() or None):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), place)
+ENDED, _TELL = os.pipe()  # has a byte whenever a child may have ended; not every kernel has pidfds
 
 
 class Port:
@@ -103,21 +111,13 @@ def open_port() -> Port:
         time.sleep(0.005)
 
 
-def read_text(path: str) -> str:
-    """Return a small file as text, or nothing if there is none."""
-    if not os.path.exists(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
 def prefer_killing(score: int) -> None:
     """Tell the kernel how gladly it may end this process for want of memory."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(score))
 
 
-def serve(port: Port) -> NoReturn:
+def serve(port: Port, *, clone: bool) -> NoReturn:
     """Answer frames until the machine is switched off."""
     while True:
         kind, body = port.hear()
@@ -125,9 +125,15 @@ def serve(port: Port) -> NoReturn:
         if kind == WARM:
             port.tell(READY, {"imports": warm(message["imports"]), "nonce": message["nonce"]})
         elif kind == HELLO:
-            awake(message)
+            if clone:
+                awake(message)
             port.tell(FACTS, {"facts": facts(), "nonce": message["nonce"]})
-        else:
+        elif kind == FILE:
+            take_input(port.hear, message)
+        elif kind == JOB:
+            if not clone:  # its kernel does not count what root began, which is the job itself
+                message["processes"] -= 1
+            prepare_places(message, clone=clone)
             run(port, message)
 
 
@@ -158,42 +164,9 @@ def awake(message: Message) -> None:
         fcntl.ioctl(device, RNDRESEEDCRNG, 0)
 
 
-def facts() -> Message:
-    """Return what the guest looks like from inside, just before a job."""
-    mounts = [line.split(" ") for line in read_text("/proc/mounts").splitlines()]
-    return {
-        "cpus": os.sysconf("SC_NPROCESSORS_ONLN"),
-        "environment": len(os.environ),
-        "interfaces": interfaces(),
-        "memory_kib": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024,
-        "mounts": [[place, kind, options.split(",")[0]] for _, place, kind, options, *_ in mounts][
-            :MAX_MOUNTS
-        ],
-        "resolver": os.path.exists("/etc/resolv.conf"),
-        "routes": routes(),
-    }
-
-
-def interfaces() -> list[list[Any]]:
-    """Return every network interface, and whether it is up."""
-    place = "/sys/class/net"
-    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
-    return [[name, bool(int(read_text(f"{place}/{name}/flags"), 16) & IFF_UP)] for name in names]
-
-
-def routes() -> int:
-    """Return the number of routes that lead anywhere; those of IPv6 to lo lead nowhere."""
-    four = read_text("/proc/net/route").splitlines()[1:]
-    six = read_text("/proc/net/ipv6_route").splitlines()
-    return len(four) + sum(not line.endswith("lo") for line in six)
-
-
 def run(port: Port, job: Message) -> None:
     """Run one job to its end, and hand over what it left."""
     _, code = port.hear()
-    if job["inputs"]:
-        _bring_inputs()
-    _cap_places(job["disk_bytes"])
     before = _oom_kills()
     pid, out, err = _start(job, code)
     status = _stream(port, pid, {out: STDOUT, err: STDERR})
@@ -202,25 +175,6 @@ def run(port: Port, job: Message) -> None:
         hand_over(port, name)
     oom = _oom_kills() > before
     port.tell(EXIT, {"code": max(ended, 0), "oom": oom, "signal": max(-ended, 0)})
-
-
-def _bring_inputs() -> None:
-    for name in os.listdir("/sys/block"):
-        if read_text(f"/sys/block/{name}/serial").strip() == IN_SERIAL:
-            fd = os.open(f"/dev/{name}", os.O_RDONLY)
-            fcntl.ioctl(fd, BLKFLSBUF, 0)  # the snapshot looked at another disk in its place
-            os.close(fd)
-            mount(f"/dev/{name}", "/in", "erofs", MS_RDONLY | MS_NOSUID | MS_NODEV)
-
-
-def _cap_places(disk_bytes: int) -> None:
-    """Give the job its two places to write to, no larger than its files may be."""
-    size = f"size={max(disk_bytes, 4096)}"  # 0 would mean no cap
-    mount("", "/tmp", "", MS_REMOUNT | MS_NOSUID | MS_NODEV, size)  # noqa: S108
-    os.chown("/out", JOB_UID, JOB_UID)
-    mount(
-        "", "/out", "", MS_REMOUNT | MS_NOSUID | MS_NODEV | (0 if disk_bytes else MS_RDONLY), size
-    )
 
 
 def _oom_kills() -> int:
@@ -262,6 +216,7 @@ def _become(job: Message, out: int, err: int) -> None:
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
             signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
     os.umask(0o022)
     os.chdir("/tmp")  # noqa: S108  # the guest's own, gone with it
 
@@ -338,16 +293,14 @@ def _hold_imports(allowed: frozenset[str], profile: str) -> None:
 def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
     """Pass on what the job prints until it has ended; then end whatever it left running."""
     watch = select.poll()
-    ended = os.pidfd_open(pid)
-    for fd in (*streams, ended):
+    for fd in (*streams, ENDED):
         watch.register(fd, select.POLLIN)
     status: int | None = None
     while streams or status is None:
         for fd, _ in watch.poll():
-            if fd == ended:
-                watch.unregister(fd)
-                status = os.waitpid(pid, 0)[1]
-                end_all()
+            if fd == ENDED:
+                os.read(fd, PIECE_BYTES)
+                status = _ended(pid) if status is None else status
                 continue
             piece = os.read(fd, PIECE_BYTES)
             if piece:
@@ -355,6 +308,15 @@ def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
                 continue
             watch.unregister(fd)
             del streams[fd]
+    return status
+
+
+def _ended(pid: int) -> int | None:
+    """Return how the job ended, if it has, after ending whatever it left running."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if not found:
+        return None
+    end_all()
     return status
 
 
@@ -391,7 +353,14 @@ def main() -> None:
     sys.path.append(PACKAGES)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prefer_killing(-1000)
-    serve(open_port())
+    os.set_blocking(_TELL, False)
+    signal.set_wakeup_fd(_TELL, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    if len(sys.argv) > 1:
+        fd = int(sys.argv[1])
+        os.set_blocking(fd, True)  # the kernel outside does not wait, we do
+        serve(Port(fd), clone=False)
+    serve(open_port(), clone=True)
 
 
 if __name__ == "__main__":
