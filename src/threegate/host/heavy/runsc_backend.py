@@ -111,5 +111,5 @@ def _shape(want: Want) -> tool_heavy.Shape:
 def _judged(outcome: Outcome, watch: Watch) -> Outcome:
     """Return what ended a job: the watch over its memory, if it was that."""
     if watch.over and outcome.exit == "crashed":
-        return replace(outcome, exit="limit:memory")
+        return replace(outcome, exit="limit:memory", note=None)
     return outcome

@@ -120,7 +120,7 @@ def test_a_guest_that_floods_while_the_engine_is_asked_is_not_kept(other: Other)
 
     thread = threading.Thread(target=both)
     thread.start()
-    with pytest.raises(Ended, match="the virtual machine stopped"):
+    with pytest.raises(Ended, match="the guest stopped"):
         other.machine.hear(_soon())
     thread.join()
     assert sent == [flood], "control: all of it was read"
