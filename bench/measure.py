@@ -96,6 +96,35 @@ def slope(points: Sequence[tuple[int, float]]) -> float:
     return statistics.linear_regression(sizes, costs).slope
 
 
+def pss(pid: int) -> int:
+    """Return the proportional set size; shared pages count once over all who share them."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
+    except PermissionError:  # not dumpable, so not ours to look at: resident size, which is more
+        status = Path(f"/proc/{pid}/status").read_text("utf-8")
+        lines = [line.replace("VmRSS:", "Pss:") for line in status.splitlines()]
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def descendants() -> list[int]:
+    """Return every process that this one, or one of those, has started and that is not gone."""
+    found, parents = [os.getpid()], _parents()
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def _parents() -> dict[int, int]:
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    return parents
+
+
 def say(text: str) -> None:
     """Show progress."""
     print(f"bench: {text}", file=sys.stderr, flush=True)

@@ -31,6 +31,7 @@ TOPICS = (
     "search",
     "sandbox",
     "lite",
+    "heavy",
     "normalize",
     "readers",
     "proxy",

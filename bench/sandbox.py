@@ -16,7 +16,7 @@ from pathlib import Path
 
 import threegate
 from bench.figures import Plain, Sizes, alone, compare
-from bench.measure import Watch, say
+from bench.measure import Watch, pss, say
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.launch import start_process, view_for
@@ -166,15 +166,5 @@ def _memory(machine: Machine, start: Start) -> Plain:
         stack.callback(discard, started)
         _await_ready(started)
         pids = [started.process.pid, *started.meter.processes()]
-        sizes = [_pss(pid) for pid in pids]
+        sizes = [pss(pid) for pid in pids]
     return alone(f"memory of an idle {start.profile.name}", sum(sizes) / 2**20, "MiB PSS")
-
-
-def _pss(pid: int) -> int:
-    """Return the proportional set size; shared pages count once over all who share them."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
-    except PermissionError:  # not dumpable, so not ours to look at: resident size, which is more
-        status = Path(f"/proc/{pid}/status").read_text("utf-8")
-        lines = [line.replace("VmRSS:", "Pss:") for line in status.splitlines()]
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

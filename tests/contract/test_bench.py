@@ -39,7 +39,11 @@ TINY = Sizes(
 )
 
 
-@pytest.mark.parametrize("topic", run.TOPICS)
+# Guests are booted for it: minutes.
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in run.TOPICS if name == "heavy"]
+
+
+@pytest.mark.parametrize("topic", [*(name for name in run.TOPICS if name != "heavy"), *SLOW])
 def test_every_topic_measures_something_and_says_it(topic: str, tmp_path: Path) -> None:
     found = run.measure(topic, TINY, tmp_path)
     assert json.loads(json.dumps(found)) == found, "figures are plain JSON"

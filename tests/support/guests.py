@@ -95,6 +95,7 @@ def run(
     files: Mapping[str, bytes] | None = None,
     memory: int = 512,
     extra: tuple[str, ...] = (),
+    seconds: int = SECONDS,
 ) -> Ended:
     """Boot an image with a job and wait for the machine to be off."""
     held = {"job.py": job.encode(), **(files or {})}
@@ -104,7 +105,7 @@ def run(
         erofs.write(layout, out, lambda name: io.BytesIO(held[name]))
     command = _command(image, place, memory) + list(extra)
     ended = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
     )
     said = (place / "said").read_bytes() if (place / "said").exists() else ended.stderr
     return Ended(ended.returncode, said, (place / "console").read_bytes())

@@ -1,7 +1,8 @@
 """Jobs in the heavy lane as it is deployed: a signed approval, real boxes, a real engine and guest.
 
-Guests run by emulation, which works on every machine, or under a user-space kernel.  Image
-and snapshot are made once in a process of tests, by the program's own code.
+Guests run by emulation, which works on every machine, or under a user-space kernel;
+`nested.py` runs the same tests where acceleration works, with images that were made before.
+Image and snapshot are made once in a process of tests, by the program's own code.
 """
 
 import atexit
@@ -24,8 +25,16 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
-from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Want
-from threegate.host.heavy.engine import EMULATION, find_qemu
+from threegate.host.heavy.backend import (
+    BOOT_SECONDS,
+    WAKE_SECONDS,
+    Asked,
+    Backend,
+    QemuBackend,
+    Ran,
+    Want,
+)
+from threegate.host.heavy.engine import EMULATION, KVM, find_qemu
 from threegate.host.heavy.lane import want_of
 from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
@@ -37,10 +46,11 @@ from threegate.host.images.ours import Sources
 from threegate.host.images.packages import Packages
 from threegate.host.settings import Settings
 from threegate.images.keeping import Image, Images, digest_of
-from threegate.images.manifest import Part
+from threegate.images.manifest import Part, agent_digest
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
 from threegate.protocol import erofs
+from threegate.sandbox import companion, session
 from threegate.sandbox.machine import find_machine
 from threegate.untrusted import Untrusted
 
@@ -51,6 +61,12 @@ _LANE: Final = "\n    default_profile: python\n    profiles: [python, tools]\n  
 ENABLED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-emulation]")
 ACCELERATED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-kvm]")
 AGENT: Final = Sources.usual({}).agent / "__main__.py"
+ENGINE: Final = os.environ.get("THREEGATE_TEST_ENGINE", EMULATION)
+MADE: Final = os.environ.get("THREEGATE_TEST_IMAGES")  # images for a machine without packages
+if ENGINE == KVM:  # by a processor that is itself emulated, and so is that of the boxes
+    WAKE_SECONDS[KVM], BOOT_SECONDS[KVM] = WAKE_SECONDS[EMULATION], BOOT_SECONDS[EMULATION]
+    for module in (companion, session):
+        module.__dict__["START_SECONDS"] = 300.0
 ROOM: Final = ("reserve_bytes: 64MiB", "reserve_bytes: 300MiB")
 
 
@@ -131,8 +147,8 @@ def _spelled(at: int) -> str:
 
 @cache
 def rules() -> Bundle:
-    """Return a policy that names emulation."""
-    return policy(tool_exec=ENABLED, handoff=ROOM).bundle()
+    """Return a policy that names the engine under test."""
+    return policy(tool_exec=ENABLED if ENGINE == EMULATION else ACCELERATED, handoff=ROOM).bundle()
 
 
 @cache
@@ -147,9 +163,16 @@ def built(cache_home: Path, *layers: str, agent: Path = AGENT.parent) -> Image:
     """Return an image of the shipped lock, by default without the scientific layer."""
     debs = Settings.from_environment(os.environ).cache_home / "debs"
     sources = Sources(Sources.usual(os.environ).init, agent, os.environ)
+    if MADE is not None:
+        return _made(Images(Path(MADE)), agent_digest(sources.read().agent))
     images = Images(cache_home / "images")
     lock = parse_lock(SHIPPED.read_bytes())
     return build(lock, layers or ("base",), images, Packages(debs, Apt(os.environ)), sources)
+
+
+def _made(images: Images, agent: str) -> Image:
+    found = [images.find(digest) for digest in images.digests()]
+    return next(image for image in found if image.manifest.agent_sha256 == agent)
 
 
 @dataclass
@@ -166,9 +189,7 @@ class Lab:
         return self.backend.run(self.want(asked), asked_for(asked, rules(), **changes))
 
 
-def backend_for(
-    image: Image, engine: str = EMULATION, cache_home: Path | None = None
-) -> QemuBackend:
+def backend_for(image: Image, engine: str = ENGINE, cache_home: Path | None = None) -> QemuBackend:
     return QemuBackend(
         engine,
         machine=find_machine(),

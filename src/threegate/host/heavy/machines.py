@@ -81,7 +81,7 @@ def converse(
         monitor, engine_monitor = wiring.pair(ends, ends)
         with disk_errors("open the image"):  # another command may have removed it
             layers = tuple(wiring.read_only(ends, path) for path in parts.layers)
-        inputs = use.inputs if use.inputs is not None else _no_inputs(ends, parts.scratch)
+        inputs = use.inputs if use.inputs is not None else no_inputs(ends, parts.scratch)
         handed = Handed(engine_agent, engine_monitor, layers, inputs, use.snapshot)
         if use.snapshot_to is None:
             wiring.greet_engine(monitor)
@@ -142,7 +142,7 @@ def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -
     return Start(profile, "exec", given, program, keep_fds=(*fds, *resumed))
 
 
-def _no_inputs(ends: ExitStack, scratch: Path) -> int:
+def no_inputs(ends: ExitStack, scratch: Path) -> int:
     """Return a disk with nothing on it."""
     with disk_errors("make a disk without a name in the cache"), ExitStack() as stack:
         fd = wiring.nameless(stack, scratch)

@@ -1,0 +1,126 @@
+"""Guests of the heavy lane with both boxes around them, and the same guests in a bare QEMU.
+
+The bare one is started with the very same words, image and snapshot, and the same code
+speaks to its guest.  What differs is what is measured: two boxes, their proofs, and the
+approval that is checked in one of them.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tests.support.heavy import Task, asked_for, backend_for, built, request_for, rules
+from threegate.host.heavy import wiring
+from threegate.host.heavy.backend import Asked, QemuBackend, Want
+from threegate.host.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
+from threegate.host.heavy.lane import want_of
+from threegate.host.heavy.machines import Conversation, Parts, Use, converse, no_inputs
+from threegate.protocol import tool_heavy
+from threegate.protocol.tool_heavy import Ask, Channels, Job
+from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
+from threegate.sandbox.machine import find_machine
+from threegate.sandbox.tsc import tsc_khz
+from threegate.tool_exec.era import job as jobs
+from threegate.tool_exec.era.gate import task_for
+from threegate.tool_exec.era.machine import Machine
+from threegate.untrusted import Untrusted
+
+ENGINE: Final = EMULATION  # works on every machine
+WAKE_SECONDS: Final = 900
+INSIDE: Final = {"/in/kernel": "kernel", "/in/initramfs": "initramfs"}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One guest, its snapshot, and a small program that is run in it."""
+
+    backend: QemuBackend
+    want: Want
+    task: Task
+    asked: Asked
+    khz: int
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(ENGINE, self.want.cpus, self.want.memory_mib)
+
+    def parts(self) -> Parts:
+        image = self.backend.image
+        layers = tuple(image.layers[name] for name in self.want.layers)
+        scratch = self.backend._templates.root
+        return Parts(find_qemu(), image.kernel, image.initramfs, layers, scratch)
+
+    def warm(self) -> None:
+        """Run the program as `threegate run` does: a clone, an approval, an outcome."""
+        self._check(self.backend.run(self.want, self.asked).outcome)
+
+    def cold(self) -> None:
+        """Run the program in a guest that is booted for it; the lane itself never does."""
+        self._check(parse_outcome(Untrusted(self.conversation(self.ask, None).message)))
+
+    def bare_warm(self) -> None:
+        """Resume the same snapshot without any box."""
+        with ExitStack() as stack:
+            self._bare(stack, self.backend._template(self.want).open(stack))
+
+    def bare_cold(self) -> None:
+        """Boot the same image without any box."""
+        with ExitStack() as stack:
+            self._bare(stack, None)
+
+    def doing(self, code: str) -> "Bench":
+        """Return the same guest with another program."""
+        task = replace(self.task, code=code)
+        return replace(self, task=task, asked=asked_for(task, rules()))
+
+    def conversation(
+        self, ask: Callable[[Channels, int], Ask], snapshot: int | None
+    ) -> Conversation:
+        use = Use(ask, WAKE_SECONDS + self.asked.wall_ms / 1000, snapshot)
+        return converse(find_machine(), self.parts(), self.shape, use, tsc_khz=self.khz)
+
+    def ask(self, ends: Channels, disk: int) -> Ask:
+        shape = tool_heavy.Shape(self.want.cpus, self.shape.memory_bytes)
+        asked = self.asked
+        parts = (asked.bundle, asked.request, asked.approval, asked.signature)
+        return Job(ends, shape, WAKE_SECONDS, (), disk, *parts)
+
+    def _bare(self, stack: ExitStack, snapshot: int | None) -> None:
+        agent, engine_agent = wiring.pair(stack, stack)
+        monitor, engine_monitor = wiring.pair(stack, stack)
+        parts = self.parts()
+        layers = tuple(wiring.read_only(stack, path) for path in parts.layers)
+        inputs = no_inputs(stack, parts.scratch)
+        handed = Handed(engine_agent, engine_monitor, layers, inputs, snapshot)
+        given = {"kernel": str(parts.kernel), "initramfs": str(parts.initramfs)}
+        words = command(self.shape, handed, tsc_khz=self.khz)
+        fds = (engine_agent, engine_monitor, *layers, inputs, *((snapshot,) if snapshot else ()))
+        wiring.greet_engine(monitor)
+        argv = [given[INSIDE[word]] if word in INSIDE else word for word in words]
+        with subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL) as engine:
+            try:
+                self._check(self._talk(Machine(Channels(agent, monitor))))
+            finally:
+                engine.kill()
+
+    def _talk(self, machine: Machine) -> Outcome:
+        machine.wake(time.monotonic() + WAKE_SECONDS)
+        task, code, bounds = task_for(rules(), request_for(self.task))
+        return jobs.run(machine, task, code, bounds)
+
+    @staticmethod
+    def _check(outcome: Outcome) -> None:
+        assert (outcome.exit, outcome.stdout) == ("ok", b"hello\n"), outcome
+
+
+def bench_for(place: Path, code: str, memory_mib: int, *layers: str) -> Bench:
+    """Return a guest with these layers, its snapshot made."""
+    backend = backend_for(built(place, *layers), cache_home=place)
+    task = Task(code).limited(memory_bytes=memory_mib * 2**20)
+    want = want_of(rules(), request_for(task), backend.image.manifest)
+    backend.prepare(want)
+    return Bench(backend, want, task, asked_for(task, rules()), tsc_khz())
