@@ -1,6 +1,7 @@
 """What every engine of the heavy lane must do: real boxes, a real engine, real guests.
 
-The suite runs on QEMU by emulation and, with `make slow`, on a user-space kernel.
+The suite runs on QEMU by emulation, in `test_heavy_accelerated.py` by acceleration and, with
+`make slow`, on a user-space kernel.
 """
 
 import hashlib
@@ -15,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, run_as
-from tests.support.heavy import LIMITS, MIB, Lab, Task, image, lab_of
+from tests.support.heavy import ENGINE, LIMITS, MIB, Lab, Task, image, lab_of
 from threegate.host.heavy.backend import Ran
 from threegate.host.heavy.engine import EMULATION
 from threegate.host.heavy.runsc import RUNSC
 
-ENGINES = [EMULATION, pytest.param(RUNSC, marks=pytest.mark.slow)]
+ENGINES = [ENGINE, pytest.param(RUNSC, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -38,6 +39,12 @@ def test_hello_from_code_and_from_a_command(lane: Lab) -> None:
     command = Task(argv=("/usr/bin/sha256sum", "/in/data"), inputs={"data": b"hello"})
     digest = hashlib.sha256(b"hello").hexdigest()
     assert printed(lane.run(command)) == f"{digest}  /in/data\n"
+
+
+def test_the_processor_is_what_the_engine_says(lane: Lab) -> None:
+    models = "[line for line in open('/proc/cpuinfo') if line.startswith('model name')][0]"
+    seen = printed(lane.run(f"print({models}, end='')")).partition(": ")[2]
+    assert seen.startswith("QEMU TCG") == (lane.backend.name == EMULATION), seen
 
 
 @pytest.mark.parametrize(
@@ -146,10 +153,8 @@ def test_a_fork_bomb_ends_with_the_machine(lane: Lab) -> None:
     wild = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     outcome = lane.run(Task(wild).limited(wall_ms=8_000)).outcome
     # A user-space kernel does not end single processes: what they take together ends them all.
-    assert (
-        outcome.exit
-        in {EMULATION: ("limit:time",), RUNSC: ("limit:time", "limit:memory")}[lane.backend.name]
-    )
+    ends = ("limit:time", "limit:memory") if lane.backend.name == RUNSC else ("limit:time",)
+    assert outcome.exit in ends
 
 
 def test_what_a_job_leaves_running_ends_with_it(lane: Lab) -> None:
@@ -240,10 +245,11 @@ def test_an_ordinary_user_gets_the_same(engine: str, tmp_path: Path) -> None:
 def test_the_evidence_says_what_held_it(lane: Lab) -> None:
     ran = lane.run("import os; print(os.cpu_count())")
     assert printed(ran) == "1\n"
-    boxes = {EMULATION: ["engine"], RUNSC: ["runsc-kernel", "runsc-files"]}[lane.backend.name]
+    user_kernel = lane.backend.name == RUNSC
+    boxes = ["runsc-kernel", "runsc-files"] if user_kernel else ["engine"]
     assert [item.profile for item in ran.evidence] == ["tool-heavy", *boxes]
     assert "guest-no-network" in ran.outcome.probes
     assert "guest-memory" in ran.outcome.probes
     assert ran.cpu_ms > 0
-    least = {EMULATION: 64 * MIB, RUNSC: 16 * MIB}[lane.backend.name]
+    least = (16 if user_kernel else 64) * MIB
     assert least < ran.peak_memory_bytes < LIMITS.memory_bytes + 512 * MIB
