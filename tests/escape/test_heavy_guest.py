@@ -235,9 +235,9 @@ def test_malformed_rings_of_a_guests_own_driver_end_at_the_device(owned: Lab) ->
         assert answers == 0 or name not in REFUSED, name
 
 
-# claim TG-C-213
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["data", "header and status", "ring"])
+# claim TG-C-213
 def test_a_device_that_writes_to_itself_stops_its_own_machine_alone(owned: Lab, what: str) -> None:
     attack = (
         f"port = driving(lambda disk: (disk.read(), disk.begin(), INTO_REGISTERS[{what!r}](disk)))"
@@ -248,9 +248,9 @@ def test_a_device_that_writes_to_itself_stops_its_own_machine_alone(owned: Lab, 
     assert outcome.exit in ("limit:time", "crashed", "ok"), outcome
 
 
-# claim TG-C-213
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
+# claim TG-C-213
 def test_rings_and_registers_of_chance_end_at_the_device(owned: Lab, seed: int) -> None:
     code = f"SEED, ROUNDS = {seed}, 500\n{rings.DRIVE}{rings.CHANCE}"
     found = reported(driven(owned, code))
@@ -258,8 +258,8 @@ def test_rings_and_registers_of_chance_end_at_the_device(owned: Lab, seed: int) 
     assert found["after"] == found["before"]
 
 
-# claim TG-C-213
 @pytest.mark.slow
+# claim TG-C-213
 def test_transfers_asked_for_by_port_stay_in_the_guest(owned: Lab) -> None:
     found = reported(driven(owned, rings.DRIVE + rings.PORTS))
     assert found["iopl"] == 0, "control: root in the guest has the ports"
