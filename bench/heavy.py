@@ -189,11 +189,13 @@ def _soak_rows(guest: Bench, count: int) -> list[Plain]:
     """Return what many runs in a row leave behind."""
     cache = guest.backend._templates.root.parent
     memory, seen = Memory(), []
+    before = {*descendants()}  # what peers left: it came to us, as what a box leaves does
     for _ in range(count):
         guest.warm()
         memory.look()
         fds = len(os.listdir("/proc/self/fd"))
-        seen.append((fds, len(descendants()), sum(1 for _ in cache.rglob("*"))))
+        left = {*descendants()} - before
+        seen.append((fds, len(left), sum(1 for _ in cache.rglob("*"))))
     first, last = seen[0], seen[-1]
     what = f"{count} runs in a row"
     rows = memory_rows(what, memory)
