@@ -16,7 +16,7 @@ from tests.support import rings
 from tests.support.guests_owned import ANY
 from tests.support.heavy import MIB, Lab, Task, hostile, lab
 from threegate.errors import GateUnavailable
-from threegate.host.heavy.backend import Ran
+from threegate.host.heavy.backend import QemuBackend, Ran
 from threegate.host.heavy.templates import STATE
 
 EROFS_MAGIC = struct.pack("<I", 0xE0F5E1E2)
@@ -206,6 +206,7 @@ REFUSED = (
 
 def driven(owned: Lab, code: str, **limits: int) -> Ran:
     """Have root in a guest drive the disk of inputs by itself; the next run must be as ever."""
+    assert isinstance(owned.backend, QemuBackend)
     state = owned.backend._template(owned.want(Task("1"))).place / STATE
     before = hashlib.sha256(state.read_bytes()).hexdigest()
     ran = owned.run(Task(code + rings.REPORT + DONE, inputs={"a": b"x" * 5000}).limited(**limits))
