@@ -100,6 +100,8 @@ def test_the_wheel_asks_for_what_is_locked() -> None:
 NEEDED = {
     "ada-url": {"cffi", "pycparser"},
     "cryptography": {"cffi", "pycparser", "typing-extensions"},
+    "h11": set(),
+    "jinja2": {"markupsafe"},
     "lxml": set(),
     "numpy": set(),
     "pillow": set(),

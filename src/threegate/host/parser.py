@@ -27,6 +27,7 @@ from threegate.host.commands import (
     review,
     run,
     schema,
+    serve,
     status,
     validate,
 )
@@ -60,6 +61,7 @@ _GROUPS: Final = (
     image,
     artifacts,
     review,
+    serve,
     run,
     replay,
     quarantine,

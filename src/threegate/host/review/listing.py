@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from threegate.errors import UsageError
 from threegate.handoff.misplaced import Aside, set_aside
-from threegate.host.review.sheet import read_sheet
+from threegate.host.review.sheet import Sheet, read_sheet
 from threegate.host.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -45,18 +45,23 @@ def listed(
             sheet = read_sheet(ws, row.id)
         if sheet is None:
             continue
-        left = None if sheet.expires is None else sheet.expires - sheet.now
-        yield Item(
-            sheet.id,
-            sheet.kind,
-            sheet.state,
-            sheet.lane,
-            sheet.request.origin,
-            sheet.age_seconds,
-            left,
-            len(sheet.flags),
-            sheet.purpose,
-        )
+        yield item_of(sheet)
+
+
+def item_of(sheet: Sheet) -> Item:
+    """Return a sheet as one line of a listing."""
+    left = None if sheet.expires is None else sheet.expires - sheet.now
+    return Item(
+        sheet.id,
+        sheet.kind,
+        sheet.state,
+        sheet.lane,
+        sheet.request.origin,
+        sheet.age_seconds,
+        left,
+        len(sheet.flags),
+        sheet.purpose,
+    )
 
 
 def total(index: "Index", states: tuple[str, ...]) -> int:

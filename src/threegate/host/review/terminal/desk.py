@@ -8,18 +8,16 @@ SECURITY
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.errors import GateUnavailable, ThreeGateError
 from threegate.handoff.states import state_of
-from threegate.handoff.store import AUDIT
-from threegate.host import applied
 from threegate.host.index import Index
 from threegate.host.output import counted
 from threegate.host.review import approving, deciding
 from threegate.host.review.characters import exposed
+from threegate.host.review.following import Mark, followed, mark_of
 from threegate.host.review.listing import Item, listed, total
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import WAITING, Sheet, read_request, read_sheet
@@ -50,17 +48,17 @@ class WorkspaceDesk:
     tell: Callable[[str], None]
     spell: Spell
     _shown: dict[str, Sheet] = field(default_factory=dict)
-    _mark: tuple[str, int] = ("", 0)
+    _mark: Mark = ("", 0)
 
     def changed(self) -> bool:
         """Tell whether the log grew: everything that happens is announced there."""
-        return _newest(self.ws.root) != self._mark
+        return mark_of(self.ws.root) != self._mark
 
     def waiting(self) -> shown.Queue:
         """Return the requests that wait, after time and policy decided theirs."""
         self._follow()
         deciding.sweep(self.ws)
-        self._mark = _newest(self.ws.root)
+        self._mark = mark_of(self.ws.root)
         self.index.catch_up(_silent)
         items = listed(self.ws, self.index, WAITING, limit=MAX_LISTED, skip=0)
         return shown.Queue(tuple(map(self._waiting, items)), total(self.index, WAITING))
@@ -116,12 +114,7 @@ class WorkspaceDesk:
     # -- helpers -------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Judge by the policy in force, which another process may have changed."""
-        with self.ws.store.locked():
-            bundle = applied.read_current(self.ws.store)
-        if bundle.digest != self.ws.bundle.digest:
-            self.ws = replace(self.ws, bundle=bundle)
-            self.ws.store.journal.quotas = applied.quotas_of(bundle)
+        self.ws = followed(self.ws)
 
     def _waiting(self, item: Item) -> shown.Waiting:
         first = item.purpose.partition("\n")[0][:_PURPOSE_CHARS]
@@ -161,12 +154,6 @@ class Patient:
             return self.signer.sign(message, namespace)
         except KeyboardInterrupt as exc:
             raise GateUnavailable("signing was interrupted", code="TG-KEY-014") from exc
-
-
-def _newest(root: Path) -> tuple[str, int]:
-    """Return name and size of the log's last segment."""
-    found = max((root / AUDIT).glob("segment-*.jsonl"), default=None)
-    return ("", 0) if found is None else (found.name, found.stat().st_size)
 
 
 def _notices(sheet: Sheet) -> Iterable[str]:

@@ -1,0 +1,204 @@
+"""From a request to an answer: the doors, the session, the page.
+
+SECURITY
+    The one way in.  What is answered without a session is listed here: the login, our own
+    style sheet and script, and counts.  Everything a browser posts carries the token of its
+    session.
+"""
+
+import re
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import (
+    GateUnavailable,
+    PolicyDenied,
+    ThreeGateError,
+    UsageError,
+)
+from threegate.host.console import doors
+from threegate.host.console.events import Events
+from threegate.host.console.inbox import Inbox
+from threegate.host.console.messages import Malformed, Request, Response, plain, redirect
+from threegate.host.console.metrics import Metrics
+from threegate.host.console.offices import Office
+from threegate.host.console.pages import PLACE, Pages
+from threegate.host.console.sessions import Bucket, Session, Sessions
+from threegate.host.review.terminal.desk import Signing
+
+_STATIC: Final = {
+    "/static/console.css": ("console.css", "text/css; charset=utf-8"),
+    "/static/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/static/console.js": ("console.js", "text/javascript; charset=utf-8"),
+}
+_BURST, _PER_SECOND = 240.0, 60.0  # of all requests together; a page is three
+_LOGINS, _LOGINS_PER_SECOND = 8.0, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of somebody who was let in."""
+
+    app: "App"
+    request: Request
+    session: Session
+    subject: str = ""  # what the path names
+
+    def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
+        """Return a page of this session."""
+        return self.app.pages.page(name, self.session, status, **values)
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What is at a path; one group of its pattern is the subject."""
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+
+
+def route(method: str, pattern: str, handler: Handler) -> Route:
+    """Return a route; `ID` in the pattern is an artifact's id."""
+    whole = pattern.replace("ID", "((?:rp|fr|tr|ap|res|an)-[0-9a-f]{64})")
+    return Route(method, re.compile(rf"\A{whole}\Z"), handler)
+
+
+@dataclass(slots=True)
+class App:
+    """The console: what every page needs."""
+
+    root: Path
+    hosts: frozenset[str]
+    cookie: str
+    routes: Sequence[Route]
+    pages: Pages
+    events: Events
+    sessions: Sessions
+    reading: Office
+    deciding: Office
+    signing: Signing
+    clock: Callable[[], float] = time.monotonic
+    metrics: Metrics = field(default_factory=Metrics)
+    inbox: Inbox = field(default_factory=Inbox)
+    _all: Bucket = field(default_factory=lambda: Bucket(_BURST, _PER_SECOND, time.monotonic))
+    _logins: Bucket = field(
+        default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
+    )
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to any request."""
+        began = time.perf_counter()
+        response = await self._answer(request)
+        seconds = time.perf_counter() - began
+        path = "/login" if request.path.startswith(doors.LOGIN) else request.path
+        self.metrics.answered(response.status, seconds)
+        self.events.log(
+            "http",
+            method=request.method[:8],
+            path=path[:100],
+            status=int(response.status),
+            ms=int(seconds * 1000),
+        )
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        refused = doors.refusal(request, self.hosts)
+        if refused is None and not self._all.take():
+            words = "too many requests at once"
+            refused = doors.Refusal(HTTPStatus.TOO_MANY_REQUESTS, doors.TOO_MANY, words)
+        if refused is not None:
+            return self.refuse(refused)
+        if request.path in _STATIC and request.method == "GET":
+            return _static(*_STATIC[request.path])
+        if request.path == "/metrics" and request.method == "GET":
+            return await self._measured()
+        if request.path.startswith(doors.LOGIN) and request.method == "GET":
+            return self._enter(request)
+        session = self.sessions.find(request.cookie(self.cookie), _agent(request))
+        if session is None:
+            self._told(doors.NO_SESSION)
+            return self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+        return await self._within(request, session)
+
+    def refuse(self, refused: doors.Refusal) -> Response:
+        """Return a refusal, and tell it."""
+        self._told(refused.code)
+        return plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
+
+    def _told(self, code: str) -> None:
+        self.metrics.refused(code)
+        self.events.tell("refused", code=code)
+
+    def _enter(self, request: Request) -> Response:
+        if not self._logins.take():
+            words = "too many logins at once"
+            return self.refuse(doors.Refusal(HTTPStatus.TOO_MANY_REQUESTS, doors.TOO_MANY, words))
+        token = request.path.removeprefix(doors.LOGIN)
+        cookie = self.sessions.enter(token, _agent(request))
+        if cookie is None:
+            self._told(doors.NO_SESSION)
+            return self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+        self.events.tell("login", sessions=len(self.sessions))
+        kept = f"{self.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
+        return redirect("/inbox", ("Set-Cookie", kept))
+
+    async def _within(self, request: Request, session: Session) -> Response:
+        try:
+            if request.method == "POST" and not session.is_form_of(request.form().get("csrf", "")):
+                words = "the form is not of this session"
+                return self.refuse(doors.Refusal(HTTPStatus.FORBIDDEN, doors.WRONG_TOKEN, words))
+            for one in self.routes:
+                found = one.pattern.match(request.path)
+                if found is not None and one.method == request.method:
+                    subject = found[1] if found.groups() else ""
+                    return await one.handler(Call(self, request, session, subject))
+        except Malformed as exc:
+            return plain(HTTPStatus.BAD_REQUEST, f"not answered: {exc}")
+        except ThreeGateError as exc:
+            return self.failed(session, exc)
+        except Exception as exc:  # noqa: BLE001 -- a page that fails must not end the console
+            return self.failed(session, self._unexpected(exc))
+        return self.pages.page("missing", session, HTTPStatus.NOT_FOUND)
+
+    def failed(self, session: Session, error: ThreeGateError) -> Response:
+        """Return the page of an error."""
+        self.metrics.failed(error.code)
+        return self.pages.page("failed", session, _status(error), error=error)
+
+    def _unexpected(self, exc: Exception) -> ThreeGateError:
+        # Its own words may be foreign, and are told to nobody.
+        frame = traceback.extract_tb(exc.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        self.events.tell("bug", kind=type(exc).__name__, where=where)
+        return ThreeGateError(f"unexpected {type(exc).__name__} at {where}")
+
+    async def _measured(self) -> Response:
+        waiting = await self.reading.do(self.metrics.states)
+        return Response(body=waiting, kind="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _agent(request: Request) -> str:
+    return request.headers.get("user-agent", "")
+
+
+def _static(name: str, kind: str) -> Response:
+    return Response(body=(PLACE / "static" / name).read_bytes(), kind=kind)
+
+
+def _status(error: ThreeGateError) -> int:
+    if isinstance(error, UsageError):
+        return HTTPStatus.NOT_FOUND
+    if isinstance(error, PolicyDenied):
+        return HTTPStatus.CONFLICT
+    if isinstance(error, GateUnavailable):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.INTERNAL_SERVER_ERROR

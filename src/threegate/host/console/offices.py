@@ -1,0 +1,76 @@
+"""A thread with a workspace of its own: files, log and index belong to the thread that opened them.
+
+Pages are read in one, signatures made in another that may wait for a human, so neither keeps
+the other waiting.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from threegate.errors import StorageFailed
+from threegate.host.index import FILE, Index
+from threegate.host.review.following import followed
+from threegate.host.workspace import Workspace, open_workspace
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Desk:
+    """An open workspace and its index."""
+
+    ws: Workspace
+    index: Index
+
+    def follow(self) -> None:
+        """Take in what others did meanwhile, their policy included."""
+        self.ws = followed(self.ws)
+        self.index.catch_up(None)
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.index.close()
+        self.ws.close()
+
+
+class Office:
+    """One thread and its desk."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root = root
+        self._thread = ThreadPoolExecutor(1, f"console-{name}")
+        self._desk: Desk | None = None
+
+    async def do(self, act: Callable[[Desk], T]) -> T:
+        """Return what `act` makes of the workspace as it is now."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, act)
+
+    def _do(self, act: Callable[[Desk], T]) -> T:
+        try:
+            if self._desk is None:
+                ws = open_workspace(self._root)
+                self._desk = Desk(ws, Index(ws.store))
+            self._desk.follow()
+            return act(self._desk)
+        except sqlite3.DatabaseError as exc:
+            self._drop()
+            hint = f"delete {FILE} in the workspace; it is made anew"
+            raise StorageFailed(f"{FILE} cannot be used", hint=hint) from exc
+        except BaseException:
+            self._drop()  # whatever it was, the next one begins with what is on disk
+            raise
+
+    def _drop(self) -> None:
+        if self._desk is not None:
+            desk, self._desk = self._desk, None
+            desk.close()
+
+    async def close(self) -> None:
+        """Wait for what is under way, and give the workspace back."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._drop)
+        self._thread.shutdown()

@@ -1,0 +1,69 @@
+"""Pages from templates, in which no value can become markup or hide.
+
+SECURITY
+    Every value a template prints goes through `visible` (controls, bidi and invisible
+    characters are spelled out) and is then escaped; a template cannot forget either.
+    A value that is missing is an error, not nothing.
+"""
+
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from threegate.artifacts.ids import short
+from threegate.host.console.messages import Response
+from threegate.host.console.sessions import Session
+from threegate.host.output import counted
+from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.host.review.render import age
+from threegate.text import visible
+
+PLACE: Final = Path(__file__).parent
+NAVIGATION: Final = (("inbox", "Inbox"),)
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, Markup):  # what another template made
+        return value
+    return visible(value) if isinstance(value, str) else value
+
+
+class Pages:
+    """Every template, read once."""
+
+    def __init__(self, workspace: str) -> None:
+        self._templates = Environment(
+            loader=FileSystemLoader(PLACE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_spelled,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {
+            "short": short,
+            "age": age,
+            "foreign": on_one_line,
+            "foreign_lines": in_lines,
+        }
+        self._templates.globals |= {
+            "counted": counted,
+            "navigation": NAVIGATION,
+            "workspace": workspace,
+        }
+
+    def page(
+        self, name: str, session: Session | None, /, status: int = HTTPStatus.OK, **values: Any
+    ) -> Response:
+        """Return a page."""
+        told = {
+            "csrf": "" if session is None else session.csrf,
+            "known": session is not None,
+            "said": "" if session is None else session.tell(),
+        }
+        text = self._templates.get_template(f"{name}.html").render(here=name, **told, **values)
+        return Response(status, text.encode("utf-8"))

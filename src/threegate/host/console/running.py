@@ -1,0 +1,127 @@
+"""The console as a process: what it listens on, what it starts, and how it ends.
+
+SECURITY
+    Listens on loopback or on a file of the operator's alone, and on nothing else.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import GateUnavailable, UsageError
+from threegate.host.console.application import App
+from threegate.host.console.doors import LOGIN, names_of
+from threegate.host.console.events import Events, Sink
+from threegate.host.console.offices import Office
+from threegate.host.console.pages import Pages
+from threegate.host.console.routes import ROUTES
+from threegate.host.console.serving import MAX_CONNECTIONS, Server
+from threegate.host.console.sessions import Sessions
+from threegate.host.review.following import mark_of
+from threegate.host.review.terminal.desk import Signing
+from threegate.text import visible
+
+ADDRESS: Final = "127.0.0.1"
+LOOK_SECONDS: Final = 0.5
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the console is started with."""
+
+    root: Path
+    port: int
+    signing: Signing
+    now: Callable[[], str]
+    sink: Sink
+    link: Callable[[str], None]  # told the login link, and nobody else is
+
+
+def listening_on(port: int) -> socket.socket:
+    """Return a socket that listens on loopback; raise `GateUnavailable`."""
+    if not 0 <= port <= 65535:
+        raise UsageError(f"{port} is not a port")
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((ADDRESS, port))
+        found.listen(MAX_CONNECTIONS)
+    except OSError as exc:
+        found.close()
+        hint = "is a console running already? --port chooses another one"
+        detail = f"cannot listen on {ADDRESS}:{port}: {os.strerror(exc.errno or 0)}"
+        raise GateUnavailable(detail, hint=hint) from exc
+    return found
+
+
+def serve(plan: Plan) -> None:
+    """Serve until a signal says to end."""
+    with listening_on(plan.port) as listening:
+        asyncio.run(_serve(plan, listening))
+
+
+async def _serve(plan: Plan, listening: socket.socket) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    port = listening.getsockname()[1]
+    events = Events(loop, plan.now, plan.sink)
+    app = App(
+        root=plan.root,
+        hosts=names_of(port),
+        cookie=f"threegate-{port}",
+        routes=ROUTES,
+        pages=Pages(visible(plan.root.name)),
+        events=events,
+        sessions=Sessions(time.monotonic),
+        reading=Office(plan.root, "read"),
+        deciding=Office(plan.root, "sign"),
+        signing=plan.signing,
+    )
+    server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
+    background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
+    try:
+        await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
+        plan.link(f"http://{ADDRESS}:{port}{LOGIN}{app.sessions.link()}")
+        events.tell("serving", port=port)
+        ending = asyncio.create_task(_end(stop, events))
+        await server.serve(listening, stop)
+        await ending
+    finally:
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await app.reading.close()
+        await app.deciding.close()
+
+
+async def _end(stop: asyncio.Event, events: Events) -> None:
+    await stop.wait()
+    events.close()
+
+
+async def _watch(root: Path, events: Events) -> None:
+    """Tell every page that something changed, whoever changed it."""
+    before = mark_of(root)
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        with suppress(OSError):  # a segment that was sealed between two looks
+            found = mark_of(root)
+            if found != before:
+                before = found
+                events.tell("changed")
+
+
+async def _rate(app: App) -> None:
+    """Rate what waits before anybody asks, a few at a time."""
+    while True:
+        more = await app.reading.do(app.inbox.rate_some)
+        await asyncio.sleep(0 if more else LOOK_SECONDS * 4)

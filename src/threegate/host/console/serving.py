@@ -1,0 +1,157 @@
+"""HTTP on one socket: h11 reads and writes the protocol, everything else is bounded here.
+
+SECURITY
+    Speaks with whoever connects, before anybody is known.  Sizes, times and the number of
+    connections are bounded; what h11 does not understand ends the connection.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+import h11
+
+from threegate.host.console.doors import HEADERS
+from threegate.host.console.messages import (
+    MAX_BODY_BYTES,
+    Malformed,
+    Request,
+    Response,
+    plain,
+    read_request,
+)
+from threegate.host.console.peers import is_ours
+
+MAX_HEAD_BYTES: Final = 16 * 1024
+MAX_CONNECTIONS: Final = 64
+REQUEST_SECONDS: Final = 15.0  # from its first byte to its last
+IDLE_SECONDS: Final = 75.0
+SEND_SECONDS: Final = 30.0
+_READ_BYTES: Final = 64 * 1024
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Server:
+    """Listens on one socket and hands each request to `answer`."""
+
+    def __init__(self, answer: Answer, refused: Callable[[str], None]) -> None:
+        self._answer, self._refused = answer, refused
+        self._open: dict[asyncio.Task[None], _Conversation] = {}
+
+    async def serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
+        """Serve until `stop`; what is being answered then is answered."""
+        server = await asyncio.start_server(
+            self._connected, sock=listening, limit=MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
+        )
+        async with server:
+            await stop.wait()
+            server.close()
+            for task, conversation in list(self._open.items()):
+                if not conversation.answering:
+                    task.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are."""
+        return len(self._open)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connection = writer.get_extra_info("socket")
+        if len(self._open) >= MAX_CONNECTIONS or not is_ours(connection):
+            self._refused("too many" if len(self._open) >= MAX_CONNECTIONS else "another user")
+            writer.transport.abort()
+            return
+        self._open[task] = conversation = _Conversation(reader, writer)
+        try:
+            with suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
+                await conversation.run(self._answer)
+        finally:
+            del self._open[task]
+            writer.close()
+            with suppress(ConnectionError, TimeoutError):
+                await writer.wait_closed()
+
+
+class _Conversation:
+    """One connection, one request after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self.answering = False
+
+    async def run(self, answer: Answer) -> None:
+        while True:
+            try:
+                request = await self._request()
+            except (h11.RemoteProtocolError, Malformed) as exc:
+                await self._refuse(exc)
+                return
+            if request is None:
+                return
+            self.answering = True
+            await self._send(await answer(request), request.method)
+            self.answering = False
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _request(self) -> Request | None:
+        """Return the next request, None if there is none any more."""
+        async with asyncio.timeout(IDLE_SECONDS):
+            first = await self._event()
+        if not isinstance(first, h11.Request):
+            return None
+        body = bytearray()
+        async with asyncio.timeout(REQUEST_SECONDS):
+            while isinstance(event := await self._event(), h11.Data):
+                body += event.data
+                if len(body) > MAX_BODY_BYTES:
+                    raise Malformed("it is too long")
+        if not isinstance(event, h11.EndOfMessage):
+            return None
+        return read_request(first.method, first.target, list(first.headers), bytes(body))
+
+    async def _event(self) -> object:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            if self._http.they_are_waiting_for_100_continue:
+                raise Malformed("it waits for a word before it is sent")
+            self._http.receive_data(await self._reader.read(_READ_BYTES))
+
+    async def _refuse(self, exc: Exception) -> None:
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        words = str(exc) if isinstance(exc, Malformed) else "it is not HTTP"
+        refused = plain(HTTPStatus.BAD_REQUEST, f"not answered: {words}")
+        await self._send(refused, "GET", close=True)
+
+    async def _send(self, response: Response, method: str, *, close: bool = False) -> None:
+        headers = [*HEADERS, ("Content-Type", response.kind), *response.headers]
+        if response.stream is None:
+            headers.append(("Content-Length", str(len(response.body))))
+        if close:
+            headers.append(("Connection", "close"))
+        head = h11.Response(status_code=response.status, headers=headers)
+        await self._write(self._http.send(head))
+        if response.stream is not None and method == "GET":
+            async for piece in response.stream:
+                await self._write(self._http.send(h11.Data(data=piece)))
+        elif response.body:
+            await self._write(self._http.send(h11.Data(data=response.body)))
+        await self._write(self._http.send(h11.EndOfMessage()))
+
+    async def _write(self, data: bytes | None) -> None:
+        if data:
+            self._writer.write(data)
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._writer.drain()

@@ -1,0 +1,126 @@
+// Keys, what was on screen, and news. It writes text and attributes, never markup.
+"use strict";
+(() => {
+  const LEAST_MS = 1500; // the server refuses a yes to what it sent less than a second ago
+  const TICK_MS = 200; // what stays on screen for two of these was seen
+  const $ = (id) => document.getElementById(id);
+  const sheet = $("sheet"), decide = $("decide"), form = $("approve");
+
+  // -- what was on screen -----------------------------------------------------------------
+  // Positions are in pixels of the sheet; another width moves everything, so it counts anew.
+  let seen = [], width = 0, height = 0, last = null;
+  const onScreen = () => {
+    const top = document.querySelector("header.top").getBoundingClientRect().bottom;
+    const bottom = decide.getBoundingClientRect().top;
+    const box = sheet.getBoundingClientRect();
+    return [Math.max(0, top - box.top), Math.min(box.height, bottom - box.top)];
+  };
+  const add = (from, to) => {
+    const apart = seen.filter(([a, b]) => b < from || a > to);
+    const joined = seen.filter(([a, b]) => !(b < from || a > to));
+    const begin = Math.min(from, ...joined.map(([a]) => a));
+    const end = Math.max(to, ...joined.map(([, b]) => b));
+    seen = [...apart, [begin, end]].sort((a, b) => a[0] - b[0]);
+  };
+  const unseenAt = () => {
+    let at = 0;
+    for (const [from, to] of seen) { if (from > at + 1) return at; at = Math.max(at, to); }
+    return at >= height - 1 ? -1 : at;
+  };
+  const covered = () => seen.reduce((sum, [a, b]) => sum + b - a, 0) / Math.max(1, height);
+  const look = () => {
+    const box = sheet.getBoundingClientRect();
+    if (box.width !== width || box.height !== height) {
+      seen = []; last = null; width = box.width; height = box.height;
+    }
+    if (document.visibilityState !== "visible") { last = null; return; }
+    const [from, to] = onScreen();
+    if (last) {
+      const begin = Math.max(from, last[0]), end = Math.min(to, last[1]);
+      if (end > begin) add(begin, end);
+    }
+    last = [from, to];
+    update();
+  };
+  const typedRight = () => {
+    const typed = $("typed");
+    return !typed || typed.value.trim().toLowerCase() === typed.dataset.expected;
+  };
+  const update = () => {
+    if (!form || form.dataset.sent) return;
+    const all = unseenAt() < 0 && performance.now() > LEAST_MS, typed = typedRight();
+    $("approve-button").disabled = !(all && typed);
+    const words = !all ? `seen ${Math.floor(covered() * 100)} %: scroll through all of it first`
+      : !typed ? "all of it was on screen; now type the digits" : "all of it was on screen";
+    if ($("seen").textContent !== words) $("seen").textContent = words;
+  };
+  if (form) {
+    look();
+    setInterval(look, TICK_MS);
+    form.addEventListener("input", update);
+    form.addEventListener("submit", (event) => {
+      if (unseenAt() >= 0 || !typedRight() || form.dataset.sent) { event.preventDefault(); return; }
+      form.dataset.sent = "yes";
+      $("approve-button").disabled = true;
+      $("seen").textContent = "waiting for your key: touch it, or type its passphrase where threegate serve runs";
+    });
+  }
+
+  // -- keys ---------------------------------------------------------------------------------
+  const items = () => [...document.querySelectorAll("[data-list] .open")];
+  const move = (by) => {
+    const found = items();
+    if (!found.length) { window.scrollBy(0, by * 60); return; }
+    const at = found.indexOf(document.activeElement);
+    const next = found[Math.min(Math.max(at + by, 0), found.length - 1)];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+  const approve = () => {
+    if (!form) return;
+    const at = unseenAt();
+    if (at >= 0) {
+      const top = document.querySelector("header.top").getBoundingClientRect().bottom;
+      window.scrollTo(0, window.scrollY + sheet.getBoundingClientRect().top + at - top - 8);
+    } else if (!typedRight()) { $("typed").focus(); } else { $("approve-button").focus(); }
+  };
+  const search = () => { const field = document.querySelector("input[type=search]"); if (field) field.focus(); };
+  const help = () => { const box = $("help"); if (box && !box.open) box.showModal(); };
+  const keys = {
+    j: () => move(1), k: () => move(-1), a: approve, d: () => $("reason") && $("reason").focus(),
+    i: () => { location.href = "/inbox"; }, r: () => location.reload(), "?": help, "/": search,
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const field = event.target.closest("input, textarea, select");
+    if (event.key === "Escape" && field) { field.blur(); return; }
+    if (field || $("help")?.open || event.repeat && event.key === "a") return;
+    const act = keys[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  $("help-button")?.addEventListener("click", help);
+
+  // -- news -----------------------------------------------------------------------------------
+  const news = (words) => {
+    $("live-words").textContent = words;
+    $("live").hidden = false;
+    $("live-reload").href = location.pathname + location.search;
+  };
+  // A browser has six connections to a server, and a stream keeps one: one tab listens for all.
+  const hear = (kind) => {
+    if (kind === "changed" || kind === "missed") news("Something changed.");
+  };
+  if (navigator.locks && window.BroadcastChannel) {
+    const others = new BroadcastChannel("threegate-events");
+    others.addEventListener("message", (event) => hear(String(event.data.kind), event.data.data));
+    navigator.locks.request("threegate-events", () => new Promise(() => {
+      const source = new EventSource("/events");
+      for (const kind of ["changed", "missed"]) {
+        source.addEventListener(kind, (event) => {
+          hear(kind, event.data);
+          others.postMessage({ kind, data: event.data });
+        });
+      }
+    }));
+  }
+})();

@@ -1,0 +1,144 @@
+"""A workspace, a console that serves it and a browser that was let in, for many tests at once."""
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.chrome import SECONDS, Chrome, Tab, chrome
+from tests.support.cli import Cli, made
+from tests.support.console import Console, console, held, state
+from tests.support.workspaces import files_below
+from threegate.artifacts.registry import Artifact
+
+REBOUND = "rebound.test"
+ELSEWHERE = "elsewhere.test"
+PICTURES = Path(__file__).resolve().parents[2] / "dist" / "console"
+
+
+@dataclass
+class Scene:
+    """Everything a test of the console needs."""
+
+    cli: Cli
+    console: Console
+    chrome: Chrome
+
+    @property
+    def root(self) -> Path:
+        assert self.cli.workspace is not None
+        return self.cli.workspace
+
+    def hold(self, *artifacts: Artifact) -> list[str]:
+        """Take artifacts in, as `admit` does; return their ids."""
+        return held(self.cli, *artifacts)
+
+    def state(self, request_id: str) -> str | None:
+        return state(self.cli, request_id)
+
+    def approvals(self) -> set[str]:
+        found = files_below(self.root / "handoff" / "approvals")
+        return {name for name in found if name.endswith(".md")}
+
+    def tab(self, path: str = "/inbox") -> Tab:
+        """Open a page of the console in a new tab of the browser that was let in."""
+        return self.chrome.tab().open(self.console.base + path)
+
+
+def read_all(tab: Tab) -> None:
+    """Look at all of a request, as the keys let you: `a` goes to what was not seen yet."""
+    tab.call("Page.bringToFront")  # what is behind another tab is not on screen
+    end = time.monotonic() + SECONDS
+    while "all of it was on screen" not in str(tab.js("document.getElementById('seen').innerText")):
+        assert time.monotonic() < end, tab.text()[-500:]
+        tab.press("a")
+        time.sleep(0.25)
+
+
+def is_disabled(tab: Tab) -> bool:
+    return bool(tab.js("document.getElementById('approve-button').disabled"))
+
+
+def form_of(tab: Tab) -> dict[str, str]:
+    """Return the fields of the form that approves, as they stand in the page."""
+    script = "Object.fromEntries(new FormData(document.getElementById('approve')))"
+    return dict(json.loads(str(tab.js(f"JSON.stringify({script})"))))
+
+
+def post(tab: Tab, path: str, fields: dict[str, str]) -> tuple[int, str]:
+    """Post a form from the page itself, whatever its script would say; status and words."""
+    script = (
+        f"fetch({json.dumps(path)}, {{method: 'POST',"
+        f"body: new URLSearchParams({json.dumps(fields)}),"
+        "headers: {'Content-Type': 'application/x-www-form-urlencoded'}})"
+        ".then(async (r) => [r.status, await r.text()])"
+    )
+    status, words = tab.js(script)
+    return int(status), str(words)
+
+
+@contextmanager
+def scene(base: Path, *options: str) -> Iterator[Scene]:
+    """Serve a new workspace, and let a browser in."""
+    cli = made(base)
+    names = {REBOUND: "127.0.0.1", ELSEWHERE: "127.0.0.1"}
+    with console(cli, *options) as served, chrome(**names) as browser:
+        found = Scene(cli, served, browser)
+        browser.tab().open(served.link)
+        yield found
+
+
+@dataclass
+class Canary:
+    """A server of the attacker's, which remembers what it was asked."""
+
+    server: http.server.ThreadingHTTPServer
+    pages: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    cookies: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.server.server_address[1])
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def canary() -> Iterator[Canary]:
+    """Serve pages of an attacker on a port of loopback."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            found.cookies.append(self.headers.get("Cookie", ""))
+            body = found.pages.get(self.path, "").encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        found = Canary(server)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
