@@ -49,6 +49,8 @@ CROSSINGS = [
     ("audit", "ctypes"),
     ("artifacts", "yaml"),
     ("host", "cryptography"),
+    ("host", "h11"),
+    ("artifacts", "jinja2"),
     ("core", "threegate.fetch"),
     ("fetch", "threegate.host"),
     ("host", "threegate.core"),

@@ -23,7 +23,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 @pytest.fixture(scope="module")
 def served(cli: Cli) -> Iterator[Console]:
-    with console(cli) as found:
+    with console(cli, "--no-run") as found:
         yield found
 
 

@@ -26,7 +26,7 @@ from tests.support.samples import box, fetch_request
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with scene(tmp_path_factory.mktemp("console")) as found:
+    with scene(tmp_path_factory.mktemp("console"), "--no-run") as found:
         yield found
 
 

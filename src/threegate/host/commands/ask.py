@@ -83,13 +83,14 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 outcome = answer_by_extracts(ws, index, _wish(args), near)
             else:
                 with _progress(context) as tell:
-                    sides = _sides(context, ws, tell)
-                    outcome = answer_by_model(ws, index, _wish(args), sides, near)
+                    boxed = sides(context, ws, tell)
+                    outcome = answer_by_model(ws, index, _wish(args), boxed, near)
     _tell(args, context, outcome)
     return 0
 
 
-def _sides(context: Context, ws: "Workspace", tell: "Tell") -> "Boxed":
+def sides(context: Context, ws: "Workspace", tell: "Tell") -> "Boxed":
+    """Return how the model of the policy and CORE are reached, each in a box."""
     from threegate.host.asking.boxed import Boxed
     from threegate.host.credentials import model_credential
 

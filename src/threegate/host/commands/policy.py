@@ -1,22 +1,21 @@
 """`threegate policy check|show|explain|diff|apply`."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from threegate.host.context import Context
 from threegate.host.grammar import Group
 from threegate.host.output import counted
+from threegate.host.rules import SECTIONS
 
 if TYPE_CHECKING:
     from threegate.host.workspace import Workspace
     from threegate.policy.bundle import Bundle, Compiled
     from threegate.policy.change import Change
     from threegate.policy.decision import Decision
-    from threegate.policy.nodes import Value
 
-_SECTIONS = ("core", "fetch", "tool-exec", "handoff", "instruction-hierarchy", "signers", "gates")
 _MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
@@ -43,7 +42,7 @@ def add(commands: Group) -> None:
         examples=("policy show", "policy show fetch", "policy show --source allowed_signers"),
     )
     show.add_argument(
-        "section", nargs="?", choices=_SECTIONS, metavar="SECTION", help=", ".join(_SECTIONS)
+        "section", nargs="?", choices=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS)
     )
     show.add_argument(
         "--source",
@@ -109,7 +108,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
     else:
         directory = context.root(args) / POLICY
     compiled = load_policy(directory, gates=program_gates())
-    digests = {name: compiled.section_digest(name) for name in _SECTIONS}
+    digests = {name: compiled.section_digest(name) for name in SECTIONS}
     if args.json:
         context.out.document({"ok": True, "sections": digests})
         return 0
@@ -120,6 +119,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print the policy in force."""
+    from threegate.host.rules import rules_of
     from threegate.keys.signers import emit
     from threegate.policy.nodes import plain
 
@@ -128,49 +128,16 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     if args.source is not None:
         context.out.text(emit(bundle.signers).decode("ascii"))
         return 0
-    names = [args.section] if args.section else list(_SECTIONS)
+    names = [args.section] if args.section else list(SECTIONS)
     if args.json:
         sections = {name: plain(bundle.sections[name]) for name in names}
         place = {"generation": bundle.generation, "digest": bundle.digest}
         context.out.document({**place, "sections": sections})
         return 0
     context.out.line(f"generation {bundle.generation}, {bundle.digest}")
-    rows = [row for name in names for row in _rules(bundle, name)]
+    rows = [row for name in names for row in rules_of(bundle, name)]
     context.out.table(("WHERE", "RULE", "VALUE"), rows)
     return 0
-
-
-def _rules(bundle: "Bundle", section: str) -> Iterator[tuple[str, str, str]]:
-    """Yield where each rule stands, its path and its value; a list is one rule."""
-    if section == "signers":
-        for entry in bundle.signers.entries:
-            where = bundle.ref(section, entry.key.fingerprint)
-            yield str(where), f"signers/{entry.principal}", entry.line.partition(" ")[2]
-        return
-    if section == "gates":
-        yield from _profiles(bundle)
-        return
-    lines = bundle.refs[section]
-    for path in sorted(lines, key=lambda path: lines[path]):
-        value: Value = bundle.sections[section]
-        for key in path.split("/"):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None and not isinstance(value, Mapping):
-            where = bundle.ref(section, path)
-            yield str(where), f"{section}/{path}", _shown(value)
-
-
-def _profiles(bundle: "Bundle") -> Iterator[tuple[str, str, str]]:
-    gates = bundle.sections["gates"]
-    assert isinstance(gates, Mapping)
-    for name, profile in gates.items():
-        assert isinstance(profile, Mapping)
-        for field, value in profile.items():
-            yield "the program", f"gates/{name}/{field}", _shown(value)
-
-
-def _shown(value: "Value") -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
 def run_explain(args: argparse.Namespace, context: Context) -> int:

@@ -17,10 +17,15 @@ PORT = 7433
 _ABOUT = """\
 Serves the console on loopback until it is ended, and prints a link that logs one browser in,
 once. Only your own account can connect. Approving is signing with your key, as in `threegate
-review`: if it has a passphrase, it is asked for on this terminal."""
+review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
+elsewhere, runs as it comes, and approved fetch requests are carried out. Ctrl-C lets what is
+claimed come to its end; a second one stops at once."""
 _TOLD = {
     "approved": "approved {request}",
     "denied": "denied {request}",
+    "ran": "{request}: {outcome}",
+    "not-run": "approved requests do not run: {reason} [{code}]",
+    "settled": "{words}",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
     "turned-away": "turned away a connection: {reason}",
@@ -40,6 +45,9 @@ def add(commands: Group) -> None:
         key=True,
     )
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"else {PORT}; 0: any")
+    parser.add_argument(
+        "--no-run", action="store_true", help="run nothing: `threegate run` and `fetch` do"
+    )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
 
 
@@ -73,6 +81,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 context.out.line(f"open this link in your browser; it works once: {address}")
             context.out.flush()
 
-    root = context.root(args)
-    serve(Plan(root, args.port, signing, lambda: time_of(unix_now()), sink, link))
+    def now() -> str:
+        return time_of(unix_now())
+
+    runs = not args.no_run
+    serve(Plan(context.root(args), args.port, runs, context, signing, now, sink, link))
     return 0

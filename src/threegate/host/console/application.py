@@ -22,6 +22,8 @@ from threegate.errors import (
     UsageError,
 )
 from threegate.host.console import doors
+from threegate.host.console.asking import Asking
+from threegate.host.console.dispatching import Dispatcher
 from threegate.host.console.events import Events
 from threegate.host.console.inbox import Inbox
 from threegate.host.console.messages import Malformed, Request, Response, plain, redirect
@@ -51,7 +53,8 @@ class Call:
 
     def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
         """Return a page of this session."""
-        return self.app.pages.page(name, self.session, status, **values)
+        heard = self.app.events.position
+        return self.app.pages.page(name, self.session, status, heard=heard, **values)
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -77,6 +80,7 @@ class App:
     """The console: what every page needs."""
 
     root: Path
+    port: int
     hosts: frozenset[str]
     cookie: str
     routes: Sequence[Route]
@@ -86,9 +90,13 @@ class App:
     reading: Office
     deciding: Office
     signing: Signing
+    asking: Asking
+    slow: Office
+    dispatchers: Sequence[Dispatcher] = ()
     clock: Callable[[], float] = time.monotonic
     metrics: Metrics = field(default_factory=Metrics)
     inbox: Inbox = field(default_factory=Inbox)
+    examining: Bucket = field(default_factory=lambda: Bucket(2, 0.1, time.monotonic))
     _all: Bucket = field(default_factory=lambda: Bucket(_BURST, _PER_SECOND, time.monotonic))
     _logins: Bucket = field(
         default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)

@@ -64,6 +64,11 @@ class Events:
             queue.put_nowait(None)
 
     @property
+    def position(self) -> str:
+        """Where a page that is made now has to go on."""
+        return f"{self._run}-{self._last}"
+
+    @property
     def full(self) -> bool:
         """Tell whether there are as many listeners as there may be."""
         return self._over or len(self._listeners) >= MAX_LISTENERS

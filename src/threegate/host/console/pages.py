@@ -22,7 +22,16 @@ from threegate.host.review.render import age
 from threegate.text import visible
 
 PLACE: Final = Path(__file__).parent
-NAVIGATION: Final = (("inbox", "Inbox"),)
+NAVIGATION: Final = (
+    ("inbox", "Inbox"),
+    ("ask", "Ask"),
+    ("packets", "Packets"),
+    ("analyses", "Answers"),
+    ("results", "Results"),
+    ("policy", "Policy"),
+    ("audit", "Audit"),
+    ("doctor", "Doctor"),
+)
 
 
 def _spelled(value: Any) -> Any:
@@ -64,6 +73,10 @@ class Pages:
             "csrf": "" if session is None else session.csrf,
             "known": session is not None,
             "said": "" if session is None else session.tell(),
+            "template": name,
+            "heard": "",
         }
-        text = self._templates.get_template(f"{name}.html").render(here=name, **told, **values)
+        text = self._templates.get_template(f"{name}.html").render(
+            **{"here": name, **told, **values}
+        )
         return Response(status, text.encode("utf-8"))

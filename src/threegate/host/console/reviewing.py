@@ -10,13 +10,17 @@ from functools import partial
 from typing import Final
 
 from threegate.artifacts.ids import digest_of as digits_of
-from threegate.artifacts.ids import short
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.host.console.application import Call
-from threegate.host.console.messages import Malformed, Response, redirect
+from threegate.host.console.messages import Malformed, Response, as_json, redirect
 from threegate.host.console.offices import Desk
 from threegate.host.console.sessions import LEAST_LOOK_SECONDS, View
 from threegate.host.console.showing import digest_of, needs_typing, parts_of
+from threegate.host.expressing import Use, answer_of, asking
+from threegate.host.output import counted
+from threegate.host.reporting.spelling import on_one_line
 from threegate.host.review import approving, deciding
 from threegate.host.review.sheet import Sheet, read_request, read_sheet
 from threegate.host.review.statement import statement
@@ -48,6 +52,7 @@ def page_number(text: str) -> int:
 async def request(call: Call) -> Response:
     """Show everything about a request; each time it is shown makes one form for a yes."""
     sheet, refusal, most, usual = await call.app.reading.do(partial(_looked_at, call.subject))
+    made = await call.app.reading.do(lambda desk: desk.index.made_from(call.subject))
     digest = digest_of(sheet)
     view = call.session.show(sheet.id, digest, call.app.clock())
     words = statement(sheet, uses=1, begin=sheet.now, end=sheet.now + 1).split("\n")[1:]
@@ -60,9 +65,34 @@ async def request(call: Call) -> Response:
         refusal=refusal,
         means=words,
         typed=digits_of(sheet.id)[:TYPED] if needs_typing(sheet) else "",
+        made=[one for one in made if prefix_of(one) in ("rp", "res")],
+        asks_monty=_is_for_monty(sheet),
         most=most,
         usual=usual,
     )
+
+
+def _is_for_monty(sheet: Sheet) -> bool:
+    return sheet.waits and sheet.lane == "monty" and sheet.tool is not None
+
+
+async def verdict(call: Call) -> Response:
+    """Ask the lite lane, in its box, whether it can express a program; nothing is written down."""
+    return as_json({"words": await call.app.slow.do(partial(_verdict, call.subject))})
+
+
+def _verdict(request_id: str, desk: Desk) -> str:
+    sheet = read_sheet(desk.ws, request_id)
+    if not _is_for_monty(sheet) or not isinstance(sheet.request, ToolRequest):
+        return "has nothing to say to it"
+    request = sheet.request
+    use = Use(request.functions, [item.name for item in request.inputs], request.profile)
+    with asking(desk.ws) as ask:
+        answer = answer_of(ask, request.code.open_for_display(), use)
+    if answer.refused is None:
+        return f"can express it, {counted(len(answer.warnings), 'warning')}"
+    refused = answer.refused
+    return on_one_line(f"refuses line {refused.line}: {refused.construct}: {refused.reason}")
 
 
 def _looked_at(request_id: str, desk: Desk) -> tuple[Sheet, str, dict[str, int], dict[str, str]]:
@@ -112,6 +142,8 @@ async def approve(call: Call) -> Response:
         f"approved {short(given.request)} until {given.approval.not_after}, uses: {uses}"
     )
     call.app.events.tell("approved", request=given.request, approval=given.id)
+    for dispatcher in call.app.dispatchers:
+        dispatcher.wake()
     return redirect(f"/request/{given.request}")
 
 
@@ -161,5 +193,5 @@ async def events(call: Call) -> Response:
     """Stream what happens."""
     if call.app.events.full:
         raise Malformed("too many pages listen")
-    last = call.request.headers.get("last-event-id", "")
+    last = call.request.headers.get("last-event-id") or call.request.query.get("after", "")
     return Response(kind="text/event-stream; charset=utf-8", stream=call.app.events.stream(last))

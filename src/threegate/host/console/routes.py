@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from threegate.host.console import reviewing
+from threegate.host.console import looking, reading, reviewing
 from threegate.host.console.application import Call, route
 from threegate.host.console.messages import Response, redirect
 
@@ -16,8 +16,21 @@ ROUTES: Final = (
     route("GET", "/inbox", reviewing.inbox),
     route("GET", "/request/ID", reviewing.request),
     route("GET", "/request/ID/bytes", reviewing.raw),
+    route("GET", "/request/ID/verdict", reviewing.verdict),
     route("POST", "/request/ID/approve", reviewing.approve),
     route("POST", "/request/ID/deny", reviewing.deny),
+    *(route("GET", f"/{name}", reading.listing) for name in reading.LISTS),
+    route("GET", "/artifact/ID", reading.artifact),
+    route("GET", "/provenance/ID", reading.provenance_page),
+    route("GET", "/provenance/ID/picture", reading.provenance_picture),
+    route("GET", "/ask", reading.ask),
+    route("GET", "/ask/state", reading.state),
+    route("POST", "/ask", reading.start),
+    route("GET", "/policy", looking.policy),
+    route("GET", "/audit", looking.audit),
+    route("POST", "/audit", looking.verify),
+    route("GET", "/doctor", looking.doctor),
+    route("POST", "/doctor", looking.examined),
     route("GET", "/events", reviewing.events),
     route("POST", "/logout", reviewing.leave),
 )

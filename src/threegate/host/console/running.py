@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, UsageError
+from threegate.errors import EX_INTERRUPTED, GateUnavailable, UsageError
 from threegate.host.console.application import App
+from threegate.host.console.asking import Asking
+from threegate.host.console.dispatching import Dispatcher, fetches, tools
 from threegate.host.console.doors import LOGIN, names_of
 from threegate.host.console.events import Events, Sink
 from threegate.host.console.offices import Office
@@ -24,6 +26,7 @@ from threegate.host.console.pages import Pages
 from threegate.host.console.routes import ROUTES
 from threegate.host.console.serving import MAX_CONNECTIONS, Server
 from threegate.host.console.sessions import Sessions
+from threegate.host.context import Context
 from threegate.host.review.following import mark_of
 from threegate.host.review.terminal.desk import Signing
 from threegate.text import visible
@@ -39,6 +42,8 @@ class Plan:
 
     root: Path
     port: int
+    runs: bool  # whether what is approved runs by itself
+    context: Context  # for what asks, which speaks of its progress
     signing: Signing
     now: Callable[[], str]
     sink: Sink
@@ -71,11 +76,37 @@ def serve(plan: Plan) -> None:
 async def _serve(plan: Plan, listening: socket.socket) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    port = listening.getsockname()[1]
+        loop.add_signal_handler(number, _told_to_end, stop)
     events = Events(loop, plan.now, plan.sink)
+    app = _app(plan, events, listening.getsockname()[1])
+    server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
+    background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
+    try:
+        await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
+        for dispatcher in app.dispatchers:
+            dispatcher.start()
+        plan.link(f"http://{ADDRESS}:{app.port}{LOGIN}{app.sessions.link()}")
+        events.tell("serving", port=app.port)
+        ending = asyncio.create_task(_end(stop, app))
+        await server.serve(listening, stop)
+        await ending
+    finally:
+        await _close(app, background)
+
+
+def _app(plan: Plan, events: Events, port: int) -> App:
+    made: list[App] = []
+
+    def told(kind: str, /, **facts: object) -> None:
+        events.tell(kind, **facts)
+        if kind == "ran":
+            made[0].metrics.ran(str(facts["code"] or facts["outcome"]))
+
+    runs = {"tr": tools(plan.context.settings), "fr": fetches(plan.context.settings)}
+    dispatchers = [Dispatcher(plan.root, kind, run, told) for kind, run in runs.items()]
     app = App(
         root=plan.root,
+        port=port,
         hosts=names_of(port),
         cookie=f"threegate-{port}",
         routes=ROUTES,
@@ -84,28 +115,40 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
         sessions=Sessions(time.monotonic),
         reading=Office(plan.root, "read"),
         deciding=Office(plan.root, "sign"),
+        slow=Office(plan.root, "slow"),
+        asking=Asking(plan.context, Office(plan.root, "ask"), told),
         signing=plan.signing,
+        dispatchers=dispatchers if plan.runs else (),
     )
-    server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
-    background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
-    try:
-        await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
-        plan.link(f"http://{ADDRESS}:{port}{LOGIN}{app.sessions.link()}")
-        events.tell("serving", port=port)
-        ending = asyncio.create_task(_end(stop, events))
-        await server.serve(listening, stop)
-        await ending
-    finally:
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        await app.reading.close()
-        await app.deciding.close()
+    made.append(app)
+    return app
 
 
-async def _end(stop: asyncio.Event, events: Events) -> None:
+def _told_to_end(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        os._exit(EX_INTERRUPTED)  # boxes end with us, and their claims with the lease
+    stop.set()
+
+
+async def _close(app: App, background: list["asyncio.Task[None]"]) -> None:
+    """End everything that was started; what is claimed runs to its end and is stored."""
+    loop = asyncio.get_running_loop()
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    for dispatcher in app.dispatchers:
+        dispatcher.stop()
+    for dispatcher in app.dispatchers:
+        await loop.run_in_executor(None, dispatcher.join)
+    for office in (app.reading, app.deciding, app.slow, app.asking.office):
+        await office.close()
+
+
+async def _end(stop: asyncio.Event, app: App) -> None:
     await stop.wait()
-    events.close()
+    app.events.close()
+    for dispatcher in app.dispatchers:
+        dispatcher.stop()
 
 
 async def _watch(root: Path, events: Events) -> None:

@@ -9,8 +9,12 @@
   // -- what was on screen -----------------------------------------------------------------
   // Positions are in pixels of the sheet; another width moves everything, so it counts anew.
   let seen = [], width = 0, height = 0, last = null;
+  const covers = () => { // how far down the bar and the news lie over the page
+    const above = [document.querySelector("header.top"), ...($("live").hidden ? [] : [$("live")])];
+    return Math.max(...above.map((one) => one.getBoundingClientRect().bottom));
+  };
   const onScreen = () => {
-    const top = document.querySelector("header.top").getBoundingClientRect().bottom;
+    const top = covers();
     const bottom = decide.getBoundingClientRect().top;
     const box = sheet.getBoundingClientRect();
     return [Math.max(0, top - box.top), Math.min(box.height, bottom - box.top)];
@@ -66,6 +70,13 @@
     });
   }
 
+  // -- what Monty says, asked of a box when the page is there --------------------------------
+  if ($("verdict")) {
+    fetch(`${location.pathname}/verdict`).then((answer) => answer.json())
+      .then((found) => { $("verdict").textContent = found.words; })
+      .catch(() => { $("verdict").textContent = "Monty was not asked"; });
+  }
+
   // -- keys ---------------------------------------------------------------------------------
   const items = () => [...document.querySelectorAll("[data-list] .open")];
   const move = (by) => {
@@ -80,8 +91,7 @@
     if (!form) return;
     const at = unseenAt();
     if (at >= 0) {
-      const top = document.querySelector("header.top").getBoundingClientRect().bottom;
-      window.scrollTo(0, window.scrollY + sheet.getBoundingClientRect().top + at - top - 8);
+      window.scrollTo(0, window.scrollY + sheet.getBoundingClientRect().top + at - covers() - 8);
     } else if (!typedRight()) { $("typed").focus(); } else { $("approve-button").focus(); }
   };
   const search = () => { const field = document.querySelector("input[type=search]"); if (field) field.focus(); };
@@ -107,15 +117,27 @@
     $("live-reload").href = location.pathname + location.search;
   };
   // A browser has six connections to a server, and a stream keeps one: one tab listens for all.
-  const hear = (kind) => {
-    if (kind === "changed" || kind === "missed") news("Something changed.");
+  const follows = ["inbox", "request", "listing"].some((one) => document.body.classList.contains(`page-${one}`));
+  const hear = (kind, data) => {
+    if ($("asking")) {
+      if (kind === "asking") $("asking-words").textContent = String(JSON.parse(data).words);
+      if (kind === "asked" || kind === "missed") location.reload();
+      return;
+    }
+    if (kind === "ran" && sheet && location.pathname.endsWith(JSON.parse(data).request)) {
+      news(`It ran: ${JSON.parse(data).outcome}.`);
+    } else if ((kind === "changed" || kind === "missed") && follows) { news("Something changed."); }
   };
+  if ($("asking")) {
+    setInterval(() => fetch("/ask/state").then((answer) => answer.json())
+      .then((found) => { if (found.over) location.reload(); }), 2000);
+  }
   if (navigator.locks && window.BroadcastChannel) {
     const others = new BroadcastChannel("threegate-events");
     others.addEventListener("message", (event) => hear(String(event.data.kind), event.data.data));
     navigator.locks.request("threegate-events", () => new Promise(() => {
-      const source = new EventSource("/events");
-      for (const kind of ["changed", "missed"]) {
+      const source = new EventSource(`/events?after=${document.body.dataset.heard}`);
+      for (const kind of ["changed", "missed", "ran", "asking", "asked"]) {
         source.addEventListener(kind, (event) => {
           hear(kind, event.data);
           others.postMessage({ kind, data: event.data });

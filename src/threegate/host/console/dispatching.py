@@ -1,0 +1,168 @@
+"""What was approved runs as it comes: one thread for the lanes, one for FETCH.
+
+A thread looks when the log grew or somebody wakes it, opens the workspace, and hands everything
+that is approved to what `threegate run` and `threegate fetch --approved` call.  Nothing is kept
+here: claims and uses are in the log, so whatever ends this process, the next one goes on.
+
+SECURITY
+    Decides nothing.  Each request is checked against its approval where it always is, before a
+    use is spent, and again in the box.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from threegate.errors import HandoffTampered, ThreeGateError
+from threegate.handoff import states
+from threegate.handoff.approvals import approvals_by_request
+from threegate.host.review.following import Mark, mark_of
+from threegate.host.review.telling import settle
+from threegate.host.settings import Settings
+from threegate.host.workspace import Workspace, open_workspace
+
+LOOK_SECONDS: Final = 0.5
+AGAIN_SECONDS: Final = 30.0  # after a lane could not be had, or for what waits for time to pass
+MAX_AGE_SECONDS: Final = 24 * 3600  # of a packet that answers instead of a question, as `fetch` has
+
+Stop = Callable[[], bool]
+Tell = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of one request: something that was made, or why nothing was."""
+
+    request: str
+    made: str
+    outcome: str
+    code: str = ""
+
+
+Run = Callable[[Workspace, Sequence[str], Stop], Iterator[Ended]]
+
+
+class Dispatcher:
+    """One thread that runs approved requests of one kind."""
+
+    def __init__(self, root: Path, kind: str, run: Run, tell: Tell) -> None:
+        self._root, self._kind, self._run, self._tell = root, kind, run, tell
+        self._woken, self._stopped = threading.Event(), threading.Event()
+        self._tried: dict[str, frozenset[str]] = {}  # refused, with the approvals it had
+        self._thread = threading.Thread(target=self._work, name=f"dispatch-{kind}")
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Claim nothing more; what is claimed runs to its end."""
+        self._stopped.set()
+        self._woken.set()
+
+    def join(self) -> None:
+        """Wait until everything that was begun is stored."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        before: Mark = ("", -1)
+        wait = 0.0
+        while not self._stopped.is_set():
+            found = self._mark()
+            if found != before or self._woken.is_set() or wait <= 0:
+                self._woken.clear()
+                wait = AGAIN_SECONDS
+                self._look()
+                before = self._mark()  # what we did ourselves is no news
+                continue
+            self._woken.wait(LOOK_SECONDS)
+            wait -= LOOK_SECONDS
+
+    def _mark(self) -> Mark:
+        try:
+            return mark_of(self._root)
+        except OSError:  # a segment that was sealed between two looks
+            return ("", -1)
+
+    def _look(self) -> None:
+        try:
+            ws = open_workspace(self._root)
+            try:
+                self._run_all(ws)
+            finally:
+                ws.close()
+        except ThreeGateError as exc:
+            self._tell("not-run", kind=self._kind, code=exc.code, reason=exc.message)
+        except Exception as exc:  # noqa: BLE001 -- told, and tried again; the console goes on
+            self._tell("bug", kind=type(exc).__name__, where="dispatcher")
+
+    def _run_all(self, ws: Workspace) -> None:
+        aside: dict[str, HandoffTampered] = {}
+        settle(ws, lambda words: self._tell("settled", words=words), aside)
+        approvals = approvals_by_request(ws.store)
+        for ended in self._run(ws, self._chosen(ws, approvals, aside), self._stopped.is_set):
+            if ended.code:
+                self._tried[ended.request] = frozenset(approvals.get(ended.request, ()))
+            facts = {"request": ended.request, "made": ended.made, "outcome": ended.outcome}
+            self._tell("ran", kind=self._kind, **facts, code=ended.code)
+
+    def _chosen(
+        self, ws: Workspace, approvals: Mapping[str, Sequence[str]], aside: Mapping[str, object]
+    ) -> list[str]:
+        """Return what is approved, but for what was refused under the very same approvals."""
+        names = ws.store.names(states.directory_of(self._kind, "approved"))
+        found = sorted(name.removesuffix(".md") for name in names if name.startswith(self._kind))
+        return [
+            one
+            for one in found
+            if one not in aside and self._tried.get(one) != frozenset(approvals.get(one, ()))
+        ]
+
+
+def tools(settings: Settings) -> Run:
+    """Return what runs tool requests, in either lane."""
+
+    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
+        from threegate.host.executing.running import run_requests
+        from threegate.host.heavy.lane import HeavyLane
+        from threegate.host.images.choosing import current
+
+        if not ids:
+            return
+        image = partial(current, config_home=settings.config_home)
+        heavy = partial(HeavyLane, ws.bundle, settings.cache_home, image, say=lambda _: None)
+        for report in run_requests(ws, ids, stop=stop, heavy=heavy):
+            if report.made is not None:
+                yield Ended(report.request_id, report.made.id, report.made.result.exit)
+            elif report.error is not None:
+                yield Ended(report.request_id, "", report.error.message, report.error.code)
+
+    return run
+
+
+def fetches(settings: Settings) -> Run:
+    """Return what carries fetch requests out."""
+
+    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
+        from threegate.host.fetching.session import begun, carried_out
+        from threegate.host.fetching.starting import start_run
+
+        if not ids:
+            return
+        started = start_run(ws, settings, max_age_seconds=MAX_AGE_SECONDS, show=lambda _: None)
+        work = begun(ws, [], list(ids), lambda _: None)
+        for request_id, error in work.refused:
+            yield Ended(request_id, "", error.message, error.code)
+        for report in carried_out(ws, started, work, stop=stop):
+            code = report.error.code if report.error is not None else ""
+            yield Ended(report.wish.request_id or "", report.packet_id or "", report.status, code)
+
+    return run

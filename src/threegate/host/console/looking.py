@@ -1,0 +1,100 @@
+"""Pages about the workspace itself: its policy, its log, and what confines the gates here."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from threegate.audit.entry import Entry
+from threegate.errors import ThreeGateError
+from threegate.host.changes import edited
+from threegate.host.console.application import Call
+from threegate.host.console.messages import Malformed, Response
+from threegate.host.console.offices import Desk
+from threegate.host.console.reviewing import page_number
+from threegate.host.history import history, told
+from threegate.host.output import Output
+from threegate.host.overview import overview
+from threegate.host.rules import SECTIONS, rules_of
+from threegate.host.settings import unix_now
+from threegate.host.verification import Report, verify_workspace
+from threegate.policy.change import Change
+from threegate.policy.diff import diff
+from threegate.sandbox.doctor import Diagnosis, examine
+
+PAGE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The policy in force, and what the files would change."""
+
+    generation: int
+    digest: str
+    sections: list[tuple[str, list[tuple[str, str, str]]]]
+    changes: tuple[Change, ...]
+    problem: str
+
+
+async def policy(call: Call) -> Response:
+    """Show the rules in force, and how the files differ."""
+    return call.page("policy", rules=await call.app.reading.do(_rules))
+
+
+def _rules(desk: Desk) -> Rules:
+    bundle = desk.ws.bundle
+    sections = [(name, list(rules_of(bundle, name))) for name in SECTIONS]
+    changes: tuple[Change, ...] = ()
+    problem = ""
+    try:
+        changes = tuple(diff(bundle, edited(desk.ws)))
+    except ThreeGateError as exc:
+        problem = f"{exc.message} [{exc.code}]"
+    return Rules(bundle.generation, bundle.digest, sections, changes, problem)
+
+
+async def audit(call: Call) -> Response:
+    """Show a page of the log, newest first."""
+    number = page_number(call.request.query.get("page", "1"))
+    entries, total = await call.app.reading.do(partial(_entries, number))
+    return _timeline(call, entries, total, number, None)
+
+
+def _entries(number: int, desk: Desk) -> tuple[list[Entry], int]:
+    log, skip = desk.ws.store.journal.log, (number - 1) * PAGE
+    return history(log, None, limit=PAGE, skip=skip, progress=lambda _: None)
+
+
+def _timeline(
+    call: Call, entries: list[Entry], total: int, number: int, report: Report | None
+) -> Response:
+    rows = [(one.seq, one.time, one.kind, told(one)) for one in reversed(entries)]
+    pages = max(1, -(-total // PAGE))
+    return call.page("audit", rows=rows, total=total, number=number, pages=pages, report=report)
+
+
+async def verify(call: Call) -> Response:
+    """Compare everything in the workspace with its log."""
+    report = await call.app.slow.do(partial(_verified, call.app.asking.quiet))
+    entries, total = await call.app.reading.do(partial(_entries, 1))
+    return _timeline(call, entries, total, 1, report)
+
+
+def _verified(out: Output, desk: Desk) -> Report:
+    return verify_workspace(desk.ws.root, given=[], clock=unix_now, progress=out.progress)
+
+
+async def doctor(call: Call) -> Response:
+    """Show where the workspace stands; the boxes are tried when asked for."""
+    return call.page("doctor", facts=await _facts(call), diagnosis=None)
+
+
+async def examined(call: Call) -> Response:
+    """Start every gate and say what confines it."""
+    if not call.app.examining.take():
+        raise Malformed("the boxes were tried this moment")
+    diagnosis: Diagnosis = await call.app.slow.do(lambda _: examine(lambda _: None))
+    return call.page("doctor", facts=await _facts(call), diagnosis=diagnosis)
+
+
+async def _facts(call: Call) -> dict[str, Any]:
+    return await call.app.reading.do(lambda desk: overview(desk.ws))

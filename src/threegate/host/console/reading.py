@@ -1,0 +1,182 @@
+"""Pages to read: packets, answers, results, where they come from, and questions.
+
+SECURITY
+    Shows what artifacts hold.  Every text goes through the spelling of the reports, and stands
+    in elements of its own.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from threegate.artifacts.analysis import Analysis
+from threegate.artifacts.ids import is_id, prefix_of
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.asking.answering import Wish
+from threegate.host.asking.reading import texts_of
+from threegate.host.asking.showing import how_made, label_line, plain
+from threegate.host.cautions import cautions
+from threegate.host.console.application import Call
+from threegate.host.console.messages import Malformed, Response, as_json, redirect
+from threegate.host.console.offices import Desk
+from threegate.host.console.reviewing import page_number
+from threegate.host.graph import Graph, provenance
+from threegate.host.index import Row
+from threegate.host.picture import as_svg, as_text
+from threegate.host.places import refuse_absent
+from threegate.host.render import Shown, field_lines, section_texts, shown
+
+PAGE: Final = 25
+LISTS: Final = {
+    "packets": ("Packets", ("rp",)),
+    "analyses": ("Answers", ("an",)),
+    "results": ("Results", ("res",)),
+}
+MAX_QUESTION_CHARS: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of artifacts, with what must be known of each first."""
+
+    rows: list[tuple[Row, tuple[str, ...]]]
+    number: int
+    total: int
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, -(-self.total // PAGE))
+
+
+async def listing(call: Call) -> Response:
+    """Show a page of a kind of artifacts, the newest or those that hold some words."""
+    name = call.request.path.removeprefix("/")
+    title, kinds = LISTS[name]
+    words = call.request.query.get("q", "").strip()
+    number = page_number(call.request.query.get("page", "1"))
+    found = await call.app.reading.do(partial(_listed, kinds, words, number))
+    return call.page("listing", here=name, title=title, page=found, q=words)
+
+
+def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> Listing:
+    skip = (number - 1) * PAGE
+    if words:
+        rows = desk.index.search(words, kinds, limit=PAGE, skip=skip)
+        total = desk.index.count_found(words, kinds)
+    else:
+        rows = desk.index.page(kinds, state=None, limit=PAGE, skip=skip)
+        total = desk.index.count(kinds, state=None)
+    return Listing([(row, _cautions(desk, row.id)) for row in rows], number, total)
+
+
+def _cautions(desk: Desk, artifact_id: str) -> tuple[str, ...]:
+    if prefix_of(artifact_id) != "rp":
+        return ()
+    packet = desk.ws.store.read(artifact_id)
+    if not isinstance(packet, ResearchPacket):
+        return ()
+    return (*cautions(packet), *(f"{one.count} x {one.name}" for one in packet.hazards))
+
+
+async def artifact(call: Call) -> Response:
+    """Show an artifact; of a quote that is named, the place."""
+    if prefix_of(call.subject) in ("fr", "tr"):
+        return redirect(f"/request/{call.subject}")
+    found, told = await call.app.reading.do(partial(_read, call.subject))
+    if isinstance(found, Analysis):
+        return call.page(
+            "analysis",
+            here="analyses",
+            analysis=plain(call.subject, found),
+            labels=label_line(found),
+            made=how_made(found),
+        )
+    view = shown(found)
+    place = _place(call.request.query)
+    texts = list(_texts(found, view, place))
+    here = "packets" if isinstance(found, ResearchPacket) else "results"
+    return call.page(
+        "artifact",
+        here=here,
+        view=view,
+        fields=list(field_lines(view.fields)),
+        texts=texts,
+        cautions=told,
+        sought=place is not None,
+    )
+
+
+def _read(artifact_id: str, desk: Desk) -> tuple[Artifact, tuple[str, ...]]:
+    refuse_absent(desk.ws.store, artifact_id)
+    return desk.ws.store.read(artifact_id), _cautions(desk, artifact_id)
+
+
+def _place(query: Any) -> tuple[int, int, int] | None:
+    """Return which characters of which text a link asks for."""
+    values = [query.get(name) for name in ("text", "offset", "length")]
+    if None in values:
+        return None
+    if not all(value.isascii() and value.isdigit() and len(value) < 9 for value in values):
+        raise Malformed("that is not a place in a text")
+    first, second, third = map(int, values)
+    return first, second, third
+
+
+def _texts(
+    found: Artifact, view: Shown, place: tuple[int, int, int] | None
+) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Return each text under its heading, in pieces: the quote that is sought, and the rest."""
+    numbered = [text.open_for_display() for text in texts_of(found)]
+    wanted = numbered[place[0] - 1] if place and 0 < place[0] <= len(numbered) else None
+    made, marked = [], False
+    for heading, text in section_texts(view.sections):
+        pieces = [(text, False)]
+        if place and wanted is not None and text.startswith(wanted) and not marked:
+            start, end = place[1], place[1] + place[2]
+            pieces = [(text[:start], False), (text[start:end], True), (text[end:], False)]
+            marked = True
+        made.append((heading, pieces))
+    return made
+
+
+async def provenance_page(call: Call) -> Response:
+    """Show what an artifact was made from, and what was made from it."""
+    graph = await call.app.reading.do(partial(_graph, call.subject))
+    return call.page("provenance", graph=graph, lines=as_text(graph).split("\n"))
+
+
+async def provenance_picture(call: Call) -> Response:
+    """Draw the same."""
+    graph = await call.app.reading.do(partial(_graph, call.subject))
+    return Response(body=as_svg(graph).encode("utf-8"), kind="image/svg+xml")
+
+
+def _graph(artifact_id: str, desk: Desk) -> Graph:
+    return provenance(desk.ws.store, desk.index, artifact_id)
+
+
+async def ask(call: Call) -> Response:
+    """Show the form, and the question that is being answered."""
+    return call.page("ask", job=call.app.asking.job)
+
+
+async def state(call: Call) -> Response:
+    """Tell a page whether its question is answered, should it have missed that."""
+    job = call.app.asking.job
+    return as_json({"over": job is None or job.over})
+
+
+async def start(call: Call) -> Response:
+    """Begin to answer a question."""
+    form = call.request.form()
+    question = form.get("question", "").replace("\r\n", "\n").strip()
+    continues = form.get("continues", "").strip()
+    if not 0 < len(question) <= MAX_QUESTION_CHARS:
+        raise Malformed("a question has 1 to 4000 characters")
+    if continues and not is_id(continues):
+        raise Malformed("that is not the id of an answer")
+    wish = Wish(question, [], None, continues or None, None)
+    call.app.asking.start(wish, extractive=form.get("extractive") == "yes")
+    return redirect("/ask")
