@@ -50,7 +50,7 @@ def test_the_link_works_once_and_everything_else_needs_the_session(
     forged = {**known, "Origin": served.base}
     path = f"/request/{request_id}/deny"
     assert served.ask("POST", path, "csrf=x&reason=no", **forged)[0] == 403
-    assert "TG-CON-007" in served.refusals()
+    assert served.refused("TG-CON-007")
     assert state(cli, request_id) == "held"
     told = "".join(map(str, [*served.events, *served.noted]))
     secrets = {known["Cookie"].partition("=")[2], link.removeprefix("/login/")}

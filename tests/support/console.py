@@ -85,8 +85,14 @@ class Console:
     def base(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def refusals(self) -> list[str]:
-        return [str(one["code"]) for one in self.events if one["event"] == "refused"]
+    def refused(self, code: str) -> bool:
+        """Wait until the service has said that it refused something for this reason."""
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            if any(one["event"] == "refused" and one["code"] == code for one in self.events):
+                return True
+            time.sleep(0.02)
+        return False
 
     def ask(
         self, method: str, path: str, body: str = "", **headers: str
