@@ -16,7 +16,14 @@ from typing import Literal
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
-from threegate.sandbox.profiles import FETCH_RETRIEVE, PROFILES, TOOL_LITE, Profile
+from threegate.sandbox.profiles import (
+    FETCH_RETRIEVE,
+    PROFILES,
+    RUNSC_FILES,
+    RUNSC_KERNEL,
+    TOOL_LITE,
+    Profile,
+)
 from threegate.sandbox.session import Answer, run_gate
 from threegate.sandbox.worker import find_worker
 
@@ -93,19 +100,22 @@ def _proved_by(name: str, what: str, starts: list[Check]) -> Check:
 
 def _start(machine: Machine, profile: Profile, given: dict[str, str]) -> Check:
     name = f"gate {profile.name}"
+    # In a container nobody gets a /proc of their own, which these need; only a policy that names
+    # their engine does.
+    level: Level = "information" if profile in (RUNSC_KERNEL, RUNSC_FILES) else "standard"
     if not set(profile.executables) <= set(given):
         hint = "run `make setup`; it compiles the launcher and installs Monty"
-        return Check(name, "missing", "standard", "what it starts is not installed", hint)
+        return Check(name, "missing", level, "what it starts is not installed", hint)
     start = Start(profile, "threegate.sandbox.channel:echo", given)
     try:
         answer = run_gate(machine, start, b"hello", deadline_seconds=30)
     except GateUnavailable as exc:
-        return Check(name, "missing", "standard", exc.message, exc.hint)
+        return Check(name, "missing", level, exc.message, exc.hint)
     with answer.message as message:
         echoed = message.read() == b"hello"
     if answer.ended.why != "done" or not echoed:
-        return Check(name, "missing", "standard", f"started and then ended: {answer.ended.why}")
-    return Check(name, "in-force", "standard", _proved(answer))
+        return Check(name, "missing", level, f"started and then ended: {answer.ended.why}")
+    return Check(name, "in-force", level, _proved(answer))
 
 
 def _proved(answer: Answer) -> str:
