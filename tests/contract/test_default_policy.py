@@ -123,8 +123,8 @@ def test_monty_asks_and_the_heavy_lane_is_off() -> None:
 
 
 def test_no_profile_has_a_network_and_none_is_offered_by_any_lane() -> None:
-    for name in POLICY.words("tool-exec", "profiles"):
-        assert POLICY.text("tool-exec", "profiles", name, "executor_network") == "off"
+    for name in POLICY.words("tool-exec", "interpreter_ring"):
+        assert POLICY.text("tool-exec", "interpreter_ring", name, "executor_network") == "off"
     assert POLICY.text("tool-exec", "lanes", "era", "network") == "off"
     assert POLICY.text("tool-exec", "rule_of_two") == "refuse"
 

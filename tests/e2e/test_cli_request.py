@@ -76,7 +76,7 @@ def test_a_request_is_held_for_review(cli: Cli, code: Path, rows: Path) -> None:
 
 def test_everything_can_be_said_on_the_command_line(cli: Cli, code: Path, rows: Path) -> None:
     words = ("--limit", "wall_ms=10s", "--limit", "memory_bytes=128MiB", "--function", "all")
-    labels = ("--confidentiality", "confidential", "--risks", "Wrong sums.", "--profile", "pure")
+    labels = ("--confidentiality", "confidential", "--risks", "Wrong sums.", "--ring", "pure")
     given = ("--code", "-", "--input", f"rows={rows}")
     done = cli(
         "request", "new", *PURPOSE, *given, *words, *labels, "--json", stdin=code.read_bytes()
@@ -204,7 +204,7 @@ def test_escalation_needs_montys_refusal_of_this_code(
 def test_a_command_and_files_are_reasons_that_must_hold(cli: Cli, tmp_path: Path) -> None:
     enable_era(cli)
     names = write(tmp_path / "names.txt", b"b\na\n")
-    words = ("--backend", "era", "--why", "binary", "--profile", "tools")
+    words = ("--backend", "era", "--why", "binary", "--ring", "tools")
     argv = ("--arg", "/usr/bin/sort", "--arg=-r", "--arg", "/in/names")
     made = cli(
         "request", "new", *PURPOSE, *words, *argv, "--input", f"names={names}", "--json"
@@ -224,7 +224,7 @@ def test_a_command_and_files_are_reasons_that_must_hold(cli: Cli, tmp_path: Path
         (("--limit", "wall_ms=1m"), 77, "wall_ms of 1m is above the 30s of policy/"),
         (("--limit", "wall=1s"), 2, 'no limit is called "wall"'),
         (("--function", "open"), 2, "no external function is called"),
-        (("--profile", "python"), 77, 'profile "python" is not offered to monty'),
+        (("--ring", "python"), 77, 'profile "python" is not offered to monty'),
         (("--input", "rows=missing.json"), 2, "cannot open it: no such file or directory"),
         (("--input", "rows=bad.json"), 65, "not JSON at line 1, column 1"),
         (("--input", "rows=rp-0123456789ab"), 2, "no artifact"),

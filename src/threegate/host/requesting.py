@@ -32,13 +32,12 @@ from threegate.host.expressing import (
     judge,
     widest,
 )
-from threegate.host.judging import execution_of
+from threegate.host.judging import decisions
 from threegate.host.offered import named
 from threegate.host.request_inputs import Brought, read_inputs
 from threegate.host.request_options import read_functions, read_limits, read_outputs
 from threegate.host.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import may_execute
 from threegate.policy.decision import Deny
 from threegate.policy.units import BYTES
 from threegate.protocol.tool_lite import RefusalFound
@@ -185,13 +184,14 @@ def _escalation(ws: Workspace, wanted: Wanted, ask: Ask, inputs: Sequence[str]) 
 
 
 def _refuse_denied(bundle: Bundle, request: ToolRequest) -> None:
-    decision = may_execute(bundle, execution_of(request))
-    if isinstance(decision, Deny):
-        hint = "`threegate policy show tool-exec` lists the rules in force"
-        where = "" if decision.rule is None else f" by {decision.rule}"
-        raise PolicyDenied(
-            f"nobody could approve this: denied{where}, {decision.reason}", hint=hint
-        )
+    for answer in decisions(bundle, request):
+        decision = answer.decision
+        if isinstance(decision, Deny):
+            hint = "`threegate policy show tool-exec` lists the rules in force"
+            where = "" if decision.rule is None else f" by {decision.rule}"
+            raise PolicyDenied(
+                f"nobody could approve this: denied{where}, {decision.reason}", hint=hint
+            )
 
 
 def _expressible(ws: Workspace, request: ToolRequest, ask: Ask) -> Answer:

@@ -11,7 +11,8 @@ that executes, which believes nobody.  The rules, in order; the first that fails
  6. its signature is good, in the namespace `threegate-approval`, by a key that
     `allowed_signers` allows at this moment, and the approver is whom that key belongs to;
  7. the time lies within its window, the window within what policy allows;
- 8. policy still lets a human approve this; a joined Rule of Two was accepted by name.
+ 8. policy still lets a human approve this; a joined Rule of Two was accepted by name;
+ 9. the executor can enforce the profile of the ring that the request names.
 
 Whether a use is left is the handoff's question: it is spent durably before the run.
 
@@ -36,6 +37,8 @@ from threegate.keys.sshsig import Signed
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
+from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.executors import executor_of
 from threegate.untrusted import Untrusted
 
 NAMESPACE: Final = "threegate-approval"
@@ -160,6 +163,11 @@ def execution_of(request: ToolRequest) -> Execution:
     )
 
 
+def executor_for(request: ToolRequest) -> str:
+    """Return the kind of executor that would run a request."""
+    return executor_of(request.backend, command=bool(request.argv))
+
+
 def joins_three(request: ToolRequest) -> bool:
     """Tell whether a request joins external input, confidential data and a network."""
     confidential = request.confidentiality == "confidential"
@@ -170,6 +178,7 @@ def _check_execution(request: ToolRequest, approval: Approval, bundle: Bundle) -
     decision = may_execute(bundle, execution_of(request))
     if isinstance(decision, Deny):
         raise decision.error("the run is")
+    compile_ring(bundle, executor_for(request), request.profile)
     if joins_three(request) != (approval.rule_of_two == "accepted"):
         raise _denied(RULE_OF_TWO, "the approval does not speak of the Rule of Two as it stands")
 

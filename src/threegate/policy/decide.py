@@ -23,7 +23,7 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
-from threegate.policy.sections.tool_exec import NETWORKS
+from threegate.policy.sections.tool_exec import NETWORKS, RING
 from threegate.protocol.purposes import MODEL, PACKETS, download_list
 from threegate.text import quote
 
@@ -231,7 +231,7 @@ def _check_profile(trial: _Trial, request: Execution) -> Deny | None:
     if request.profile not in trial.policy.words(*offered):
         reason = f"profile {quote(request.profile)} is not offered to {request.backend}"
         return trial.deny(reason, *offered)
-    path = ("tool-exec", "profiles", request.profile)
+    path = ("tool-exec", RING, request.profile)
     trial.passed(f"profile {request.profile}", "offered", *path)
     denied = set(trial.policy.words(*path, "denied_imports"))
     allowed = set(trial.policy.words(*path, "allowed_imports"))
@@ -251,7 +251,7 @@ def _check_profile(trial: _Trial, request: Execution) -> Deny | None:
 
 def _check_network(trial: _Trial, request: Execution) -> Deny | None:
     level = _NETWORK_LEVEL.get(request.network)
-    rules = [("tool-exec", "profiles", request.profile, "executor_network")]
+    rules = [("tool-exec", RING, request.profile, "executor_network")]
     if request.backend == "era":
         rules.insert(0, ("tool-exec", "lanes", "era", "network"))
     for path in rules:

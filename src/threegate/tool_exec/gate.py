@@ -26,6 +26,8 @@ from threegate.keys.digest import sha256_hex
 from threegate.policy.approvals import OTHER_LANE, Presented
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.functions import function_digests
+from threegate.policy.ring import executors
+from threegate.policy.ring.compiling import compile_ring
 from threegate.protocol import limits
 from threegate.protocol.tool_lite import (
     OTHER_FUNCTIONS,
@@ -167,12 +169,11 @@ def function_bounds(bundle: Bundle, names: tuple[str, ...]) -> dict[str, Functio
 
 def bounds_for(bundle: Bundle, profile: str) -> Bounds:
     """Return what code may look like under a profile of the lane."""
-    rules = ("tool-exec", "profiles", profile)
-    allowed = {*bundle.words(*rules, "allowed_imports")} - {*bundle.words(*rules, "denied_imports")}
+    ring = compile_ring(bundle, executors.MONTY, profile)
     return Bounds(
         source_bytes=bundle.integer(*MONTY, "max", "source_bytes"),
         nesting=bundle.integer(*MONTY, "max", "nesting"),
-        imports=frozenset(allowed & {*bundle.words(*MONTY, "imports")}),
+        imports=frozenset(ring.imports),
     )
 
 

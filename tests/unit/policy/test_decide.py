@@ -36,7 +36,7 @@ def era(sections: dict[str, Any]) -> None:
     """Turn the heavy lane on, with a profile that has a network."""
     lanes = sections["tool-exec"]["lanes"]
     lanes["era"] |= {"enabled": "yes", "network": "gateway", "profiles": ["net", "python", "tools"]}
-    profiles = sections["tool-exec"]["profiles"]
+    profiles = sections["tool-exec"]["interpreter_ring"]
     profiles["net"] = {**profiles["python"], "executor_network": "gateway"}
     sections["handoff"]["reserve_bytes"] = 2**31
 

@@ -36,7 +36,7 @@ WIDER = [
     ("tool-exec", "wall_ms: 30s", "wall_ms: 31s", "widens"),
     ("tool-exec", "denied_imports: [ctypes, ", "denied_imports: [", "widens"),
     ("tool-exec", 'denied_patterns: ["curl", ', "denied_patterns: [", "widens"),
-    ("tool-exec", "[/usr/bin/python3]", "[/usr/bin/python3, /usr/bin/git]", "widens"),
+    ("tool-exec", "/usr/bin/wc]", "/usr/bin/wc, /usr/bin/git]", "widens"),
     ("tool-exec", "on_bad_bundle: quarantine", "on_bad_bundle: keep-last", "widens"),
     ("tool-exec", "running: stop", "running: finish", "widens"),
     ("handoff", "max_uses: 100", "max_uses: 99", "narrows"),

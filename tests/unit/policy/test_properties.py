@@ -189,7 +189,7 @@ def edited_value(draw: st.DrawFn, spot: Spot, old: Any) -> Any:
 
 
 def _era(sections: dict[str, Any]) -> None:
-    lanes, profiles = sections["tool-exec"]["lanes"], sections["tool-exec"]["profiles"]
+    lanes, profiles = sections["tool-exec"]["lanes"], sections["tool-exec"]["interpreter_ring"]
     lanes["era"] |= {"enabled": "yes", "network": "gateway", "profiles": ["net", "python"]}
     profiles["net"] = {**profiles["python"], "executor_network": "gateway"}
     sections["handoff"]["reserve_bytes"] = 2**31
@@ -280,7 +280,7 @@ def executions(draw: st.DrawFn) -> Execution:
         confidentiality=draw(st.sampled_from(["public", "internal", "confidential"])),
         functions=draw(st.frozensets(st.sampled_from(["sha256_hex", "json_loads"]), max_size=1)),
         imports=draw(st.frozensets(st.sampled_from(["json", "numpy", "ctypes"]), max_size=1)),
-        binaries=draw(st.frozensets(st.sampled_from(["/usr/bin/python3"]), max_size=1)),
+        binaries=draw(st.frozensets(st.sampled_from(["/usr/bin/wc"]), max_size=1)),
         network=draw(st.sampled_from(["none", "gateway"])),
     )
 

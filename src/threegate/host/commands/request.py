@@ -71,7 +71,11 @@ def _add_new(group: Group) -> None:
 def _add_lite(parser: Parser) -> None:
     words = "an external function the code may call, or `all` that policy offers"
     _add_repeated(parser, "--function", "NAME", words)
-    parser.add_argument("--profile", metavar="NAME", help="else the default of the lane")
+    parser.add_argument(
+        "--ring",
+        metavar="NAME",
+        help="the profile of the interpreter ring; else the default of the lane",
+    )
 
 
 def _add_heavy(parser: Parser) -> None:
@@ -136,7 +140,7 @@ def _wanted(args: argparse.Namespace, context: Context) -> "Wanted":
         risks=NO_RISKS if args.risks is None else args.risks,
         backend=args.backend,
         why=args.why,
-        profile=args.profile,
+        profile=args.ring,
         confidentiality=args.confidentiality,
         inputs=args.input,
         functions=args.function,
@@ -203,14 +207,14 @@ def _checked(args: argparse.Namespace, context: Context, ws: "Workspace") -> "tu
 
     program = read_program(ws, args.program, context.stdin)
     if program.request is not None:
-        if args.input or args.function or args.profile:
+        if args.input or args.function or args.ring:
             raise UsageError("a request says itself what it may use")
         return program.code, program.use(ws.bundle)
     names = sorted({text.partition("=")[0] for text in args.input})
     for name in names:
         check_name(name)
     functions = read_functions(ws.bundle, "monty", args.function)
-    profile = args.profile or widest(ws.bundle, names).profile
+    profile = args.ring or widest(ws.bundle, names).profile
     return program.code, Use(functions, names, profile)
 
 

@@ -23,9 +23,11 @@ from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
+from threegate.policy.approvals import executor_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
+from threegate.policy.ring.compiling import compile_ring
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
 
@@ -57,8 +59,8 @@ def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
         hint = f"ask for at least {MIN_MEMORY_MIB}MiB: --limit memory_bytes={MIN_MEMORY_MIB}MiB"
         detail = f"no guest starts with {memory_mib} MiB of memory"
         raise GateUnavailable(detail, code=TOO_SMALL, hint=hint)
-    rules = ("tool-exec", "profiles", request.profile)
-    allowed = {*bundle.words(*rules, "allowed_imports")} - {*bundle.words(*rules, "denied_imports")}
+    ring = compile_ring(bundle, executor_for(request), request.profile)
+    allowed = {*ring.imports}
     science = bool(allowed & SCIENCE)
     layers = tuple(name for name in manifest.layers if name != "science" or science)
     # Its fonts are listed once, before the snapshot, and not in every run.

@@ -19,9 +19,11 @@ from threegate.host.review.code_flags import code_flags
 from threegate.host.review.colour import lex
 from threegate.host.review.origins import Holders, Read, host_of, inputs_of
 from threegate.host.review.urls import read_reference
+from threegate.policy.approvals import executor_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import verdict
-from threegate.policy.sections.tool_exec import LIMIT_WORDS
+from threegate.policy.ring.compiling import ProfileRejected, compile_ring
+from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
 
 MEANINGS: Final = {
@@ -39,6 +41,7 @@ def tool_of(
     """Return what a tool request asks for."""
     return parts.Tool(
         profile=request.profile,
+        ring=tuple(_ring(request, bundle)),
         network=request.network,
         risks=request.risks.open_for_display(),
         escalation=_escalation(request),
@@ -89,7 +92,7 @@ def flags_of_code(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Flag]:
     if request.argv:
         return
     code = request.code.open_for_display()
-    path = ("tool-exec", "profiles", request.profile)
+    path = ("tool-exec", RING, request.profile)
     known = bundle.has(*path)
     allowed = set(bundle.words(*path, "allowed_imports")) if known else set()
     denied = set(bundle.words(*path, "denied_imports")) if known else set()
@@ -124,6 +127,21 @@ def verdicts_on(request: Request, bundle: Bundle) -> Iterator[parts.Verdict]:
         elif said == "deny":
             words = f"{reason}: not asked, and the packet says so"
             yield parts.Verdict(answer.question, "skip", rule, words)
+
+
+def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
+    try:
+        ring = compile_ring(bundle, executor_for(request), request.profile)
+    except ProfileRejected:
+        return  # the verdicts say so, with the rule
+    for field, items in (
+        ("allowed_imports", ring.imports),
+        ("denied_imports", ring.denied_imports),
+        ("executor_network", (ring.network,)),
+        ("allowed_binaries", ring.binaries),
+        ("denied_patterns", ring.patterns),
+    ):
+        yield parts.RingRule(field, items, ring.rules[field])
 
 
 def _code(request: ToolRequest) -> parts.Code:

@@ -161,10 +161,20 @@ class Escalation:
 
 
 @dataclass(frozen=True, slots=True)
+class RingRule:
+    """One of the five rules of the ring's profile; no items means none."""
+
+    field: str
+    items: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """What a tool request alone has."""
 
     profile: str
+    ring: tuple[RingRule, ...]  # empty if no executor enforces the profile
     network: str
     risks: str  # foreign
     escalation: Escalation | None

@@ -159,6 +159,15 @@ def _policy(verdicts: Sequence[parts.Verdict]) -> Iterator[Line]:
         yield _ending(f"{one.verdict}: {one.reason}{rule}; ", one.question, _VERDICTS[one.verdict])
 
 
+def _ring(tool: parts.Tool) -> Iterator[Line]:
+    """Show what the code may import, start and reach: the rules of its profile, by line."""
+    yield from _title(f"interpreter ring, profile {tool.profile}")
+    if not tool.ring:
+        yield _own("no executor enforces it", "bad")
+    for rule in tool.ring:
+        yield _own(f"{rule.field:<17} {', '.join(rule.items) or 'none'} ({rule.place})")
+
+
 def _tool(tool: parts.Tool) -> Iterator[Line]:
     if tool.escalation is not None:
         yield from _escalation(tool.escalation)
@@ -168,6 +177,7 @@ def _tool(tool: parts.Tool) -> Iterator[Line]:
         yield from _title("command")
         for number, argument in enumerate(tool.argv):
             yield from _numbered(number, _spelled_out(argument, code=True))
+    yield from _ring(tool)
     yield from _inputs(tool.inputs)
     yield from _functions(tool.functions)
     yield from _limits(tool.limits)

@@ -16,6 +16,7 @@ from threegate.policy.units import BYTES, MILLISECONDS
 from threegate.text import quote
 
 NAME_OF_SECTION: Final = "tool-exec"
+RING: Final = "interpreter_ring"
 NETWORKS: Final = ("off", "gateway", "kernel-allowlist")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
 ENGINES: Final = ("qemu-kvm", "qemu-emulation", "runsc")
@@ -172,7 +173,7 @@ RECORD: Final = Record(
         Field(
             "functions", Table(Choice(FUNCTIONS), FUNCTION), "external functions of the monty lane"
         ),
-        Field("profiles", Table(NAME, PROFILE, most=64, least=1), "profiles"),
+        Field(RING, Table(NAME, PROFILE, most=64, least=1), "profiles"),
         Field(
             "push",
             Record(
@@ -194,7 +195,7 @@ RECORD: Final = Record(
 def _check(rules: Rules, reader: Reader) -> None:
     for lane in block_of(rules, "lanes"):
         _check_lane(rules, lane, reader)
-    for name in block_of(rules, "profiles"):
+    for name in block_of(rules, RING):
         _check_examples(rules, name, reader)
 
 
@@ -203,7 +204,7 @@ def _check_lane(rules: Rules, lane: str, reader: Reader) -> None:
     path = (NAME_OF_SECTION, "lanes", lane)
     offered = words_of(settings, "profiles")
     for name in sorted(offered):
-        if name not in block_of(rules, "profiles"):
+        if name not in block_of(rules, RING):
             where = (*path, "profiles", name)
             raise reader.fail_at(Reason.CONFLICT, where, f"no profile {name} exists")
         if lane == "monty":
@@ -226,8 +227,8 @@ def _check_defaults(settings: Rules, path: Path, reader: Reader) -> None:
 
 def _check_monty_profile(rules: Rules, name: str, reader: Reader) -> None:
     """Refuse what the interpreter could not enforce: it has no network and starts nothing."""
-    profile = block_of(rules, "profiles", name)
-    path = (NAME_OF_SECTION, "profiles", name)
+    profile = block_of(rules, RING, name)
+    path = (NAME_OF_SECTION, RING, name)
     if profile["executor_network"] != "off":
         message = f"profile {name} is offered to monty, which has no network"
         raise reader.fail_at(Reason.CONFLICT, (*path, "executor_network"), message)
@@ -246,8 +247,8 @@ def importable(profile: Rules) -> frozenset[str]:
 
 
 def _check_examples(rules: Rules, name: str, reader: Reader) -> None:
-    path = (NAME_OF_SECTION, "profiles", name)
-    allowed = importable(block_of(rules, "profiles", name))
+    path = (NAME_OF_SECTION, RING, name)
+    allowed = importable(block_of(rules, RING, name))
     for key, expected in (("match", True), ("not_match", False)):
         for example in reader.examples[(*path, key)]:
             if (example.text.partition(".")[0] in allowed) != expected:

@@ -16,8 +16,9 @@ from typing import Final
 
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
-from threegate.policy.approvals import OTHER_LANE, Presented
+from threegate.policy.approvals import OTHER_LANE, Presented, executor_for
 from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.policy.ring.compiling import compile_ring
 from threegate.protocol.guest import Task
 from threegate.protocol.tool_heavy import (
     MAX_ASK_BYTES,
@@ -164,12 +165,11 @@ def task_for(bundle: Bundle, request: ToolRequest) -> tuple[Task, bytes, jobs.Bo
     def most(name: str) -> int:
         return least(bundle, request, name)
 
-    rules = ("tool-exec", "profiles", request.profile)
-    allowed = {*bundle.words(*rules, "allowed_imports")} - {*bundle.words(*rules, "denied_imports")}
+    ring = compile_ring(bundle, executor_for(request), request.profile)
     task = Task(
         argv=tuple(word.open_for_validation() for word in request.argv),
         disk_bytes=most("disk_bytes"),
-        imports=tuple(sorted(allowed)),
+        imports=ring.imports,
         inputs=bool(request.inputs),
         outputs=tuple(item.name for item in request.outputs),
         processes=most("processes"),

@@ -112,9 +112,15 @@ def test_a_heavy_request_says_why_and_what_policy_says(ws: Workspace) -> None:
     assert sheet.tool.escalation is not None
     assert sheet.tool.escalation.reason == "files"
     assert sheet.tool.outputs == (("table.csv", 4096),)
-    (verdict,) = sheet.verdicts
-    assert verdict.verdict == "deny"
-    assert verdict.rule.startswith("policy/tool-exec.policy.md:")
+    execute, enforce = sheet.verdicts
+    assert execute.verdict == "deny"
+    assert execute.rule.startswith("policy/tool-exec.policy.md:")
+    assert (enforce.verdict, enforce.question) == ("allow", "enforce by heavy-python")
+    rings = {rule.field: rule for rule in sheet.tool.ring}
+    assert rings["denied_imports"].items[0] == "ctypes"
+    assert rings["executor_network"].items == ("off",)
+    assert rings["allowed_binaries"].items == ()
+    assert rings["allowed_imports"].place.startswith("policy/tool-exec.policy.md:")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The interpreter ring: what approved code may import, start and reach, compiled per executor."""

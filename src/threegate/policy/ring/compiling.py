@@ -1,0 +1,171 @@
+"""From policy to what one kind of executor enforces: a pure function, run by host and gate.
+
+A profile that an executor could not hold code to is rejected with the rule's file and line,
+and nothing starts.  The rules, in order; the first that fails decides:
+
+ 1. the kind of executor is declared;
+ 2. one without a code mode has proved that it can start nothing: a no-op, said as such;
+ 3. the profile exists and the executor's lane offers it;
+ 4. its network is one the executor has, and not more than its lane's;
+ 5. its programs can be held: by an executor that starts any, none of them a Python where
+    imports could not be held in it;
+ 6. its denied patterns can be held, where there is any program to start.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.errors import PolicyDenied
+from threegate.policy.bundle import Compiled
+from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
+from threegate.policy.ring.executors import EXECUTORS, PYTHON_PROGRAMS, Abilities
+from threegate.policy.sections.tool_exec import NETWORKS, RING
+from threegate.protocol.ring import FIELDS, ExecutorProfile
+from threegate.text import quote
+
+NOT_ENFORCEABLE: Final = "TG-RNG-001"
+UNKNOWN_EXECUTOR: Final = "TG-RNG-002"
+NOT_PROVED: Final = "TG-RNG-003"
+
+Executors = Mapping[str, Abilities]
+_SECTION: Final = "tool-exec"
+_HINT: Final = "`threegate ring why` shows what a profile lets a request do"
+
+
+class ProfileRejected(PolicyDenied):
+    """An executor could not hold code to this profile, so it runs nothing under it."""
+
+    code = NOT_ENFORCEABLE
+
+    def __init__(self, reason: str, rule: RuleRef | None, *, code: str = NOT_ENFORCEABLE) -> None:
+        where = f" ({rule})" if rule is not None else ""
+        super().__init__(f"{reason}{where}", code=code, hint=_HINT)
+        self.reason, self.rule = reason, rule
+
+
+@dataclass(frozen=True, slots=True)
+class NoOp:
+    """The recorded answer for an executor that runs no code, and what proved it."""
+
+    kind: str
+    proved: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind} runs no code: no rule applies (proved: {', '.join(self.proved)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the lane of an executor gives it, whatever a profile says."""
+
+    network: str  # the widest
+    disk_bytes: int  # of what it may write
+    rule: RuleRef | None  # where the network is written; Monty has none to write of
+
+
+def runtime_of(policy: Compiled, lane: str) -> Runtime:
+    """Return the runtime of a lane, from its network and file rules."""
+    path = (_SECTION, "lanes", lane)
+    disk_bytes = policy.integer(*path, "max", "disk_bytes")
+    if not policy.has(*path, "network"):
+        return Runtime("off", disk_bytes, None)
+    return Runtime(policy.text(*path, "network"), disk_bytes, policy.ref(*path, "network"))
+
+
+def compile_ring(
+    policy: Compiled, kind: str, name: str, *, executors: Executors = EXECUTORS
+) -> ExecutorProfile:
+    """Return the profile `name` as an executor of this kind enforces it.
+
+    Raises `ProfileRejected`.
+    """
+    able = executors.get(kind)
+    if able is None or not able.code_mode:
+        reason = f"no executor {quote(kind)} with a code mode is declared"
+        raise ProfileRejected(reason, None, code=UNKNOWN_EXECUTOR)
+    assert able.lane is not None, kind
+    offered = (_SECTION, "lanes", able.lane, "profiles")
+    if name not in policy.words(*offered):
+        raise ProfileRejected(f"profile {quote(name)} is not offered", policy.ref(*offered))
+    _refuse_unenforceable(policy, kind, name, able)
+    path = (_SECTION, RING, name)
+    denied = policy.words(*path, "denied_imports")
+    allowed = {*policy.words(*path, "allowed_imports")} - {*denied}
+    if policy.has(_SECTION, "lanes", able.lane, "imports"):
+        allowed &= {*policy.words(_SECTION, "lanes", able.lane, "imports")}
+    return ExecutorProfile(
+        kind=kind,
+        profile=name,
+        imports=tuple(sorted(allowed)),
+        denied_imports=tuple(sorted(denied)),
+        network=policy.text(*path, "executor_network"),
+        binaries=tuple(sorted(policy.words(*path, "allowed_binaries"))),
+        patterns=tuple(policy.words(*path, "denied_patterns")),
+        rules=dict(_places(policy, name)),
+    )
+
+
+def compile_no_op(kind: str, proved: frozenset[str], *, executors: Executors = EXECUTORS) -> NoOp:
+    """Return the no-op of an executor without a code mode, or raise `ProfileRejected`.
+
+    `proved` are the acts its box tried just before it began, and found refused.
+    """
+    able = executors.get(kind)
+    if able is None or able.code_mode:
+        reason = f"no executor {quote(kind)} without a code mode is declared"
+        raise ProfileRejected(reason, None, code=UNKNOWN_EXECUTOR)
+    missing = sorted(able.must_prove - proved)
+    if missing or not able.must_prove:
+        reason = f"{kind} has not proved that it can start nothing: {', '.join(missing)}"
+        raise ProfileRejected(reason, None, code=NOT_PROVED)
+    return NoOp(kind, tuple(sorted(able.must_prove)))
+
+
+def may_enforce(
+    policy: Compiled, kind: str, name: str, *, executors: Executors = EXECUTORS
+) -> Decision:
+    """Decide whether an executor of this kind can hold code to the profile `name`."""
+    try:
+        compile_ring(policy, kind, name, executors=executors)
+    except ProfileRejected as exc:
+        return Deny(exc.rule, exc.reason)
+    if not policy.has(_SECTION, RING, name):
+        return Deny(None, NO_RULE)
+    return Allow(policy.ref(_SECTION, RING, name), f"{kind} can enforce profile {name}")
+
+
+def _refuse_unenforceable(policy: Compiled, kind: str, name: str, able: Abilities) -> None:
+    for field, reason in _unenforceable(policy, kind, name, able):
+        raise ProfileRejected(f"profile {name}: {reason}", policy.ref(*field))
+
+
+def _unenforceable(
+    policy: Compiled, kind: str, name: str, able: Abilities
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    path = (_SECTION, RING, name)
+    network = policy.text(*path, "executor_network")
+    if network not in able.networks:
+        yield (*path, "executor_network"), f"{kind} has no network {network}"
+    assert able.lane is not None
+    widest = runtime_of(policy, able.lane).network
+    if NETWORKS.index(network) > NETWORKS.index(widest):
+        yield (*path, "executor_network"), f"network {network} is more than its lane's {widest}"
+    binaries = policy.words(*path, "allowed_binaries")
+    if binaries and not able.binaries:
+        yield (*path, "allowed_binaries"), f"{kind} starts no programs"
+    for binary in sorted(binaries):
+        if binary.rpartition("/")[2].startswith(PYTHON_PROGRAMS):
+            reason = f"{kind} cannot hold the imports of {binary}"
+            yield (*path, "allowed_binaries", binary), reason
+    if binaries and policy.words(*path, "denied_patterns") and not able.patterns:
+        yield (*path, "denied_patterns"), f"{kind} does not see the commands of its code"
+
+
+def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
+    path = (_SECTION, RING, name)
+    for field in FIELDS:
+        yield field, str(policy.ref(*path, field))
+        if field in ("denied_imports", "denied_patterns"):
+            for item in policy.words(*path, field):
+                yield f"{field}/{item}", str(policy.ref(*path, field, item))
