@@ -56,7 +56,7 @@ def test_other_inputs_than_the_approved_ones_do_not_run(lane: Lab) -> None:
 # claim TG-C-238
 def test_a_larger_machine_than_the_approved_one_runs_nothing(lane: Lab) -> None:
     want = lane.want(TASK)
-    larger = Want(want.cpus, want.memory_mib + 64, want.layers, want.imports)
+    larger = Want(want.cpus, want.memory_mib + 64, want.layers, want.imports, want.ring)
     outcome = lane.backend.run(larger, asked_for(TASK, rules())).outcome
     assert (outcome.exit, outcome.code) == (REFUSED_APPROVAL, OTHER_MACHINE)
     assert larger.memory_mib * MIB > TASK.limits.memory_bytes, "control: it is larger"

@@ -6,7 +6,7 @@ like any other; what it then does is whatever root in a guest can do.
 
 from tests.support.heavy import AGENT
 
-RUN = "def run(port: Port, job: Message) -> None:"
+RUN = "def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: bool) -> None:"
 
 
 def owned(act: str) -> str:
@@ -14,10 +14,7 @@ def owned(act: str) -> str:
     text = AGENT.read_text("utf-8")
     assert RUN in text
     body = "\n".join(f"    {line}" for line in act.strip().splitlines())
-    attack = (
-        f"def run(port: Port, job: Message) -> None:\n    port.hear()\n{body}\n\n\n"
-        "def not_used(port: Port, job: Message) -> None:"
-    )
+    attack = f"{RUN}\n    port.hear()\n{body}\n\n\n{RUN.replace('run', 'not_used', 1)}"
     return text.replace(RUN, attack)
 
 

@@ -39,7 +39,7 @@ from threegate.host.heavy.lane import want_of
 from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.host.images.apt import Apt
-from threegate.host.images.building import build
+from threegate.host.images.building import build, place_of
 from threegate.host.images.choosing import SHIPPED
 from threegate.host.images.lock import parse_lock
 from threegate.host.images.ours import Sources
@@ -229,16 +229,20 @@ def lab_of(engine: str) -> Lab:
 
 
 def with_agent(agent: str, tmp_path: Path) -> Image:
-    """Return our own image with another agent, which is one program."""
-    usual, images = image(), Images(tmp_path / "cache" / "images")
+    """Return our own image with another program as its agent."""
+    sources = {path.name: path.read_bytes() for path in AGENT.parent.glob("*.py")}
+    return with_sources({**sources, "__main__.py": agent.encode()}, tmp_path / "cache" / "images")
+
+
+def with_sources(sources: Mapping[str, bytes], root: Path) -> Image:
+    """Return our own image with an agent of these files, below a directory of images."""
+    usual, images = image(), Images(root)
     with images.making() as work:
         made = work / "image"
         made.mkdir()
         for name in usual.manifest.files:
             shutil.copy(usual.place / name, made / name)
-        sources = {path.name: path.read_bytes() for path in AGENT.parent.glob("*.py")}
-        sources["__main__.py"] = agent.encode()
-        files = {f"threegate/agent/{name}": data for name, data in sources.items()}
+        files = {f"threegate/agent/{place_of(name)}": data for name, data in sources.items()}
         layout = erofs.lay_out({name: erofs.File(len(data)) for name, data in files.items()})
         layer = made / "agent.erofs"
         layer.unlink()

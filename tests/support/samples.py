@@ -202,6 +202,7 @@ def tool_result(
         resources=Resources(3, 2, 9_000_000),
         profile_sha256=digest("profile"),
         evidence=(Evidence("landlock", "in-force"), Evidence("seccomp", "in-force")),
+        violations=(),
         versions=(Version("pydantic-monty", "1.4.0"),),
         integrity="external",
         confidentiality="internal",

@@ -23,10 +23,12 @@ from threegate.artifacts.shapes import (
     Boolean,
     Choice,
     Integer,
+    ListOf,
     Named,
     Nullable,
     Pattern,
     Record,
+    Text,
     id_of,
     plain_record,
     shapes_of,
@@ -36,6 +38,10 @@ from threegate.artifacts.tool_request import BACKENDS
 from threegate.untrusted import Untrusted
 
 EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"
+RING_RULES: Final = (
+    *("allowed_binaries", "allowed_imports", "denied_imports", "denied_patterns"),
+    "executor_network",
+)
 _VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version")
 
 
@@ -80,6 +86,18 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule of the interpreter ring that the code tried: the word of what ran."""
+
+    rule: str = spec(Choice(*RING_RULES), "which rule of its profile")
+    place: str = spec(
+        Pattern(r"[a-z0-9/._-]{1,120}:[0-9]{1,6}", "file and line"), "where policy says it"
+    )
+    argument: Untrusted[str] = spec(Text(200), "what was refused")
+    line: int = spec(Integer(0, 1_000_000), "line of the code; 0 if it cannot be told")
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """A component that took part."""
 
@@ -113,6 +131,9 @@ class ToolResult:
     profile_sha256: str = spec(DIGEST, "the sandbox profile it ran in")
     evidence: tuple[Evidence, ...] = spec(
         Named(Record(Evidence), 256), "what the sandbox proved before the run"
+    )
+    violations: tuple[Violation, ...] = spec(
+        ListOf(Record(Violation), 64), "what the interpreter ring refused while it ran"
     )
     versions: tuple[Version, ...] = spec(Named(Record(Version), 64), "what took part in the run")
     integrity: str = spec(Choice("external"), "a result is always external")

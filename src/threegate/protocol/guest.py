@@ -5,7 +5,7 @@
 | `Warm` | gate, before a snapshot | `Ready` |
 | `Hello` | gate, after every resume | `Facts` |
 | `File` and its data | gate, for a guest without disks | nothing |
-| `Job` and its code | gate, once | streams, files, `Exit` |
+| `Job` and its code | gate, once | streams, violations of the ring, files, `Exit` |
 
 The agent's side is `tool_exec/era/guest`, which stands alone inside the guest; a contract
 test compares the two.
@@ -23,12 +23,13 @@ from typing import Any, Final
 
 from threegate import canonical
 from threegate.errors import ProtocolBroken
+from threegate.protocol.ring import DIGEST, ExecutorProfile, Violation
 from threegate.protocol.wire import need, need_number, need_word
 from threegate.untrusted import Untrusted
 
 WARM, HELLO, JOB = 1, 2, 3
-READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT = 11, 12, 13, 14, 15, 16, 17
-FROM_GUEST: Final = frozenset((READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT))
+READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
+FROM_GUEST: Final = frozenset((READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION))
 HEADER: Final = struct.Struct(">BI")
 MAX_FRAME_BYTES: Final = 256 * 1024
 PORT_NAME: Final = "threegate.agent"
@@ -54,6 +55,8 @@ class Facts:
     memory_kib: int
     mounts: tuple[tuple[str, str, str], ...]  # place, kind, `ro` or `rw`
     resolver: bool
+    ring: str  # digest of the ring's profile in force
+    ring_proved: tuple[str, ...]  # what of it was tried just now, and refused
     routes: int
 
     def __post_init__(self) -> None:
@@ -61,6 +64,10 @@ class Facts:
         need_number(self.environment, 4096, "environment")
         need_number(self.memory_kib, 2**40, "memory_kib")
         need_number(self.routes, 2**20, "routes")
+        need_word(self.ring, DIGEST, "the digest of a ring")
+        need(len(self.ring_proved) <= MAX_ROWS, "too many proofs")
+        for name in self.ring_proved:
+            need_word(name, _WORD, "a proof of the ring")
         need(type(self.resolver) is bool, "resolver is there or not")
         need(max(len(self.interfaces), len(self.mounts)) <= MAX_ROWS, "too many rows")
         for name, up in self.interfaces:
@@ -92,33 +99,31 @@ class Task:
 
     argv: tuple[str, ...]
     disk_bytes: int
-    imports: tuple[str, ...]
     inputs: bool
     outputs: tuple[str, ...]
     processes: int
-    profile: str
     recursion: int
+    ring: ExecutorProfile
 
     def frames(self, code: bytes) -> bytes:
         """Return the job as the agent hears it."""
         fields = {
             "argv": list(self.argv),
             "disk_bytes": self.disk_bytes,
-            "imports": list(self.imports),
             "inputs": self.inputs,
             "outputs": list(self.outputs),
             "processes": self.processes,
-            "profile": self.profile,
             "recursion": self.recursion,
+            "ring": self.ring.plain(),
         }
         # Here the host's own bounds hold: a request has 256 words of 4,096 characters.
         body = canonical.encode(fields)
         return HEADER.pack(JOB, len(body)) + body + HEADER.pack(DATA, len(code)) + code
 
 
-def warm_frame(nonce: str, imports: tuple[str, ...]) -> bytes:
-    """Return the frame that has the agent load modules before a snapshot."""
-    return _frame(WARM, {"imports": list(imports), "nonce": nonce})
+def warm_frame(nonce: str, imports: tuple[str, ...], ring: ExecutorProfile) -> bytes:
+    """Return the frame that has the agent load modules under a ring, before a snapshot."""
+    return _frame(WARM, {"imports": list(imports), "nonce": nonce, "ring": ring.plain()})
 
 
 def hello_frame(nonce: str, *, now_ns: int, entropy: bytes) -> bytes:
@@ -163,7 +168,10 @@ def parse_facts(body: Untrusted[bytes], nonce: str) -> Facts:
     """Return what the guest says of itself, in answer to this very question."""
     facts, answered = _fields(body, "facts", "nonce")
     need(answered == nonce, "the answer is not to our question")
-    names = ("cpus", "environment", "interfaces", "memory_kib", "mounts", "resolver", "routes")
+    names = (
+        *("cpus", "environment", "interfaces", "memory_kib", "mounts", "resolver", "ring"),
+        *("ring_proved", "routes"),
+    )
     need(type(facts) is dict and tuple(facts) == names, "unexpected facts")
     return Facts(
         cpus=facts["cpus"],
@@ -172,6 +180,8 @@ def parse_facts(body: Untrusted[bytes], nonce: str) -> Facts:
         memory_kib=facts["memory_kib"],
         mounts=tuple((place, kind, mode) for place, kind, mode in _rows(facts["mounts"], 3)),
         resolver=facts["resolver"],
+        ring=facts["ring"],
+        ring_proved=tuple(_list(facts["ring_proved"])),
         routes=facts["routes"],
     )
 
@@ -198,8 +208,19 @@ def _fields(body: Untrusted[bytes], *names: str) -> list[Any]:
     return list(value.values())
 
 
-def _rows(value: Any, width: int) -> list[list[Any]]:
+def parse_violation(body: Untrusted[bytes]) -> Violation:
+    """Return a rule that the job tried, as the guest tells it."""
+    argument, line, rule = _fields(body, "argument", "line", "rule")
+    return Violation(rule, argument, line)
+
+
+def _list(value: Any) -> list[Any]:
     need(type(value) is list and len(value) <= MAX_ROWS, "not a short list")
-    need(all(type(row) is list and len(row) == width for row in value), "a row of another width")
-    rows: list[list[Any]] = value
+    found: list[Any] = value
+    return found
+
+
+def _rows(value: Any, width: int) -> list[list[Any]]:
+    rows = _list(value)
+    need(all(type(row) is list and len(row) == width for row in rows), "a row of another width")
     return rows

@@ -13,7 +13,7 @@ SECURITY
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ MAX_VIOLATIONS: Final = 64
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_LINE: Final = 1_000_000
 
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BINARY: Final = re.compile(r"/[A-Za-z0-9._+/-]{1,254}")
@@ -49,7 +50,8 @@ class ExecutorProfile:
     network: str
     binaries: tuple[str, ...]
     patterns: tuple[str, ...]
-    rules: Mapping[str, str]  # `FIELD` or `FIELD/ITEM` -> file and line, for every refusal
+    # `FIELD` or `FIELD/ITEM` -> file and line, for every refusal
+    rules: Mapping[str, str] = field(hash=False)
 
     def __post_init__(self) -> None:
         need_word(self.kind, _NAME, "the kind of an executor")

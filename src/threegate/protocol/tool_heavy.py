@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from threegate.protocol import limits, wire
+from threegate.protocol.ring import ExecutorProfile, parse_profile
 from threegate.protocol.wire import (
     Packed,
     fields_of,
@@ -51,6 +52,11 @@ PROBES: Final = (
     "guest-no-route",
     "guest-no-shared-folder",
     "guest-only-its-image",
+    "guest-ring-applied",
+    "guest-ring-commands",
+    "guest-ring-exec",
+    "guest-ring-imports",
+    "guest-ring-view",
     "guest-root-read-only",
 )
 Kind = Literal["machine", "process"]
@@ -105,6 +111,7 @@ class Prepare:
 
     channels: Channels
     imports: tuple[str, ...]
+    ring: ExecutorProfile
     seconds: int
 
     def __post_init__(self) -> None:
@@ -116,6 +123,7 @@ class Prepare:
         fields = {
             "channels": self.channels.plain(),
             "imports": list(self.imports),
+            "ring": self.ring.plain(),
             "seconds": self.seconds,
         }
         return wire.pack(PROTOCOL, "prepare", fields, [])
@@ -126,6 +134,7 @@ class Probe:
     """See whether a resumed guest answers a fresh nonce, and is what was promised."""
 
     channels: Channels
+    ring: ExecutorProfile
     seconds: int
     shape: Shape
 
@@ -136,6 +145,7 @@ class Probe:
         """Return the one spelling of this message."""
         fields = {
             "channels": self.channels.plain(),
+            "ring": self.ring.plain(),
             "seconds": self.seconds,
             "shape": self.shape.plain(),
         }
@@ -248,13 +258,14 @@ def parse_ask(data: Untrusted[bytes]) -> Ask:
     packed = _unpack(data, MAX_ASK_BYTES, "prepare", "probe", "job")
     if packed.kind == "prepare":
         parts_of(packed, 0)
-        channels, imports, seconds = fields_of(packed, "channels", "imports", "seconds")
+        names = ("channels", "imports", "ring", "seconds")
+        channels, imports, ring, seconds = fields_of(packed, *names)
         need(type(imports) is list, "imports is not a list")
-        return Prepare(_channels(channels), tuple(imports), seconds)
+        return Prepare(_channels(channels), tuple(imports), parse_profile(ring), seconds)
     if packed.kind == "probe":
         parts_of(packed, 0)
-        channels, seconds, shape = fields_of(packed, "channels", "seconds", "shape")
-        return Probe(_channels(channels), seconds, _shape(shape))
+        channels, ring, seconds, shape = fields_of(packed, "channels", "ring", "seconds", "shape")
+        return Probe(_channels(channels), parse_profile(ring), seconds, _shape(shape))
     return _job(packed)
 
 

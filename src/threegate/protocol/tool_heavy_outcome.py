@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.protocol import greeting, limits, wire
+from threegate.protocol.ring import MAX_VIOLATIONS, Violation, parse_violations
 from threegate.protocol.tool_heavy import PROTOCOL, need_probes, pairs_of
 from threegate.protocol.tool_lite import EXIT_STATE, REFUSED_APPROVAL
 from threegate.protocol.wire import (
@@ -47,6 +48,7 @@ class Outcome:
     stderr_truncated: bool = False
     files: tuple[tuple[str, bytes], ...] = ()
     probes: tuple[str, ...] = ()
+    violations: tuple[Violation, ...] = ()
     code: str | None = None
     message: str | None = None
     note: str | None = None
@@ -68,6 +70,7 @@ class Outcome:
             need_bytes(data, MAX_FILES_BYTES, "a file")
         need(sum(len(data) for _, data in self.files) <= MAX_FILES_BYTES, "files are too large")
         need_probes(self.probes)
+        need(len(self.violations) <= MAX_VIOLATIONS, "too many violations")
         self._check_refusal()
 
     def _check_refusal(self) -> None:
@@ -75,7 +78,7 @@ class Outcome:
         need((self.code is None) == (self.message is None), "code and message go together")
         need((self.code is not None) == denied, "a code goes with a refused approval")
         if self.exit.startswith("refused:"):
-            ran = self.stdout or self.stderr or self.files
+            ran = self.stdout or self.stderr or self.files or self.violations
             need(not ran, "output of what did not run")
         need(self.note is None or self.exit == "crashed", "a note about what did not crash")
         if self.note is not None:
@@ -95,6 +98,7 @@ class Outcome:
             "message": self.message,
             "note": self.note,
             "probes": list(self.probes),
+            "violations": [one.plain() for one in self.violations],
         }
         left = b"".join(data for _, data in self.files)
         return wire.pack(PROTOCOL, "outcome", fields, [self.stdout, self.stderr, left])
@@ -103,8 +107,13 @@ class Outcome:
 def parse_outcome(data: Untrusted[bytes]) -> Outcome:
     """Return the answer to a job, or raise `ProtocolBroken`; used by the host."""
     packed = wire.unpack_due(data, "outcome", protocol=PROTOCOL, most_bytes=MAX_ANSWER_BYTES)
-    names = ("code", "cut", "exit", "exit_code", "files", "message", "note", "probes")
-    code, cut, state, exit_code, files, message, note, probes = fields_of(packed, *names)
+    names = (
+        *("code", "cut", "exit", "exit_code", "files", "message", "note", "probes"),
+        "violations",
+    )
+    code, cut, state, exit_code, files, message, note, probes, violations = fields_of(
+        packed, *names
+    )
     need(type(cut) is list and len(cut) == 2, "cut is not two marks")
     need(type(probes) is list, "probes is not a list")
     stdout, stderr, left = parts_of(packed, 3)
@@ -117,6 +126,7 @@ def parse_outcome(data: Untrusted[bytes]) -> Outcome:
         stderr_truncated=cut[1],
         files=_files(files, left),
         probes=tuple(probes),
+        violations=parse_violations(violations),
         code=code,
         message=message,
         note=note,

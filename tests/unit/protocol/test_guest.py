@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from threegate import canonical
 from threegate.errors import ProtocolBroken
+from threegate.host.heavy.lane import NOTHING
 from threegate.host.images.ours import Sources
 from threegate.protocol import guest
 from threegate.protocol.guest import Exit, Facts, Task
+from threegate.protocol.ring import Violation
 from threegate.untrusted import Untrusted
 
 AGENT = Sources.usual({}).agent / "__main__.py"
@@ -23,6 +25,8 @@ FACTS = {
     "memory_kib": 200_000,
     "mounts": [["/", "overlay", "ro"]],
     "resolver": False,
+    "ring": "0" * 64,
+    "ring_proved": ["exec"],
     "routes": 0,
 }
 
@@ -38,6 +42,7 @@ def test_any_body_is_read_or_refused(data: bytes) -> None:
         lambda raw: guest.parse_ready(raw, NONCE),
         guest.parse_file,
         guest.parse_exit,
+        guest.parse_violation,
     ):
         with contextlib.suppress(ProtocolBroken):
             parse(Untrusted(data))
@@ -56,7 +61,15 @@ def test_a_header_is_bounded_before_its_body_is_read(head: bytes) -> None:
 def test_facts_are_those_that_were_asked_for() -> None:
     found = guest.parse_facts(body({"facts": FACTS, "nonce": NONCE}), NONCE)
     assert found == Facts(
-        1, 0, (("lo", False),), 200_000, (("/", "overlay", "ro"),), resolver=False, routes=0
+        1,
+        0,
+        (("lo", False),),
+        200_000,
+        (("/", "overlay", "ro"),),
+        resolver=False,
+        ring="0" * 64,
+        ring_proved=("exec",),
+        routes=0,
     )
     with pytest.raises(ProtocolBroken, match="not to our question"):
         guest.parse_facts(body({"facts": FACTS, "nonce": "1" * 32}), NONCE)
@@ -75,6 +88,10 @@ def test_facts_are_those_that_were_asked_for() -> None:
         {"mounts": [["/", "overlay"]]},
         {"mounts": [["/", "overlay", "r\u202eo"]]},
         {"mounts": [["/", "overlay", "ro"]] * 65},
+        {"ring": "0" * 63},
+        {"ring": None},
+        {"ring_proved": "exec"},
+        {"ring_proved": ["e x"]},
         {"more": 1},
     ],
 )
@@ -99,6 +116,23 @@ def test_an_exit_has_a_code_or_a_signal() -> None:
             guest.parse_exit(body(value))
 
 
+def test_a_violation_names_a_rule_and_holds_nothing_a_reader_would_not_see() -> None:
+    right = {"argument": "requests", "line": 3, "rule": "denied_imports"}
+    assert guest.parse_violation(body(right)) == Violation("denied_imports", "requests", 3)
+    for change in (
+        {"rule": "other"},
+        {"argument": ""},
+        {"argument": "x" * 201},
+        {"argument": "a\u202eb"},
+        {"argument": "a\nb"},
+        {"line": -1},
+        {"line": True},
+        {"more": 1},
+    ):
+        with pytest.raises(ProtocolBroken):
+            guest.parse_violation(body(right | change))
+
+
 def test_the_agent_speaks_the_same_protocol() -> None:
     spec = importlib.util.spec_from_file_location("agent", AGENT)
     assert spec is not None
@@ -106,12 +140,12 @@ def test_the_agent_speaks_the_same_protocol() -> None:
     agent = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(agent)
     names = ("WARM", "HELLO", "JOB", "READY", "FACTS", "STDOUT", "STDERR", "FILE", "DATA", "EXIT")
-    for name in (*names, "PORT_NAME"):
+    for name in (*names, "VIOLATION", "PORT_NAME"):
         assert getattr(agent, name) == getattr(guest, name), name
     assert agent.prepare_places.__globals__["IN_SERIAL"] == guest.IN_SERIAL
     assert agent.HEADER.format == guest.HEADER.format
     assert agent.PIECE_BYTES <= guest.MAX_FRAME_BYTES
-    task = Task((), 1, ("os",), inputs=True, outputs=("x",), processes=2, profile="p", recursion=9)
+    task = Task((), 1, inputs=True, outputs=("x",), processes=2, recursion=9, ring=NOTHING)
     source = "".join(path.read_text("utf-8") for path in AGENT.parent.glob("*.py"))
     head = guest.HEADER.size
     frame = task.frames(b"pass")

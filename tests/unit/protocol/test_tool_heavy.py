@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.errors import ProtocolBroken
+from threegate.host.heavy.lane import NOTHING
 from threegate.protocol import tool_heavy, wire
 from threegate.protocol.tool_heavy import (
     Channels,
@@ -35,7 +36,10 @@ OUTCOME = Outcome(
 )
 
 
-@pytest.mark.parametrize("ask", [Prepare(ENDS, ("json",), 9), Probe(ENDS, 9, Shape(2, 2**27)), JOB])
+PREPARE, PROBE = Prepare(ENDS, ("json",), NOTHING, 9), Probe(ENDS, NOTHING, 9, Shape(2, 2**27))
+
+
+@pytest.mark.parametrize("ask", [PREPARE, PROBE, JOB])
 def test_every_ask_has_one_spelling(ask: tool_heavy.Ask) -> None:
     assert tool_heavy.parse_ask(Untrusted(ask.to_bytes())) == ask
 
@@ -104,6 +108,7 @@ def test_an_owned_gate_cannot_say_what_confined_a_run(names: list[object], reaso
         "message": None,
         "note": None,
         "probes": ["guest-cpus"],
+        "violations": [],
     }
 
     def sent(kind: str, fields: dict[str, object], parts: int) -> Untrusted[bytes]:

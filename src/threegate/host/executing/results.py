@@ -28,8 +28,10 @@ from threegate.artifacts.tool_result import (
 )
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
+from threegate.host.executing.violations import violations_of
 from threegate.protocol import tool_heavy_outcome, tool_lite
 from threegate.protocol.limits import MAX_ERROR_BYTES
+from threegate.protocol.ring import ExecutorProfile
 from threegate.text import first_forbidden, visible_lines
 from threegate.untrusted import Untrusted
 
@@ -97,15 +99,20 @@ def make_result(
     outcome: Outcome,
     measured: Measured,
     box: Box,
+    *,
+    ring: ExecutorProfile | None = None,
 ) -> MadeResult:
     """Return the result of a run of the request `ids[0]` under the approval `ids[1]`.
 
-    Raises `ArtifactRejected` for an outcome no result may carry.
+    `ring` is the profile it ran under.  Raises `ArtifactRejected` for an outcome no result
+    may carry.
     """
     left = _left(outcome)
     _refuse_more(request, left)
     captures, texts = _capture_all(left.streams, left.cut)
     files = tuple(OutputFile(name, len(raw), sha256_hex(raw)) for name, raw in left.files)
+    state, code = outcome.exit, left.exit_code
+    digest = outcome_sha256(exit_state=state, exit_code=code, captures=captures, files=files)
     result = ToolResult(
         request=ids[0],
         approval=ids[1],
@@ -113,9 +120,7 @@ def make_result(
         isolation=box.isolation,
         exit=outcome.exit,
         exit_code=left.exit_code,
-        outcome_sha256=outcome_sha256(
-            exit_state=outcome.exit, exit_code=left.exit_code, captures=captures, files=files
-        ),
+        outcome_sha256=digest,
         value=captures[0],
         stdout=captures[1],
         stderr=captures[2],
@@ -124,6 +129,7 @@ def make_result(
         resources=_used(outcome, measured),
         profile_sha256=box.profile_sha256,
         evidence=box.evidence,
+        violations=violations_of(outcome, ring),
         versions=box.versions,
         integrity="external",
         confidentiality=request.confidentiality,

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import (
     ArtifactRejected,
     GateUnavailable,
@@ -40,6 +41,9 @@ from threegate.host.heavy import backend as heavy_backend
 from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.lite.boxes import Boxes, Ran
 from threegate.host.workspace import Workspace
+from threegate.policy.approvals import executor_for
+from threegate.policy.ring.compiling import ProfileRejected, compile_ring
+from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED
 from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
 
@@ -249,7 +253,9 @@ def _made(
     measured = Measured(answer.started, ran.wall_ms, ran.peak_memory_bytes, cpu_ms)
     refused = ran.refused
     try:
-        made = make_result(ready.request, ids, ran.outcome, measured, answer.box)
+        made = make_result(
+            ready.request, ids, ran.outcome, measured, answer.box, ring=_ring(ws, ready.request)
+        )
     except ArtifactRejected:
         made = make_result(ready.request, ids, Outcome("crashed"), measured, answer.box)
     acts = made.acts()
@@ -259,6 +265,13 @@ def _made(
         acts.append(Put(states.QUARANTINE, f"{name}.bytes", raw))
         acts.append(Put(states.QUARANTINE, f"{name}.why.json", why_file(_NOT_AN_ANSWER, ws.now())))
     return made, acts
+
+
+def _ring(ws: Workspace, request: ToolRequest) -> ExecutorProfile | None:
+    try:
+        return compile_ring(ws.bundle, executor_for(request), request.profile)
+    except ProfileRejected:  # then its gate refused it as well, and nothing ran
+        return None
 
 
 class _Lane:

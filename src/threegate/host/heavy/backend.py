@@ -34,6 +34,7 @@ from threegate.host.heavy.templates import Template, Templates
 from threegate.images.keeping import Image
 from threegate.protocol import tool_heavy
 from threegate.protocol.erofs import File, lay_out, write
+from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy import Ask, Channels, Failed, Given, Job, Prepare, Probe
 from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
 from threegate.sandbox.launch import Evidence
@@ -58,6 +59,7 @@ class Want:
     memory_mib: int
     layers: tuple[str, ...]
     imports: tuple[str, ...]  # loaded before the job begins
+    ring: ExecutorProfile  # in force from before the snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,7 @@ class QemuBackend:
         with ExitStack() as stack:
             snapshot = self._template(want).open(stack)
             use = Use(
-                lambda ends, _: Probe(ends, seconds, shape),
+                lambda ends, _: Probe(ends, want.ring, seconds, shape),
                 seconds,
                 snapshot,
                 patience_seconds=PATIENCE_SECONDS,
@@ -202,7 +204,7 @@ class QemuBackend:
     def _boot(self, want: Want, to: int) -> tuple[str, ...]:
         seconds = BOOT_SECONDS[self.name]
         use = Use(
-            lambda ends, _: Prepare(ends, want.imports, seconds),
+            lambda ends, _: Prepare(ends, want.imports, want.ring, seconds),
             seconds,
             snapshot_to=to,
             patience_seconds=PATIENCE_SECONDS,
@@ -249,6 +251,7 @@ class QemuBackend:
             # A guest goes on with the processor it was booted on, and with the rate it was told.
             "processor": processor(),
             "tsc_100mhz": round(self._rate() / 100_000),
+            "ring": want.ring.digest,
         }
 
 

@@ -28,6 +28,8 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
 from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.executors import HEAVY_PYTHON
+from threegate.protocol.ring import FIELDS, ExecutorProfile
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
 
@@ -39,6 +41,17 @@ SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 
 ENDED: Final = "ended"
 MAX_VERSION_CHARS: Final = 100  # as a result may hold it
+# The ring of a machine that only answers: no import, no program, no network.
+NOTHING: Final = ExecutorProfile(
+    kind=HEAVY_PYTHON,
+    profile="nothing",
+    imports=(),
+    denied_imports=(),
+    network="off",
+    binaries=(),
+    patterns=(),
+    rules=dict.fromkeys(FIELDS, "policy/none:0"),
+)
 
 FindImage = Callable[[Images], Image]
 
@@ -67,13 +80,13 @@ def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
     more = {"matplotlib.pyplot"} if "matplotlib" in allowed and "science" in layers else set()
     # A command starts a program of its own: nothing that was loaded before would help it.
     imports = () if request.argv else tuple(sorted(allowed | more))
-    return Want(request.limits.cpus, memory_mib, layers, imports)
+    return Want(request.limits.cpus, memory_mib, layers, imports, ring)
 
 
 def smallest(manifest: Manifest) -> Want:
     """Return the smallest machine there is, to see whether an engine works."""
     layers = tuple(name for name in manifest.layers if name != "science")
-    return Want(1, MIN_MEMORY_MIB, layers, ())
+    return Want(1, MIN_MEMORY_MIB, layers, (), NOTHING)
 
 
 def open_backend(name: str, cache: Path, find_image: FindImage) -> Backend:

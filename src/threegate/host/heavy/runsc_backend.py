@@ -62,7 +62,7 @@ class RunscBackend:
         """Start a guest and have it answer a nonce that it cannot know."""
         shape = _shape(want)
         use = Use(
-            lambda ends, _: Probe(ends, START_SECONDS, shape),
+            lambda ends, _: Probe(ends, want.ring, START_SECONDS, shape),
             START_SECONDS,
             patience_seconds=PATIENCE_SECONDS,
         )

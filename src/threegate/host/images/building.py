@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from threegate import canonical
 from threegate.host.images import initramfs, kernel, recipe
 from threegate.host.images.compiling import compile_all
 from threegate.host.images.lock import Lock
@@ -105,7 +106,7 @@ class _Build:
     def _agent(self) -> Tree:
         tree = self._tree(recipe.AGENT)
         for path, data in self.ours.agent.items():
-            tree.add_bytes(f"{_AGENT_PLACE}/{path}", data)
+            tree.add_bytes(f"{_AGENT_PLACE}/{place_of(path)}", data)
         return tree
 
     def _finish(self, layer: str, tree: Tree) -> None:
@@ -113,9 +114,16 @@ class _Build:
         root.mkdir()
         tree.put_on_disk(root)
         base = self.scratch / "base"
-        compile_all(tree, base, root, self.environ)
+        imports = compile_all(tree, base, root, self.environ)
+        if layer != recipe.AGENT:  # what the ring keeps in view beside an allowed package
+            tree.add_bytes(f"threegate/imports/{layer}.json", canonical.encode(imports))
         with (self.made / layer_file(layer)).open("xb") as out:
             tree.write_image(out)
+
+
+def place_of(path: str) -> str:
+    """Return where a part of the agent lies: beside it, under the name it is imported by."""
+    return path if path == "__main__.py" else f"threegate/tool_exec/era/guest/{path}"
 
 
 def _is_wanted(path: str) -> bool:

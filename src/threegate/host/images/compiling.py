@@ -30,11 +30,44 @@ SECONDS: Final = 1800
 _LENGTH: Final = struct.Struct("<I")
 _ABSENT: Final = 0xFFFFFFFF
 CACHE_TAG: Final = "cpython-311"
+# Where modules are found, the longest first.
+MODULES: Final = (
+    *("usr/lib/python3.11/lib-dynload/", "usr/lib/python3.11/", "usr/lib/python3/dist-packages/"),
+)
 
 # Reads paths from standard input, one a line; answers each with a length and bytes, or with
 # a length that says it is no Python of this version (some packages carry such, as data).
+# Behind the bytes stands, by length as well, what the file imports: one name a line, with `~`
+# before it if only a function does.  It is read out of the compiled code: a level, what is
+# wanted of it and the name are the three operands of an import.
 _PROGRAM: Final = """\
 import importlib._bootstrap_external as outside, importlib.util, struct, sys
+IMPORT, CONSTANT, EXTENDED, FUNCTION = 108, 100, 144, 1
+def operand(code, at):
+    value, shift = code[2 * at + 1], 8
+    while at and code[2 * at - 2] == EXTENDED:
+        at, value, shift = at - 1, value | code[2 * at - 1] << shift, shift + 8
+    return value, at - 1
+def imports(code, package, mark):
+    kinds = code.co_code[::2]
+    at = kinds.find(IMPORT)
+    while at >= 0:
+        name, before = operand(code.co_code, at)
+        wanted, before = operand(code.co_code, before)
+        level, _ = operand(code.co_code, before)
+        name, level = code.co_names[name], code.co_consts[level]
+        if level:
+            above = package.split(".")[: len(package.split(".")) - level + 1]
+            name = ".".join([*above, *filter(None, [name])])
+        yield mark + name
+        yield from (f"{mark}{name}.{item}" for item in code.co_consts[wanted] or ())
+        at = kinds.find(IMPORT, at + 1)
+    for inner in code.co_consts:
+        if isinstance(inner, type(code)):
+            yield from imports(inner, package, "~" if inner.co_flags & FUNCTION else mark)
+def package_of(path):
+    parts = path.split("/")[3:-1]
+    return ".".join(parts[1:] if parts[:1] == ["dist-packages"] else parts)
 paths = sys.stdin.buffer.read().decode().split("\\n")
 out = sys.stdout.buffer
 for path in paths:
@@ -46,13 +79,18 @@ for path in paths:
         out.write(struct.pack("<I", 0xFFFFFFFF))
         continue
     data = outside._code_to_hash_pyc(code, importlib.util.source_hash(source), False)
-    out.write(struct.pack("<I", len(data)) + data)
+    names = "\\n".join(sorted(set(imports(code, package_of(path), "")))).encode()
+    out.write(struct.pack("<I", len(data)) + data + struct.pack("<I", len(names)) + names)
 out.flush()
 """
 
 
-def compile_all(tree: Tree, base: Path, root: Path, environ: Mapping[str, str]) -> int:
-    """Add what Python makes of each of its files to a tree; return how many.
+# Module -> names it imports when it is loaded, names its functions import later.
+Imports = dict[str, tuple[list[str], list[str]]]
+
+
+def compile_all(tree: Tree, base: Path, root: Path, environ: Mapping[str, str]) -> Imports:
+    """Add what Python makes of each of its files to a tree; return what each imports.
 
     `base` holds the tree of the base layer, `root` that of this one, both on disk.
     """
@@ -72,14 +110,32 @@ def compile_all(tree: Tree, base: Path, root: Path, environ: Mapping[str, str]) 
         try:
             with suppress(BrokenPipeError), box.stdin:
                 box.stdin.write("\n".join(sources).encode())
-            made = [_take(box.stdout, tree, path) for path in sources]
+            taken = {path: _take(box.stdout, tree, path) for path in sources}
             ended = not box.stdout.read(1) and box.wait() == 0
         finally:
             watch.cancel()
             box.kill()
     if not ended:
         raise _not_compiled()
-    return sum(made)
+    found: Imports = {module_of(path): ([], []) for path in tree.files if path.endswith(".so")}
+    found |= {module_of(path): _sorted(names) for path, names in taken.items()}
+    return {name: found[name] for name in sorted(found) if name}
+
+
+def module_of(path: str) -> str:
+    """Return the dotted name by which a file is imported; nothing if it is not."""
+    for place in MODULES:
+        if path.startswith(place):
+            above, _, name = path.removeprefix(place).rpartition("/")
+            parts = [*filter(None, above.split("/")), name.partition(".")[0]]
+            return ".".join(parts).removesuffix(".__init__")
+    return ""
+
+
+def _sorted(names: list[str]) -> tuple[list[str], list[str]]:
+    at_once = [name for name in names if not name.startswith("~")]
+    later = sorted({name[1:] for name in names if name.startswith("~")} - {*at_once})
+    return at_once, later
 
 
 def _is_source(path: str) -> bool:
@@ -100,10 +156,10 @@ def _command(base: Path, root: Path, environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _take(answer: IO[bytes], tree: Tree, path: str) -> bool:
+def _take(answer: IO[bytes], tree: Tree, path: str) -> list[str]:
     (length,) = _LENGTH.unpack(_exactly(answer, _LENGTH.size))
     if length == _ABSENT:
-        return False
+        return []
     if length > MAX_COMPILED_BYTES:
         raise _not_compiled()
     above, _, name = path.rpartition("/")
@@ -112,7 +168,10 @@ def _take(answer: IO[bytes], tree: Tree, path: str) -> bool:
         out.write(_exactly(answer, length))
     place = f"{above}/__pycache__/{name.removesuffix('.py')}.{CACHE_TAG}.pyc"
     tree.files[place] = Kept(kept, length)
-    return True
+    (length,) = _LENGTH.unpack(_exactly(answer, _LENGTH.size))
+    if length > MAX_COMPILED_BYTES:
+        raise _not_compiled()
+    return _exactly(answer, length).decode("utf-8", "replace").splitlines()
 
 
 def _exactly(answer: IO[bytes], count: int) -> bytes:

@@ -84,16 +84,20 @@ def prepare(ask: Prepare) -> Prepared | Failed:
     """Wait for a guest to boot and have a snapshot of it written."""
     deadline = time.monotonic() + ask.seconds
     machine = Machine(ask.channels)
-    imports = machine.boot(ask.imports, deadline)
+    imports = machine.boot(ask.imports, ask.ring, deadline)
     machine.snapshot(deadline)
     return Prepared(imports)
 
 
 def probe(ask: Probe) -> Probed | Failed:
     """See whether a resumed guest answers a nonce it cannot know, and is what was promised."""
-    facts = Machine(ask.channels, ask.shape.kind).wake(time.monotonic() + ask.seconds)
+    deadline = time.monotonic() + ask.seconds
+    machine = Machine(ask.channels, ask.shape.kind)
+    if ask.shape.kind == "process":
+        machine.boot((), ask.ring, deadline)
+    facts = machine.wake(deadline)
     try:
-        return Probed(kept(facts, ask.shape))
+        return Probed(kept(facts, ask.shape, ask.ring))
     except ValueError as exc:
         return Failed(f"the guest is not what was promised: {exc}")
 
@@ -114,8 +118,11 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
     machine = Machine(job.channels, job.shape.kind)
     deadline = time.monotonic() + job.seconds
     try:
+        task, code, bounds = task_for(bundle, request)
+        if job.shape.kind == "process":  # there is no snapshot that has the ring already
+            machine.boot((), task.ring, deadline)
         facts = machine.wake(deadline)
-        probes = kept(facts, job.shape)
+        probes = kept(facts, job.shape, task.ring)
         if job.shape.kind == "process":
             for item, pieces in disk_contents(job.disk, job.inputs):
                 machine.give(item.name, item.bytes, pieces, deadline)
@@ -125,7 +132,6 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
         return Outcome("crashed", note=str(exc))
     except ValueError:
         return Outcome(NOT_AS_PROMISED)
-    task, code, bounds = task_for(bundle, request)
     outcome = jobs.run(machine, task, code, bounds)
     return Outcome(
         **{name: getattr(outcome, name) for name in outcome.__slots__ if name != "probes"},
@@ -165,16 +171,14 @@ def task_for(bundle: Bundle, request: ToolRequest) -> tuple[Task, bytes, jobs.Bo
     def most(name: str) -> int:
         return least(bundle, request, name)
 
-    ring = compile_ring(bundle, executor_for(request), request.profile)
     task = Task(
         argv=tuple(word.open_for_validation() for word in request.argv),
         disk_bytes=most("disk_bytes"),
-        imports=ring.imports,
         inputs=bool(request.inputs),
         outputs=tuple(item.name for item in request.outputs),
         processes=most("processes"),
-        profile=request.profile,
         recursion=most("recursion"),
+        ring=compile_ring(bundle, executor_for(request), request.profile),
     )
     files = {item.name: item.max_bytes for item in request.outputs}
     bounds = jobs.Bounds(most("wall_ms"), most("output_bytes"), most("disk_bytes"), files)

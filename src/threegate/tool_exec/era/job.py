@@ -13,6 +13,7 @@ from typing import Final
 from threegate.errors import ProtocolBroken
 from threegate.protocol import guest
 from threegate.protocol.guest import Exit, Task
+from threegate.protocol.ring import MAX_VIOLATIONS, Violation
 from threegate.protocol.tool_heavy_outcome import MAX_FILES_BYTES, Outcome
 from threegate.tool_exec.era.lines import Late
 from threegate.tool_exec.era.machine import Ended, Machine
@@ -46,6 +47,7 @@ class Taken:
     files: dict[str, bytearray] = field(default_factory=dict)
     due: int = 0  # bytes of the last file that are still to come
     exit: Exit | None = None
+    violations: dict[Violation, None] = field(default_factory=dict)
 
     def take(self, kind: int, body: Untrusted[bytes]) -> None:
         """Take one frame; raise `ProtocolBroken` or `Over`."""
@@ -59,6 +61,8 @@ class Taken:
             self._begin(*guest.parse_file(body))
         elif kind == guest.DATA:
             self._fill(body.open_for_validation())
+        elif kind == guest.VIOLATION:
+            self._note(guest.parse_violation(body))
         elif kind == guest.EXIT:
             self.exit = guest.parse_exit(body)
         else:
@@ -71,6 +75,11 @@ class Taken:
         if len(data) > room:
             self.cut.add(kind)
             raise Over("limit:output")
+
+    def _note(self, violation: Violation) -> None:
+        """Keep what the ring refused; a job that tries on and on is no reason to end it."""
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations[violation] = None
 
     def _begin(self, name: str, size: int) -> None:
         if name not in self.bounds.files or name in self.files:
@@ -101,6 +110,7 @@ class Taken:
             stderr_truncated=guest.STDERR in self.cut,
             files=tuple((name, bytes(data)) for name, data in files),
             note=note,
+            violations=tuple(self.violations),
         )
 
 

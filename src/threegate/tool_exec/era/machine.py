@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from threegate.errors import ProtocolBroken
 from threegate.protocol import guest
 from threegate.protocol.guest import Facts
+from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Channels, Kind
 from threegate.tool_exec.era.control import Control
 from threegate.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
@@ -92,10 +93,12 @@ class Machine:
             pass
         return Ended(f"the guest stopped: {why or 'the engine ended'}")
 
-    def boot(self, imports: tuple[str, ...], deadline: float) -> tuple[str, ...]:
+    def boot(
+        self, imports: tuple[str, ...], ring: ExecutorProfile, deadline: float
+    ) -> tuple[str, ...]:
         """Wait for a guest to come up and load modules; return those it loaded."""
         nonce = os.urandom(16).hex()
-        self.send(guest.warm_frame(nonce, imports), deadline)
+        self.send(guest.warm_frame(nonce, imports, ring), deadline)
         kind, body = self.hear(deadline)
         if kind != guest.READY:
             raise Ended("the guest answered what it was not asked")

@@ -5,15 +5,24 @@ a promise is outside: there is no network device, so there is no network.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from threegate.protocol.guest import Facts
+from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy import Shape
 
 # File systems that live in the guest alone; a shared folder would have another kind.
 _OWN_KINDS: Final = frozenset(
     ("rootfs", "overlay", "tmpfs", "devtmpfs", "devpts", "proc", "sysfs", "erofs")
 )
+
+
+# What an executor tries itself just before a job, by its kind.
+_PROOFS: Final = {
+    "heavy-python": ("exec", "imports", "view"),
+    "heavy-shell": ("exec",),
+}
 
 
 def _no_network(facts: Facts, shape: Shape) -> bool:
@@ -66,10 +75,18 @@ def _promises(shape: Shape) -> dict[str, Callable[[Facts, Shape], bool]]:
     return {k: v for k, v in _PROMISES.items() if k != "guest-no-shared-folder"} | _INSTEAD
 
 
-def kept(facts: Facts, shape: Shape) -> tuple[str, ...]:
+def kept(facts: Facts, shape: Shape, ring: ExecutorProfile) -> tuple[str, ...]:
     """Return the names of all promises, or raise `ValueError` with the first that is broken."""
     promises = _promises(shape)
+    # A program of the profile is on a mount of its own, where it can be executed.
+    rest = tuple(row for row in facts.mounts if row[0] not in ring.binaries)
     for name, holds in promises.items():
-        if not holds(facts, shape):
+        if not holds(replace(facts, mounts=rest), shape):
             raise ValueError(name)
-    return tuple(sorted(promises))
+    if facts.ring != ring.digest:
+        raise ValueError("guest-ring-applied")
+    proofs = _PROOFS[ring.kind]
+    for name in proofs:
+        if name not in facts.ring_proved:
+            raise ValueError(f"guest-ring-{name}")
+    return tuple(sorted((*promises, "guest-ring-applied", *(f"guest-ring-{n}" for n in proofs))))

@@ -11,6 +11,7 @@ from threegate.errors import GateUnavailable
 from threegate.host.heavy import backend, processor
 from threegate.host.heavy.backend import NOT_USABLE, QemuBackend, Want
 from threegate.host.heavy.engine import EMULATION, Qemu
+from threegate.host.heavy.lane import NOTHING
 from threegate.host.heavy.machines import Conversation, Use
 from threegate.images.keeping import Images
 from threegate.protocol.tool_heavy import Channels, Failed, Prepare, Prepared, Probe, Probed
@@ -19,7 +20,7 @@ from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.supervise import Ended
 from threegate.untrusted import Untrusted
 
-WANT = Want(1, 128, ("base", "agent"), ())
+WANT = Want(1, 128, ("base", "agent"), (), NOTHING)
 DONE = Ended("done", 0, True, 1, 1, 1, 1, Untrusted(b""))
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
 
@@ -88,7 +89,7 @@ def test_an_image_with_one_changed_byte_starts_no_guest(tmp_path: Path, engines:
     found(tmp_path, ready.image.digest).prepare(WANT)
     assert engines.probed == [b"1"], "compared and proved since the last boot: not read again"
     of_another_boot(tmp_path)
-    for want in (WANT, Want(1, 256, ("base", "agent"), ())):
+    for want in (WANT, Want(1, 256, ("base", "agent"), (), NOTHING)):
         with pytest.raises(GateUnavailable, match=r"base.erofs has other bytes") as caught:
             found(tmp_path, ready.image.digest).prepare(want)
         assert caught.value.code == "TG-IMG-012"

@@ -11,11 +11,12 @@ from tests.support.small_images import kept
 from threegate.errors import StorageFailed
 from threegate.host.heavy import machines, wiring
 from threegate.host.heavy.engine import EMULATION, Qemu, Shape
+from threegate.host.heavy.lane import NOTHING
 from threegate.host.heavy.machines import Parts, Use, converse
 from threegate.protocol.tool_heavy import Prepare
 from threegate.sandbox.machine import find_machine
 
-USE = Use(lambda ends, _: Prepare(ends, (), 1), 1)
+USE = Use(lambda ends, _: Prepare(ends, (), NOTHING, 1), 1)
 
 
 def talk(tmp_path: Path) -> None:

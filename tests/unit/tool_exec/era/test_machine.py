@@ -59,7 +59,7 @@ def test_frames_come_whole_however_they_are_cut(other: Other) -> None:
 
 def test_a_clone_must_answer_the_nonce_of_this_very_moment(other: Other) -> None:
     facts = {"cpus": 1, "environment": 0, "interfaces": [], "memory_kib": 1}
-    facts |= {"mounts": [], "resolver": False, "routes": 0}
+    facts |= {"mounts": [], "resolver": False, "ring": "0" * 64, "ring_proved": [], "routes": 0}
 
     def answer(nonce: str | None) -> None:
         head = other.agent.recv(5, socket.MSG_WAITALL)

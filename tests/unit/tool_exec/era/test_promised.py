@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from threegate.host.heavy.lane import NOTHING
 from threegate.protocol.guest import Facts
 from threegate.protocol.tool_heavy import PROBES, Shape
 from threegate.tool_exec.era.promised import kept
@@ -16,6 +17,8 @@ FACTS = Facts(
     200_000,
     (("/", "rootfs", "rw"), ("/", "overlay", "ro"), ("/out", "tmpfs", "rw")),
     resolver=False,
+    ring=NOTHING.digest,
+    ring_proved=("exec", "imports", "view"),
     routes=0,
 )
 
@@ -27,12 +30,15 @@ IN_USER_SPACE = replace(
 
 
 def test_a_guest_as_promised_gets_all_names() -> None:
-    process = Shape(1, 2**28, "process")
-    named = kept(FACTS, SHAPE), kept(IN_USER_SPACE, process)
-    assert set(named[0]) | set(named[1]) == set(PROBES), "all that may be said of a guest"
-    assert set(PROBES) - set(named[0]) == {"guest-only-its-image"}
-    assert set(PROBES) - set(named[1]) == {"guest-no-shared-folder"}
-    assert kept(replace(FACTS, interfaces=()), SHAPE), "no interface at all is as good"
+    process, shell = Shape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
+    named = kept(FACTS, SHAPE, NOTHING), kept(IN_USER_SPACE, process, NOTHING)
+    commands = kept(replace(FACTS, ring=shell.digest), SHAPE, shell)
+    pending = {"guest-ring-commands"}
+    assert {*named[0], *named[1], *pending} == {*PROBES}, "all that may be said of a guest"
+    assert {*PROBES} - {*named[0]} - pending == {"guest-only-its-image"}
+    assert {*PROBES} - {*named[1]} - pending == {"guest-no-shared-folder"}
+    assert {*named[0]} - {*commands} == {"guest-ring-imports", "guest-ring-view"}
+    assert kept(replace(FACTS, interfaces=()), SHAPE, NOTHING), "no interface at all is as good"
 
 
 @pytest.mark.parametrize(
@@ -50,11 +56,15 @@ def test_a_guest_as_promised_gets_all_names() -> None:
         ({"mounts": (*FACTS.mounts, ("/host", "virtiofs", "ro"))}, "guest-no-shared-folder"),
         ({"mounts": (("/", "overlay", "rw"),)}, "guest-root-read-only"),
         ({"mounts": ()}, "guest-root-read-only"),
+        ({"ring": "0" * 64}, "guest-ring-applied"),
+        ({"ring_proved": ()}, "guest-ring-exec"),
+        ({"ring_proved": ("exec", "view")}, "guest-ring-imports"),
+        ({"ring_proved": ("exec", "imports")}, "guest-ring-view"),
     ],
 )
 def test_one_broken_promise_is_named(change: dict[str, object], broken: str) -> None:
     with pytest.raises(ValueError, match=broken):
-        kept(replace(FACTS, **change), SHAPE)  # type: ignore[arg-type]
+        kept(replace(FACTS, **change), SHAPE, NOTHING)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +80,6 @@ def test_a_guest_of_a_user_space_kernel_has_its_image_and_no_other_folder(
     change: dict[str, object], broken: str
 ) -> None:
     with pytest.raises(ValueError, match=broken):
-        kept(replace(IN_USER_SPACE, **change), Shape(1, 2**28, "process"))  # type: ignore[arg-type]
+        kept(replace(IN_USER_SPACE, **change), Shape(1, 2**28, "process"), NOTHING)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="guest-no"):
-        kept(IN_USER_SPACE, SHAPE)  # it would not do for a machine
+        kept(IN_USER_SPACE, SHAPE, NOTHING)  # it would not do for a machine

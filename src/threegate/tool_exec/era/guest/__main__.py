@@ -1,30 +1,25 @@
-"""The agent: the one program of ours that runs inside the guest, as root, for one job.
+"""The agent: the program of ours that runs inside the guest, as root, for one job.
 
-It stands alone: the guest has this file, Python's standard library and nothing else of
-ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one virtio port, or
-on the descriptor that its one argument names:
+The guest has it, the parts beside it, Python's standard library and nothing else of
+ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one virtio port:
 
-    WARM   ->  READY     once, before the snapshot: the imports that clones will find loaded
-    HELLO  ->  FACTS     after each resume: clock and entropy in, what the guest looks like out
-    FILE, DATA ...       an input, for a guest without disks
-    JOB    ->  STDOUT, STDERR ..., FILE, DATA ..., EXIT
-
-A guest with such a descriptor was started for this one job by a kernel in user space: it is
-no clone, has the host's clock and randomness already, and no disks.
+    WARM   ->  READY     once, before the snapshot: the ring, and the imports that clones
+                         will find loaded
+    HELLO  ->  FACTS     after each resume: clock and entropy in, what the guest looks like
+                         and what the ring refuses out
+    JOB    ->  STDOUT, STDERR, VIOLATION ..., FILE, DATA ..., EXIT
 
 SECURITY
     Whatever it says may be said by a job that became root here: the gate outside believes
-    none of it.  What it does for the job's confinement (uid, limits, no new privileges)
-    keeps honest programs from hurting themselves; the boundary is the virtual machine.
+    none of it.  What it does for the job's confinement (uid, limits, the ring) keeps approved
+    code to what was approved of it; the boundary is the virtual machine.
 """
 
-import atexit
-import builtins
 import fcntl
 import gc
+import hashlib
 import json
 import os
-import random
 import resource
 import select
 import signal
@@ -32,37 +27,48 @@ import stat
 import struct
 import sys
 import time
-import traceback
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from threegate.tool_exec.era.guest.places import (
-        JOB_UID,
-        LIBC,
-        Message,
-        facts,
-        prepare_places,
-        read_text,
-        take_input,
-    )
-else:  # beside this file; nothing of the job's can be in the way yet
-    sys.path.insert(0, os.path.dirname(__file__))
-    from places import JOB_UID, LIBC, Message, facts, prepare_places, read_text, take_input
+if __name__ == "__main__":  # in the guest: the parts beside it, which -I leaves out
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from threegate.tool_exec.era.guest import kernel, view
+from threegate.tool_exec.era.guest.interpreting import Interpreter, violation
+from threegate.tool_exec.era.guest.kernel import LIBC
+from threegate.tool_exec.era.guest.places import (
+    JOB_UID,
+    Message,
+    facts,
+    prepare_places,
+    read_text,
+    take_input,
+)
+from threegate.tool_exec.era.guest.waking import awake
 
-    del sys.path[0], sys.modules["places"]
-
-WARM, HELLO = 1, 2
-READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT = 11, 12, 13, 14, 15, 16, 17
-JOB = 3
+WARM, HELLO, JOB = 1, 2, 3
+READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
 HEADER = struct.Struct(">BI")
 PIECE_BYTES = 64 * 1024
 
 PACKAGES = "/usr/lib/python3/dist-packages"  # where Debian keeps the scientific set
 PORT_NAME = "threegate.agent"
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
-RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
+PR_SET_CHILD_SUBREAPER = 36
 ENDED, _TELL = os.pipe()  # has a byte whenever a child may have ended; not every kernel has pidfds
+KINDS = {"stdout": STDOUT, "stderr": STDERR, "reports": VIOLATION}
+MAX_VIOLATIONS = 64
+FORBIDDEN = "/usr/bin/python3.11"
+
+
+def _confine(binaries: list[str]) -> None:
+    """Make a view in which these programs, and nothing else, can be executed."""
+    kernel.own_mounts()
+    view.seal(binaries, ())
+
+
+def spelled(message: Message) -> bytes:
+    """Return the one spelling of a message."""
+    text = json.dumps(message, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8")
 
 
 class Port:
@@ -78,8 +84,7 @@ class Port:
 
     def tell(self, kind: int, message: Message) -> None:
         """Write one frame of JSON, in its one spelling."""
-        text = json.dumps(message, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        self.say(kind, text.encode("utf-8"))
+        self.say(kind, spelled(message))
 
     def hear(self) -> tuple[int, bytes]:
         """Read one frame."""
@@ -117,59 +122,91 @@ def prefer_killing(score: int) -> None:
         file.write(str(score))
 
 
-def serve(port: Port, *, clone: bool) -> NoReturn:
-    """Answer frames until the machine is switched off."""
-    while True:
-        kind, body = port.hear()
-        message = json.loads(body)
-        if kind == WARM:
-            port.tell(READY, {"imports": warm(message["imports"]), "nonce": message["nonce"]})
-        elif kind == HELLO:
-            if clone:
-                awake(message)
-            port.tell(FACTS, {"facts": facts(), "nonce": message["nonce"]})
-        elif kind == FILE:
-            take_input(port.hear, message)
-        elif kind == JOB:
-            if not clone:  # its kernel does not count what root began, which is the job itself
-                message["processes"] -= 1
-            prepare_places(message, clone=clone)
-            run(port, message)
+class Agent:
+    """What the guest is ready for: one ring, and the interpreter that waits under it."""
+
+    def __init__(self, port: Port, *, clone: bool) -> None:
+        self._port, self._clone = port, clone
+        self._ring: Message = {}
+        self._interpreter: Interpreter | None = None
+
+    def serve(self) -> NoReturn:
+        """Answer frames until the machine is switched off."""
+        while True:
+            kind, body = self._port.hear()
+            message = json.loads(body)
+            if kind == WARM:
+                found = self._warm(message)
+                self._port.tell(READY, {"imports": found, "nonce": message["nonce"]})
+            elif kind == HELLO:
+                if self._clone:
+                    awake(message)
+                said = {**facts(), **self._ring_facts()}
+                self._port.tell(FACTS, {"facts": said, "nonce": message["nonce"]})
+            elif kind == FILE:
+                take_input(self._port.hear, message)
+            elif kind == JOB:
+                if not self._clone:  # its kernel does not count what root began: the job itself
+                    message["processes"] -= 1
+                prepare_places(message, clone=self._clone)
+                run(self._port, message, self._interpreter, clone=self._clone)
+
+    def _warm(self, message: Message) -> list[str]:
+        """Put the ring in force and load what jobs may want; return what is there."""
+        self._ring = {name: rule for name, rule in message["ring"].items() if name != "rules"}
+        found: list[str] = []
+        if self._ring["kind"] == "heavy-python":
+            become = partial(_become, landlock=self._clone)
+            self._interpreter = Interpreter(self._ring, become, own_view=self._clone)
+            found = self._interpreter.load(message["imports"], PACKAGES)
+        elif not self._clone:
+            view.seal_in_place(self._ring["binaries"], ())
+        gc.collect()
+        gc.freeze()
+        return sorted(found)
+
+    def _ring_facts(self) -> Message:
+        """Return which ring is in force, and what was tried against it just now."""
+        digest = hashlib.sha256(spelled(self._ring)).hexdigest() if self._ring else "0" * 64
+        if self._interpreter is not None:
+            proved = self._interpreter.prove()
+        else:
+            proved = ["exec"] if _cannot_execute(self._ring, own_view=self._clone) else []
+        return {"ring": digest, "ring_proved": sorted(proved)}
 
 
-def warm(names: list[str]) -> list[str]:
-    """Import what jobs may want, so that clones of the snapshot need not; return what is there."""
-    found = []
-    os.seteuid(JOB_UID)  # what a module leaves in /tmp at its import is the job's to use
-    for name in names:
+def _cannot_execute(ring: Message, *, own_view: bool) -> bool:
+    """Try, as a command would be started, to execute what no profile offers."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
         try:
-            __import__(name)
-            found.append(name)
-        except Exception:  # noqa: BLE001, S110  # a job that imports it will see why
-            pass
-    os.seteuid(0)
-    os.environ.clear()  # some set variables for libraries that are loaded by now
-    gc.collect()
-    gc.freeze()
-    return sorted(found)
+            if own_view:
+                _confine(ring["binaries"])
+            code = _refused_to_execute(FORBIDDEN)
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 13
 
 
-def awake(message: Message) -> None:
-    """Take the host's clock and entropy: the snapshot has those of its own moment."""
-    time.clock_settime_ns(time.CLOCK_REALTIME, message["now_ns"])
-    seed = bytes.fromhex(message["entropy"])
-    with open("/dev/urandom", "r+b", buffering=0) as device:
-        room = struct.pack("ii", len(seed) * 8, len(seed)) + seed
-        fcntl.ioctl(device, RNDADDENTROPY, room)
-        fcntl.ioctl(device, RNDRESEEDCRNG, 0)
+def _refused_to_execute(path: str) -> int:
+    try:
+        os.execve(path, [path, "-I", "-S", "-c", "pass"], {})
+    except PermissionError:
+        return 13
 
 
-def run(port: Port, job: Message) -> None:
+def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: bool) -> None:
     """Run one job to its end, and hand over what it left."""
     _, code = port.hear()
     before = _oom_kills()
-    pid, out, err = _start(job, code)
-    status = _stream(port, pid, {out: STDOUT, err: STDERR})
+    if interpreter is None:
+        pid, out, err = _start(job, clone=clone)
+        status = _stream(port, pid, {out: STDOUT, err: STDERR})
+    else:
+        pid = interpreter.pid
+        streams = interpreter.run(job, code)
+        status = _stream(port, pid, {fd: KINDS[name] for fd, name in streams.items()})
     ended = os.waitstatus_to_exitcode(status)
     for name in job["outputs"]:
         hand_over(port, name)
@@ -182,14 +219,18 @@ def _oom_kills() -> int:
     return int(counters.get("oom_kill", "0"))
 
 
-def _start(job: Message, code: bytes) -> tuple[int, int, int]:
+def _start(job: Message, *, clone: bool) -> tuple[int, int, int]:
     out, write_out = os.pipe()
     err, write_err = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(job, write_out, write_err)
-            _begin(job, code)
+            binaries = job["ring"]["binaries"]
+            resource.setrlimit(resource.RLIMIT_NPROC, (job["processes"], job["processes"]))
+            if clone:
+                _confine(binaries)
+            _become((write_out, write_err), tuple(binaries), landlock=clone)
+            os.execve(job["argv"][0], job["argv"], {})
         except BaseException as exc:  # noqa: BLE001  # the agent's own loop must not go on here
             os.write(2, f"the program could not be started: {exc}\n".encode())
         os._exit(127)  # as a shell would say it
@@ -198,21 +239,26 @@ def _start(job: Message, code: bytes) -> tuple[int, int, int]:
     return pid, out, err
 
 
-def _become(job: Message, out: int, err: int) -> None:
-    """Give up root, and everything a job has no use for."""
+def _become(fds: tuple[int, ...], executable: tuple[str, ...], *, landlock: bool) -> None:
+    """Give up root, and everything a job has no use for; standard output is `fds[0]`.
+
+    A user-space kernel has no Landlock: there the mounts alone say what can be executed.
+    """
     prefer_killing(1000)
     os.setsid()
     nothing = os.open("/dev/null", os.O_RDONLY)
-    for fd, place in ((nothing, 0), (out, 1), (err, 2)):
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, 512) for fd in (nothing, *fds)]
+    for place, fd in enumerate(moved):
         os.dup2(fd, place)
-    os.closerange(3, 1024)
-    processes = job["processes"]
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    os.closerange(len(moved), 1024)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.setgroups([])
     os.setresgid(JOB_UID, JOB_UID, JOB_UID)
     os.setresuid(JOB_UID, JOB_UID, JOB_UID)
-    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    kernel.no_new_privileges()
+    if landlock:
+        kernel.only_execute(executable)
+    kernel.refuse_calls()
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
             signal.signal(number, signal.SIG_DFL)
@@ -221,73 +267,21 @@ def _become(job: Message, out: int, err: int) -> None:
     os.chdir("/tmp")  # noqa: S108  # the guest's own, gone with it
 
 
-def _begin(job: Message, code: bytes) -> None:
-    if job["argv"]:
-        os.execve(job["argv"][0], job["argv"], {})
-    os._exit(_interpret(job, code))
+class _Lines:
+    """What an interpreter reports while code runs, line by line."""
 
+    def __init__(self, port: Port) -> None:
+        self._port, self._held, self._said = port, b"", 0
 
-def _interpret(job: Message, code: bytes) -> int:
-    """Run code in this interpreter, which is warm already; return its exit code."""
-    _fresh_randomness()
-    for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-        stream = open(
-            fd, mode, encoding="utf-8", errors="strict" if fd != 2 else "backslashreplace"
-        )
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
-    sys.setrecursionlimit(job["recursion"])
-    sys.argv, sys.orig_argv = ["job"], ["job"]
-    main = ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
-    sys.modules["__main__"] = main
-    _hold_imports(frozenset(job["imports"]), job["profile"])
-    try:
-        exec(compile(code, "job", "exec"), main.__dict__)  # noqa: S102  # what was approved
-        return _finish(0)
-    except SystemExit as exc:
-        if exc.code is None or isinstance(exc.code, int):
-            return _finish((exc.code or 0) & 255)
-        sys.stderr.write(f"{exc.code}\n")
-        return _finish(1)
-    except BaseException:  # noqa: BLE001  # as the interpreter itself would end
-        kind, error, trace = sys.exc_info()
-        traceback.print_exception(kind, error, trace.tb_next if trace else None)
-        return _finish(1)
-
-
-def _finish(code: int) -> int:
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            code = code or 120  # as the interpreter says it
-    return code
-
-
-def _fresh_randomness() -> None:
-    """Draw anew whatever was drawn before the snapshot."""
-    random.seed(os.urandom(64))
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed(list(os.urandom(64)))
-
-
-def _hold_imports(allowed: frozenset[str], profile: str) -> None:
-    """Refuse what the profile does not offer with a clear error; no boundary, a signpost."""
-    real = builtins.__import__
-
-    def held(
-        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
-    ) -> Any:
-        asking = (globals or {}).get("__name__")
-        top = name.partition(".")[0]
-        if asking == "__main__" and level == 0 and top not in allowed and top != "__future__":
-            raise ImportError(f"profile {profile} does not offer {top}", name=top)
-        return real(name, globals, locals, fromlist, level)
-
-    builtins.__import__ = held
+    def take(self, piece: bytes) -> None:
+        """Pass on what the ring refused; whatever else is written there is nobody's business."""
+        *lines, self._held = (self._held + piece).split(b"\n")
+        self._held = self._held[-PIECE_BYTES:]
+        for line in lines:
+            found = violation(line)
+            if found is not None and self._said < MAX_VIOLATIONS:
+                self._said += 1
+                self._port.tell(VIOLATION, found)
 
 
 def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
@@ -296,6 +290,7 @@ def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
     for fd in (*streams, ENDED):
         watch.register(fd, select.POLLIN)
     status: int | None = None
+    lines = _Lines(port)
     while streams or status is None:
         for fd, _ in watch.poll():
             if fd == ENDED:
@@ -303,6 +298,9 @@ def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
                 status = _ended(pid) if status is None else status
                 continue
             piece = os.read(fd, PIECE_BYTES)
+            if piece and streams[fd] == VIOLATION:
+                lines.take(piece)
+                continue
             if piece:
                 port.say(streams[fd], piece)
                 continue
@@ -350,7 +348,6 @@ def hand_over(port: Port, name: str) -> None:
 def main() -> None:
     """Be the agent."""
     os.environ.clear()  # the interpreter itself puts a locale there
-    sys.path.append(PACKAGES)
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prefer_killing(-1000)
     os.set_blocking(_TELL, False)
@@ -359,8 +356,9 @@ def main() -> None:
     if len(sys.argv) > 1:
         fd = int(sys.argv[1])
         os.set_blocking(fd, True)  # the kernel outside does not wait, we do
-        serve(Port(fd), clone=False)
-    serve(open_port(), clone=True)
+        Agent(Port(fd), clone=False).serve()
+    kernel.share_mounts()  # inputs arrive in views that were made before
+    Agent(open_port(), clone=True).serve()
 
 
 if __name__ == "__main__":

@@ -1,29 +1,28 @@
 """What a guest looks like from inside, and the places its job may use.
 
-Runs inside the guest beside `__main__.py`, and stands alone like it.
+Runs inside the guest, as root, beside the agent.
 """
 
-import ctypes
 import fcntl
 import os
 from collections.abc import Callable
 from typing import Any
 
+from threegate.tool_exec.era.guest.kernel import (
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REMOUNT,
+    mount,
+)
+
 MAX_MOUNTS = 64
 IN_SERIAL = "in"
 JOB_UID = 1000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT = 1, 2, 4, 32
 IFF_UP, BLKFLSBUF = 1, 0x1261
-LIBC = ctypes.CDLL(None, use_errno=True)
+PLAIN = MS_NOSUID | MS_NODEV | MS_NOEXEC
 Message = dict[str, Any]
-
-
-def mount(source: str, place: str, kind: str, flags: int, options: str = "") -> None:
-    """Mount, or raise `OSError`."""
-    words = [word.encode() or None for word in (source, place, kind)]
-    if LIBC.mount(*words, ctypes.c_ulong(flags), options.encode() or None):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), place)
 
 
 def read_text(path: str) -> str:
@@ -70,7 +69,7 @@ def routes() -> int:
 def take_input(hear: Callable[[], tuple[int, bytes]], message: Message) -> None:
     """Write one input to /in, which nobody but root can change."""
     if not os.path.ismount("/in"):
-        mount("in", "/in", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
+        mount("in", "/in", "tmpfs", PLAIN, "mode=0755")
     left = message["bytes"]
     with open(f"/in/{message['name']}", "xb", buffering=0) as file:
         while left:
@@ -87,7 +86,7 @@ def prepare_places(job: Message, *, clone: bool) -> None:
     if clone:
         _cap_places(job["disk_bytes"])
         return
-    size, plain = f"size={max(job['disk_bytes'], 4096)}", MS_NOSUID | MS_NODEV
+    size, plain = f"size={max(job['disk_bytes'], 4096)}", PLAIN
     mount("tmp", "/tmp", "tmpfs", plain, f"mode=1777,{size}")  # noqa: S108
     closed = 0 if job["disk_bytes"] else MS_RDONLY
     mount("out", "/out", "tmpfs", plain | closed, f"mode=0755,uid={JOB_UID},gid={JOB_UID},{size}")
@@ -99,14 +98,12 @@ def _bring_inputs() -> None:
             fd = os.open(f"/dev/{name}", os.O_RDONLY)
             fcntl.ioctl(fd, BLKFLSBUF, 0)  # the snapshot looked at another disk in its place
             os.close(fd)
-            mount(f"/dev/{name}", "/in", "erofs", MS_RDONLY | MS_NOSUID | MS_NODEV)
+            mount(f"/dev/{name}", "/in", "erofs", MS_RDONLY | PLAIN)
 
 
 def _cap_places(disk_bytes: int) -> None:
     """Give the job its two places to write to, no larger than its files may be."""
     size = f"size={max(disk_bytes, 4096)}"  # 0 would mean no cap
-    mount("", "/tmp", "", MS_REMOUNT | MS_NOSUID | MS_NODEV, size)  # noqa: S108
+    mount("", "/tmp", "", MS_REMOUNT | PLAIN, size)  # noqa: S108
     os.chown("/out", JOB_UID, JOB_UID)
-    mount(
-        "", "/out", "", MS_REMOUNT | MS_NOSUID | MS_NODEV | (0 if disk_bytes else MS_RDONLY), size
-    )
+    mount("", "/out", "", MS_REMOUNT | PLAIN | (0 if disk_bytes else MS_RDONLY), size)

@@ -1,0 +1,312 @@
+"""The interpreter that approved Python code runs in: a program of its own inside the guest.
+
+The agent starts it before the snapshot, in a view of its own, with nothing loaded but what
+Python itself needs.  It loads what its profile offers, the agent takes everything else out of
+its view, it puts its import hook in place, and waits for the code.
+
+    fd 3   what the agent says: a length and a marshalled table, until the code begins
+    fd 4   what it says: lines, their parts separated by 0x1f
+
+SECURITY
+    Runs hostile code in its own process.  The hook gives clear errors and is no boundary:
+    code that gets past it finds no files of other packages, no network, and nothing it may
+    execute.  Only modules that are built into Python are imported here, so that nothing
+    is in memory that no allowed package asked for.
+"""
+
+import _frozen_importlib
+import _io
+import _thread
+import atexit
+import builtins
+import gc
+import marshal
+import posix
+import sys
+
+TYPE_CHECKING = False  # importing typing would leave it in memory
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    Message = dict[str, Any]
+
+bootstrap: "Any" = _frozen_importlib
+ORDERS, REPORTS = 3, 4
+LIBRARY = "/usr/lib/python3"
+IMPORT_FROM_C = ["__doc__"]  # what PyImport_Import asks for, and no statement does
+MAX_REPORTS = 64
+FORBIDDEN_TO_EXECUTE = "/usr/bin/python3"
+
+
+def report(*words: str) -> None:
+    """Say one line to the agent."""
+    posix.write(REPORTS, "\x1f".join(words).encode("ascii", "backslashreplace") + b"\n")
+
+
+def order() -> "Message":
+    """Return what the agent says next."""
+    size = int.from_bytes(_read(4), "big")
+    found: Message = marshal.loads(_read(size))  # noqa: S302  # the agent's own words
+    return found
+
+
+def _read(size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = posix.read(ORDERS, size - len(data))
+        if not piece:
+            posix._exit(0)
+        data += piece
+    return data
+
+
+class Hook:
+    """Judges imports by user code; what allowed packages import is their own affair."""
+
+    def __init__(self, ring: "Message", closure: list[str]) -> None:
+        self.imports = frozenset(ring["imports"])
+        self.denied = frozenset(ring["denied_imports"])
+        self.profile = ring["profile"]
+        self.rules: Message = {}
+        self.closure = frozenset(closure)
+        self.reported = 0
+        self._judged: dict[int, int] = {}  # thread -> how many imports it is in that were judged
+        self._import = builtins.__import__
+        self._find = bootstrap._find_and_load
+        self._own = globals()
+
+    def install(self) -> None:
+        """Put the hook in front of every way to import."""
+        builtins.__import__ = self.held_import  # type: ignore[assignment]
+        bootstrap._find_and_load = self.held_find
+
+    def held_import(
+        self,
+        name: str,
+        globals: "Message | None" = None,
+        locals: "Message | None" = None,
+        fromlist: "Any" = (),
+        level: int = 0,
+    ) -> "Any":
+        """Stand in for `__import__`: every import statement comes by here."""
+        asker = self._asker()
+        if asker is not None:
+            self._judge(self._absolute(name, globals, level), asker, by_c=fromlist == IMPORT_FROM_C)
+        return self._judging(lambda: self._import(name, globals, locals, fromlist, level))
+
+    def held_find(self, name: str, import_: object) -> "Any":
+        """Stand in for the import system's own search, which importlib calls directly."""
+        if not self._judged.get(_thread.get_ident()):
+            asker = self._asker()
+            if asker is not None:
+                self._judge(name, asker, by_c=import_ is not bootstrap._gcd_import)
+        return self._judging(lambda: self._find(name, import_))
+
+    def _judging(self, act: "Callable[[], Any]") -> "Any":
+        me = _thread.get_ident()
+        self._judged[me] = self._judged.get(me, 0) + 1
+        try:
+            return act()
+        finally:
+            self._judged[me] -= 1
+
+    def _absolute(self, name: str, globals: "Message | None", level: int) -> str:
+        if not level:
+            return name
+        try:
+            package = bootstrap._calc___package__(globals or {})
+            return str(bootstrap._resolve_name(name, package, level))
+        except (ImportError, KeyError, TypeError):
+            return name or "."
+
+    def _asker(self) -> "FrameType | None":
+        """Return the frame of user code that asks, or nothing if a package does."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            inside = frame.f_globals
+            if inside is not self._own and not _is_import_system(frame):
+                return None if _is_library(frame) else frame
+            frame = frame.f_back
+        return None
+
+    def _judge(self, name: str, frame: "FrameType", *, by_c: bool) -> None:
+        top = str(name).partition(".")[0]
+        if top in self.denied:
+            rule = "denied_imports"
+        elif top in self.imports or top == "__future__":
+            return
+        elif by_c and top in self.closure:
+            return  # compiled code that loads a part of its own late
+        else:
+            rule = "allowed_imports"
+        line = frame.f_lineno or 0
+        if self.reported < MAX_REPORTS:
+            self.reported += 1
+            report("violation", rule, str(name)[:200] or "?", str(line))
+        place = self.rules.get(f"{rule}/{top}") or self.rules.get(rule, "the policy")
+        verb = "denied" if rule == "denied_imports" else "not allowed"
+        message = f"import of {top} is {verb} by {place} ({rule} of profile {self.profile})"
+        raise ImportError(message, name=top)
+
+
+def _is_import_system(frame: "FrameType") -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith("<frozen importlib") or (
+        file.startswith(f"{LIBRARY}.") and "/importlib/" in file
+    )
+
+
+def _is_library(frame: "FrameType") -> bool:
+    """Tell whether a frame belongs to a module of the image, as it was loaded."""
+    file = frame.f_code.co_filename
+    if file.startswith("<frozen "):
+        return True
+    spec = frame.f_globals.get("__spec__")
+    known = type(spec) is bootstrap.ModuleSpec and getattr(spec, "origin", None) == file
+    return known and file.startswith(LIBRARY)
+
+
+def load(names: list[str]) -> list[str]:
+    """Import what code may want, before the snapshot; return what is there."""
+    found = []
+    for name in names:
+        try:
+            __import__(name)
+            found.append(name)
+        except Exception:  # noqa: BLE001, S110  # code that imports it will see why
+            pass
+    return found
+
+
+def seal(hook: Hook) -> None:
+    """Forget where files were, and put the hook in place."""
+    sys.path_importer_cache.clear()
+    for name in ("zipimport", "_frozen_importlib_external", "__main__"):
+        sys.modules.pop(name, None)
+    sys.path_hooks[:] = sys.path_hooks[1:]  # archives; directories stay
+    gc.collect()
+    gc.freeze()
+    hook.install()
+
+
+def prove(hidden: list[str]) -> list[str]:
+    """Try what the ring forbids; return the names of what was refused, and rightly."""
+    proved = []
+    if _raises("import threegate_probe", "is not allowed by"):
+        proved.append("imports")
+    if all(_is_absent(path) for path in hidden):
+        proved.append("view")
+    if _cannot_execute(FORBIDDEN_TO_EXECUTE):
+        proved.append("exec")
+    return proved
+
+
+def _raises(code: str, words: str) -> bool:
+    try:
+        exec(compile(code, "probe", "exec"), {"__name__": "__main__"})  # noqa: S102
+    except ImportError as exc:
+        return words in str(exc)
+    return False
+
+
+def _is_absent(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _cannot_execute(path: str) -> bool:
+    pid = posix.fork()
+    if pid == 0:
+        try:
+            posix.execve(path, [path, "-I", "-S", "-c", "pass"], {})
+        except PermissionError:
+            posix._exit(13)
+        except OSError:
+            pass
+        posix._exit(1)
+    return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1]) == 13
+
+
+def run(job: "Message") -> int:
+    """Run code to its end; return its exit code."""
+    _fresh_randomness()
+    for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        errors = "strict" if fd != 2 else "backslashreplace"
+        stream = _io.open(fd, mode, encoding="utf-8", errors=errors)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    posix.chdir("/tmp")  # noqa: S108  # it may be another one by now
+    sys.setrecursionlimit(job["recursion"])
+    sys.argv, sys.orig_argv = ["job"], ["job"]
+    main = type(sys)("__main__")
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    try:
+        exec(compile(job["code"], "job", "exec"), main.__dict__)  # noqa: S102  # what was approved
+        return finish(0)
+    except SystemExit as exc:
+        if exc.code is None or isinstance(exc.code, int):
+            return finish((exc.code or 0) & 255)
+        sys.stderr.write(f"{exc.code}\n")
+        return finish(1)
+    except BaseException as exc:  # noqa: BLE001  # as the interpreter itself would end
+        shown = _without_us(exc.__traceback__)
+        sys.__excepthook__(type(exc), exc.with_traceback(shown), shown)
+        return finish(1)
+
+
+def _without_us(trace: "TracebackType | None") -> "TracebackType | None":
+    """Return a traceback as it would be if the code ran by itself."""
+    if trace is None:
+        return None
+    below = _without_us(trace.tb_next)
+    if trace.tb_frame.f_globals is globals():
+        return below
+    return type(trace)(below, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+
+
+def finish(code: int) -> int:
+    """Do what the interpreter does last."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 120  # as the interpreter says it
+    return code
+
+
+def _fresh_randomness() -> None:
+    """Draw anew whatever was drawn before the snapshot."""
+    if "random" in sys.modules:
+        sys.modules["random"].seed(posix.urandom(64))
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed(list(posix.urandom(64)))
+
+
+def main() -> None:
+    """Do what the agent says, in its order: load, seal, prove as often as asked, run."""
+    asked = order()
+    sys.path.append(asked["packages"])
+    report("found", *load(asked["imports"]))
+    report("loaded", *sorted(sys.modules))
+    asked = order()
+    hook = Hook(asked["ring"], asked["closure"])
+    seal(hook)
+    while "code" not in (job := order()):
+        hook.rules = {}
+        report("proved", *prove(job["hidden"]))
+    hook.reported, hook.rules = 0, job["rules"]
+    posix.close(ORDERS)
+    posix._exit(run(job))
+
+
+if __name__ == "__main__":
+    main()
