@@ -137,9 +137,13 @@ def make_result(
         stdout_text=texts[1],
         stderr_text=texts[2],
     )
+    return _made(result, _blobs(left, captures))
+
+
+def _made(result: ToolResult, blobs: tuple[bytes, ...]) -> MadeResult:
     data = registry.emit(result)
     registry.parse(Untrusted(data))  # what is stored is what any reader will accept
-    return MadeResult(make_id("res", data), data, _blobs(left, captures), result)
+    return MadeResult(make_id("res", data), data, blobs, result)
 
 
 def _blobs(left: "_Left", captures: "_Three") -> tuple[bytes, ...]:
