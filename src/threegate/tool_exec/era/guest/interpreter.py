@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 bootstrap: "Any" = _frozen_importlib
 ORDERS, REPORTS = 3, 4
 LIBRARY = "/usr/lib/python3"
+# Loaded by Python and by this program for themselves; packages that want one import it again.
+OWN = ("__main__", "atexit", "gc", "marshal", "zipimport")
 IMPORT_FROM_C = ["__doc__"]  # what PyImport_Import asks for, and no statement does
 MAX_REPORTS = 64
 FORBIDDEN_TO_EXECUTE = "/usr/bin/python3"
@@ -75,12 +77,13 @@ class Hook:
         self._judged: dict[int, int] = {}  # thread -> how many imports it is in that were judged
         self._import = builtins.__import__
         self._find = bootstrap._find_and_load
-        self._own = globals()
+        self._own, self._frame = globals(), sys._getframe  # code may put others in their place
 
     def install(self) -> None:
         """Put the hook in front of every way to import."""
         builtins.__import__ = self.held_import  # type: ignore[assignment]
         bootstrap._find_and_load = self.held_find
+        sys.path_hooks[:] = sys.path_hooks[1:]  # archives; directories stay
 
     def held_import(
         self,
@@ -91,7 +94,8 @@ class Hook:
         level: int = 0,
     ) -> "Any":
         """Stand in for `__import__`: every import statement comes by here."""
-        asker = self._asker()
+        # What the import system itself imports on the way is nobody's wish.
+        asker = None if _is_import_system(self._frame(1)) else self._asker()
         if asker is not None:
             self._judge(self._absolute(name, globals, level), asker, by_c=fromlist == IMPORT_FROM_C)
         return self._judging(lambda: self._import(name, globals, locals, fromlist, level))
@@ -123,7 +127,7 @@ class Hook:
 
     def _asker(self) -> "FrameType | None":
         """Return the frame of user code that asks, or nothing if a package does."""
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = self._frame(2)
         while frame is not None:
             inside = frame.f_globals
             if inside is not self._own and not _is_import_system(frame):
@@ -132,7 +136,7 @@ class Hook:
         return None
 
     def _judge(self, name: str, frame: "FrameType", *, by_c: bool) -> None:
-        top = str(name).partition(".")[0]
+        top = str.partition(name, ".")[0]  # of a text that may lie about its methods
         if top in self.denied:
             rule = "denied_imports"
         elif top in self.imports or top == "__future__":
@@ -144,7 +148,7 @@ class Hook:
         line = frame.f_lineno or 0
         if self.reported < MAX_REPORTS:
             self.reported += 1
-            report("violation", rule, str(name)[:200] or "?", str(line))
+            report("violation", rule, str.__str__(name)[:200] or "?", str(line))
         place = self.rules.get(f"{rule}/{top}") or self.rules.get(rule, "the policy")
         verb = "denied" if rule == "denied_imports" else "not allowed"
         message = f"import of {top} is {verb} by {place} ({rule} of profile {self.profile})"
@@ -183,9 +187,8 @@ def load(names: list[str]) -> list[str]:
 def seal(hook: Hook) -> None:
     """Forget where files were, and put the hook in place."""
     sys.path_importer_cache.clear()
-    for name in ("zipimport", "_frozen_importlib_external", "__main__"):
+    for name in OWN:
         sys.modules.pop(name, None)
-    sys.path_hooks[:] = sys.path_hooks[1:]  # archives; directories stay
     gc.collect()
     gc.freeze()
     hook.install()

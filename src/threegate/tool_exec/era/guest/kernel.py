@@ -97,8 +97,8 @@ def only_execute(paths: tuple[str, ...]) -> None:
 
     The loader runs whatever it is given: `view.seal` keeps that from being more than this.
     """
-    rules = struct.pack("Q", LANDLOCK_EXECUTE)
-    ruleset = _checked(LIBC.syscall(LANDLOCK_CREATE, rules, len(rules), 0), "landlock")
+    handled = struct.pack("Q", LANDLOCK_EXECUTE)
+    ruleset = _checked(LIBC.syscall(LANDLOCK_CREATE, handled, len(handled), 0), "landlock")
     for path in (*paths, LOADER):
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", LANDLOCK_EXECUTE, fd)

@@ -1,0 +1,183 @@
+"""`threegate ring why|learn|import`: the rules for what approved code may import and start."""
+
+import argparse
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from threegate.host.context import Context
+from threegate.host.grammar import Group
+
+if TYPE_CHECKING:
+    from threegate.artifacts.tool_request import ToolRequest
+    from threegate.artifacts.tool_result import ToolResult
+    from threegate.host.foreseeing import Foreseen
+    from threegate.host.workspace import Workspace
+    from threegate.policy.ring.learning import Learned
+
+_WHY = """\
+Shows the executor and the profile a request would run under, and of each import, program and
+network that its code or command shows whether the ring allows it, with file and line of the
+rule. Imports by other means than a statement do not show before the run; they are judged there.
+The exit code is 0 if all of it is allowed, 77 if not."""
+_LEARN = """\
+Takes a result in which the ring refused something and proposes the narrowest profile under
+which it would not have: what the code imports, and what was refused for want of a rule. What a
+rule denies by name stays denied. The answer is a diff of the policy file to review and edit;
+nothing is written, and nothing is in force before `threegate policy apply`."""
+_IMPORT = """\
+Reads one `interpreter_ring` block, as other systems write it, and prints it as a profile of
+this policy. All five rules must be there. `tappass-only` becomes `gateway`, which the default
+policy forbids. Nothing is written."""
+
+
+def add(commands: Group) -> None:
+    """Add the group."""
+    group = commands.group("ring", "what approved code may import, start and reach")
+    why = group.command(
+        "why",
+        "show what the ring would allow and refuse of a request",
+        run=run_why,
+        about=_WHY,
+        examples=("ring why tr-0123456789ab", "ring why tr-0123456789ab --json"),
+    )
+    why.add_argument("id", metavar="TR", help="a tool request")
+    learn = group.command(
+        "learn",
+        "propose the narrowest profile for a run that was refused something",
+        run=run_learn,
+        about=_LEARN,
+        examples=("ring learn res-0123456789ab --name tables",),
+    )
+    learn.add_argument("id", metavar="RES", help="a tool result")
+    learn.add_argument("--name", metavar="NAME", default="learned", help="of the new profile")
+    brought = group.command(
+        "import",
+        "print a ring of another system as a profile of this policy",
+        run=run_import,
+        about=_IMPORT,
+        examples=("ring import their-policy.yaml --name theirs",),
+    )
+    brought.add_argument("file", metavar="FILE", help="the file, or - for standard input")
+    brought.add_argument("--name", metavar="NAME", default="imported", help="of the profile")
+
+
+def run_why(args: argparse.Namespace, context: Context) -> int:
+    """Show what would be allowed."""
+    from threegate.host.foreseeing import foresee
+
+    with context.workspace(args) as ws:
+        request = _request(ws, args.id)
+        ring, found = foresee(ws.bundle, request)
+    if args.json:
+        document = {"executor": ring.kind, "profile": ring.plain()}
+        context.out.document({**document, "foreseen": [asdict(one) for one in found]})
+    else:
+        context.out.fields([("executor", ring.kind), ("profile", ring.profile)])
+        for one in found:
+            _tell(context, one)
+    return 0 if all(one.allowed for one in found) else os.EX_NOPERM
+
+
+def _tell(context: Context, one: "Foreseen") -> None:
+    from threegate.text import quote
+
+    where = f"line {one.line}" if one.line else ""
+    verdict = "allowed" if one.allowed else "refused"
+    told = f"{verdict}  {one.what:<8} {quote(one.argument, 64):<24} {where:<10}"
+    context.out.line(f"{told} {one.rule}, {one.place}")
+
+
+def run_learn(args: argparse.Namespace, context: Context) -> int:
+    """Print a draft."""
+    from threegate.errors import UsageError
+
+    with context.workspace(args) as ws:
+        result = _result(ws, args.id)
+        if not result.violations:
+            hint = "`ring why` shows what a request would be refused"
+            raise UsageError("the ring refused nothing in this run", hint=hint)
+        learned = _learned(ws, result, args.name)
+        diff = _diff(ws, learned)
+    if args.json:
+        context.out.document({**asdict(learned), "diff": diff})
+        return 0
+    context.out.text(diff)
+    for name in learned.still_denied:
+        context.out.note(f"{name} is denied by name, and stays so")
+    context.out.note("a draft: put it into policy/, `threegate policy diff`, then apply")
+    return 0
+
+
+def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
+    from threegate.host.foreseeing import foresee, imports_in
+    from threegate.policy.ring.learning import learn
+
+    request = _request(ws, result.request)
+    ring, _ = foresee(ws.bundle, request)
+    tried = [one for one in result.violations if one.rule.endswith("_imports")]
+    refused = {one.argument.open_for_validation().partition(".")[0] for one in tried}
+    words = {word for word in refused if word.isidentifier()}
+    used = imports_in(request)
+    return learn(ring, lane=request.backend, name=name, used=used, refused=words)
+
+
+def _diff(ws: "Workspace", learned: "Learned") -> str:
+    import difflib
+
+    from threegate.host.changes import edited
+    from threegate.host.gates import program_gates
+    from threegate.policy.compiler import compile_policy
+    from threegate.policy.ring.learning import drafted
+    from threegate.policy.sections import FILES
+
+    compiled = edited(ws)
+    place = ws.root / "policy"
+    files = {name: (place / name).read_bytes() for name in FILES.values()}
+    name = FILES["tool-exec"]
+    old = files[name].decode("utf-8")
+    new = drafted(old, compiled, learned)
+    compile_policy({**files, name: new.encode()}, gates=program_gates())  # it is a policy
+    where = f"policy/{name}"
+    return "\n".join(
+        [*difflib.unified_diff(old.split("\n"), new.split("\n"), where, where, lineterm=""), ""]
+    )
+
+
+def run_import(args: argparse.Namespace, context: Context) -> int:
+    """Print a profile."""
+    from pathlib import Path
+
+    from threegate.host.request_code import read_code
+    from threegate.policy.ring.importing import import_text
+
+    text = read_code(args.file, context.stdin)
+    name = "standard-input" if args.file == "-" else Path(args.file).name
+    profile = import_text(name, text.encode("utf-8"), args.name)
+    if args.json:
+        context.out.document({"name": args.name, "text": profile})
+    else:
+        context.out.text(profile)
+    return 0
+
+
+def _request(ws: "Workspace", text: str) -> "ToolRequest":
+    from threegate.artifacts.tool_request import ToolRequest
+    from threegate.errors import UsageError
+    from threegate.host.places import resolve
+
+    found = ws.store.read(resolve(ws.store, text))
+    if not isinstance(found, ToolRequest):
+        raise UsageError("only a tool request runs under a ring", hint="give the id of a tr-")
+    return found
+
+
+def _result(ws: "Workspace", text: str) -> "ToolResult":
+    from threegate.artifacts.tool_result import ToolResult
+    from threegate.errors import UsageError
+    from threegate.host.places import resolve
+
+    found = ws.store.read(resolve(ws.store, text))
+    if not isinstance(found, ToolResult):
+        raise UsageError("only a tool result has violations", hint="give the id of a res-")
+    return found

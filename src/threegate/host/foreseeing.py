@@ -1,0 +1,67 @@
+"""What the ring would allow and refuse of a request, as far as it shows before a run.
+
+SECURITY
+    Reads hostile code as words; compiles and runs nothing.  Imports by other means than a
+    statement do not show here: in the run they are judged like any other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.host.review.code_flags import imports_of
+from threegate.host.review.colour import lex
+from threegate.policy.approvals import executor_for
+from threegate.policy.bundle import Compiled
+from threegate.policy.ring.compiling import compile_ring
+from threegate.protocol.ring import ExecutorProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """One thing a request would do, and the rule that decides."""
+
+    what: str  # import | program | network
+    argument: str  # foreign
+    line: int  # of the code; 0 for none
+    allowed: bool
+    rule: str  # which of the five
+    place: str
+
+
+def foresee(policy: Compiled, request: ToolRequest) -> tuple[ExecutorProfile, list[Foreseen]]:
+    """Return the profile a request would run under, and everything it shows that it would do.
+
+    Raises `ProfileRejected` if its executor could not enforce the profile.
+    """
+    ring = compile_ring(policy, executor_for(request), request.profile)
+    return ring, [*_imports(ring, request), *_programs(ring, request), _network(ring, request)]
+
+
+def imports_in(request: ToolRequest) -> dict[str, int]:
+    """Return the top-level modules that statements of the code import, with their lines."""
+    return imports_of(lex(request.code.open_for_display()).tokens)
+
+
+def _imports(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
+    for name, line in imports_in(request).items():
+        if name == "__future__":
+            continue
+        rule = ring.refusal(name)
+        place = ring.place(rule or "allowed_imports", name)
+        yield Foreseen("import", name, line, rule is None, rule or "allowed_imports", place)
+
+
+def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
+    for argument in request.argv[:1]:
+        program = argument.open_for_display()
+        allowed = program in ring.binaries
+        yield Foreseen(
+            "program", program, 0, allowed, "allowed_binaries", ring.rules["allowed_binaries"]
+        )
+
+
+def _network(ring: ExecutorProfile, request: ToolRequest) -> Foreseen:
+    allowed = request.network in ("none", ring.network)
+    place = ring.rules["executor_network"]
+    return Foreseen("network", request.network, 0, allowed, "executor_network", place)

@@ -1,0 +1,106 @@
+"""Guests whose ring lacks a layer: the real agent with the lines of that layer taken out.
+
+What a bypass achieves there tells which layer stops it in the guest as it is deployed.
+"""
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, image, place
+from tests.support.ring_bypasses import HARNESS, bypasses
+from threegate.host.images.building import _place as place_of
+from threegate.host.images.tree import Tree
+from threegate.images.keeping import Image, Images, digest_of
+from threegate.images.manifest import Manifest, Part, agent_digest, layer_file
+
+AGENT_LAYER: Final = "agent"
+LAYERS: Final = ("hook", "view", "kernel")
+Edit = tuple[str, str, str]
+# File of the agent, a line of it, and what stands there when the layer is gone.
+WITHOUT: Final[dict[str, tuple[Edit, ...]]] = {
+    "hook": (("interpreter.py", "    hook.install()\n", "    pass\n"),),
+    "view": (("interpreting.py", "sorted(view.hidden(kept, allowed))", "[]"),),
+    "kernel": (
+        (
+            "kernel.py",
+            "MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32",
+            "MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 0, 32",
+        ),
+        ("kernel.py", "    handled = struct", "    return\n    handled = struct"),
+        ("kernel.py", "    program = _filter()\n", "    return\n    program = _filter()\n"),
+    ),
+}
+# The guest would say that it is not what was promised, and get no job.
+PRETEND: Final = (
+    "interpreter.py",
+    'report("proved", *prove(job["hidden"]))',
+    'report("proved", "exec", "imports", "view")',
+)
+
+
+@cache
+def lab_with(*layers: str) -> Lab:
+    """Return the lane with a guest whose ring has these layers alone."""
+    name = "-".join(layers) or "none"
+    own = place() / f"agent-{name}"
+    shutil.copytree(AGENT.parent, own, ignore=shutil.ignore_patterns("__pycache__"))
+    for layer in LAYERS:
+        for edit in WITHOUT[layer] if layer not in layers else ():
+            _change(own, edit)
+    _change(own, PRETEND)
+    return Lab(backend_for(with_agent(image(), own), cache_home=place() / f"cache-{name}"))
+
+
+def _change(own: Path, edit: Edit) -> None:
+    file, old, new = edit
+    text = (own / file).read_text("utf-8")
+    assert text.count(old) == 1, edit
+    (own / file).write_text(text.replace(old, new), "utf-8")
+
+
+def with_agent(like: Image, agent: Path) -> Image:
+    """Return an image with another agent, its other files as they are."""
+    sources = {
+        path.relative_to(agent).as_posix(): path.read_bytes() for path in agent.rglob("*.py")
+    }
+    images = Images(place() / "images")
+    with images.making() as work:
+        made, scratch = work / "made", work / "scratch"
+        shutil.copytree(like.kernel.parent, made)
+        scratch.mkdir()
+        tree = Tree(scratch)
+        for path, data in sources.items():
+            tree.add_bytes(f"threegate/agent/{place_of(path)}", data)
+        file = layer_file(AGENT_LAYER)
+        (made / file).unlink()
+        with (made / file).open("xb") as out:
+            tree.write_image(out)
+        old = like.manifest
+        part = Part(digest_of(made / file), (made / file).stat().st_size)
+        manifest = Manifest(
+            {**old.files, file: part},
+            old.layers,
+            old.kernel_version,
+            old.lock_sha256,
+            agent_digest(sources),
+        )
+        return images.keep(made, manifest)
+
+
+Found = dict[str, tuple[str, str]]  # name of a bypass -> done, refused or harmless; and why
+
+
+def attempt(lab: Lab) -> Found:
+    """Try every bypass in one guest."""
+    ways = [[one.name, one.way, one.act] for one in bypasses()]
+    task = Task(
+        HARNESS, inputs={"ways": json.dumps(ways).encode()}, outputs={"found": MIB}
+    ).limited(wall_ms=1_800_000)
+    outcome = lab.run(task).outcome
+    assert outcome.exit == "ok", outcome
+    found = json.loads(dict(outcome.files)["found"])
+    assert list(found) == [name for name, _, _ in ways]
+    return {name: (state, why) for name, (state, why) in found.items()}

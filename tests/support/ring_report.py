@@ -1,0 +1,67 @@
+"""The table of bypasses and layers: `python -m tests.support.ring_report` writes it anew."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.heavy import lab
+from tests.support.ring import LAYERS, Found, attempt, lab_with
+
+PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-imports.md"
+
+HEAD: Final = """\
+# Ways around the import rules
+
+Written by `python -m tests.support.ring_report`; `make slow` compares. Each way obtains something that the profile `python`
+denies, in a real guest, and uses it: an internet socket, or a program that runs. The ways are in `tests/vectors/ring/imports.txt`.
+Without the ring each of them works. A column says whether that layer alone, with the others taken out of the guest, would have
+kept the way from its end; the last says what stopped it in the guest as it is.
+
+- **hook**: the import hook of the interpreter. It gives clear errors and is no boundary.
+- **view**: files that no allowed package needs are not there.
+- **kernel**: nothing but the profile's programs can be executed, by Landlock and by mounts that execute nothing; a filter
+  refuses sockets other than Unix ones and files without a place.
+
+"""
+
+
+def table(found: dict[str, Found]) -> str:
+    """Return the document."""
+    held = {layer: _held(found[layer]) for layer in LAYERS}
+    count = len(found["none"])
+    lines = [
+        HEAD,
+        f"{count} ways; without the ring {count - len(_held(found['none']))} work, with it ",
+    ]
+    lines[-1] += f"{count - len(_held(found['all']))}. Alone, "
+    lines[-1] += ", ".join(f"the {layer} holds against {len(held[layer])}" for layer in LAYERS)
+    lines[-1] += ".\n\n| way | hook | view | kernel | stopped by |\n|---|---|---|---|---|\n"
+    for name, (state, why) in found["all"].items():
+        marks = " | ".join("yes" if name in held[layer] else "no" for layer in LAYERS)
+        lines.append(f"| {name} | {marks} | {stopped(state, why)} |\n")
+    return "".join(lines)
+
+
+def _held(found: Found) -> set[str]:
+    return {name for name, (state, _) in found.items() if state != "done"}
+
+
+def stopped(state: str, why: str) -> str:
+    """Return the layer whose refusal it was, by its words."""
+    if "of profile python)" in why:
+        return "hook"
+    if "Operation not permitted" in why or "Permission denied" in why or "not executed" in why:
+        return "kernel"
+    if "No module named" in why or "No such file" in why or "is not on" in why:
+        return "view"
+    return f"{state}: {why.partition(':')[0]}"
+
+
+def main() -> None:
+    """Try everything in five guests, and write the table."""
+    found = {"none": attempt(lab_with()), "all": attempt(lab())}
+    found |= {layer: attempt(lab_with(layer)) for layer in LAYERS}
+    PLACE.write_text(table(found), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
