@@ -21,10 +21,8 @@ BY = "policy/tool-exec.policy.md:"
 def test_no_way_around_the_import_rules_gets_what_it_is_for() -> None:
     without, within = attempt(lab_with()), attempt(lab())
     assert len(without) == len(bypasses()) >= 60
-    assert {state for state, _ in without.values()} == {"done"}, "control: each works, {without}"
-    assert {
-        name for name, (state, _) in within.items() if state not in ("refused", "harmless")
-    } == set()
+    assert {state for state, _ in without.values()} == {"done"}, f"control: {without}"
+    assert {state for state, _ in within.values()} == {"refused", "harmless"}, within
     for name, rule in (("import", "denied_imports"), ("native _socket", "allowed_imports")):
         assert f"by {BY}" in within[name][1]
         assert f"({rule} of profile python)" in within[name][1]
@@ -67,8 +65,12 @@ for n in range(300):
         __import__(f"m{n}")
     except ImportError:
         pass
-for line in (b"violation\\x1fallowed_imports\\x1fforged\\x1f1\\n", b"violation\\x1fx\\x1fy\\x1f1\\n",
-             b"\\xff\\x00" * 40000, b"violation\\x1fdenied_imports\\x1f\\x1b[31m\\x1f-4\\n"):
+for line in (
+    b"violation\\x1fallowed_imports\\x1fforged\\x1f1\\n",
+    b"violation\\x1fx\\x1fy\\x1f1\\n",
+    b"\\xff\\x00" * 40000,
+    b"violation\\x1fdenied_imports\\x1f\\x1b[31m\\x1f-4\\n",
+):
     os.write(4, line)
 print("still here")
 """

@@ -11,15 +11,16 @@ PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-imports.m
 HEAD: Final = """\
 # Ways around the import rules
 
-Written by `python -m tests.support.ring_report`; `make slow` compares. Each way obtains something that the profile `python`
-denies, in a real guest, and uses it: an internet socket, or a program that runs. The ways are in `tests/vectors/ring/imports.txt`.
-Without the ring each of them works. A column says whether that layer alone, with the others taken out of the guest, would have
-kept the way from its end; the last says what stopped it in the guest as it is.
+Written by `python -m tests.support.ring_report`; `make slow` compares. Each way obtains something
+that the profile `python` denies, in a real guest, and uses it: an internet socket, or a program
+that runs. The ways are in `tests/vectors/ring/imports.txt`. Without the ring each of them works. A
+column says whether that layer alone, with the others taken out of the guest, would have kept the
+way from its end; the last says what stopped it in the guest as it is.
 
 - **hook**: the import hook of the interpreter. It gives clear errors and is no boundary.
 - **view**: files that no allowed package needs are not there.
-- **kernel**: nothing but the profile's programs can be executed, by Landlock and by mounts that execute nothing; a filter
-  refuses sockets other than Unix ones and files without a place.
+- **kernel**: nothing but the profile's programs can be executed, by Landlock and by mounts that
+  execute nothing; a filter refuses sockets other than Unix ones and files without a place.
 
 """
 
@@ -28,13 +29,12 @@ def table(found: dict[str, Found]) -> str:
     """Return the document."""
     held = {layer: _held(found[layer]) for layer in LAYERS}
     count = len(found["none"])
+    bare, ringed = (count - len(_held(found[name])) for name in ("none", "all"))
+    alone = ", ".join(f"the {layer} holds against {len(held[layer])}" for layer in LAYERS)
     lines = [
-        HEAD,
-        f"{count} ways; without the ring {count - len(_held(found['none']))} work, with it ",
+        f"{HEAD}{count} ways; without the ring {bare} work, with it {ringed}. Alone, {alone}.\n\n",
+        "| way | hook | view | kernel | stopped by |\n|---|---|---|---|---|\n",
     ]
-    lines[-1] += f"{count - len(_held(found['all']))}. Alone, "
-    lines[-1] += ", ".join(f"the {layer} holds against {len(held[layer])}" for layer in LAYERS)
-    lines[-1] += ".\n\n| way | hook | view | kernel | stopped by |\n|---|---|---|---|---|\n"
     for name, (state, why) in found["all"].items():
         marks = " | ".join("yes" if name in held[layer] else "no" for layer in LAYERS)
         lines.append(f"| {name} | {marks} | {stopped(state, why)} |\n")
@@ -47,12 +47,12 @@ def _held(found: Found) -> set[str]:
 
 def stopped(state: str, why: str) -> str:
     """Return the layer whose refusal it was, by its words."""
-    if "of profile python)" in why:
+    if "of profile python)" in why or "'scipy'" in why:  # the hook takes archives off the path
         return "hook"
-    if "Operation not permitted" in why or "Permission denied" in why or "not executed" in why:
+    if any(words in why for words in ("not permitted", "Permission denied", "not executed")):
         return "kernel"
-    if "No module named" in why or "No such file" in why or "is not on" in why:
-        return "view"
+    if any(words in why for words in ("No module named", "No such file", "KeyError", "IndexError")):
+        return "view"  # looked for, and not there
     return f"{state}: {why.partition(':')[0]}"
 
 

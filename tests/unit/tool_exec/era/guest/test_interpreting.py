@@ -1,0 +1,30 @@
+"""What the agent makes of the lines of an interpreter that runs hostile code."""
+
+import pytest
+
+from threegate.tool_exec.era.guest.interpreting import violation
+
+LINE = b"violation\x1fdenied_imports\x1frequests\x1f3"
+
+
+def test_a_refused_import_is_told_to_the_gate() -> None:
+    told = {"argument": "requests", "line": 3, "rule": "denied_imports"}
+    assert violation(LINE) == told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"proved\x1fexec", LINE + b"\x1fmore", b"violation\x1fanything\x1fx\x1f1", b"\xff" * 99],
+)
+def test_any_other_line_is_nobodys_business(line: bytes) -> None:
+    assert violation(line) is None
+
+
+def test_foreign_parts_are_cut_to_what_may_be_shown() -> None:
+    odd = violation(b"violation\x1fallowed_imports\x1f\x1b[31m" + b"a" * 999 + b"\x1f-4")
+    assert odd == {"argument": ("[31m" + "a" * 999)[:200], "line": 0, "rule": "allowed_imports"}
+    assert violation(b"violation\x1fallowed_imports\x1f\xc3\x1f1") == {
+        "argument": "?",
+        "line": 1,
+        "rule": "allowed_imports",
+    }
