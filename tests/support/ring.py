@@ -9,14 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, image, place
+from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, place, with_sources
 from tests.support.ring_bypasses import HARNESS, bypasses
-from threegate.host.images.building import _place as place_of
-from threegate.host.images.tree import Tree
-from threegate.images.keeping import Image, Images, digest_of
-from threegate.images.manifest import Manifest, Part, agent_digest, layer_file
 
-AGENT_LAYER: Final = "agent"
 LAYERS: Final = ("hook", "view", "kernel")
 Edit = tuple[str, str, str]
 # File of the agent, a line of it, and what stands there when the layer is gone.
@@ -51,7 +46,9 @@ def lab_with(*layers: str) -> Lab:
         for edit in WITHOUT[layer] if layer not in layers else ():
             _change(own, edit)
     _change(own, PRETEND)
-    return Lab(backend_for(with_agent(image(), own), cache_home=place() / f"cache-{name}"))
+    sources = {path.name: path.read_bytes() for path in own.glob("*.py")}
+    made = with_sources(sources, place() / "images")
+    return Lab(backend_for(made, cache_home=place() / f"cache-{name}"))
 
 
 def _change(own: Path, edit: Edit) -> None:
@@ -59,35 +56,6 @@ def _change(own: Path, edit: Edit) -> None:
     text = (own / file).read_text("utf-8")
     assert text.count(old) == 1, edit
     (own / file).write_text(text.replace(old, new), "utf-8")
-
-
-def with_agent(like: Image, agent: Path) -> Image:
-    """Return an image with another agent, its other files as they are."""
-    sources = {
-        path.relative_to(agent).as_posix(): path.read_bytes() for path in agent.rglob("*.py")
-    }
-    images = Images(place() / "images")
-    with images.making() as work:
-        made, scratch = work / "made", work / "scratch"
-        shutil.copytree(like.kernel.parent, made)
-        scratch.mkdir()
-        tree = Tree(scratch)
-        for path, data in sources.items():
-            tree.add_bytes(f"threegate/agent/{place_of(path)}", data)
-        file = layer_file(AGENT_LAYER)
-        (made / file).unlink()
-        with (made / file).open("xb") as out:
-            tree.write_image(out)
-        old = like.manifest
-        part = Part(digest_of(made / file), (made / file).stat().st_size)
-        manifest = Manifest(
-            {**old.files, file: part},
-            old.layers,
-            old.kernel_version,
-            old.lock_sha256,
-            agent_digest(sources),
-        )
-        return images.keep(made, manifest)
 
 
 Found = dict[str, tuple[str, str]]  # name of a bypass -> done, refused or harmless; and why

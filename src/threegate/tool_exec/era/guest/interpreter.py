@@ -37,7 +37,6 @@ ORDERS, REPORTS = 3, 4
 LIBRARY = "/usr/lib/python3"
 # Loaded by Python and by this program for themselves; packages that want one import it again.
 OWN = ("__main__", "atexit", "gc", "marshal", "zipimport")
-IMPORT_FROM_C = ["__doc__"]  # what PyImport_Import asks for, and no statement does
 MAX_REPORTS = 64
 FORBIDDEN_TO_EXECUTE = "/usr/bin/python3"
 
@@ -94,10 +93,11 @@ class Hook:
         level: int = 0,
     ) -> "Any":
         """Stand in for `__import__`: every import statement comes by here."""
+        # PyImport_Import hands over a list, and no statement does.
         # What the import system itself imports on the way is nobody's wish.
         asker = None if _is_import_system(self._frame(1)) else self._asker()
         if asker is not None:
-            self._judge(self._absolute(name, globals, level), asker, by_c=fromlist == IMPORT_FROM_C)
+            self._judge(self._absolute(name, globals, level), asker, by_c=type(fromlist) is list)
         return self._judging(lambda: self._import(name, globals, locals, fromlist, level))
 
     def held_find(self, name: str, import_: object) -> "Any":
@@ -186,6 +186,9 @@ def load(names: list[str]) -> list[str]:
 
 def seal(hook: Hook) -> None:
     """Forget where files were, and put the hook in place."""
+    if "os" in sys.modules:
+        sys.modules["os"].environ.clear()  # some set variables for libraries that are loaded by now
+    posix.environ.clear()
     sys.path_importer_cache.clear()
     for name in OWN:
         sys.modules.pop(name, None)
@@ -296,6 +299,8 @@ def _fresh_randomness() -> None:
 
 def main() -> None:
     """Do what the agent says, in its order: load, seal, prove as often as asked, run."""
+    posix.unsetenv("LC_CTYPE")  # Python itself puts a locale there
+    posix.environ.clear()
     asked = order()
     sys.path.append(asked["packages"])
     report("found", *load(asked["imports"]))

@@ -1,0 +1,108 @@
+"""ring: what would be refused before approval, what was refused after a run, and a draft for it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_heavy_run import approved, lane
+from tests.support.cli import Cli, made, write
+
+FOREIGN = b"""\
+interpreter_ring:
+  allowed_imports: [pandas, numpy]
+  denied_imports: [requests, urllib3]
+  executor_network: tappass-only
+  allowed_binaries: [/usr/bin/git]
+  denied_patterns: ["rm -rf", "curl"]
+"""
+CODE = b"""\
+import json
+for name in ("sqlite3", "socket"):
+    try:
+        __import__(name)
+    except ImportError as exc:
+        print(exc)
+open("/out/rows.json", "w").write(json.dumps(1))
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return made(tmp_path)
+
+
+def test_why_shows_each_import_with_its_rule_before_anybody_approves(cli: Cli) -> None:
+    program = write(cli.base / "p.py", b"import json\nfrom math import pi\njson.dumps(pi)\n")
+    asked = cli("request", "new", "--purpose", "x", "--code", program, "--ring", "pure", "--json")
+    found = cli("ring", "why", asked.json["id"], "--json").json
+    assert (found["executor"], found["profile"]["profile"]) == ("monty", "pure")
+    told = [
+        (one["what"], one["argument"], one["line"], one["allowed"]) for one in found["foreseen"]
+    ]
+    assert told == [
+        ("import", "json", 1, True),
+        ("import", "math", 2, True),
+        ("network", "none", 0, True),
+    ]
+    shown = cli("ring", "why", asked.json["id"]).out
+    assert "allowed  import" in shown
+    assert "policy/tool-exec.policy.md:" in shown
+    assert "interpreter ring, profile pure" in cli("review", "show", asked.json["id"]).out
+
+
+def test_a_foreign_ring_becomes_a_profile_to_review(cli: Cli) -> None:
+    path = write(cli.base / "their.yaml", FOREIGN)
+    shown = cli("ring", "import", path, "--name", "theirs").out
+    assert shown.startswith("  theirs:\n    allowed_imports: [numpy, pandas]\n")
+    assert "executor_network: gateway" in shown
+    write(path, FOREIGN.replace(b"tappass-only", b"all"))
+    assert "their.yaml:4" in cli("ring", "import", path, code=78).err
+
+
+def test_only_what_was_refused_something_can_be_learned_from(cli: Cli) -> None:
+    program = write(cli.base / "p.py", b"1 + 1\n")
+    asked = cli("request", "new", "--purpose", "x", "--code", program, "--json").json["id"]
+    assert "only a tool result" in cli("ring", "learn", asked, code=2).err
+    cli("review", "approve", asked, "--yes")
+    (run,) = cli("run", asked, "--json").json["runs"]
+    assert "refused nothing" in cli("ring", "learn", run["result"], code=2).err
+    assert "only a tool request" in cli("ring", "why", run["result"], code=2).err
+
+
+@pytest.mark.slow
+# claim TG-C-250
+def test_a_denied_run_is_recorded_and_learned_from_and_its_draft_applies(tmp_path: Path) -> None:
+    cli = lane(tmp_path)
+    assert cli.workspace is not None
+    request_id = approved(cli, CODE)
+    foreseen = cli("ring", "why", request_id, "--json").json["foreseen"]
+    assert [one["argument"] for one in foreseen] == ["json", "none"], "no statement, not foreseen"
+    (run,) = cli("run", request_id, "--json").json["runs"]
+    assert run["exit"] == "ok"
+    fields = cli("result", "show", run["result"], "--json").json["fields"]
+    found = [(one["rule"], one["argument"], one["line"]) for one in fields["violations"]]
+    assert found == [("allowed_imports", "sqlite3", 4), ("denied_imports", "socket", 4)]
+    assert all(one["place"].startswith("policy/tool-exec.") for one in fields["violations"])
+    done = cli("ring", "learn", run["result"], "--name", "tables")
+    assert "socket is denied by name, and stays so" in done.err
+    assert "+    allowed_imports: [json, sqlite3]" in done.out
+    policy = cli.workspace / "policy" / "tool-exec.policy.md"
+    before = policy.read_bytes()
+    assert cli("policy", "diff").out == "no difference\n", "nothing was written"
+    learned = cli("ring", "learn", run["result"], "--name", "tables", "--json").json
+    text = before.decode().replace(
+        "\ninterpreter_ring:\n", f"\ninterpreter_ring:\n{learned['text']}\n"
+    )
+    policy.write_text(
+        text.replace("profiles: [python, tools]", "profiles: [python, tables, tools]")
+    )
+    cli("policy", "apply", "--yes")
+    program = write(cli.base / "again.py", CODE)
+    words = ["request", "new", "--purpose", "x", "--code", str(program), "--backend", "era"]
+    words += ["--why", "files", "--output", "rows.json=64KiB", "--ring", "tables", "--json"]
+    words += ["--limit", "memory_bytes=192MiB", "--limit", "wall_ms=240s"]
+    again = cli(*words).json["id"]
+    cli("review", "approve", again, "--yes")
+    (run,) = cli("run", again, "--json").json["runs"]
+    fields = cli("result", "show", run["result"], "--json").json["fields"]
+    assert [one["argument"] for one in fields["violations"]] == ["socket"]
