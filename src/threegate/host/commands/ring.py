@@ -1,4 +1,9 @@
-"""`threegate ring why|learn|import`: the rules for what approved code may import and start."""
+"""`threegate ring why|learn|import`: the rules for what approved code may import and start.
+
+SECURITY
+    Opens what a run said it was refused, which may be anything.  Only names that could be
+    modules go on, into a draft that a human reviews; nothing is written or run.
+"""
 
 import argparse
 import os
