@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ring_report
-from tests.support.heavy import Task, lab
+from tests.support.heavy import Task, lab, runsc_lab
 from tests.support.ring import attempt, lab_with
 from tests.support.ring_bypasses import bypasses
 
@@ -30,6 +30,16 @@ def test_no_way_around_the_import_rules_gets_what_it_is_for() -> None:
     assert "No module named 'socket'" in reasons["the hook taken out"], "by the view"
     assert reasons["built-in importer"].startswith("PermissionError"), "by the kernel"
     assert reasons["os itself"].startswith("PermissionError"), "by the kernel"
+
+
+@pytest.mark.slow
+# claim TG-C-247
+def test_nor_does_any_under_a_user_space_kernel() -> None:
+    within = attempt(runsc_lab())
+    assert {state for state, _ in within.values()} == {"refused", "harmless"}, {
+        name: row for name, row in within.items() if row[0] not in ("refused", "harmless")
+    }
+    assert {state for state, _ in attempt(lab_with()).values()} == {"done"}, "control"
 
 
 DENIED = """\

@@ -45,6 +45,13 @@ def test_what_is_denied_stays_only_if_it_is_in_memory() -> None:
     assert {"ctypes", "_ctypes"} <= kept("tables", denied=denied, loaded=("ctypes",))
 
 
+def test_before_anything_is_loaded_what_loading_needs_stays_though_it_is_denied() -> None:
+    denied = ("ctypes", "http")
+    found = closure(RECORD, allowed=("tables",), denied=denied, loaded=(), complete=False)
+    assert {"ctypes", "_ctypes"} <= found, "tables imports it when it is loaded"
+    assert "http.client" not in found, "only a function does"
+
+
 def test_nothing_else_stays() -> None:
     assert kept() == set()
     assert "smtplib" not in kept("tables", loaded=("os", "unheard_of"))
