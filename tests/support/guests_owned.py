@@ -11,7 +11,7 @@ RUN = "def run(port: Port, job: Message, interpreter: Interpreter | None, *, clo
 
 def owned(act: str) -> str:
     """Return an agent that does this in place of the job; `port` and `job` are at hand."""
-    text = AGENT.read_text("utf-8")
+    text = AGENT.read_text("utf-8").replace("import struct\n", "import socket\nimport struct\n", 1)
     assert RUN in text
     body = "\n".join(f"    {line}" for line in act.strip().splitlines())
     attack = f"{RUN}\n    port.hear()\n{body}\n\n\n{RUN.replace('run', 'not_used', 1)}"

@@ -192,7 +192,7 @@ def _cannot_execute(ring: Message, *, own_view: bool) -> bool:
 def _refused_to_execute(path: str) -> int:
     try:
         os.execve(path, [path, "-I", "-S", "-c", "pass"], {})
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):
         return 13
 
 

@@ -232,7 +232,7 @@ def _cannot_execute(path: str) -> bool:
     if pid == 0:
         try:
             posix.execve(path, [path, "-I", "-S", "-c", "pass"], {})
-        except PermissionError:
+        except (PermissionError, FileNotFoundError):
             posix._exit(13)
         except OSError:
             pass

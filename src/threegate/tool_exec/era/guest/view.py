@@ -18,8 +18,9 @@ from threegate.tool_exec.era.guest.kernel import MS_BIND, MS_NODEV, MS_NOEXEC, M
 
 STANDARD, OTHERS = "/usr/lib/python3.11", "/usr/lib/python3"
 PLACES = (STANDARD, f"{STANDARD}/lib-dynload", f"{OTHERS}/dist-packages")
-LAYERS, NOTHING, ORIGINALS = "/run/ring", "/run/ring/nothing", "/run/ring/programs"
-PROGRAMS = "/usr/bin"
+LAYERS, NOTHING = "/run/ring", "/run/ring/nothing"
+ORIGINALS, FEWER = "/run/ring/programs", "/run/ring/fewer"
+PROGRAMS, LIBRARIES = "/usr/bin", "/usr/lib"
 CACHE = "__pycache__"
 WRITABLE = ("/dev", "/dev/shm", "/out", "/run", "/tmp")  # noqa: S108
 AGENT = "/threegate"
@@ -111,23 +112,31 @@ def _white_out(layer: str, path: str) -> None:
 def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
     """Do the same in a guest that has one view for all: a user-space kernel has no other.
 
-    Such a kernel does not change a mount that is there, so programs get a new one.
+    Such a kernel does not change a mount that is there, so programs get a new one; and it maps
+    code from anywhere, so that its loader runs what it is given.  Without programs the loader
+    cannot be started; with some, there is nothing else in their directory for it to load.
     """
-    plain = MS_NOSUID | MS_NODEV
-    kernel.mount("run", "/run", "tmpfs", plain | MS_NOEXEC, "mode=0755,size=8m")
-    kernel.mount("shm", "/dev/shm", "tmpfs", plain | MS_NOEXEC, "mode=1777,size=64m")  # noqa: S108
-    lay(paths)
+    closed = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    writable = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    kernel.mount("run", "/run", "tmpfs", writable, "mode=0755,size=8m")
+    kernel.mount("shm", "/dev/shm", "tmpfs", writable, "mode=1777,size=64m")  # noqa: S108
     for place in (NOTHING, ORIGINALS):
         os.makedirs(place)
+    real = [os.path.realpath(path) for path in binaries]
+    if not real:
+        kernel.mount("ring", LIBRARIES, "overlay", closed, f"lowerdir={NOTHING}:{LIBRARIES}")
+    lay(paths)
     kernel.mount(PROGRAMS, ORIGINALS, "", MS_BIND)
-    options = f"lowerdir={NOTHING}:{PROGRAMS}"
-    kernel.mount("ring", PROGRAMS, "overlay", MS_RDONLY | plain | MS_NOEXEC, options)
-    for path in binaries:
-        real = os.path.realpath(path)
-        kernel.mount(f"{ORIGINALS}/{os.path.relpath(real, PROGRAMS)}", real, "", MS_BIND)
+    for name in os.listdir(PROGRAMS):
+        if f"{PROGRAMS}/{name}" not in (*real, *binaries):
+            _white_out(FEWER, name)
+    os.makedirs(FEWER, exist_ok=True)
+    kernel.mount("ring", PROGRAMS, "overlay", closed, f"lowerdir={FEWER}:{PROGRAMS}")
+    for path in real:
+        kernel.mount(f"{ORIGINALS}/{os.path.relpath(path, PROGRAMS)}", path, "", MS_BIND)
     kernel.let_go(ORIGINALS)
     if os.path.isdir(AGENT):
-        kernel.mount("none", AGENT, "tmpfs", MS_RDONLY | plain | MS_NOEXEC, "mode=0555,size=4k")
+        kernel.mount("none", AGENT, "tmpfs", closed, "mode=0555,size=4k")
 
 
 def seal(binaries: Collection[str], paths: Collection[str]) -> None:
