@@ -47,8 +47,9 @@ def lab_with(*layers: str) -> Lab:
             _change(own, edit)
     _change(own, PRETEND)
     sources = {path.name: path.read_bytes() for path in own.glob("*.py")}
-    made = with_sources(sources, place() / "images")
-    return Lab(backend_for(made, cache_home=place() / f"cache-{name}"))
+    # Not among the images of the other tests: its manifest is that of the whole agent.
+    cache_home = place() / f"cache-{name}"
+    return Lab(backend_for(with_sources(sources, cache_home / "images"), cache_home=cache_home))
 
 
 def _change(own: Path, edit: Edit) -> None:
