@@ -12,7 +12,8 @@ that executes, which believes nobody.  The rules, in order; the first that fails
     `allowed_signers` allows at this moment, and the approver is whom that key belongs to;
  7. the time lies within its window, the window within what policy allows;
  8. policy still lets a human approve this; a joined Rule of Two was accepted by name;
- 9. the executor can enforce the profile of the ring that the request names.
+ 9. the executor can enforce the profile of the ring that the request names;
+10. no rule of that profile refuses the command, if it is one.
 
 Whether a use is left is the handoff's question: it is spent durably before the run.
 
@@ -37,6 +38,7 @@ from threegate.keys.sshsig import Signed
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
+from threegate.policy.ring.commanding import refuse_command
 from threegate.policy.ring.compiling import compile_ring
 from threegate.policy.ring.executors import executor_of
 from threegate.untrusted import Untrusted
@@ -163,6 +165,11 @@ def execution_of(request: ToolRequest) -> Execution:
     )
 
 
+def command_of(request: ToolRequest) -> tuple[str, ...]:
+    """Return the words of a command, for rules to look at."""
+    return tuple(word.open_for_validation() for word in request.argv)
+
+
 def executor_for(request: ToolRequest) -> str:
     """Return the kind of executor that would run a request."""
     return executor_of(request.backend, command=bool(request.argv))
@@ -178,7 +185,10 @@ def _check_execution(request: ToolRequest, approval: Approval, bundle: Bundle) -
     decision = may_execute(bundle, execution_of(request))
     if isinstance(decision, Deny):
         raise decision.error("the run is")
-    compile_ring(bundle, executor_for(request), request.profile)
+    kind = executor_for(request)
+    compile_ring(bundle, kind, request.profile)
+    if request.argv:
+        refuse_command(bundle, kind, request.profile, command_of(request))
     if joins_three(request) != (approval.rule_of_two == "accepted"):
         raise _denied(RULE_OF_TWO, "the approval does not speak of the Rule of Two as it stands")
 

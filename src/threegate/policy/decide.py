@@ -24,6 +24,7 @@ from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleR
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
 from threegate.policy.sections.tool_exec import NETWORKS, RING
+from threegate.protocol.commands import resolve
 from threegate.protocol.purposes import MODEL, PACKETS, download_list
 from threegate.text import quote
 
@@ -243,9 +244,11 @@ def _check_profile(trial: _Trial, request: Execution) -> Deny | None:
             reason = f"import of {quote(module)} is not allowed"
             return trial.deny(reason, *path, "allowed_imports")
         trial.passed(f"import {module}", "allowed", *path, "allowed_imports", module)
-    for binary in sorted(request.binaries - set(trial.policy.words(*path, "allowed_binaries"))):
-        reason = f"program {quote(binary)} is not allowed"
-        return trial.deny(reason, *path, "allowed_binaries")
+    programs = trial.policy.words(*path, "allowed_binaries")
+    for binary in sorted(request.binaries):
+        if resolve(programs, binary) is None:
+            reason = f"program {quote(binary)} is not allowed"
+            return trial.deny(reason, *path, "allowed_binaries")
     return None
 
 

@@ -12,6 +12,7 @@ class Reader:
     """Collects the line of every rule in one file, and the examples rules carry."""
 
     file: str
+    stored: bool = False  # a bundle, which carries no examples
     lines: dict[Path, int] = field(default_factory=dict)
     examples: dict[Path, tuple[Scalar, ...]] = field(default_factory=dict)
 

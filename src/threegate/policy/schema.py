@@ -213,6 +213,7 @@ class Table:
     row: Record
     most: int = 256
     least: int = 0
+    widens: Literal["added", "removed"] = "added"
 
     def read(self, node: Node, path: Path, reader: Reader) -> Value:
         if not isinstance(node, Block) or not self.least <= len(node.entries) <= self.most:
@@ -236,13 +237,14 @@ class Table:
                 added = name in after
                 sentence = f"{words} now also {name}" if added else f"{words} no longer {name}"
                 old_row, new_row = before.get(name), after.get(name)
-                yield change(below, old_row, new_row, wider_if(added), about(path, sentence))
+                effect = wider_if(added == (self.widens == "added"))
+                yield change(below, old_row, new_row, effect, about(path, sentence))
 
     def describe(self) -> str:
         return f"keys are {self.key.describe()}"
 
     def wider(self) -> str:
-        return "an entry added"
+        return "an entry added" if self.widens == "added" else "an entry removed"
 
 
 def _read_examples(

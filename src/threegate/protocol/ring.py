@@ -12,19 +12,22 @@ SECURITY
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from threegate import canonical
+from threegate.protocol.commands import ArgumentRule, Refusal, refusal
 from threegate.protocol.wire import need, need_number, need_word
 
 FIELDS: Final = (
     *("allowed_binaries", "allowed_imports", "denied_imports", "denied_patterns"),
     "executor_network",
 )
+ARGUMENT_RULES: Final = "argument_rules"  # of the policy, for every profile
 MAX_ITEMS: Final = 512
+MAX_RULES: Final = 1024
 MAX_VIOLATIONS: Final = 64
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_LINE: Final = 1_000_000
@@ -34,7 +37,8 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BINARY: Final = re.compile(r"/[A-Za-z0-9._+/-]{1,254}")
 _PATTERN: Final = re.compile(r"[ -~]{1,200}")
-_RULE: Final = re.compile("|".join(FIELDS))
+_WORD: Final = re.compile(r"[!-~]{1,128}")
+_RULE: Final = re.compile("|".join((*FIELDS, ARGUMENT_RULES)))
 _PLACE: Final = re.compile(r"[a-z0-9/._-]{1,120}:[0-9]{1,6}")
 _ARGUMENT: Final = re.compile(rf"[ -~]{{1,{MAX_ARGUMENT_CHARS}}}")
 
@@ -50,6 +54,7 @@ class ExecutorProfile:
     network: str
     binaries: tuple[str, ...]
     patterns: tuple[str, ...]
+    arguments: tuple[ArgumentRule, ...]  # those about its programs
     # `FIELD` or `FIELD/ITEM` -> file and line, for every refusal
     rules: Mapping[str, str] = field(hash=False)
 
@@ -66,6 +71,9 @@ class ExecutorProfile:
             need(type(items) is tuple and len(items) <= MAX_ITEMS, "too many rules")
             for item in items:
                 need_word(item, form, "a rule")
+        need(type(self.arguments) is tuple and len(self.arguments) <= MAX_RULES, "too many rules")
+        for rule in self.arguments:
+            _need_rule(rule)
         need(set(self.rules) >= set(FIELDS), "a rule without a place")
         for place in self.rules.values():
             need_word(place, _PLACE, "the place of a rule")
@@ -74,6 +82,7 @@ class ExecutorProfile:
     def enforced(self) -> dict[str, Any]:
         """Return what is enforced, without where it was written."""
         return {
+            "arguments": [_plain_rule(rule) for rule in self.arguments],
             "binaries": list(self.binaries),
             "denied_imports": list(self.denied_imports),
             "imports": list(self.imports),
@@ -102,12 +111,37 @@ class ExecutorProfile:
             return "denied_imports"
         return None if module in self.imports else "allowed_imports"
 
+    def command(self, argv: Sequence[str]) -> Refusal | None:
+        """Return which rule refuses a command, if one does."""
+        return refusal(
+            argv, binaries=self.binaries, patterns=self.patterns, arguments=self.arguments
+        )
+
+
+def _need_rule(rule: ArgumentRule) -> None:
+    need_word(rule.name, _NAME, "the name of an argument rule")
+    for words in (rule.programs, rule.denied, rule.required):
+        need(type(words) is tuple and len(words) <= MAX_ITEMS, "too many words in a rule")
+        for word in words:
+            need_word(word, _WORD, "a word of an argument rule")
+
+
+def _plain_rule(rule: ArgumentRule) -> list[Any]:
+    return [rule.name, list(rule.programs), list(rule.denied), list(rule.required)]
+
+
+def _parse_rule(value: Any) -> ArgumentRule:
+    need(type(value) is list and len(value) == 4, "an argument rule has four parts")
+    name, *lists = value
+    need(all(type(words) is list for words in lists), "words of a rule are not a list")
+    return ArgumentRule(name, *(tuple(words) for words in lists))
+
 
 def parse_profile(value: Any) -> ExecutorProfile:
     """Return the profile in plain data, or raise `ProtocolBroken`."""
     names = (
-        *("binaries", "denied_imports", "imports", "kind", "network", "patterns"),
-        *("profile", "rules"),
+        *("arguments", "binaries", "denied_imports", "imports", "kind", "network"),
+        *("patterns", "profile", "rules"),
     )
     need(type(value) is dict and tuple(value) == names, "not a profile of the ring")
     need(type(value["rules"]) is dict, "rules are not a table")
@@ -115,10 +149,12 @@ def parse_profile(value: Any) -> ExecutorProfile:
     for name in ("binaries", "denied_imports", "imports", "patterns"):
         need(type(value[name]) is list, f"{name} is not a list")
         lists[name] = tuple(value[name])
+    need(type(value["arguments"]) is list, "arguments is not a list")
     return ExecutorProfile(
         kind=value["kind"],
         profile=value["profile"],
         network=value["network"],
+        arguments=tuple(map(_parse_rule, value["arguments"])),
         rules=value["rules"],
         **lists,
     )

@@ -9,19 +9,26 @@ and nothing starts.  The rules, in order; the first that fails decides:
  4. its network is one the executor has, and not more than its lane's;
  5. its programs can be held: by an executor that starts any, none of them a Python where
     imports could not be held in it;
- 6. its denied patterns can be held, where there is any program to start.
+ 6. its denied patterns can be held, where there is any program to start: by an executor that
+    sees commands, and with no program that runs commands of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from threegate.errors import PolicyDenied
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
-from threegate.policy.ring.executors import EXECUTORS, PYTHON_PROGRAMS, Abilities
+from threegate.policy.ring.executors import (
+    COMMAND_INTERPRETERS,
+    EXECUTORS,
+    PYTHON_PROGRAMS,
+    Abilities,
+)
 from threegate.policy.sections.tool_exec import NETWORKS, RING
-from threegate.protocol.ring import FIELDS, ExecutorProfile
+from threegate.protocol.commands import ArgumentRule, base
+from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.text import quote
 
 NOT_ENFORCEABLE: Final = "TG-RNG-001"
@@ -102,6 +109,7 @@ def compile_ring(
         network=policy.text(*path, "executor_network"),
         binaries=tuple(sorted(policy.words(*path, "allowed_binaries"))),
         patterns=tuple(policy.words(*path, "denied_patterns")),
+        arguments=tuple(rules_about(policy, policy.words(*path, "allowed_binaries"))),
         rules=dict(_places(policy, name)),
     )
 
@@ -152,13 +160,17 @@ def _unenforceable(
     if NETWORKS.index(network) > NETWORKS.index(widest):
         yield (*path, "executor_network"), f"network {network} is more than its lane's {widest}"
     binaries = policy.words(*path, "allowed_binaries")
+    denied = policy.words(*path, "denied_patterns")
     if binaries and not able.binaries:
         yield (*path, "allowed_binaries"), f"{kind} starts no programs"
     for binary in sorted(binaries):
         if binary.rpartition("/")[2].startswith(PYTHON_PROGRAMS):
             reason = f"{kind} cannot hold the imports of {binary}"
             yield (*path, "allowed_binaries", binary), reason
-    if binaries and policy.words(*path, "denied_patterns") and not able.patterns:
+        if denied and base(binary) in COMMAND_INTERPRETERS:
+            reason = f"{binary} runs commands that no denied pattern sees"
+            yield (*path, "allowed_binaries", binary), reason
+    if binaries and denied and not able.patterns:
         yield (*path, "denied_patterns"), f"{kind} does not see the commands of its code"
 
 
@@ -169,3 +181,18 @@ def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
         if field in ("denied_imports", "denied_patterns"):
             for item in policy.words(*path, field):
                 yield f"{field}/{item}", str(policy.ref(*path, field, item))
+    for rule in rules_about(policy, policy.words(*path, "allowed_binaries")):
+        place = policy.ref(_SECTION, ARGUMENT_RULES, rule.name)
+        yield f"{ARGUMENT_RULES}/{rule.name}", str(place)
+
+
+def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[ArgumentRule]:
+    """Yield the argument rules about these programs, and only what they say of them."""
+    names = {base(path) for path in binaries}
+    for name in policy.words(_SECTION, ARGUMENT_RULES):
+        path = (_SECTION, ARGUMENT_RULES, name)
+        if names.isdisjoint(programs := policy.words(*path, "programs")):
+            continue
+        denied, required = policy.words(*path, "denied"), policy.words(*path, "required")
+        about = tuple(sorted(names & {*programs}))
+        yield ArgumentRule(name, about, tuple(sorted(denied)), tuple(sorted(required)))

@@ -30,6 +30,14 @@ class Abilities:
 
 # Programs that run Python: whoever may start one imports past every hook.
 PYTHON_PROGRAMS: Final = ("python", "pypy")
+# Programs that start others as their own scripts say, where no rule about a command can look.
+COMMAND_INTERPRETERS: Final = frozenset(
+    (
+        *("ash", "bash", "busybox", "csh", "dash", "ed", "ex", "expect", "fish", "gdb", "ksh"),
+        *("lua", "make", "node", "nodejs", "octave", "perl", "php", "R", "rbash", "Rscript"),
+        *("ruby", "sh", "tclsh", "tcsh", "toybox", "vi", "vim", "zsh"),
+    )
+)
 
 EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
     {

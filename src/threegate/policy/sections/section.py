@@ -41,7 +41,7 @@ class Section:
 
     def read_value(self, value: Rules) -> tuple[Rules, Reader]:
         """Return the rules in a stored section, typed and checked again."""
-        reader = Reader(self.file)
+        reader = Reader(self.file, stored=True)
         return self._read(node_of(value), reader), reader
 
     def _read(self, node: Node, reader: Reader) -> Rules:

@@ -11,6 +11,7 @@ from threegate.policy.nodes import Path
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason
 from threegate.policy.schema import Examples, Field, Group, Record, Table
+from threegate.policy.sections import argument_rules
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
 from threegate.policy.units import BYTES, MILLISECONDS
 from threegate.text import quote
@@ -174,6 +175,7 @@ RECORD: Final = Record(
             "functions", Table(Choice(FUNCTIONS), FUNCTION), "external functions of the monty lane"
         ),
         Field(RING, Table(NAME, PROFILE, most=64, least=1), "profiles"),
+        Field(argument_rules.ARGUMENT_RULES, argument_rules.TABLE, "argument rules"),
         Field(
             "push",
             Record(
@@ -197,6 +199,7 @@ def _check(rules: Rules, reader: Reader) -> None:
         _check_lane(rules, lane, reader)
     for name in block_of(rules, RING):
         _check_examples(rules, name, reader)
+    argument_rules.check_rules(rules, NAME_OF_SECTION, reader)
 
 
 def _check_lane(rules: Rules, lane: str, reader: Reader) -> None:
