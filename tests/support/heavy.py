@@ -230,7 +230,7 @@ def lab_of(engine: str) -> Lab:
 
 def with_agent(agent: str, tmp_path: Path) -> Image:
     """Return our own image with another program as its agent."""
-    sources = {path.name: path.read_bytes() for path in AGENT.parent.glob("*.py")}
+    sources = Sources.usual({}).read().agent
     return with_sources({**sources, "__main__.py": agent.encode()}, tmp_path / "cache" / "images")
 
 

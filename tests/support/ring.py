@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, place, with_sources
 from tests.support.ring_bypasses import HARNESS, bypasses
+from threegate.host.images.ours import Sources
 
 LAYERS: Final = ("hook", "view", "kernel")
 Edit = tuple[str, str, str]
@@ -46,7 +47,7 @@ def lab_with(*layers: str) -> Lab:
         for edit in WITHOUT[layer] if layer not in layers else ():
             _change(own, edit)
     _change(own, PRETEND)
-    sources = {path.name: path.read_bytes() for path in own.glob("*.py")}
+    sources = Sources(Sources.usual({}).init, own, {}).read().agent
     # Not among the images of the other tests: its manifest is that of the whole agent.
     cache_home = place() / f"cache-{name}"
     return Lab(backend_for(with_sources(sources, cache_home / "images"), cache_home=cache_home))

@@ -39,8 +39,8 @@ from threegate.untrusted import Untrusted
 
 EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"
 RING_RULES: Final = (
-    *("allowed_binaries", "allowed_imports", "denied_imports", "denied_patterns"),
-    "executor_network",
+    *("allowed_binaries", "allowed_imports", "argument_rules", "denied_imports"),
+    *("denied_patterns", "executor_network"),
 )
 _VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version")
 

@@ -74,7 +74,7 @@ class ExecutorProfile:
         need(type(self.arguments) is tuple and len(self.arguments) <= MAX_RULES, "too many rules")
         for rule in self.arguments:
             _need_rule(rule)
-        need(set(self.rules) >= set(FIELDS), "a rule without a place")
+        need(set(self.rules) >= {*FIELDS, ARGUMENT_RULES}, "a rule without a place")
         for place in self.rules.values():
             need_word(place, _PLACE, "the place of a rule")
         object.__setattr__(self, "rules", MappingProxyType(dict(self.rules)))
@@ -102,8 +102,12 @@ class ExecutorProfile:
         return hashlib.sha256(canonical.encode(self.enforced())).hexdigest()
 
     def place(self, rule: str, item: str) -> str:
-        """Return file and line of the rule that refuses `item`."""
-        return self.rules.get(f"{rule}/{item}", self.rules[rule])
+        """Return file and line of the rule that refuses `item`: `ITEM`, or `ITEM: what it met`."""
+        for named, place in self.rules.items():
+            of, _, known = named.partition("/")
+            if of == rule and known and (item == known or item.startswith(f"{known}: ")):
+                return place
+        return self.rules[rule]
 
     def refusal(self, module: str) -> str | None:
         """Return which rule refuses user code the import of a top-level module, if one does."""

@@ -56,6 +56,7 @@ PROBES: Final = (
     "guest-ring-commands",
     "guest-ring-exec",
     "guest-ring-imports",
+    "guest-ring-programs",
     "guest-ring-view",
     "guest-root-read-only",
 )

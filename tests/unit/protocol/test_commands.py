@@ -2,6 +2,7 @@
 
 import fnmatch
 import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,21 +25,23 @@ from threegate.protocol.commands import (
 )
 
 BINARIES = ("/usr/bin/cat", "/usr/bin/sort", "/usr/bin/rm", "/usr/bin/find", "/opt/x/find")
-_RULES = block_of(policy().sections["tool-exec"], ARGUMENT_RULES)
+_RULES = block_of(policy().sections, "tool-exec", ARGUMENT_RULES)
 RULES = {name: rule_of(name, block_of(_RULES, name)) for name in _RULES}
 
+_VECTORS = Path(__file__).parents[2] / "vectors" / "commands"
+
+
+def lines_of(name: str) -> list[str]:
+    found = (_VECTORS / name).read_text("utf-8").splitlines()
+    assert found, f"{name} holds no command"
+    return found
+
+
 # The commands that a search for the pattern in the line would have let pass.
-RM_RF = (
-    *("rm -rf x", "rm -fr x", "rm -r -f x", "rm -f x -r", "rm -Rf x", "rm -rvf x"),
-    *("rm --recursive --force x", "rm --rec --fo x", "rm -r --force x", "/bin/rm  -r  -f x"),
-    *("rm x -rf", "rm -- -rf", "env rm -r -f x", "nice -n 5 rm -fr x", "xargs rm -fr"),
-    *("find / -exec rm -r -f {} +", "tar --to-command='rm -r -f x'", "sh -c 'rm -r -f x'"),
-    *('sh -c "r\'\'m -r -f x"', "sh -c 'rm${IFS}-rf${IFS}x'", "sh -c 'rm$IFS-fr x'"),
-    *("bash -c '{rm,-r,-f,x}'", "sh -c 'true;rm -fr x'", "sh -c '(rm -fr x)'", "sh -c 'r\\m -fr x'"),
-    *("sh -c 'r$@m -r -f x'", "sh -c 'r${x}m -fr x'", "git -c core.pager='rm -fr x' log"),
-    *("awk 'BEGIN{system(\"rm -f -r x\")}'", "awk 'BEGIN{system(\"\\162m -fr x\")}'"),
-    "bash -c \"$'\\x72m' -rf x\"",
-)
+RM_RF = lines_of("rm-rf.txt")
+# Each starts another program, or code, by its arguments alone: the rule, and the command.
+DISGUISED = [tuple(line.split("\t", 1)) for line in lines_of("disguised.txt")]
+ORDINARY = lines_of("ordinary.txt")
 NOT_RM_RF = ("rm x", "rm -r x", "rm -f x", "cat rm-rf.txt", "cat farm -rf", "sort -rf x", "rm -i x")
 
 
@@ -81,7 +84,16 @@ def test_a_long_option_is_denied_as_far_as_it_can_be_abbreviated() -> None:
 def test_a_program_is_named_by_its_path_or_by_a_name_only_one_has() -> None:
     assert resolve(BINARIES, "/usr/bin/sort") == "/usr/bin/sort"
     assert resolve(BINARIES, "sort") == "/usr/bin/sort"
-    for word in ("find", "sh", "", ".", "./sort", "/usr/bin/../bin/sort", "/usr/bin//sort", "bin/sort"):
+    for word in (
+        "find",
+        "sh",
+        "",
+        ".",
+        "./sort",
+        "/usr/bin/../bin/sort",
+        "/usr/bin//sort",
+        "bin/sort",
+    ):
         assert resolve(BINARIES, word) is None, word
 
 
@@ -98,70 +110,7 @@ def test_the_first_rule_that_refuses_is_named_with_its_item() -> None:
     assert judged() == Refusal("allowed_binaries", "", "")
 
 
-# Each starts another program, or code, by its arguments alone.
-DISGUISED = {
-    "launchers": (
-        *("env sh", "env -i sh", "env -S 'sh -c x'", "env A=1 sh", "xargs sh", "nice sh"),
-        *("nohup sh", "timeout 1 sh", "stdbuf -o0 sh", "setsid sh", "busybox sh", "toybox sh"),
-        *("chroot / sh", "unshare sh", "flock /tmp/a sh", "taskset 1 sh", "script -c sh", "time sh"),
-        *("sudo sh", "su -c sh", "watch sh", "strace sh", "run-parts /tmp", "parallel sh"),
-    ),
-    "interpreters": (
-        *("sh -c x", "bash -c x", "dash /in/a", "perl -e x", "perl -ne x", "ruby -e x"),
-        *("lua -e x", "node -e x", "php -r x", "vim -c ':!x'", "vi -c x", "ex -c x", "ed /in/a"),
-        *("make -f /in/a", "gdb -ex 'shell x'", "sqlite3 a '.shell x'", "less /in/a", "man -P sh a"),
-        *("m4 /in/a", "tclsh /in/a", "dc -e '!x'", "R -f /in/a", "psql -c '\\! x'"),
-    ),
-    "awk": (
-        *("awk 'BEGIN{system(\"x\")}'", "mawk 'BEGIN{print|\"x\"}'", "gawk 'BEGIN{\"x\"|getline}'"),
-        *("awk -f /in/a", "awk -f/in/a", "mawk -W exec /in/a", "gawk -l x ''", "gawk -i x ''"),
-        *("gawk '@load \"x\"'", "gawk 'BEGIN{f=\"sys\" \"tem\"; @f(1)}'", "gawk --exec /in/a"),
-        *("gawk 'BEGIN{print |& \"x\"}'", "gawk --inc=x", "awk -vf=1 -f /in/a"),
-    ),
-    "sed": (
-        *("sed 1e", "sed '1e x'", "sed 's/a/b/e'", "sed 's,a,b,ge'", "sed -n '1e x'", "sed -f /in/a"),
-        *("sed --posix '1e x'", "sed -l --sandbox '1e x'", "sed -e --sandbox -e '1e x'"),
-        *("sed -- --sandbox", "sed --sandbox -f /in/a", "sed --sandbox -sf /in/a", "sed --sand 1e"),
-    ),
-    "find": ("find -exec x ;", "find / -execdir x {} +", "find -ok x ;", "find -okdir x ;"),
-    "fd": ("fd -x y", "fd -X y", "fd -Hx y", "fd --exec y", "fd --exec-batch y"),
-    "sorting": ("sort --compress-program=x", "sort --compress x", "sort --c=x"),
-    "splitting": ("split --filter=x", "split --filter x", "split --fi=x"),
-    "installing": ("install -s a b", "install --strip-program=x -s a b", "install -Ds a b"),
-    "comparing": ("diff3 --diff-program=x a b c", "sdiff --diff x a b", "diff -l a b", "diff -ul a b"),
-    "archives": (
-        *("tar -xf a --to-command=x", "tar -xf a --to-command x", "tar --to-c=x -xf a"),
-        *("tar -cf a --checkpoint=1 --checkpoint-action=exec=x b", "tar -I x -xf a"),
-        *("tar -xIx -f a", "tar xIf x a", "tar --use-compress-program=x -xf a", "tar -F x -cMf a b"),
-        *("tar --info-script=x -cf a b", "tar --rsh-command=x -xf h:a", "tar --rmt-command=x -xf h:a"),
-        *("zip a b -TT x", "zip a b --unzip-command x", "cpio --rsh-command=x -i"),
-    ),
-    "git": (
-        *("git -c core.sshCommand=x fetch", "git -ccore.pager=x log", "git -c alias.a=!x a"),
-        *("git -c core.fsmonitor=x status", "git --config-env core.pager=X log", "git clone ext::x"),
-        *("git clone -u x a", "git clone --upload-pack=x a", "git ls-remote --upload-pack x a"),
-        *("git push --receive-pack=x a", "git rebase -x y", "git rebase --exec y", "git bisect run x"),
-        *("git filter-branch --tree-filter x", "git submodule foreach x", "git grep -Ox y"),
-        *("git --exec-path=/tmp a", "git diff --ext-diff", "git log --textconv", "git config a b"),
-        *("git clone --template=/in a", "git clone --config a=b c", "git difftool -x y", "git hook run x"),
-        *("git archive --remote=ext::x HEAD", "git archive --exec=x HEAD", "git mergetool"),
-    ),
-    "remote": (
-        *("ssh -o ProxyCommand=x h", "ssh -oLocalCommand=x h", "ssh -F /in/a h", "scp -S x a h:b"),
-        *("rsync -e x a h:b", "rsync --rsh=x a h:b", "sftp -S x h", "rsync --rsync-path=x a h:b"),
-    ),
-}
-ORDINARY = (
-    *("cat /in/a", "sort -k 2 /in/a", "find /in -name '*.csv' -print", "diff -u /in/a /in/b"),
-    *("sed --sandbox -n 's/a/b/p' /in/a", "awk -F: '{print $1}' /in/a", "tar -tf /in/a.tar"),
-    *("git -C /in/r log -n 5", "split -l 10 /in/a /out/p", "install -m 600 /in/a /out/a"),
-    *("tar xzf /in/a.tgz", "mawk '$2 > 3' /in/a", "find /in -maxdepth 2", "git show HEAD~1"),
-)
-
-
-@pytest.mark.parametrize(
-    ("rule", "line"), [(name, line) for name, lines in DISGUISED.items() for line in lines]
-)
+@pytest.mark.parametrize(("rule", "line"), DISGUISED)
 # claim TG-C-262
 def test_a_program_in_disguise_is_refused_by_the_shipped_rule(rule: str, line: str) -> None:
     assert told(RULES[rule], shlex.split(line)) is not None
@@ -170,8 +119,8 @@ def test_a_program_in_disguise_is_refused_by_the_shipped_rule(rule: str, line: s
 
 
 def test_every_shipped_rule_has_its_attacks() -> None:
-    assert set(DISGUISED) == set(RULES)
-    assert sum(map(len, DISGUISED.values())) >= 120
+    assert {rule for rule, _ in DISGUISED} == set(RULES)
+    assert len(DISGUISED) >= 120
 
 
 @pytest.mark.parametrize("line", ORDINARY)

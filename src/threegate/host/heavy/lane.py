@@ -29,7 +29,7 @@ from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
 from threegate.policy.ring.compiling import compile_ring
 from threegate.policy.ring.executors import HEAVY_PYTHON
-from threegate.protocol.ring import FIELDS, ExecutorProfile
+from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
 
@@ -50,7 +50,8 @@ NOTHING: Final = ExecutorProfile(
     network="off",
     binaries=(),
     patterns=(),
-    rules=dict.fromkeys(FIELDS, "policy/none:0"),
+    arguments=(),
+    rules=dict.fromkeys((*FIELDS, ARGUMENT_RULES), "policy/none:0"),
 )
 
 FindImage = Callable[[Images], Image]

@@ -4,6 +4,7 @@ Packages are brought and compared first.  Then each layer is made in a scratch p
 user's cache, and the image gets its name when every file of it is whole.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,13 +118,26 @@ class _Build:
         imports = compile_all(tree, base, root, self.environ)
         if layer != recipe.AGENT:  # what the ring keeps in view beside an allowed package
             tree.add_bytes(f"threegate/imports/{layer}.json", canonical.encode(imports))
+            programs = canonical.encode(programs_of(tree))
+            tree.add_bytes(f"threegate/programs/{layer}.json", programs)
         with (self.made / layer_file(layer)).open("xb") as out:
             tree.write_image(out)
 
 
 def place_of(path: str) -> str:
     """Return where a part of the agent lies: beside it, under the name it is imported by."""
-    return path if path == "__main__.py" else f"threegate/tool_exec/era/guest/{path}"
+    if path == "__main__.py" or path.startswith("threegate/"):
+        return path
+    return f"threegate/tool_exec/era/guest/{path}"
+
+
+def programs_of(tree: Tree) -> dict[str, str]:
+    """Return the digest of every program in a layer, by its path in the guest."""
+    return {
+        f"/{path}": hashlib.sha256(tree.read(path)).hexdigest()
+        for path, kept in sorted(tree.files.items())
+        if kept.executable
+    }
 
 
 def _is_wanted(path: str) -> bool:

@@ -9,6 +9,8 @@ from threegate.errors import GateUnavailable, disk_errors
 
 NO_INIT: Final = "TG-IMG-032"
 NO_AGENT: Final = "TG-IMG-033"
+# What the agent has in common with host and gate, so that all judge alike.
+SHARED: Final = ("protocol/commands.py",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Sources:
                 path.relative_to(self.agent).as_posix(): path.read_bytes()
                 for path in sorted(self.agent.rglob("*.py"))
             }
+            ours = Path(__file__).resolve().parents[2]
+            agent |= {f"threegate/{name}": (ours / name).read_bytes() for name in SHARED}
         if "__main__.py" not in agent:
             raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
         return Ours(_init(self.init), agent)

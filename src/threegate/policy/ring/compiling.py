@@ -181,6 +181,7 @@ def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
         if field in ("denied_imports", "denied_patterns"):
             for item in policy.words(*path, field):
                 yield f"{field}/{item}", str(policy.ref(*path, field, item))
+    yield ARGUMENT_RULES, str(policy.ref(_SECTION, ARGUMENT_RULES))
     for rule in rules_about(policy, policy.words(*path, "allowed_binaries")):
         place = policy.ref(_SECTION, ARGUMENT_RULES, rule.name)
         yield f"{ARGUMENT_RULES}/{rule.name}", str(place)
@@ -189,7 +190,7 @@ def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
 def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[ArgumentRule]:
     """Yield the argument rules about these programs, and only what they say of them."""
     names = {base(path) for path in binaries}
-    for name in policy.words(_SECTION, ARGUMENT_RULES):
+    for name in sorted(policy.words(_SECTION, ARGUMENT_RULES)):
         path = (_SECTION, ARGUMENT_RULES, name)
         if names.isdisjoint(programs := policy.words(*path, "programs")):
             continue

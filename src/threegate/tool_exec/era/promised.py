@@ -21,7 +21,7 @@ _OWN_KINDS: Final = frozenset(
 # What an executor tries itself just before a job, by its kind.
 _PROOFS: Final = {
     "heavy-python": ("exec", "imports", "view"),
-    "heavy-shell": ("exec",),
+    "heavy-shell": ("commands", "exec", "programs"),
 }
 
 

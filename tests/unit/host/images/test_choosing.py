@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from threegate.errors import ArtifactRejected, GateUnavailable, UsageError
-from threegate.host.images import initramfs
+from threegate.host.images import initramfs, ours
 from threegate.host.images.choosing import FILE, SHIPPED, choose, current, put
 from threegate.host.images.lock import parse_lock
 from threegate.host.images.ours import Sources
@@ -16,6 +16,8 @@ from threegate.images.manifest import Manifest, Part, agent_digest, layer_file
 KERNEL = f"kernel linux-image-6.1.0-1-cloud-amd64 6.1.1-1 amd64 10 {'a' * 64}\n"
 OWN = parse_lock(f"image-lock/1\n{KERNEL}".encode())
 AGENT = {"__main__.py": b"print()\n", "more/part.py": b""}
+OURS = Path(ours.__file__).parents[2]
+SHARED_PARTS = {f"threegate/{name}": (OURS / name).read_bytes() for name in ours.SHARED}
 
 
 def test_the_lock_that_is_named_comes_before_ones_own_and_that_before_the_shipped(
@@ -50,7 +52,7 @@ def made(
 ) -> Image:
     names = ["kernel", "initramfs", *map(layer_file, layers)]
     part = Part(hashlib.sha256(data).hexdigest(), len(data))
-    digest = agent or agent_digest(AGENT)
+    digest = agent or agent_digest(AGENT | SHARED_PARTS)
     manifest = Manifest(dict.fromkeys(names, part), layers, "6.1.0", lock, digest)
     images = Images(root)
     with images.making() as work:
@@ -120,7 +122,7 @@ def test_of_two_images_the_one_with_the_init_of_this_program_counts(
 
 
 def test_without_init_or_agent_the_refusal_says_which(sources: Sources) -> None:
-    assert sources.read().agent == AGENT, "control"
+    assert sources.read().agent == AGENT | SHARED_PARTS, "control"
     sources.init.unlink()
     with pytest.raises(GateUnavailable, match="init is not compiled"):
         sources.read()

@@ -209,3 +209,25 @@ def test_which_executor_runs_a_request() -> None:
     assert executor_of("monty", command=False) == "monty"
     assert executor_of("era", command=False) == "heavy-python"
     assert executor_of("era", command=True) == "heavy-shell"
+
+
+def test_host_and_gate_compile_the_same_argument_rules() -> None:
+    both = ["/usr/bin/find", "/usr/bin/mawk", "/usr/bin/sed", "/usr/bin/sort"]
+    written = with_rules("tools", allowed_binaries=both)
+    ring = compile_ring(written, "heavy-shell", "tools")
+    stored = compile_ring(parse_bundle(written.bundle().bundle_bytes()), "heavy-shell", "tools")
+    assert [rule.name for rule in ring.arguments] == ["awk", "find", "sed", "sorting"]
+    assert ring.arguments[0].programs == ("mawk",), "only what is said of its own programs"
+    assert (stored.digest, stored.arguments) == (ring.digest, ring.arguments)
+    assert parse_profile(ring.plain()) == ring
+
+
+@pytest.mark.parametrize("shell", ["/usr/bin/dash", "/usr/bin/perl", "/bin/busybox"])
+# claim TG-C-261
+def test_an_interpreter_of_commands_beside_denied_patterns_is_rejected(shell: str) -> None:
+    free = with_rules("tools", allowed_binaries=[shell], denied_patterns=[])
+    assert compile_ring(free, "heavy-shell", "tools").binaries == (shell,), "control"
+    exc = rejected(with_rules("tools", allowed_binaries=[shell]), "heavy-shell", "tools")
+    assert "runs commands that no denied pattern sees" in exc.reason
+    assert exc.rule is not None
+    assert exc.rule.path == FILE

@@ -32,11 +32,12 @@ IN_USER_SPACE = replace(
 def test_a_guest_as_promised_gets_all_names() -> None:
     process, shell = Shape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
     named = kept(FACTS, SHAPE, NOTHING), kept(IN_USER_SPACE, process, NOTHING)
-    commands = kept(replace(FACTS, ring=shell.digest), SHAPE, shell)
-    pending = {"guest-ring-commands"}
-    assert {*named[0], *named[1], *pending} == {*PROBES}, "all that may be said of a guest"
-    assert {*PROBES} - {*named[0]} - pending == {"guest-only-its-image"}
-    assert {*PROBES} - {*named[1]} - pending == {"guest-no-shared-folder"}
+    proofs = ("commands", "exec", "programs")
+    commands = kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)
+    assert {*named[0], *named[1], *commands} == {*PROBES}, "all that may be said of a guest"
+    of_commands = {"guest-ring-commands", "guest-ring-programs"}
+    assert {*PROBES} - {*named[0]} - of_commands == {"guest-only-its-image"}
+    assert {*PROBES} - {*named[1]} - of_commands == {"guest-no-shared-folder"}
     assert {*named[0]} - {*commands} == {"guest-ring-imports", "guest-ring-view"}
     assert kept(replace(FACTS, interfaces=()), SHAPE, NOTHING), "no interface at all is as good"
 
@@ -83,3 +84,12 @@ def test_a_guest_of_a_user_space_kernel_has_its_image_and_no_other_folder(
         kept(replace(IN_USER_SPACE, **change), Shape(1, 2**28, "process"), NOTHING)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="guest-no"):
         kept(IN_USER_SPACE, SHAPE, NOTHING)  # it would not do for a machine
+
+
+@pytest.mark.parametrize("missing", ["commands", "exec", "programs"])
+# claim TG-C-264
+def test_an_executor_of_commands_proves_all_three(missing: str) -> None:
+    shell = replace(NOTHING, kind="heavy-shell")
+    proofs = tuple(name for name in ("commands", "exec", "programs") if name != missing)
+    with pytest.raises(ValueError, match=f"guest-ring-{missing}"):
+        kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)

@@ -32,7 +32,7 @@ from typing import NoReturn
 
 if __name__ == "__main__":  # in the guest: the parts beside it, which -I leaves out
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from threegate.tool_exec.era.guest import kernel, view
+from threegate.tool_exec.era.guest import commanding, kernel, view
 from threegate.tool_exec.era.guest.interpreting import Interpreter, violation
 from threegate.tool_exec.era.guest.kernel import LIBC
 from threegate.tool_exec.era.guest.places import (
@@ -128,6 +128,7 @@ class Agent:
     def __init__(self, port: Port, *, clone: bool) -> None:
         self._port, self._clone = port, clone
         self._ring: Message = {}
+        self._digests: dict[str, str] = {}
         self._interpreter: Interpreter | None = None
 
     def serve(self) -> NoReturn:
@@ -159,8 +160,11 @@ class Agent:
             become = partial(_become, landlock=self._clone)
             self._interpreter = Interpreter(self._ring, become, own_view=self._clone)
             found = self._interpreter.load(message["imports"], PACKAGES)
-        elif not self._clone:
-            view.seal_in_place(self._ring["binaries"], ())
+        else:
+            self._digests = commanding.read_digests()
+            if not self._clone:
+                view.seal_in_place(self._ring["binaries"], ())
+            commanding.lay_path(self._ring["binaries"])
         gc.collect()
         gc.freeze()
         return sorted(found)
@@ -172,6 +176,7 @@ class Agent:
             proved = self._interpreter.prove()
         else:
             proved = ["exec"] if _cannot_execute(self._ring, own_view=self._clone) else []
+            proved += commanding.prove(self._ring, self._digests) if self._ring else []
         return {"ring": digest, "ring_proved": sorted(proved)}
 
 
@@ -199,6 +204,8 @@ def _refused_to_execute(path: str) -> int:
 def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: bool) -> None:
     """Run one job to its end, and hand over what it left."""
     _, code = port.hear()
+    if interpreter is None and _refused(port, job):
+        return
     before = _oom_kills()
     if interpreter is None:
         pid, out, err = _start(job, clone=clone)
@@ -212,6 +219,17 @@ def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: boo
         hand_over(port, name)
     oom = _oom_kills() > before
     port.tell(EXIT, {"code": max(ended, 0), "oom": oom, "signal": max(-ended, 0)})
+
+
+def _refused(port: Port, job: Message) -> bool:
+    """Say which rule refuses a command, and start nothing."""
+    found = commanding.judge(job["ring"], job["argv"])
+    if found is None:
+        return False
+    port.tell(VIOLATION, commanding.violation(found))
+    port.say(STDERR, commanding.sentence(found, job["ring"]["rules"]).encode())
+    port.tell(EXIT, {"code": commanding.REFUSED, "oom": False, "signal": 0})
+    return True
 
 
 def _oom_kills() -> int:
@@ -230,7 +248,8 @@ def _start(job: Message, *, clone: bool) -> tuple[int, int, int]:
             if clone:
                 _confine(binaries)
             _become((write_out, write_err), tuple(binaries), landlock=clone)
-            os.execve(job["argv"][0], job["argv"], {})
+            program = commanding.program(job["ring"], job["argv"][0])
+            os.execve(program, job["argv"], commanding.environment())
         except BaseException as exc:  # noqa: BLE001  # the agent's own loop must not go on here
             os.write(2, f"the program could not be started: {exc}\n".encode())
         os._exit(127)  # as a shell would say it
