@@ -81,8 +81,8 @@ def test_a_command_as_deployed_brings_its_proofs() -> None:
     }
 
 
-# claim TG-C-261
 @pytest.mark.parametrize("argv", [("/usr/bin/sort", "--compress-prog=sh"), ("sort", "/in/curl")])
+# claim TG-C-261
 def test_the_gate_refuses_what_no_reviewer_should_have_seen(argv: tuple[str, ...]) -> None:
     outcome = lab().run(Task(argv=argv)).outcome
     assert outcome.exit == "refused:approval"

@@ -63,9 +63,9 @@ def test_what_is_judged_is_what_the_box_will_let_pass(want: str, contact: str) -
 
 
 def test_a_tool_request_is_asked_for_or_denied() -> None:
-    assert verdicts(tool_request(profile="pure")) == ["ask"], "control"
-    assert verdicts(tool_request(profile="other")) == ["deny"]
-    assert verdicts(escalated("binary")) == ["deny"]
+    assert verdicts(tool_request(profile="pure")) == ["ask", "allow"], "control"
+    assert verdicts(tool_request(profile="other")) == ["deny", "deny"]
+    assert verdicts(escalated("binary")) == ["deny", "deny", "deny"], "the command as well"
 
 
 def test_what_asks_for_nothing_is_no_question() -> None:

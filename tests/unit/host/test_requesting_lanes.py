@@ -12,8 +12,11 @@ from threegate.host.parser import build
 from threegate.host.requesting import DEFAULT_BACKEND, Wanted
 
 SOURCE = Path(__file__).parents[3] / "src" / "threegate"
-# Calls that name a lane to look something up or to list the words there are.
-LOOKUPS = frozenset({"Field", "Choice", "words", "text", "integer", "has", "ref", "value", "deny"})
+# Calls that name a lane to look something up, to list the words there are, or to say of an
+# executor which lane it is.
+LOOKUPS = frozenset(
+    ("Abilities", "Choice", "Field", "deny", "has", "integer", "ref", "text", "value", "words")
+)
 # Whoever can bring a tool request into a workspace; each is started by a person's command.
 MAKERS = {
     "make_request": {"host/commands/request.py"},
