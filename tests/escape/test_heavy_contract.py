@@ -10,19 +10,24 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, run_as
 from tests.support.heavy import ENGINE, LIMITS, MIB, Lab, Task, image, lab_of
 from tests.support.ring import lab_with
-from threegate.host.heavy.backend import Ran
-from threegate.host.heavy.engine import EMULATION
+from threegate.host.heavy.backend import NOT_USABLE, Ran
+from threegate.host.heavy.engine import EMULATION, KVM
 from threegate.host.heavy.runsc import RUNSC
+from threegate.sandbox.rootview import groups_of
 
 ENGINES = [ENGINE, pytest.param(RUNSC, marks=pytest.mark.slow)]
+# Where acceleration works everything is slow already.
+FOR_USERS = [pytest.param(ENGINE, marks=() if ENGINE == KVM else pytest.mark.slow), ENGINES[1]]
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -225,23 +230,33 @@ def test_runs_at_the_same_time_do_not_meet(lane: Lab) -> None:
         assert list(pool.map(one, range(6))) == [f"{n}\n" for n in range(6)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [EMULATION, RUNSC])
+@pytest.mark.parametrize("engine", FOR_USERS)
 def test_an_ordinary_user_gets_the_same(engine: str, tmp_path: Path) -> None:
     open_to_all(tmp_path)
     shutil.copytree(image().place, tmp_path / "images" / image().digest)
     if IS_ROOT:  # control: the other tests run as root, whose boxes have uids of their own
         for path in (tmp_path, *tmp_path.rglob("*")):
             os.chown(path, ORDINARY_UID, ORDINARY_UID)
-    words = (str(tmp_path), image().digest, engine)
-    ran = run_as("ordinary user", "tests.support.heavy_ordinary:main", *words)
+    if engine == KVM:  # control: who is not in the group of the device does not get it
+        assert told_to_a_user(engine, tmp_path)[0] == NOT_USABLE
+    groups = groups_of(["kvm"]) if engine == KVM else []
+    uid = ORDINARY_UID if IS_ROOT else os.getuid()
+    expected = ["ok", "hello\n", uid, False, "tool-heavy"]
+    assert told_to_a_user(engine, tmp_path, groups=groups) == expected
+
+
+def told_to_a_user(engine: str, place: Path, groups: Sequence[int] = ()) -> list[Any]:
+    """Return what a user without privileges, but in these groups, is told of a job."""
+    ran = run_as(
+        "ordinary user",
+        "tests.support.heavy_ordinary:main",
+        *(str(place), image().digest),
+        groups=groups,
+        THREEGATE_TEST_ENGINE=engine,
+    )
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)[:2] == ["ok", "hello\n"], ran.out
-    assert json.loads(ran.out)[2:] == [
-        ORDINARY_UID if IS_ROOT else os.getuid(),
-        False,
-        "tool-heavy",
-    ]
+    found: list[Any] = json.loads(ran.out)
+    return found
 
 
 def test_the_evidence_says_what_held_it(lane: Lab) -> None:

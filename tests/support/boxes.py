@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,21 +30,23 @@ class Ran:
     err: str
 
 
-def starter(who: str) -> Outsider:
+def starter(who: str, groups: Sequence[int] = ()) -> Outsider:
     """Return how to run our own Python as `who`, outside any box."""
     uid = ORDINARY_UID if IS_ROOT and who == "ordinary user" else None
-    return Outsider(uid, architecture().numbers["unshare"])
+    return Outsider(uid, architecture().numbers["unshare"], tuple(groups))
 
 
-def run_as(who: str, target: str, *arguments: str) -> Ran:
+def run_as(
+    who: str, target: str, *arguments: str, groups: Sequence[int] = (), **environment: str
+) -> Ran:
     """Run `module:function` as `who`, with a home of its own."""
     with tempfile.TemporaryDirectory(prefix="threegate-home-") as home:
         if IS_ROOT and who == "ordinary user":
             os.chown(home, ORDINARY_UID, ORDINARY_UID)
-        process = starter(who).start(
+        process = starter(who, groups).start(
             target,
             arguments,
-            env={"HOME": home, "PATH": "/usr/bin:/bin"},
+            env={"HOME": home, "PATH": "/usr/bin:/bin", **environment},
             stderr=subprocess.PIPE,
             paths=(str(repository()),),
         )

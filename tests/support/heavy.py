@@ -260,8 +260,13 @@ def hostile_runsc(agent: str, tmp_path: Path) -> Lab:
 
 def hostile(agent: str, tmp_path: Path) -> Lab:
     """Return a lane whose guest is owned from the start: its agent, root there, is this program."""
-    own = tmp_path / "agent"
-    shutil.copytree(AGENT.parent, own, ignore=shutil.ignore_patterns("__pycache__"))
-    (own / "__main__.py").write_text(agent, "utf-8")
     cache_home = tmp_path / "cache"
-    return Lab(backend_for(built(cache_home, agent=own), cache_home=cache_home))
+    image = built(cache_home, agent=agent_at(tmp_path / "agent", agent))
+    return Lab(backend_for(image, cache_home=cache_home))
+
+
+def agent_at(place: Path, agent: str) -> Path:
+    """Return a directory with our own agent, of which this is the program."""
+    shutil.copytree(AGENT.parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+    (place / "__main__.py").write_text(agent, "utf-8")
+    return place

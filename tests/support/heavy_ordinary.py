@@ -5,17 +5,25 @@ import os
 import sys
 from pathlib import Path
 
-from tests.support.heavy import Lab, Task, backend_for, runsc_for
+from tests.support.heavy import ENGINE, Lab, Task, backend_for, runsc_for
+from threegate.errors import GateUnavailable
 from threegate.host.heavy.runsc import RUNSC
 from threegate.images.keeping import Images
+
+JOB = Task("print(open('/in/a').read())", inputs={"a": b"hello"})
 
 
 def main() -> None:
     cache, digest = Path(sys.argv[1]), sys.argv[2]
     kept = Images(cache / "images").find(digest)
-    make = runsc_for if sys.argv[3] == RUNSC else backend_for
+    make = runsc_for if ENGINE == RUNSC else backend_for
     lane = Lab(make(kept, cache_home=cache))
-    ran = lane.run(Task("print(open('/in/a').read())", inputs={"a": b"hello"}))
+    try:
+        lane.backend.prepare(lane.want(JOB))
+    except GateUnavailable as exc:
+        print(json.dumps([exc.code, exc.message]))
+        return
+    ran = lane.run(JOB)
     gate, engine, *_ = ran.evidence
     said = [ran.outcome.exit, ran.outcome.stdout.decode(), os.getuid(), engine.own_uid]
     print(json.dumps([*said, gate.profile]))

@@ -3,7 +3,7 @@
 | frame | sent by | answered by |
 |---|---|---|
 | `Warm` | gate, before a snapshot | `Ready` |
-| `Hello` | gate, after every resume | `Facts` |
+| `Hello` | host or gate, once for every clone | `Facts` |
 | `File` and its data | gate, for a guest without disks | nothing |
 | `Job` and its code | gate, once | streams, violations of the ring, files, `Exit` |
 
@@ -16,6 +16,7 @@ SECURITY
     exact keys; what is in it is the guest's word and no more.
 """
 
+import os
 import re
 import struct
 from dataclasses import dataclass
@@ -35,7 +36,9 @@ MAX_FRAME_BYTES: Final = 256 * 1024
 PORT_NAME: Final = "threegate.agent"
 IN_SERIAL: Final = "in"
 
+NONCE_BYTES: Final = 16
 NONCE: Final = re.compile("[0-9a-f]{32}")
+ENTROPY_BYTES: Final = 64
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _WORD: Final = re.compile(r"[!-~]{1,200}")
@@ -105,12 +108,13 @@ class Task:
     recursion: int
     ring: ExecutorProfile
 
-    def frames(self, code: bytes) -> bytes:
-        """Return the job as the agent hears it."""
+    def frames(self, code: bytes, *, now_ns: int) -> bytes:
+        """Return the job as the agent hears it, with the time it begins."""
         fields = {
             "argv": list(self.argv),
             "disk_bytes": self.disk_bytes,
             "inputs": self.inputs,
+            "now_ns": now_ns,
             "outputs": list(self.outputs),
             "processes": self.processes,
             "recursion": self.recursion,
@@ -126,9 +130,11 @@ def warm_frame(nonce: str, imports: tuple[str, ...], ring: ExecutorProfile) -> b
     return _frame(WARM, {"imports": list(imports), "nonce": nonce, "ring": ring.plain()})
 
 
-def hello_frame(nonce: str, *, now_ns: int, entropy: bytes) -> bytes:
-    """Return the frame that wakes a clone up: the time, and randomness of its own."""
-    return _frame(HELLO, {"entropy": entropy.hex(), "nonce": nonce, "now_ns": now_ns})
+def hello() -> tuple[str, bytes]:
+    """Return a nonce, and the frame that wakes a clone up with it and randomness of its own."""
+    nonce = os.urandom(NONCE_BYTES).hex()
+    entropy = os.urandom(ENTROPY_BYTES).hex()
+    return nonce, _frame(HELLO, {"entropy": entropy, "nonce": nonce})
 
 
 def input_frame(name: str, size: int) -> bytes:

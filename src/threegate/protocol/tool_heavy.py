@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from threegate.protocol import limits, wire
+from threegate.protocol.guest import NONCE
 from threegate.protocol.ring import ExecutorProfile, parse_profile
 from threegate.protocol.wire import (
     Packed,
@@ -69,19 +70,26 @@ _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The descriptors a box was handed: the guest's agent, the engine's own channel."""
+    """The descriptors a box was handed: the guest's agent, the engine's own channel.
+
+    Where the host has left a greeting for the guest in its channel, to be found by a clone the
+    moment it goes on, `greeted` is the nonce that the first answer must hold.
+    """
 
     agent: int
     monitor: int
+    greeted: str = ""
 
     def __post_init__(self) -> None:
+        if self.greeted != "":
+            need_word(self.greeted, NONCE, "the nonce of a greeting")
         need_number(self.agent, MAX_FD, "agent", least=4)
         need_number(self.monitor, MAX_FD, "monitor", least=4)
         need(self.agent != self.monitor, "two channels on one descriptor")
 
-    def plain(self) -> list[int]:
+    def plain(self) -> list[int | str]:
         """Return them as a field."""
-        return [self.agent, self.monitor]
+        return [self.agent, self.monitor, self.greeted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +322,7 @@ def _job(packed: Packed) -> Job:
 
 
 def _channels(value: Any) -> Channels:
-    need(type(value) is list and len(value) == 2, "channels are not two")
+    need(type(value) is list and len(value) == 3, "channels are two and a greeting")
     return Channels(*value)
 
 

@@ -148,7 +148,7 @@ def test_the_agent_speaks_the_same_protocol() -> None:
     task = Task((), 1, inputs=True, outputs=("x",), processes=2, recursion=9, ring=NOTHING)
     source = "".join(path.read_text("utf-8") for path in AGENT.parent.glob("*.py"))
     head = guest.HEADER.size
-    frame = task.frames(b"pass")
+    frame = task.frames(b"pass", now_ns=1)
     _, length = guest.HEADER.unpack(frame[:head])
     for key in canonical.decode(frame[head : head + length]):
         assert f'job["{key}"]' in source or f"job['{key}']" in source, f"{key} is not read"

@@ -127,6 +127,13 @@ def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> Non
         Channels(*ends)
 
 
+@pytest.mark.parametrize("nonce", ["0" * 31, "0" * 33, "G" * 32, 0, None])
+def test_a_greeting_has_the_nonce_of_one(nonce: object) -> None:
+    assert Channels(10, 11, "0" * 32).plain() == [10, 11, "0" * 32], "control"
+    with pytest.raises(ProtocolBroken):
+        Channels(10, 11, nonce)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "change",
     [

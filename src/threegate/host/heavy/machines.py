@@ -88,7 +88,9 @@ def converse(
         else:
             wiring.give_engine(monitor, name=SNAPSHOT_NAME, fd=use.snapshot_to)
         start = _engine_start(parts, shape, handed, tsc_khz=tsc_khz)
-        return talk(machine, (start,), Channels(agent, monitor), use, ends=ends)
+        # Found by a clone the moment it goes on, while the gate is still being confined.
+        greeted = "" if use.snapshot is None else wiring.greet_guest(agent)
+        return talk(machine, (start,), Channels(agent, monitor, greeted), use, ends=ends)
 
 
 def talk(

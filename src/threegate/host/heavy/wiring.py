@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from threegate.protocol.guest import hello
+
 FIRST_FD: Final = 10  # below lie the streams of a box, and what its start needs
 
 
@@ -101,6 +103,13 @@ def give_engine(monitor: int, *, name: str, fd: int) -> None:
     said = b'{"execute":"qmp_capabilities"}{"execute":"getfd","arguments":{"fdname":"%b"}}'
     with socket.socket(fileno=os.dup(monitor)) as end:
         socket.send_fds(end, [said % name.encode()], [fd])
+
+
+def greet_guest(agent: int) -> str:
+    """Leave the greeting of a clone in its channel; return the nonce its answer must hold."""
+    nonce, frame = hello()
+    os.write(agent, frame)
+    return nonce
 
 
 def greet_engine(monitor: int) -> None:

@@ -28,6 +28,7 @@ class Outsider:
 
     uid: int | None
     unshare: int
+    groups: tuple[int, ...] = ()  # besides the one of its own
 
     def start(
         self,
@@ -52,8 +53,11 @@ class Outsider:
             env=dict(env or {}),
             cwd="/",
             pass_fds=pass_fds,
-            preexec_fn=None if self.uid is None else become(self.uid, needed, self.unshare),
+            preexec_fn=None if self.uid is None else self._become(self.uid, needed),
         )
+
+    def _become(self, uid: int, needed: Sequence[str]) -> Callable[[], None]:
+        return become(uid, needed, self.unshare, self.groups)
 
 
 def _search_path() -> list[str]:
@@ -61,7 +65,9 @@ def _search_path() -> list[str]:
     return [source, *(path for path in sys.path if path.endswith("-packages"))]
 
 
-def become(uid: int, needed: Sequence[str], unshare: int) -> Callable[[], None]:
+def become(
+    uid: int, needed: Sequence[str], unshare: int, groups: Sequence[int] = ()
+) -> Callable[[], None]:
     """Return what a child of root does before it runs: open the way, give up root."""
     hidden = [path for path in needed if not reachable(Path(path))]
     closed = sorted({_first_closed(path) for path in hidden})
@@ -78,7 +84,7 @@ def become(uid: int, needed: Sequence[str], unshare: int) -> Callable[[], None]:
             for path, fd in opened.items():
                 os.makedirs(path, exist_ok=True)
                 kernel.mount(f"/proc/self/fd/{fd}", path, None, _BIND)
-        os.setgroups([])
+        os.setgroups(groups)
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
 

@@ -119,7 +119,7 @@ def run(machine: Machine, task: Task, code: bytes, bounds: Bounds) -> Outcome:
     taken = Taken(bounds)
     deadline = time.monotonic() + bounds.wall_ms / 1000
     try:
-        machine.send(task.frames(code), deadline)
+        machine.send(task.frames(code, now_ns=time.time_ns()), deadline)
         while taken.exit is None:
             taken.take(*machine.hear(deadline))
     except Late:

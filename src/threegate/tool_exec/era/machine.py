@@ -20,7 +20,6 @@ from threegate.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
 from threegate.tool_exec.era.monitor import Monitor, MonitorBroken, Refused
 from threegate.untrusted import Untrusted
 
-ENTROPY_BYTES: Final = 64
 _BANDWIDTH: Final = 2**40
 _DOWNTIME_MS: Final = 10_000
 _LOOK_SECONDS: Final = 0.02
@@ -43,6 +42,7 @@ class Machine:
         self._agent = channels.agent
         self._held = bytearray()
         self._gone = False
+        self._greeted = channels.greeted
         self._lines.listen(channels.agent, self._take)
         of = Monitor if kind == "machine" else Control
         self.monitor: Monitor | Control = of(self._lines, channels.monitor)
@@ -97,7 +97,7 @@ class Machine:
         self, imports: tuple[str, ...], ring: ExecutorProfile, deadline: float
     ) -> tuple[str, ...]:
         """Wait for a guest to come up and load modules; return those it loaded."""
-        nonce = os.urandom(16).hex()
+        nonce = os.urandom(guest.NONCE_BYTES).hex()
         self.send(guest.warm_frame(nonce, imports, ring), deadline)
         kind, body = self.hear(deadline)
         if kind != guest.READY:
@@ -105,10 +105,11 @@ class Machine:
         return _parsed(lambda: guest.parse_ready(body, nonce))
 
     def wake(self, deadline: float) -> Facts:
-        """Give a clone the time and entropy of its own; return what it says it looks like."""
-        nonce = os.urandom(16).hex()
-        entropy = os.urandom(ENTROPY_BYTES)
-        self.send(guest.hello_frame(nonce, now_ns=time.time_ns(), entropy=entropy), deadline)
+        """Give a clone entropy of its own, if the host has not; return what it looks like."""
+        nonce, self._greeted = self._greeted, ""
+        if not nonce:
+            nonce, frame = guest.hello()
+            self.send(frame, deadline)
         kind, body = self.hear(deadline)
         if kind != guest.FACTS:
             raise Ended("the guest answered what it was not asked")

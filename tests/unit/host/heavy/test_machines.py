@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.small_images import kept
+from threegate import canonical
 from threegate.errors import StorageFailed
 from threegate.host.heavy import machines, wiring
 from threegate.host.heavy.engine import EMULATION, Qemu, Shape
 from threegate.host.heavy.lane import NOTHING
 from threegate.host.heavy.machines import Parts, Use, converse
+from threegate.protocol import guest
 from threegate.protocol.tool_heavy import Prepare
 from threegate.sandbox.machine import find_machine
 
@@ -35,6 +37,24 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Started
 
     monkeypatch.setattr(machines, "Companion", started)
+
+
+# claim TG-C-320
+def test_every_clone_is_greeted_with_a_nonce_and_entropy_of_its_own() -> None:
+    seen: list[tuple[str, str]] = []
+    for _ in range(2):
+        with ExitStack() as stack:
+            ours, theirs = wiring.pair(stack, stack)
+            nonce = wiring.greet_guest(ours)
+            said = os.read(theirs, 65536)
+        kind, length = guest.HEADER.unpack(said[: guest.HEADER.size])
+        told = canonical.decode(said[guest.HEADER.size :])
+        assert (kind, length) == (guest.HELLO, len(said) - guest.HEADER.size)
+        assert told["nonce"] == nonce
+        seen.append((nonce, told["entropy"]))
+    (one, other) = zip(*seen, strict=True)
+    assert len({*one}) == len({*other}) == 2
+    assert {len(bytes.fromhex(entropy)) for entropy in other} == {64}
 
 
 def test_an_image_that_somebody_removed_is_a_clear_error(

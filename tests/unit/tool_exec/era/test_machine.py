@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,23 +22,26 @@ LONG = 30.0
 class Other:
     """The other ends of a machine: a guest and an engine of the test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, greeted: str = "") -> None:
         agent, self.agent = socket.socketpair()
         monitor, self.monitor = socket.socketpair()
-        self.machine = Machine(Channels(agent.detach(), monitor.detach()))
+        self.machine = Machine(Channels(agent.detach(), monitor.detach(), greeted))
 
     def close(self) -> None:
         self.agent.close()
         self.monitor.close()
+
+    def close_all(self) -> None:
+        self.close()
+        for fd in (self.machine._agent, self.machine.monitor._fd):
+            os.close(fd)
 
 
 @pytest.fixture
 def other() -> Iterator[Other]:
     found = Other()
     yield found
-    found.close()
-    for fd in (found.machine._agent, found.machine.monitor._fd):
-        os.close(fd)
+    found.close_all()
 
 
 def _soon() -> float:
@@ -57,15 +61,35 @@ def test_frames_come_whole_however_they_are_cut(other: Other) -> None:
     assert (kind, body.open_for_validation()) == (guest.EXIT, b'{"code":0}')
 
 
-def test_a_clone_must_answer_the_nonce_of_this_very_moment(other: Other) -> None:
-    facts = {"cpus": 1, "environment": 0, "interfaces": [], "memory_kib": 1}
-    facts |= {"mounts": [], "resolver": False, "ring": "0" * 64, "ring_proved": [], "routes": 0}
+FACTS: dict[str, Any] = dict.fromkeys(("cpus", "environment"), 1)
+FACTS |= {"interfaces": [], "memory_kib": 1, "mounts": [], "resolver": False}
+FACTS |= {"ring": "0" * 64, "ring_proved": [], "routes": 0}
 
+
+# claim TG-C-320
+def test_a_clone_that_the_host_greeted_must_answer_that_nonce_and_no_other() -> None:
+    for answered, works in (("1" * 32, True), ("0" * 32, False)):
+        other = Other(greeted="1" * 32)
+        other.agent.sendall(_frame(guest.FACTS, {"facts": FACTS, "nonce": answered}))
+        if works:
+            assert other.machine.wake(_soon()).cpus == 1
+            # A greeting counts once: whoever wakes the clone again asks something new.
+            with pytest.raises(Late):
+                other.machine.wake(time.monotonic() + 0.01)
+            kind, _ = guest.HEADER.unpack(other.agent.recv(guest.HEADER.size, socket.MSG_WAITALL))
+            assert kind == guest.HELLO
+        else:
+            with pytest.raises(Ended, match="not to our question"):
+                other.machine.wake(_soon())
+        other.close_all()
+
+
+def test_a_clone_must_answer_the_nonce_of_this_very_moment(other: Other) -> None:
     def answer(nonce: str | None) -> None:
         head = other.agent.recv(5, socket.MSG_WAITALL)
         said = json.loads(other.agent.recv(guest.HEADER.unpack(head)[1], socket.MSG_WAITALL))
         assert len(bytes.fromhex(said["entropy"])) == 64
-        other.agent.sendall(_frame(guest.FACTS, {"facts": facts, "nonce": nonce or said["nonce"]}))
+        other.agent.sendall(_frame(guest.FACTS, {"facts": FACTS, "nonce": nonce or said["nonce"]}))
 
     for nonce, works in ((None, True), ("0" * 32, False)):
         thread = threading.Thread(target=answer, args=(nonce,))

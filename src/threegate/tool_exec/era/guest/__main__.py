@@ -5,8 +5,8 @@ ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one vir
 
     WARM   ->  READY     once, before the snapshot: the ring, and the imports that clones
                          will find loaded
-    HELLO  ->  FACTS     after each resume: clock and entropy in, what the guest looks like
-                         and what the ring refuses out
+    HELLO  ->  FACTS     after each resume: entropy in, what the guest looks like and what the
+                         ring refuses out
     JOB    ->  STDOUT, STDERR, VIOLATION ..., FILE, DATA ..., EXIT
 
 SECURITY
@@ -43,7 +43,7 @@ from threegate.tool_exec.era.guest.places import (
     read_text,
     take_input,
 )
-from threegate.tool_exec.era.guest.waking import awake
+from threegate.tool_exec.era.guest.waking import take_entropy, take_time
 
 WARM, HELLO, JOB = 1, 2, 3
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
@@ -141,7 +141,7 @@ class Agent:
                 self._port.tell(READY, {"imports": found, "nonce": message["nonce"]})
             elif kind == HELLO:
                 if self._clone:
-                    awake(message)
+                    take_entropy(message)
                 said = {**facts(), **self._ring_facts()}
                 self._port.tell(FACTS, {"facts": said, "nonce": message["nonce"]})
             elif kind == FILE:
@@ -150,6 +150,8 @@ class Agent:
                 if not self._clone:  # its kernel does not count what root began: the job itself
                     message["processes"] -= 1
                 prepare_places(message, clone=self._clone)
+                if self._clone:
+                    take_time(message)
                 run(self._port, message, self._interpreter, clone=self._clone)
 
     def _warm(self, message: Message) -> list[str]:
