@@ -24,6 +24,7 @@ from threegate import canonical
 from threegate.errors import ProtocolBroken
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.chat import DIGEST, MAX_CONTEXT_TOKENS, MODEL_NAME, Served
+from threegate.protocol.headers import NOT_A_KEY
 from threegate.protocol.retrieve import ANCHOR, SYSTEM_ANCHOR
 from threegate.protocol.wire import (
     Packed,
@@ -46,12 +47,6 @@ ENDPOINT: Final = re.compile(rf"127\.0\.0\.1:([1-9][0-9]{{1,4}})|unix:{SERVER_SO
 HOST: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 CREDENTIAL: Final = re.compile(r"(?:Bearer )?[!-~][ -~]{6,1022}[!-~]")
-# What a request says by itself; a key in its place would change what it means.
-NOT_A_KEY: Final = frozenset(
-    {"accept", "accept-encoding", "connection", "content-length", "content-type", "cookie"}
-    | {"expect", "host", "proxy-authorization", "range", "te", "trailer", "transfer-encoding"}
-    | {"upgrade", "user-agent", "via"}
-)
 MAX_REQUESTS: Final = 1_000
 MAX_SENT_BYTES: Final = 2**30
 PHASES: Final = ("prompt", "reply")

@@ -9,7 +9,7 @@ from threegate.policy.reasons import Reason
 from threegate.policy.schema import Field, Group, Record, Sentences, Table
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
 from threegate.policy.units import BYTES, SECONDS
-from threegate.protocol.model import NOT_A_KEY
+from threegate.protocol.headers import NOT_A_KEY
 
 NAME_OF_SECTION: Final = "core"
 READABLE: Final = Choice(("analysis", "research-packet", "tool-result"))
