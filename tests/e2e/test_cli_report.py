@@ -149,6 +149,9 @@ def test_what_a_run_left_is_shown_in_three_formats(tmp_path: Path) -> None:
     text = cli("report", analysis).out
     assert "not shown: it is damaged, or not a picture that can be decoded: `bad.png`" in text
     assert "group  mean\na      1.5\n" in text
+    cli("report", analysis, "--output", "left.md")
+    assert "![an image a run left](./left-1.png)" in (cli.base / "left.md").read_text("utf-8")
+    assert chunks_of((cli.base / "left-1.png").read_bytes())
     raw = cli("report", analysis, "--format", "html").raw_out
     page = read_page(raw)
     assert {"table", "img"} <= page.tags

@@ -14,6 +14,8 @@ from tests.support.cli import Cli, made
 from tests.support.heavy import ENABLED, ROOM, built
 from tests.support.reports import pdf_images
 from threegate.handoff import states
+from threegate.host.heavy.engine import EMULATION
+from threegate.host.heavy.runsc import RUNSC
 
 ROWS = 200_000
 EXAMPLE = Path(__file__).parents[2] / "examples" / "heavy" / "means"
@@ -32,14 +34,16 @@ def table(path: Path) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [EMULATION, RUNSC])
+def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path, engine: str) -> None:
     built(tmp_path / "cache" / "threegate", "base", "science")
     cli = replace(made(tmp_path), seconds=3600)  # a guest is emulated, beside whatever else runs
     cli.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     assert cli.workspace is not None
     for name, (old, new) in (("tool-exec", ENABLED), ("handoff", ROOM)):
         path = cli.workspace / "policy" / f"{name}.policy.md"
-        path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+        named = new.replace(EMULATION, engine)
+        path.write_text(path.read_text("utf-8").replace(old, named), "utf-8")
     cli("policy", "apply", "--yes")
     means = table(tmp_path / "table.csv")
     words = "request new --purpose means --code means.py --backend era --why files --json"
@@ -52,6 +56,7 @@ def test_a_large_table_becomes_a_small_one_and_a_plot(tmp_path: Path) -> None:
     (run,) = cli("run", request_id, "--json").json["runs"]
     assert run["exit"] == "ok", run
     fields = cli("result", "show", run["result"], "--json").json["fields"]
+    assert fields["isolation"] == engine
     assert fields["stderr"]["bytes"] == 0, "nothing of the libraries' own came out"
     files = {item["name"]: item["sha256"] for item in fields["files"]}
     blobs = cli.workspace / states.BLOBS
@@ -75,4 +80,7 @@ def shown_in_reports(cli: Cli, result: str, means: dict[str, float]) -> None:
     plot = (image.attributes["src"] or "").removeprefix("data:image/png;base64,")
     assert base64.b64decode(plot).startswith(b"\x89PNG\r\n")
     assert "drawn anew from its points" in cli("report", answer).out
+    cli("report", answer, "--output", "answer.md")
+    assert "![an image a run left](./answer-1.png)" in (cli.base / "answer.md").read_text("utf-8")
+    assert (cli.base / "answer-1.png").read_bytes() == base64.b64decode(plot)
     assert pdf_images(cli("report", answer, "--format", "pdf").raw_out) == 1

@@ -18,8 +18,8 @@ of where it comes from, the approvals behind it, and the commands that check all
 
 Every quote is looked up again and every label worked out anew: a report never says more than is
 found now. Foreign text is set apart and cannot act in any of the formats. PNG and JPEG images of
-runs are decoded in a box and drawn anew, tables stand as text; Markdown has no images. The same
-workspace gives the same bytes."""
+runs are decoded in a box and drawn anew, tables stand as text; those of a Markdown file lie beside
+it, as FILE-1.png and so on. The same workspace gives the same bytes."""
 
 
 def add(commands: Group) -> None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         args.refuse("--force goes with --output")
     with context.workspace(args) as ws, context.index(ws) as index:
         report = gather(ws, index, _analysis(ws, args.id))
-    _write(args, context, _drawn(report, args.format))
+    _write(args, context, report)
     if report.confidentiality != "public":
         context.out.note(f"this report is {report.confidentiality}")
     return 0
@@ -76,30 +76,35 @@ def _analysis(ws: "Workspace", text: str) -> str:
     return found
 
 
-def _drawn(report: "Report", form: str) -> bytes:
+def _drawn(report: "Report", form: str, name: str | None) -> tuple[bytes, dict[str, bytes]]:
+    """Return a report, and what lies beside it if it is a file of this name."""
     from threegate.host.reporting.laying import lay_out
 
     blocks = lay_out(report)
     if form == "html":
         from threegate.host.reporting.page import as_page
 
-        return as_page(blocks)
+        return as_page(blocks), {}
     if form == "pdf":
         from threegate.host.reporting.pdf import as_pdf
 
-        return as_pdf(blocks)
-    from threegate.host.reporting.markdown import as_markdown
+        return as_pdf(blocks), {}
+    from threegate.host.reporting.markdown import as_markdown, images_beside
 
-    return as_markdown(blocks)
+    images = {} if name is None else images_beside(blocks, name)
+    return as_markdown(blocks, tuple(images)), images
 
 
-def _write(args: argparse.Namespace, context: Context, data: bytes) -> None:
+def _write(args: argparse.Namespace, context: Context, report: "Report") -> None:
     """Write a file, or standard output as what is there can take it."""
     from threegate.errors import UsageError
-    from threegate.host.reporting.writing import write_report
+    from threegate.host.reporting.writing import write_together
 
-    if args.output is not None:
-        write_report(context.settings.cwd / args.output, data, over=args.force)
+    path = None if args.output is None else context.settings.cwd / args.output
+    data, beside = _drawn(report, args.format, None if path is None else path.name)
+    if path is not None:
+        images = {path.with_name(name): image for name, image in beside.items()}
+        write_together({**images, path: data}, over=args.force)
         return
     try:
         context.out.bytes(data)

@@ -1,5 +1,7 @@
 """A report as Markdown: foreign text stands in code and nowhere else.
 
+Its images are files of their own beside it, drawn anew from points, with names of ours.
+
 Inside code nothing is markup, in any dialect: no link, no image, no HTML, no automatic link.
 A block's fence is longer than any row of backticks in the text, so nothing in it can end it.
 
@@ -9,8 +11,9 @@ SECURITY
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from threegate.host.picture import as_text
 from threegate.host.reporting.blocks import (
@@ -25,6 +28,7 @@ from threegate.host.reporting.blocks import (
     Picture,
     Span,
 )
+from threegate.host.reporting.png import as_png
 from threegate.host.reporting.spelling import in_columns, in_lines, on_one_line
 from threegate.text import visible
 
@@ -32,12 +36,23 @@ _ACTIVE: Final = re.compile(r"[\\`*_\[\]<>&#|~!]")
 _TICKS: Final = re.compile("`+")
 
 
-def as_markdown(blocks: list[Block]) -> bytes:
-    """Return a report as Markdown."""
-    return "".join(f"{text}\n\n" for block in blocks for text in _block(block)).encode("utf-8")
+def as_markdown(blocks: list[Block], beside: Sequence[str] = ()) -> bytes:
+    """Return a report as Markdown; `beside` names the files its images are written to, in order.
+
+    Without them the images are only spoken of.
+    """
+    names = iter(beside)
+    return "".join(f"{text}\n\n" for one in blocks for text in _block(one, names)).encode("utf-8")
 
 
-def _block(block: Block) -> Iterator[str]:
+def images_beside(blocks: list[Block], name: str) -> dict[str, bytes]:
+    """Return the images of a report called `name` as files of their own, in order."""
+    stem = name.removesuffix(".md")
+    drawn = [block.image for block in blocks if isinstance(block, Drawn)]
+    return {f"{stem}-{number}.png": as_png(image) for number, image in enumerate(drawn, 1)}
+
+
+def _block(block: Block, beside: Iterator[str]) -> Iterator[str]:
     match block:
         case Heading(level, text):
             yield f"{'#' * level} {_plain(text)}"
@@ -54,7 +69,14 @@ def _block(block: Block) -> Iterator[str]:
         case Cells(rows):
             yield _fenced(in_columns(rows))
         case Drawn():
-            yield "The image is in the report as a page or as PDF: `--format html`, `--format pdf`."
+            yield _image(next(beside, None))
+
+
+def _image(name: str | None) -> str:
+    if name is None:
+        return "The image is not in here: it is with `--output FILE`, `--format html` or pdf."
+    # Percent signs for everything: what an operator calls a file is not markup either.
+    return f"![an image a run left](./{quote(name, safe='')})"
 
 
 def _line(one: Line) -> str:

@@ -8,6 +8,7 @@ SECURITY
 import errno
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,22 @@ from threegate.text import quote
 
 # A file system without hard links, such as that of a memory stick.
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def write_together(files: Mapping[Path, bytes], *, over: bool) -> None:
+    """Write several files, the last one last; if one cannot be, none of the new ones stays."""
+    for path in files:
+        if not over and os.path.lexists(path):
+            raise _exists(path)
+    written: list[Path] = []
+    try:
+        for path, data in files.items():
+            write_report(path, data, over=over)
+            written.append(path)
+    except BaseException:
+        for path in () if over else written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def write_report(path: Path, data: bytes, *, over: bool) -> None:

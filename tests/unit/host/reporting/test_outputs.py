@@ -1,8 +1,11 @@
 """Files that runs left, in a report: images by a box, tables as text, everything else by name."""
 
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from tests.support.imagefiles import png
 from tests.support.leftfiles import answer_on
@@ -14,6 +17,7 @@ from threegate.host.reporting import outputs, viewing
 from threegate.host.reporting.facts import Image, LeftFile, Report, Table
 from threegate.host.reporting.gathering import gather
 from threegate.host.reporting.laying import lay_out
+from threegate.host.reporting.markdown import as_markdown, images_beside
 from threegate.host.reporting.outputs import (
     MOST_CELL_CHARS,
     MOST_COLUMNS,
@@ -64,6 +68,28 @@ def test_images_and_tables_are_shown_and_the_rest_is_named(ws: Workspace, index:
     assert found["c.svg"].words == "not shown: SVG never is"
     assert found["b.png"].words == "drawn anew from its points, 60 x 40"
     assert {file.sha256 for file in found.values()} == set(map(sha256_hex, left.values()))
+
+
+# claim TG-C-321
+def test_images_of_a_markdown_file_lie_beside_it_under_names_that_are_no_markup(
+    ws: Workspace, index: Index
+) -> None:
+    analysis, _ = answer_on(ws, {"a.png": png(), "b.png": png()})
+    blocks = lay_out(gathered(ws, index, analysis))
+    assert "image" not in read_markdown(as_markdown(blocks))[0], "control: without names, none"
+    name = "a ](http://x.test/) <b>.md"
+    images = images_beside(blocks, name)
+    assert [*images] == [f"{name.removesuffix('.md')}-{number}.png" for number in (1, 2)]
+    text = as_markdown(blocks, (*images,)).decode()
+    shown = [
+        one.attrs["src"]
+        for token in MarkdownIt("gfm-like").disable("linkify").parse(text)
+        for one in token.children or ()
+        if one.type in ("image", "link_open", "html_inline")
+    ]
+    assert [unquote(str(source)) for source in shown] == [f"./{name}" for name in images]
+    for data in images.values():
+        assert points_of(Untrusted(data)) == points_of(Untrusted(png()))
 
 
 def test_the_same_workspace_gives_the_same_report(ws: Workspace, index: Index) -> None:

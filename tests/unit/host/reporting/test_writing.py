@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from threegate.errors import StorageFailed, UsageError
-from threegate.host.reporting.writing import write_report
+from threegate.host.reporting.writing import write_report, write_together
 
 
 def test_a_new_file_is_whole_and_private(tmp_path: Path) -> None:
@@ -26,6 +26,22 @@ def test_what_is_there_stays_unless_told_otherwise(tmp_path: Path) -> None:
     write_report(file, b"new", over=True)
     assert file.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["r.md"]
+
+
+def test_files_that_belong_together_are_all_there_or_none_is(tmp_path: Path) -> None:
+    files = {tmp_path / "r-1.png": b"points", tmp_path / "r.md": b"text"}
+    write_together(files, over=False)
+    assert sorted(os.listdir(tmp_path)) == ["r-1.png", "r.md"]
+    (tmp_path / "r.md").unlink()
+    with pytest.raises(UsageError, match=r'r-1.png" exists already'):
+        write_together(files, over=False)
+    assert os.listdir(tmp_path) == ["r-1.png"]
+    write_together(files, over=True)
+    assert sorted(os.listdir(tmp_path)) == ["r-1.png", "r.md"]
+    elsewhere = {tmp_path / "new.png": b"points", tmp_path / "no" / "such" / "r.md": b"text"}
+    with pytest.raises(StorageFailed):
+        write_together(elsewhere, over=False)
+    assert sorted(os.listdir(tmp_path)) == ["r-1.png", "r.md"], "the first is taken back"
 
 
 def test_a_file_that_appears_meanwhile_stays(
