@@ -50,6 +50,7 @@ RUNSC_FILES: Final = replace(
     new_code="none",
     memory_bytes=4 * GIB,
     processes=64,
+    open_files=4096,  # the kernel keeps a thousand at hand, besides those its guest has open
     file_bytes=64 * MIB,
     grants=("chroot", "memfd", "proc", "seqpacket"),
 )

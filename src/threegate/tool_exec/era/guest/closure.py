@@ -13,8 +13,13 @@ What stays:
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 Record = Mapping[str, tuple[Collection[str], Collection[str]]]  # module -> at once, later
-# What compiled code loads late, by names that stand in no import.
-LATE: Mapping[str, tuple[str, ...]] = {"datetime": ("_strptime",), "time": ("_strptime",)}
+# What compiled code loads, or a name that is put together; no import says so.
+LATE: Mapping[str, tuple[str, ...]] = {
+    "datetime": ("_strptime",),
+    "numpy": ("secrets",),
+    "pandas": ("_sysconfigdata__x86_64-linux-gnu", "dateutil.easter"),
+    "time": ("_strptime",),
+}
 
 
 def top_of(module: str) -> str:
@@ -37,7 +42,7 @@ def closure(
     """
     waiting = [name for name in record if top_of(name) in allowed or top_of(name) == "encodings"]
     waiting += [name for name in loaded if name in record]
-    waiting += [name for top in allowed for name in LATE.get(top, ())]
+    waiting += [name for top in allowed for name in LATE.get(top, ()) if name in record]
     kept = set(waiting)
     while waiting:
         module = waiting.pop()

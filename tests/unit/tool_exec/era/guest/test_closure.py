@@ -60,3 +60,7 @@ def test_nothing_else_stays() -> None:
 
 def test_what_compiled_code_loads_late_is_known() -> None:
     assert "_strptime" in kept("datetime")
+    more = {"numpy": ([], []), "secrets": (["hmac"], []), "hmac": ([], []), **RECORD}
+    found = closure(more, allowed=("numpy", "pandas"), denied=(), loaded=())
+    assert {"secrets", "hmac"} <= found, "numpy's compiled code asks for it"
+    assert "dateutil.easter" not in found, "nor is there more than the image has"
