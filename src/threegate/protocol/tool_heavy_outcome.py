@@ -28,6 +28,8 @@ MAX_FILES: Final = 256
 MAX_FILES_BYTES: Final = 256 * limits.MIB  # of all files together; the box holds them in memory
 MAX_ANSWER_BYTES: Final = limits.MAX_HEADER_BYTES + 2 * limits.MAX_STREAM_BYTES + MAX_FILES_BYTES
 NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
+DID_NOT_WAKE: Final = "refused:guest-did-not-wake"  # or stopped before it was given its job
+STOPPED: Final = ("crashed", DID_NOT_WAKE)
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 _NOTE: Final = re.compile(r"[a-zA-Z0-9 :,.'()/_-]{1,200}")  # words of ours, with the engine's
@@ -80,7 +82,7 @@ class Outcome:
         if self.exit.startswith("refused:"):
             ran = self.stdout or self.stderr or self.files or self.violations
             need(not ran, "output of what did not run")
-        need(self.note is None or self.exit == "crashed", "a note about what did not crash")
+        need(self.note is None or self.exit in STOPPED, "a note about what did not crash")
         if self.note is not None:
             need_word(self.note, _NOTE, "note")
         if denied:

@@ -44,7 +44,7 @@ from threegate.host.workspace import Workspace
 from threegate.policy.approvals import executor_for
 from threegate.policy.ring.compiling import ProfileRejected, compile_ring
 from threegate.protocol.ring import ExecutorProfile
-from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED
+from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED
 from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
 
 NO_LANE: Final = "TG-GATE-002"
@@ -60,7 +60,7 @@ LEFT_IN: Final = (
     states.BLOBS,
 )
 # Nothing of the request was handed to its worker or guest.
-DID_NOT_BEGIN: Final = (REFUSED_APPROVAL, NOT_AS_PROMISED)
+DID_NOT_BEGIN: Final = (REFUSED_APPROVAL, NOT_AS_PROMISED, DID_NOT_WAKE)
 MAX_RUBBISH_BYTES: Final = 64 * 1024  # of an answer that is none: enough to see what it was
 _NOT_AN_ANSWER: Final = ArtifactRejected("a box answered what is not an answer", code="TG-LITE-002")
 

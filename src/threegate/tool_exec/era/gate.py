@@ -31,7 +31,7 @@ from threegate.protocol.tool_heavy import (
     Shape,
     parse_ask,
 )
-from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED, Outcome
+from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.protocol.tool_lite import REFUSED_APPROVAL
 from threegate.sandbox.channel import ChannelBroken, read_message, write_message
 from threegate.tool_exec.approved import (
@@ -127,9 +127,9 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
             for item, pieces in disk_contents(job.disk, job.inputs):
                 machine.give(item.name, item.bytes, pieces, deadline)
     except Late:
-        return Outcome("crashed", note="the guest did not wake up")
+        return Outcome(DID_NOT_WAKE, note="the guest did not wake up")
     except Ended as exc:
-        return Outcome("crashed", note=str(exc))
+        return Outcome(DID_NOT_WAKE, note=str(exc))
     except ValueError:
         return Outcome(NOT_AS_PROMISED)
     outcome = jobs.run(machine, task, code, bounds)

@@ -20,7 +20,7 @@ from threegate.host.heavy.backend import Ran
 from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.workspace import Workspace, open_workspace
 from threegate.images.keeping import Image, Images
-from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED, Outcome
+from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.sandbox.launch import Evidence
 from threegate.untrusted import Untrusted
 
@@ -92,9 +92,11 @@ class Answers(StubLane):
         return HeavyAnswer(started, ran, Box("0" * 64, (), (), "qemu-emulation"))
 
 
+# claim TG-C-322
 def test_what_was_never_handed_to_its_guest_goes_back_to_a_human(ws: Workspace) -> None:
     places: list[str | None] = []
-    for outcome in (Outcome("ok", 0), Outcome(NOT_AS_PROMISED)):
+    mute = Outcome(DID_NOT_WAKE, note="the guest did not wake up")
+    for outcome in (Outcome("ok", 0), Outcome(NOT_AS_PROMISED), mute):
         request = approved(ws, f"print({len(places)})")
         (report,) = run_requests(ws, [request], heavy=partial(Answers, ws, outcome))
         assert report.made is not None
@@ -102,7 +104,8 @@ def test_what_was_never_handed_to_its_guest_goes_back_to_a_human(ws: Workspace) 
         places.append(ws.store.locate(request))
         # Spent either way: that is durable before a machine is started, and no crash grants one.
         assert was_used(ws.store, report.made.result.approval)
-    assert places == [states.directory_of("tr", "done"), states.directory_of("tr", "held")]
+    held = states.directory_of("tr", "held")
+    assert places == [states.directory_of("tr", "done"), held, held]
 
 
 def test_a_disk_without_room_refuses_one_request_and_spends_nothing(ws: Workspace) -> None:

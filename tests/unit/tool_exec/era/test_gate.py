@@ -1,6 +1,8 @@
 """The gate of the heavy lane before it has a guest: what it lets through, and when."""
 
+import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ from threegate.errors import PolicyDenied, ProtocolBroken
 from threegate.policy.approvals import OUTSIDE_WINDOW
 from threegate.protocol import wire
 from threegate.protocol.tool_heavy import PROTOCOL, Channels, Job, Shape, parse_ask
+from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE
 from threegate.tool_exec.era import gate
+from threegate.tool_exec.era import job as jobs
+from threegate.tool_exec.era.machine import Machine
 from threegate.untrusted import Untrusted
 
 TASK = Task("print(1)")
@@ -22,6 +27,36 @@ def job(**changes: Any) -> Job:
     shape = Shape(TASK.limits.cpus, TASK.limits.memory_bytes)
     parts = (asked.bundle, asked.request, asked.approval, asked.signature)
     return Job(Channels(10, 11), shape, 60, (), 0, *parts)
+
+
+# claim TG-C-322
+def test_a_guest_that_never_wakes_is_told_apart_from_a_job_that_crashed() -> None:
+    for silent in (True, False):
+        agent, guest_end = socket.socketpair()
+        monitor, engine_end = socket.socketpair()
+        with agent, guest_end, monitor, engine_end:
+            if not silent:  # it ends before it is given anything
+                guest_end.close()
+                engine_end.close()
+            channels = Channels(agent.fileno(), monitor.fileno(), "1" * 32)
+            outcome = gate.run(replace(job(), channels=channels, seconds=1))
+        told = "the guest did not wake up" if silent else "the guest stopped: the engine ended"
+        assert (outcome.exit, outcome.note) == (DID_NOT_WAKE, told)
+        assert not outcome.stdout
+        assert not outcome.probes
+
+
+# claim TG-C-322
+def test_one_that_stops_with_its_job_has_crashed() -> None:
+    agent, guest_end = socket.socketpair()
+    monitor, engine_end = socket.socketpair()
+    with agent, guest_end, monitor, engine_end:
+        machine = Machine(Channels(agent.fileno(), monitor.fileno()))
+        guest_end.close()
+        engine_end.close()
+        bundle, request = gate.approved(job(), now=int(time.time()))
+        outcome = jobs.run(machine, *gate.task_for(bundle, request))
+    assert (outcome.exit, outcome.note) == ("crashed", "the guest stopped: the engine ended")
 
 
 def spelled(at: int) -> str:
