@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,10 @@ from tests.e2e.test_heavy_run import CODE, FOREVER, approved, lane
 from tests.e2e.test_heavy_run import _alive as alive
 from tests.e2e.test_heavy_run import _below as below_of
 from tests.e2e.test_heavy_run import _command as command_of
-from tests.support.cli import PYTHON
-from tests.support.heavy import place
+from tests.support.cli import PYTHON, Cli
+from tests.support.heavy import backend_for, image, place
+from threegate.host.heavy.engine import BINARY
+from threegate.host.heavy.lane import smallest
 
 BROKEN = 'mount --bind /dev/null /usr/bin/runsc && exec "$@"'
 
@@ -42,6 +46,35 @@ def test_a_user_space_kernel_runs_where_policy_names_it_and_nothing_else_is_take
     assert {"guest-only-its-image", "engine-landlock", "runsc-files-landlock"} <= proved
     assert [file["name"] for file in fields["files"]] == ["rows.json"]
     assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.slow
+# claim TG-C-323
+def test_of_two_engines_that_policy_names_the_stronger_that_works_is_taken(tmp_path: Path) -> None:
+    backend_for(image()).prepare(smallest(image().manifest))  # so that the doctor need not boot
+    cli = replace(lane(tmp_path, engines="qemu-emulation, runsc"), seconds=900)
+    checks = {item["name"]: item for item in cli("doctor", "--json").json["checks"]}
+    qemu, runsc = checks["engine qemu-emulation"], checks["engine runsc"]
+    assert {qemu["state"], runsc["state"]} == {"in-force"}
+    assert runsc["detail"].startswith("user-space kernel, not a microVM; a guest of image ")
+    assert qemu["detail"].startswith("a guest of image "), "control: only that is said of the other"
+    first, second = approved(cli, CODE), approved(cli, CODE)
+    (run,) = cli("run", first, "--json").json["runs"]
+    assert isolation_of(cli, run) == "qemu-emulation", "control: both work, as the doctor saw"
+    gone = BROKEN.replace("/usr/bin/runsc", str(BINARY))
+    words = ["unshare", "-m", "sh", "-c", gone, "sh", *PYTHON, "run", second, "--json"]
+    done = subprocess.run(words, capture_output=True, env=cli.env(), timeout=900, check=False)
+    assert done.returncode == 0, done
+    assert b"qemu-emulation does not work here" in done.stderr, "it says what it did not take"
+    assert isolation_of(cli, json.loads(done.stdout)["runs"][0]) == "runsc"
+
+
+def isolation_of(cli: Cli, run: dict[str, Any]) -> str:
+    assert (run["exit"], run["error"]) == ("ok", None), run
+    fields = cli("result", "show", run["result"], "--json").json["fields"]
+    named = {item["name"]: item["version"] for item in fields["versions"]}
+    assert named["engine"] == fields["isolation"]
+    return str(fields["isolation"])
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from threegate.host.heavy import lane as module
 from threegate.host.heavy.backend import Asked, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM
 from threegate.host.heavy.lane import ENDED, HeavyLane
+from threegate.host.heavy.runsc import RUNSC
 from threegate.images.keeping import Image
 from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.launch import Evidence
@@ -91,6 +92,28 @@ def test_a_request_runs_on_the_engine_that_was_proved_for_it(
         lane.run(first, "now")
     lane.close()
     assert all(engine.closed for engine in engines.values())
+
+
+# claim TG-C-323
+def test_of_all_engines_that_policy_names_the_strongest_that_works_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, said = kept(tmp_path), list[str]()
+    engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION, RUNSC)}
+    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    # In the other order: the order in a policy is not one of strength.
+    named = (ENABLED[0], ENABLED[1].replace("[qemu-emulation", "[runsc, qemu-emulation"))
+    rules_of_both = policy(tool_exec=named, handoff=ROOM).bundle()
+    lane = HeavyLane(rules_of_both, tmp_path, lambda _: image, say=said.append)
+    for works, taken in ((True, EMULATION), (False, RUNSC)):
+        engines[EMULATION].works = works
+        lane.prove(ready("1"))
+        assert lane.run(ready("1"), "now").box.isolation == taken
+    assert "qemu-emulation does not work here" in said
+    engines[RUNSC].works = False
+    with pytest.raises(GateUnavailable, match="runsc does not work here"):
+        lane.prove(ready("1"))  # KVM would work, and is not named
 
 
 # claim TG-C-242
