@@ -7,6 +7,7 @@ holds the channel to the gate and may say anything on it.
 import hashlib
 import json
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from tests.support.guests_owned import ANY
 from tests.support.heavy import MIB, Lab, Task, hostile, lab
 from threegate.errors import GateUnavailable
 from threegate.host.heavy.backend import QemuBackend, Ran
+from threegate.host.heavy.engine import BINARY
 from threegate.host.heavy.templates import STATE
 
+# How QEMU 7.2 ends when a device writes into its own registers: it stands still, or goes on.
+ENDS = {"data": "limit:time", "header and status": "ok", "ring": "ok"}
 EROFS_MAGIC = struct.pack("<I", 0xE0F5E1E2)
 PORTS_REFUSED = ("beyond memory", "huge, beyond memory", "write")
 DONE = "port.tell(EXIT, {'code': 0, 'oom': False, 'signal': 0})\n"
@@ -237,7 +241,7 @@ def test_malformed_rings_of_a_guests_own_driver_end_at_the_device(owned: Lab) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["data", "header and status", "ring"])
+@pytest.mark.parametrize("what", [*ENDS])
 # claim TG-C-213
 def test_a_device_that_writes_to_itself_stops_its_own_machine_alone(owned: Lab, what: str) -> None:
     attack = (
@@ -246,7 +250,9 @@ def test_a_device_that_writes_to_itself_stops_its_own_machine_alone(owned: Lab, 
     code = f"port.say(STDOUT, b'before')\n{rings.DRIVE}{rings.MALFORMED}{attack}\n"
     outcome = driven(owned, code, wall_ms=60_000).outcome
     assert outcome.stdout.startswith(b"before")
-    assert outcome.exit in ("limit:time", "crashed", "ok"), outcome
+    told = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
+    seen = "version 7.2" in told  # what another version does nobody has looked at
+    assert outcome.exit in ((ENDS[what],) if seen else ("limit:time", "crashed", "ok")), outcome
 
 
 @pytest.mark.slow
