@@ -22,11 +22,12 @@ from threegate.handoff.store import Store
 from threegate.handoff.usage import Quota
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed
+from threegate.policy import bundle as policy_bundle
 from threegate.policy.bundle import Bundle, Compiled, parse_bundle
 from threegate.untrusted import Untrusted
 
 CURRENT: Final = states.CURRENT
-NAMESPACE: Final = "threegate-policy"
+NAMESPACE: Final = policy_bundle.NAMESPACE
 
 
 def read_current(store: Store) -> Bundle:

@@ -29,6 +29,7 @@ from threegate.policy.sections.gates import check_gates
 from threegate.policy.sections.signers import signers_of
 
 FORMAT: Final = "bundle/1"
+NAMESPACE: Final = "threegate-policy"  # of a signature over a bundle
 KEYS: Final = ("format", "generation", "previous", "refs", "sections")
 MAX_GENERATION: Final = 2**53 - 1
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")

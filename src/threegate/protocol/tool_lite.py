@@ -5,6 +5,7 @@
 | `Opening` | host, first | `Ready`, or `Refused` and the box is of no use |
 | `Job` | host | `Outcome` |
 | `Check` | host | `Checked` |
+| `Adopt`, `Prove` | host | see `tool_lite_rules` |
 
 SECURITY
     Either side may be owned: the box runs hostile code, and the box believes no host.
@@ -15,11 +16,13 @@ SECURITY
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from threegate.errors import ProtocolBroken
-from threegate.protocol import greeting, limits, wire
+from threegate.protocol import greeting, limits, tool_lite_rules, wire
+from threegate.protocol.tool_lite_rules import Adopt, Prove, adopt_of, prove_of
 from threegate.protocol.wire import (
     Packed,
     fields_of,
@@ -32,7 +35,7 @@ from threegate.protocol.wire import (
 )
 from threegate.untrusted import Untrusted
 
-PROTOCOL: Final = "tool-lite/1"
+PROTOCOL: Final = tool_lite_rules.PROTOCOL
 Mode = Literal["run", "replay"]
 MODES: Final = ("run", "replay")
 
@@ -238,10 +241,10 @@ def parse_greeting(data: Untrusted[bytes]) -> Ready | Refused:
     return greeting.parse_greeting(data, Ready, Refused)
 
 
-def parse_ask(data: Untrusted[bytes]) -> Job | Check:
-    """Return the job or check in `data`, or raise `ProtocolBroken`; used inside the box."""
-    packed = _unpack(data, limits.MAX_ASK_BYTES, "job", "check")
-    return _job(packed) if packed.kind == "job" else _check(packed)
+def parse_ask(data: Untrusted[bytes]) -> "Ask":
+    """Return what the host asks in `data`, or raise `ProtocolBroken`; used inside the box."""
+    packed = _unpack(data, limits.MAX_ASK_BYTES, *_ASKS)
+    return _ASKS[packed.kind](packed)
 
 
 def parse_outcome(data: Untrusted[bytes]) -> Outcome:
@@ -313,6 +316,15 @@ def _found(value: Any) -> RefusalFound:
     need(type(value) is dict, "refusal is not an object")
     need(tuple(value) == ("construct", "line", "reason"), "unexpected fields of a refusal")
     return RefusalFound(**value)
+
+
+Ask = Job | Check | Adopt | Prove
+_ASKS: Final[dict[str, Callable[[Packed], Ask]]] = {
+    "adopt": adopt_of,
+    "check": _check,
+    "job": _job,
+    "prove": prove_of,
+}
 
 
 def _need_names(names: Any, what: str) -> None:

@@ -25,7 +25,7 @@ from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, evidence_of, not_started, start_process, view_for
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import Profile
-from threegate.sandbox.supervise import Ended, Line, Started, discard
+from threegate.sandbox.supervise import Ended, Line, Started, discard, kill
 
 START_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 5.0
@@ -182,6 +182,11 @@ class Session:
             raise GateUnavailable("the session has ended", code="TG-BOX-023")
         self._asked += 1
         return self._guarded(lambda: self._ask(request, deadline_seconds))
+
+    def kill(self) -> None:
+        """Kill it from another thread than the one that asks; that one sees to the rest."""
+        if self._ended is None:
+            kill(self._line.started)
 
     def close(self) -> Ended:
         """Tell the gate that no more comes and see it to its end; twice is once."""

@@ -42,6 +42,7 @@ from threegate.protocol.tool_lite import (
     parse_ask,
     parse_opening,
 )
+from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove
 from threegate.sandbox.channel import ChannelBroken, read_message, write_message
 from threegate.tool_exec.approved import Given, approved_request, check_inputs, least, sentence
 from threegate.tool_exec.monty import lane
@@ -50,6 +51,7 @@ from threegate.tool_exec.monty.functions import digests
 from threegate.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.tool_exec.monty.pool import Pool
 from threegate.tool_exec.monty.screen import Bounds, Refusal
+from threegate.tool_exec.pushed import enforced, refuse_unless_next
 from threegate.untrusted import Untrusted
 
 EX_SOFTWARE, EX_PROTOCOL = 70, 76
@@ -85,8 +87,22 @@ def _serve(open_pool: Callable[[], Pool]) -> None:
         write_message(ANSWERS_FD, Ready(versions()).to_bytes())
         while (message := read_message(REQUESTS_FD, limits.MAX_ASK_BYTES)) is not None:
             ask = parse_ask(Untrusted(message))
-            answer = run(pool, opened, ask) if isinstance(ask, Job) else tell(pool, opened, ask)
-            write_message(ANSWERS_FD, answer.to_bytes())
+            # One name, set between two messages: whatever runs next sees one policy, and whole.
+            if isinstance(ask, Adopt):
+                found = adopted(opened, ask, now=int(time.time()))
+                opened = opened if isinstance(found, Refused) else found
+                said = found if isinstance(found, Refused) else Ready(versions())
+                write_message(ANSWERS_FD, said.to_bytes())
+            else:
+                write_message(ANSWERS_FD, _answer(pool, opened, ask).to_bytes())
+
+
+def _answer(pool: Pool, bundle: Bundle, ask: Job | Check | Prove) -> Outcome | Checked | Enforced:
+    if isinstance(ask, Job):
+        return run(pool, bundle, ask)
+    if isinstance(ask, Check):
+        return tell(pool, bundle, ask)
+    return enforced(bundle, ask, bounds_for)
 
 
 def versions() -> dict[str, str]:
@@ -96,6 +112,18 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "threegate": __version__,
     }
+
+
+def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | Refused:
+    """Return the policy to work under from now on, or why it stays as it is."""
+    found = open_with(ask.bundle)
+    if isinstance(found, Refused):
+        return found
+    try:
+        refuse_unless_next(bundle, found, ask, at=now)
+    except PolicyDenied as exc:
+        return Refused(exc.code, sentence(exc.message))
+    return found
 
 
 def open_with(data: bytes) -> Bundle | Refused:

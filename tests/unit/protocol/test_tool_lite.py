@@ -33,10 +33,11 @@ from threegate.protocol.tool_lite import (
     parse_opening,
     parse_outcome,
 )
+from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove, parse_enforced
 from threegate.text import FORBIDDEN
 from threegate.untrusted import Untrusted
 
-Message = Opening | Ready | Refused | Job | Check | Outcome | Checked
+Message = Opening | Ready | Refused | Job | Check | Outcome | Checked | Adopt | Prove | Enforced
 PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
     Opening: parse_opening,
     Ready: parse_greeting,
@@ -45,7 +46,11 @@ PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
     Check: parse_ask,
     Outcome: parse_outcome,
     Checked: parse_checked,
+    Adopt: parse_ask,
+    Prove: parse_ask,
+    Enforced: parse_enforced,
 }
+tries = st.lists(st.sampled_from(["alone", "call:ptrace", "limit:cpu 600"])).map(tuple)
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 name_sets = st.sets(names, max_size=4).map(lambda found: tuple(sorted(found)))
@@ -93,6 +98,15 @@ messages = st.one_of(
     ),
     st.builds(Outcome, exit=st.just("refused:import"), refusal=refusals),
     st.builds(Checked, refusals, st.lists(refusals.filter(bool), max_size=3).map(tuple)),
+    st.builds(Adopt, st.binary(), st.binary(max_size=limits.MAX_SIGNATURE_BYTES)),
+    st.builds(Prove, tries, st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))),
+    st.builds(
+        Enforced,
+        generation=st.integers(1, 2**53 - 1),
+        policy=st.just("0" * 64),
+        rings=st.dictionaries(st.sampled_from("abc"), st.just("1" * 64)),
+        tried=tries,
+    ),
 )
 
 

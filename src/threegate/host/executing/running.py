@@ -39,9 +39,10 @@ from threegate.host.executing.ready import Ready, make_ready
 from threegate.host.executing.results import Box, MadeResult, Measured, make_result
 from threegate.host.heavy import backend as heavy_backend
 from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
-from threegate.host.lite.boxes import Boxes, Ran
+from threegate.host.lite.boxes import Boxes, Ran, SomeBoxes
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import executor_for
+from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiling import ProfileRejected, compile_ring
 from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED
@@ -95,17 +96,19 @@ def run_requests(
     *,
     stop: Callable[[], bool] = lambda: False,
     heavy: Callable[[], HeavyLane] | None = None,
+    lite: Callable[[Bundle], SomeBoxes] | None = None,
 ) -> Iterator[Report]:
     """Run every request that may run, and say of each what became of it.
 
     Nothing more is claimed once `stop` says so; what is claimed runs to its end.  `heavy`
-    opens the heavy lane when the first request for it comes.
+    opens the heavy lane when the first request for it comes.  `lite` says where boxes of the
+    lite lane come from if they are not to be started here.
     """
     ws.refuse_wrong_clock()
     same_policy = _policy_watch(ws)
     under_way: deque[list[_Started]] = deque()
     boxes = min(MAX_BOXES, os.cpu_count() or 1, len(request_ids))
-    with _Lane(ws, boxes) as lane, _Heavy(ws, heavy) as machines:
+    with _Lane(ws, boxes, lite) as lane, _Heavy(ws, heavy) as machines:
         try:
             for group in _groups(ws, request_ids):
                 if isinstance(group, Report):
@@ -277,10 +280,12 @@ def _ring(ws: Workspace, request: ToolRequest) -> ExecutorProfile | None:
 class _Lane:
     """A few boxes, and the threads that wait for their answers."""
 
-    def __init__(self, ws: Workspace, boxes: int) -> None:
+    def __init__(
+        self, ws: Workspace, boxes: int, opened: Callable[[Bundle], SomeBoxes] | None = None
+    ) -> None:
         self._ws = ws
-        self._idle: SimpleQueue[Boxes] = SimpleQueue()
-        self._all = [Boxes(ws.bundle) for _ in range(max(1, boxes))]
+        self._idle: SimpleQueue[SomeBoxes] = SimpleQueue()
+        self._all = [(opened or Boxes)(ws.bundle) for _ in range(max(1, boxes))]
         for item in self._all:
             self._idle.put(item)
         self._proven: set[str] = set()

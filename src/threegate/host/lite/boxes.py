@@ -9,12 +9,12 @@ SECURITY
     protocol ends the box, and the run it stood for counts as crashed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from threegate import __version__
 from threegate.errors import GateUnavailable, ProtocolBroken
@@ -38,6 +38,7 @@ CHECK_SECONDS: Final = 30.0
 # does not, and leaves room for a worker to start on a machine that is busy.
 GRACE_SECONDS: Final = 2.0
 
+A = TypeVar("A")
 _DIGESTING: Final = Lock()
 _ENDED: Final = {"deadline": "limit:time", "output": "limit:output"}
 
@@ -51,6 +52,27 @@ class Ran:
     peak_memory_bytes: int
     refused: Untrusted[bytes] | None = None  # an answer that was not one
     sent: bool = True  # False: the box was gone before it saw a byte of the job
+
+
+class SomeBox(Protocol):
+    """A box of the lite lane."""
+
+    @property
+    def box(self) -> Box:
+        """What confines it."""
+
+    def run(self, job: Job, *, wall_ms: int) -> Ran:
+        """Run an approved request."""
+
+
+class SomeBoxes(Protocol):
+    """Where one thread gets its boxes from."""
+
+    def box(self, confidentiality: str, /) -> SomeBox:
+        """Return a box that may take a job of this level, or raise `GateUnavailable`."""
+
+    def close(self) -> None:
+        """Let go of what there is."""
 
 
 class LiteBox:
@@ -85,10 +107,14 @@ class LiteBox:
     def check(self, check: Check) -> Checked:
         """Ask whether Monty can express a program; nothing of it runs."""
         self._jobs += 1
-        reply = self._session.ask(check.to_bytes(), deadline_seconds=CHECK_SECONDS)
+        return self.answer(check.to_bytes(), tool_lite.parse_checked)
+
+    def answer(self, asked: bytes, parse: Callable[[Untrusted[bytes]], A]) -> A:
+        """Return what the box says to a question that is no job, or raise `GateUnavailable`."""
+        reply = self._session.ask(asked, deadline_seconds=CHECK_SECONDS)
         try:
             if reply.why == "done":
-                return tool_lite.parse_checked(Untrusted(reply.message))
+                return parse(Untrusted(reply.message))
         except ProtocolBroken:
             pass
         self._ordinary = False
@@ -99,6 +125,15 @@ class LiteBox:
         self._ordinary = False
         outcome = Outcome(state)
         return Ran(outcome, reply.wall_ms, reply.peak_memory_bytes, answer, reply.sent)
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The forbidden acts the box tried before it was ready."""
+        return self._session.evidence.proofs
+
+    def kill(self) -> None:
+        """End the box from another thread than the one that waits for its answer."""
+        self._session.kill()
 
     def close(self) -> None:
         """End the box."""
