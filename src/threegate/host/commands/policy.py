@@ -1,16 +1,18 @@
-"""`threegate policy check|show|explain|diff|apply`."""
+"""`threegate policy check|show|explain|diff|apply`; `status` and `push` are in `policy_push`."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from threegate.host.commands import policy_push
 from threegate.host.context import Context
 from threegate.host.grammar import Group
 from threegate.host.output import counted
 from threegate.host.rules import SECTIONS
 
 if TYPE_CHECKING:
+    from threegate.host.executors.board import Row
     from threegate.host.workspace import Workspace
     from threegate.policy.bundle import Bundle, Compiled
     from threegate.policy.change import Change
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 _MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
-it in force. The key must be one that the policy in force allows."""
+it in force. The key must be one that the policy in force allows. Executors that wait under
+`threegate serve` take it over, and are waited for."""
 _EXPLAIN = """\
 A URL, the id of a request, or `read KIND` or `draft KIND` for a gate: prints every rule that
 was tried, with file and line, and the decision."""
@@ -57,6 +60,11 @@ def add(commands: Group) -> None:
         run=run_diff,
         examples=("policy diff", "policy diff --json"),
     )
+    _add_apply(group)
+    policy_push.add(group)
+
+
+def _add_apply(group: Group) -> None:
     apply = group.command(
         "apply",
         "put the edited files in force, signed",
@@ -66,6 +74,7 @@ def add(commands: Group) -> None:
         key=True,
     )
     apply.add_argument("--yes", action="store_true", help="do not ask")
+    policy_push.add_wait(apply)
 
 
 def _add_explain(group: Group) -> None:
@@ -241,17 +250,27 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         question = f"apply {counted(len(found), 'change')}, {widening} wider?"
         if not args.yes and not context.out.confirm(question):
             raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
+        asked = ws.store.journal.log.size
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
         settle(replace(ws, bundle=bundle), context.out.note)
-    return _applied(args, context, bundle, found)
+        rows = policy_push.wait(ws, asked, bundle.generation, args.wait)
+    return _applied(args, context, bundle, found, rows)
 
 
 def _applied(
-    args: argparse.Namespace, context: Context, bundle: "Bundle", found: "Sequence[Change]"
+    args: argparse.Namespace,
+    context: Context,
+    bundle: "Bundle",
+    found: "Sequence[Change]",
+    rows: "Sequence[Row]" = (),
 ) -> int:
     if args.json:
         place = {"generation": bundle.generation, "digest": bundle.digest}
-        context.out.document({**place, "changes": [_document(change) for change in found]})
-    else:
-        context.out.line(f"in force: generation {bundle.generation}, {bundle.digest}")
+        changes = [_document(change) for change in found]
+        executors = policy_push.plain(rows)
+        context.out.document({**place, "changes": changes, "executors": executors})
+        return 0
+    context.out.line(f"in force: generation {bundle.generation}, {bundle.digest}")
+    if rows:
+        policy_push.show(context, rows)
     return 0

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from threegate.keys.public import PublicKey
 
 PORT = 7433
+DEFAULT_WARM = 2
+MOST_WARM = 16  # a box that waits takes some forty megabytes
 _ABOUT = """\
 Serves the console on loopback until it is ended, and prints a link that logs one browser in,
 once. Only your own account can connect. Approving is signing with your key, as in `threegate
 review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
-elsewhere, runs as it comes, and approved fetch requests are carried out. Ctrl-C lets what is
+elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
+proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
 claimed come to its end; a second one stops at once."""
 _TOLD = {
     "approved": "approved {request}",
@@ -28,6 +31,8 @@ _TOLD = {
     "settled": "{words}",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
+    "executor": "{executor}: {state}, generation {generation} {reason}",
+    "bad-policy": "a policy that does not count: {reason} [{code}]",
     "turned-away": "turned away a connection: {reason}",
     "refused": "refused a request [{code}]",
 }
@@ -47,6 +52,14 @@ def add(commands: Group) -> None:
     parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"else {PORT}; 0: any")
     parser.add_argument(
         "--no-run", action="store_true", help="run nothing: `threegate run` and `fetch` do"
+    )
+    parser.add_argument(
+        "--warm",
+        type=int,
+        choices=range(MOST_WARM + 1),
+        default=DEFAULT_WARM,
+        metavar="N",
+        help=f"boxes that wait for approved requests, 0 to {MOST_WARM}, else {DEFAULT_WARM}",
     )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
 
@@ -85,5 +98,5 @@ def run(args: argparse.Namespace, context: Context) -> int:
         return time_of(unix_now())
 
     runs = not args.no_run
-    serve(Plan(context.root(args), args.port, runs, context, signing, now, sink, link))
+    serve(Plan(context.root(args), args.port, runs, args.warm, context, signing, now, sink, link))
     return 0

@@ -19,6 +19,7 @@ from typing import Final
 from threegate.errors import HandoffTampered, ThreeGateError
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
+from threegate.host.executors.warm import Warm
 from threegate.host.review.following import Mark, mark_of
 from threegate.host.review.telling import settle
 from threegate.host.settings import Settings
@@ -127,8 +128,8 @@ class Dispatcher:
         ]
 
 
-def tools(settings: Settings) -> Run:
-    """Return what runs tool requests, in either lane."""
+def tools(settings: Settings, warm: Warm) -> Run:
+    """Return what runs tool requests, in either lane, with executors that wait if there are."""
 
     def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
         from threegate.host.executing.running import run_requests
@@ -139,7 +140,7 @@ def tools(settings: Settings) -> Run:
             return
         image = partial(current, config_home=settings.config_home)
         heavy = partial(HeavyLane, ws.bundle, settings.cache_home, image, say=lambda _: None)
-        for report in run_requests(ws, ids, stop=stop, heavy=heavy):
+        for report in run_requests(ws, ids, stop=stop, heavy=heavy, lite=warm.lite):
             if report.made is not None:
                 yield Ended(report.request_id, report.made.id, report.made.result.exit)
             elif report.error is not None:

@@ -27,6 +27,7 @@ from threegate.host.console.routes import ROUTES
 from threegate.host.console.serving import MAX_CONNECTIONS, Server
 from threegate.host.console.sessions import Sessions
 from threegate.host.context import Context
+from threegate.host.executors.warm import Warm
 from threegate.host.review.following import mark_of
 from threegate.host.review.terminal.desk import Signing
 from threegate.text import visible
@@ -43,6 +44,7 @@ class Plan:
     root: Path
     port: int
     runs: bool  # whether what is approved runs by itself
+    warm: int  # executors that wait for it
     context: Context  # for what asks, which speaks of its progress
     signing: Signing
     now: Callable[[], str]
@@ -78,11 +80,13 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, _told_to_end, stop)
     events = Events(loop, plan.now, plan.sink)
-    app = _app(plan, events, listening.getsockname()[1])
+    warm = Warm(plan.root, plan.warm if plan.runs else 0, events.tell)
+    app = _app(plan, events, listening.getsockname()[1], warm)
     server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
     background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
     try:
         await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
+        warm.start()
         for dispatcher in app.dispatchers:
             dispatcher.start()
         plan.link(f"http://{ADDRESS}:{app.port}{LOGIN}{app.sessions.link()}")
@@ -92,9 +96,10 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
         await ending
     finally:
         await _close(app, background)
+        await loop.run_in_executor(None, warm.close)
 
 
-def _app(plan: Plan, events: Events, port: int) -> App:
+def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
     made: list[App] = []
 
     def told(kind: str, /, **facts: object) -> None:
@@ -102,7 +107,7 @@ def _app(plan: Plan, events: Events, port: int) -> App:
         if kind == "ran":
             made[0].metrics.ran(str(facts["code"] or facts["outcome"]))
 
-    runs = {"tr": tools(plan.context.settings), "fr": fetches(plan.context.settings)}
+    runs = {"tr": tools(plan.context.settings, warm), "fr": fetches(plan.context.settings)}
     dispatchers = [Dispatcher(plan.root, kind, run, told) for kind, run in runs.items()]
     app = App(
         root=plan.root,

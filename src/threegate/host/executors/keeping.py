@@ -10,10 +10,18 @@ SECURITY
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from threegate.errors import ThreeGateError
+from threegate.errors import (
+    AuditTampered,
+    HandoffTampered,
+    PolicyDenied,
+    StorageFailed,
+    ThreeGateError,
+    WorkspaceBusy,
+)
 from threegate.handoff import states as places
 from threegate.handoff.store import Store
 from threegate.host import applied
@@ -59,31 +67,40 @@ class Keeper:
         self._event("executor", **status.plain())
 
     def _follow(self) -> None:
-        ws = open_workspace(self._root)
         try:
-            slots = [slot for pool in self.pools.values() for slot in pool.slots]
-            self._board = Board(ws.store, [slot.status for slot in slots])
-            self._board.begin()
-            self._seen = ws.store.journal.log.size
-            self._look(ws)
-            for pool in self.pools.values():
-                pool.open()
-            before = mark_of(self._root)
-            while not self._stopped.wait(LOOK_SECONDS):
-                found = _mark(self._root)
-                if found != before:
-                    before = found
-                    self._look(ws)
-                    self._board.tell_again()
+            ws = open_workspace(self._root)
+            try:
+                self._keep(ws)
+            finally:
+                ws.close()
+        except ThreeGateError as exc:  # without workspace or log nothing is kept, or lent
+            self._event("not-run", kind="executors", code=exc.code, reason=exc.message)
         finally:
             for pool in self.pools.values():
                 pool.close()
-            if self._board is not None:
-                self._board.end()
-            ws.close()
 
-    def _look(self, ws: Workspace) -> None:
-        """Push what is in force now, and have all read back if somebody asked for that."""
+    def _keep(self, ws: Workspace) -> None:
+        slots = [slot for pool in self.pools.values() for slot in pool.slots]
+        self._board = Board(ws.store, [slot.status for slot in slots])
+        self._seen = ws.store.journal.log.size
+        self._board.begin()
+        try:
+            self._look(ws)
+            for pool in self.pools.values():
+                pool.open()
+            before = ("", -1)
+            while not self._stopped.wait(LOOK_SECONDS):
+                found = _mark(self._root)
+                if found != before and self._look(ws):
+                    before = found
+        finally:
+            for pool in self.pools.values():
+                pool.close()
+            self._board.end()
+
+    def _look(self, ws: Workspace) -> bool:
+        """Push what is in force now; return whether that could be found out."""
+        assert self._board is not None
         try:
             steps, asked = self._news(ws.store)
             for pool in self.pools.values():
@@ -92,12 +109,16 @@ class Keeper:
                 if asked:
                     pool.again()
             self._bad = ""
-        except ThreeGateError as exc:
+            self._board.tell_again()
+        except (PolicyDenied, HandoffTampered, AuditTampered) as exc:
             for pool in self.pools.values():
                 pool.refuse(exc)
             if self._bad != exc.message:
                 self._bad = exc.message
                 self._event("bad-policy", code=exc.code, reason=exc.message)
+        except (WorkspaceBusy, StorageFailed):
+            return False
+        return True
 
     def _news(self, store: Store) -> tuple[list[Signed], bool]:
         with store.locked() as journal:
@@ -121,8 +142,9 @@ def _since(store: Store, bundle: Bundle, last: str) -> list[Signed]:
     """Return the policies since the last one that was pushed, the newest at the end."""
     found: list[Signed] = []
     while bundle.digest != last and len(found) < MAX_STEPS:
-        armored = store.read_file(places.BUNDLES, f"{bundle.digest}.sig")
-        found.append(Signed(bundle, armored))
+        with suppress(FileNotFoundError):  # of an earlier one; then executors are started anew
+            armored = store.read_file(places.BUNDLES, f"{bundle.digest}.sig")
+            found.append(Signed(bundle, armored))
         if bundle.previous is None or not last:
             break
         bundle = applied.read_bundle(store, bundle.previous)

@@ -116,8 +116,7 @@ class Pool(Generic[E]):
                 raise PolicyDenied(message, code=states.ROLLED_BACK)
             self._target, self._refused = signed, None
             self._remember(steps)
-            for slot in self.slots:
-                slot.stuck, slot.again_at = False, 0.0
+            self._ask_all()
             self._stop_replaced(signed.bundle)
             self._changed.notify_all()
 
@@ -125,8 +124,7 @@ class Pool(Generic[E]):
         """Have every executor read back again, and tried again what could not be had."""
         with self._changed:
             self._refused = None
-            for slot in self.slots:
-                slot.stuck, slot.again_at, slot.prove = False, 0.0, True
+            self._ask_all()
             self._changed.notify_all()
 
     def refuse(self, error: ThreeGateError) -> None:
@@ -217,7 +215,6 @@ class Pool(Generic[E]):
         return partial(self._prove, slot) if slot.prove else None
 
     def _start(self, slot: Slot[E], target: Signed) -> None:
-        slot.prove = False
         try:
             executor = self.kind.start(target.bundle)
         except (ThreeGateError, OSError) as exc:
@@ -253,12 +250,9 @@ class Pool(Generic[E]):
     def _prove(self, slot: Slot[E]) -> None:
         assert slot.executor is not None
         assert slot.bundle is not None
-        slot.prove = False
-        self._read_back(slot, slot.executor, slot.bundle, repeat=True)
+        self._read_back(slot, slot.executor, slot.bundle)
 
-    def _read_back(
-        self, slot: Slot[E], executor: E, bundle: Bundle, *, repeat: bool = False
-    ) -> None:
+    def _read_back(self, slot: Slot[E], executor: E, bundle: Bundle) -> None:
         """Believe an executor only if it answers what we work out ourselves; then say so."""
         slot.executor, slot.bundle = executor, None
         try:
@@ -271,8 +265,7 @@ class Pool(Generic[E]):
             self._fail(slot, GateUnavailable(message, code=states.OTHER_RULES), again=False)
             return
         name, number = slot.status.executor, bundle.generation
-        status = Status(name, self.kind.name, APPLIED, number, bundle.digest)
-        self._tell(slot, status, repeat=repeat)
+        self._tell(slot, Status(name, self.kind.name, APPLIED, number, bundle.digest))
         slot.bundle = bundle
 
     def _restart(self, slot: Slot[E], why: str) -> None:
@@ -317,11 +310,14 @@ class Pool(Generic[E]):
             executor.stop()
             executor.close()
 
-    def _tell(self, slot: Slot[E], status: Status, *, repeat: bool = False) -> None:
-        if status != slot.status or repeat:
+    def _tell(self, slot: Slot[E], status: Status) -> None:
+        """Say how an executor is, if that is news or was asked for; first in the log."""
+        answers = status.state != RESTART
+        if status != slot.status or (slot.prove and answers):
             self.tell(status)  # durable before anybody may rely on it
         with self._changed:
             slot.status = status
+            slot.prove = slot.prove and not answers
 
     # What is looked up while the lock is held.
 
@@ -364,6 +360,11 @@ class Pool(Generic[E]):
             if slot.taken and slot.executor is not None and not same_rules(slot.bundle, bundle):
                 slot.stopped = True
                 slot.executor.stop()
+
+    def _ask_all(self) -> None:
+        """Have every executor answer once, whatever it answered before."""
+        for slot in self.slots:
+            slot.stuck, slot.again_at, slot.prove = False, 0.0, True
 
     def _remember(self, steps: Sequence[Signed]) -> None:
         for signed in steps:
