@@ -11,6 +11,7 @@ from threegate.host.console.application import Call
 from threegate.host.console.messages import Malformed, Response
 from threegate.host.console.offices import Desk
 from threegate.host.console.reviewing import page_number
+from threegate.host.executors.board import Row, executors
 from threegate.host.history import history, told
 from threegate.host.output import Output
 from threegate.host.overview import overview
@@ -33,6 +34,7 @@ class Rules:
     sections: list[tuple[str, list[tuple[str, str, str]]]]
     changes: tuple[Change, ...]
     problem: str
+    executors: list[Row]
 
 
 async def policy(call: Call) -> Response:
@@ -49,7 +51,8 @@ def _rules(desk: Desk) -> Rules:
         changes = tuple(diff(bundle, edited(desk.ws)))
     except ThreeGateError as exc:
         problem = f"{exc.message} [{exc.code}]"
-    return Rules(bundle.generation, bundle.digest, sections, changes, problem)
+    rows = executors(desk.ws.store.journal.log)
+    return Rules(bundle.generation, bundle.digest, sections, changes, problem, rows)
 
 
 async def audit(call: Call) -> Response:

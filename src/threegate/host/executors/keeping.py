@@ -10,7 +10,7 @@ SECURITY
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,20 +68,23 @@ class Keeper:
 
     def _follow(self) -> None:
         try:
-            ws = open_workspace(self._root)
-            try:
-                self._keep(ws)
-            finally:
-                ws.close()
+            with ExitStack() as stack:
+                ws = open_workspace(self._root)
+                stack.callback(ws.close)
+                # Its lock keeps out who opened it otherwise, and not other threads of ours:
+                # those of the executors write through one of their own.
+                writing = Store.open(self._root, clock=ws.clock)
+                stack.callback(writing.close)
+                self._keep(ws, writing)
         except ThreeGateError as exc:  # without workspace or log nothing is kept, or lent
             self._event("not-run", kind="executors", code=exc.code, reason=exc.message)
         finally:
             for pool in self.pools.values():
                 pool.close()
 
-    def _keep(self, ws: Workspace) -> None:
+    def _keep(self, ws: Workspace, writing: Store) -> None:
         slots = [slot for pool in self.pools.values() for slot in pool.slots]
-        self._board = Board(ws.store, [slot.status for slot in slots])
+        self._board = Board(writing, [slot.status for slot in slots])
         self._seen = ws.store.journal.log.size
         self._board.begin()
         try:

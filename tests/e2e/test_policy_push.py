@@ -1,0 +1,123 @@
+"""A policy applied while `serve` runs: every executor takes it over, and the log says so."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.cli import Cli, made
+from tests.support.console import Console, console, fresh, held
+from tests.support.lite import tree
+from tests.support.reviewing import approved
+from threegate.host.review.sheet import read_sheet
+from threegate.host.workspace import open_workspace
+
+USES = "import base64\n7\n"
+
+
+def yes(cli: Cli, request_id: str) -> None:
+    """Approve a request as another command does."""
+    assert cli.workspace is not None
+    ws = open_workspace(cli.workspace)
+    try:
+        approved(ws, read_sheet(ws, request_id))
+    finally:
+        ws.close()
+
+
+def edit(cli: Cli, old: str, new: str) -> None:
+    """Change a rule of TOOL-EXEC; nothing is in force yet."""
+    assert cli.workspace is not None
+    path = cli.workspace / "policy/tool-exec.policy.md"
+    text = path.read_text(encoding="utf-8")
+    assert old in text, old
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def rows(found: Any) -> list[tuple[str, str, int]]:
+    return [(one["executor"], one["state"], one["generation"]) for one in found["executors"]]
+
+
+# claim TG-C-310
+def test_a_policy_that_is_applied_reaches_every_executor_and_is_acknowledged(
+    tmp_path: Path,
+) -> None:
+    cli = made(tmp_path)
+    assert "no executor is running" in cli("policy", "status").out
+    assert rows(cli("policy", "push", "--json").json) == [], "nobody to push to"
+    with console(cli, "--warm", "2") as served:
+        pushed = cli("policy", "push", "--json").json
+        assert rows(pushed) == [("monty-1", "applied", 1), ("monty-2", "applied", 1)]
+        first, second = held(cli, fresh(USES), fresh(USES))
+        yes(cli, first)
+        assert served.wait_for("ran")["outcome"] == "ok", "control"
+        edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
+        applied = cli("policy", "apply", "--yes", "--json").json
+        assert rows(applied) == [("monty-1", "applied", 2), ("monty-2", "applied", 2)]
+        assert rows(cli("policy", "status", "--json").json) == rows(applied)
+        told = cli("policy", "status").out
+        assert "monty-1   applied  2" in told
+        yes(cli, second)
+        assert served.wait_for("ran", 2)["outcome"] == "refused:import"
+        page = served.ask("GET", "/policy", **served.login())[2].decode()
+        assert "monty-2" in page
+        assert "applied" in page
+    assert rows(cli("policy", "status", "--json").json) == [], "none is left"
+    assert cli("audit", "verify", "--json").json["ok"]
+
+
+# claim TG-C-316
+def test_a_killed_serve_leaves_no_executor_behind(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--warm", "2", end=-signal.SIGKILL) as served:
+        assert len(rows(cli("policy", "push", "--json").json)) == 2
+        below = [pid for pid in tree(served.process.pid) if pid != served.process.pid]
+        assert len(below) >= 4, "control: boxes and what is in them"
+        os.kill(served.process.pid, signal.SIGKILL)
+        served.process.wait()
+        end = time.monotonic() + 60
+        while any(os.path.exists(f"/proc/{pid}") for pid in below):
+            assert time.monotonic() < end, below
+            time.sleep(0.02)
+    assert rows(cli("policy", "status", "--json").json) == [], "whatever its last entry says"
+
+
+# claim TG-C-314
+def test_a_policy_nobody_signed_puts_executors_into_quarantine(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    assert cli.workspace is not None
+    with console(cli, "--warm", "1") as served:
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+        pointer = cli.workspace / "bundles/current.json"
+        right = pointer.read_bytes()
+        pointer.unlink()
+        pointer.write_bytes(right.replace(b'"applied":', b'"applied":1'))
+        pointer.chmod(0o444)
+        cli("policy", "push", code=76)
+        grow(cli.workspace)  # nobody looks before
+        assert served.wait_for("bad-policy")["code"] == "TG-HND-009"
+        served.wait_for("executor", count_of(served, "applied") + 1)
+        pointer.unlink()
+        pointer.write_bytes(right)
+        pointer.chmod(0o444)
+        found = cli("policy", "status", "--json").json["executors"]
+        assert [(one["state"], one["code"]) for one in found] == [("unavailable", "TG-PSH-005")]
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+
+
+def count_of(served: Console, state: str) -> int:
+    """Return how often an executor was said to be so."""
+    return sum(one["event"] == "executor" and one["state"] == state for one in served.events)
+
+
+def grow(root: Path) -> None:
+    """Write an entry to the log, as a command does that does not read the policy."""
+    from threegate.handoff.store import Store
+
+    store = Store.open(root, clock=lambda: int(time.time()))
+    try:
+        with store.locked() as journal:
+            journal.log.append([("note", {})])
+    finally:
+        store.close()
