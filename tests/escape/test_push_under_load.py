@@ -155,7 +155,7 @@ def serving(tmp_path: Path) -> Iterator[Scene]:
         with lock:
             told.append({"event": kind, **facts})
 
-    warm = Warm(ws.root, 2, tell, lite=Watched(seen))
+    warm = Warm(ws.root, settings_for(tmp_path), 2, tell, lite=Watched(seen))
     pool = warm.lite_pool
     assert pool is not None
     recorded = pool.tell
@@ -167,7 +167,7 @@ def serving(tmp_path: Path) -> Iterator[Scene]:
         recorded(status)
 
     pool.tell = acknowledge
-    dispatcher = Dispatcher(ws.root, "tr", tools(settings_for(tmp_path), warm), tell)
+    dispatcher = Dispatcher(ws.root, "tr", tools(warm), tell)
     warm.start()
     dispatcher.start()
     try:

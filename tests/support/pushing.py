@@ -124,6 +124,9 @@ class FakeKind:
         self.made.append(FakeExecutor(bundle, self.meanwhile, wrong=self.wrong))
         return self.made[-1]
 
+    def wanted(self, bundle: Bundle) -> bool:
+        return bundle.text("tool-exec", "lanes", "monty", "enabled") == "yes"
+
     def needs_restart(self, old: Bundle, new: Bundle) -> str:
         return "it cannot be changed" if self.restart and old is not new else ""
 
@@ -131,7 +134,7 @@ class FakeKind:
         return bundle.digest
 
 
-def settled(pool: Pool[FakeExecutor]) -> None:
+def settled(pool: Pool[Any]) -> None:
     """Do everything there is to do."""
     while sum(pool.step(slot) for slot in pool.slots):
         pass

@@ -51,7 +51,8 @@ class Companion:
 
     def kill(self) -> None:
         """Kill it from another thread than the one that will end it."""
-        kill(self._line.started)
+        if self._ended is None:
+            kill(self._line.started)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,6 @@ SECURITY
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -128,18 +127,15 @@ class Dispatcher:
         ]
 
 
-def tools(settings: Settings, warm: Warm) -> Run:
+def tools(warm: Warm) -> Run:
     """Return what runs tool requests, in either lane, with executors that wait if there are."""
 
     def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
         from threegate.host.executing.running import run_requests
-        from threegate.host.heavy.lane import HeavyLane
-        from threegate.host.images.choosing import current
 
         if not ids:
             return
-        image = partial(current, config_home=settings.config_home)
-        heavy = partial(HeavyLane, ws.bundle, settings.cache_home, image, say=lambda _: None)
+        heavy = warm.heavy(ws.bundle)
         for report in run_requests(ws, ids, stop=stop, heavy=heavy, lite=warm.lite):
             if report.made is not None:
                 yield Ended(report.request_id, report.made.id, report.made.result.exit)

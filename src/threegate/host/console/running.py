@@ -80,7 +80,8 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, _told_to_end, stop)
     events = Events(loop, plan.now, plan.sink)
-    warm = Warm(plan.root, plan.warm if plan.runs else 0, events.tell)
+    settings = plan.context.settings
+    warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
     app = _app(plan, events, listening.getsockname()[1], warm)
     server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
     background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
@@ -107,7 +108,7 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         if kind == "ran":
             made[0].metrics.ran(str(facts["code"] or facts["outcome"]))
 
-    runs = {"tr": tools(plan.context.settings, warm), "fr": fetches(plan.context.settings)}
+    runs = {"tr": tools(warm), "fr": fetches(plan.context.settings)}
     dispatchers = [Dispatcher(plan.root, kind, run, told) for kind, run in runs.items()]
     app = App(
         root=plan.root,

@@ -38,7 +38,7 @@ from threegate.host.covering import void_if_refused
 from threegate.host.executing.ready import Ready, make_ready
 from threegate.host.executing.results import Box, MadeResult, Measured, make_result
 from threegate.host.heavy import backend as heavy_backend
-from threegate.host.heavy.lane import HeavyAnswer, HeavyLane
+from threegate.host.heavy.lane import HeavyAnswer, Lane
 from threegate.host.lite.boxes import Boxes, Ran, SomeBoxes
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import executor_for
@@ -95,7 +95,7 @@ def run_requests(
     request_ids: Sequence[str],
     *,
     stop: Callable[[], bool] = lambda: False,
-    heavy: Callable[[], HeavyLane] | None = None,
+    heavy: Callable[[], Lane] | None = None,
     lite: Callable[[Bundle], SomeBoxes] | None = None,
 ) -> Iterator[Report]:
     """Run every request that may run, and say of each what became of it.
@@ -342,9 +342,9 @@ class _Lane:
 class _Heavy:
     """The heavy lane, opened when the first request for it comes; one machine at a time."""
 
-    def __init__(self, ws: Workspace, open_lane: Callable[[], HeavyLane] | None) -> None:
+    def __init__(self, ws: Workspace, open_lane: Callable[[], Lane] | None) -> None:
         self._ws, self._open = ws, open_lane
-        self._lane: HeavyLane | None = None
+        self._lane: Lane | None = None
         self._threads = ThreadPoolExecutor(1, "heavy")
 
     def refusal(self, ready: Ready) -> ThreeGateError | None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from threegate.audit.log import AuditLog
 from threegate.handoff.lease import Lease, current_lease, is_alive
 from threegate.handoff.store import Store
-from threegate.host.executors.states import APPLIED, RESTART, Status, status_of
+from threegate.host.executors.states import APPLIED, NONE, RESTART, Status, status_of
 
 STATE: Final = "executors.state"
 PUSH: Final = "executors.push"  # somebody asks every executor to be read back
@@ -84,6 +84,7 @@ class Board:
             table = [
                 {**status.plain(), "entry": entry, "time": time}
                 for _, (status, time, entry) in sorted(rows.items())
+                if status.state != NONE
             ]
             journal.log.append([(STATE, {"executors": table, "owner": owner})])
             self._rows, self._said = rows, journal.log.size

@@ -9,7 +9,7 @@ SECURITY
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,8 @@ from threegate.handoff import states as places
 from threegate.handoff.store import Store
 from threegate.host import applied
 from threegate.host.executors.board import PUSH, Board
-from threegate.host.executors.kinds import Kind, Signed
-from threegate.host.executors.pool import MAX_STEPS, Pool
+from threegate.host.executors.kinds import E, Kind, Signed
+from threegate.host.executors.pool import AGAIN_SECONDS, IDLE_SECONDS, MAX_STEPS, Pool
 from threegate.host.executors.states import Status
 from threegate.host.review.following import mark_of
 from threegate.host.workspace import Workspace, open_workspace
@@ -41,15 +41,30 @@ Tell = Callable[..., None]
 class Keeper:
     """Keeps pools of executors under the policy in force until it is closed."""
 
-    def __init__(self, root: Path, kinds: Sequence[tuple[Kind[Any], int]], tell: Tell) -> None:
+    def __init__(self, root: Path, tell: Tell) -> None:
         self._root, self._event = root, tell
         self._board: Board | None = None
-        self.pools = {kind.name: Pool(kind, size, self._acknowledge) for kind, size in kinds}
+        self._pools: list[Pool[Any]] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="executors")
         self._last = ""  # digest of what was pushed last
         self._seen = 0  # entries of the log
         self._bad = ""  # what was said last about a policy that does not count
+
+    def pool(
+        self,
+        kind: Kind[E],
+        size: int,
+        *,
+        again_seconds: float = AGAIN_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> Pool[E]:
+        """Return a pool of executors that is kept from when this starts."""
+        found = Pool(
+            kind, size, self.acknowledge, again_seconds=again_seconds, idle_seconds=idle_seconds
+        )
+        self._pools.append(found)
+        return found
 
     def start(self) -> None:
         """Begin; executors come as they are started."""
@@ -61,7 +76,8 @@ class Keeper:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _acknowledge(self, status: Status) -> None:
+    def acknowledge(self, status: Status) -> None:
+        """Write to the log how an executor is, and tell it."""
         assert self._board is not None
         self._board.tell(status)
         self._event("executor", **status.plain())
@@ -79,17 +95,17 @@ class Keeper:
         except ThreeGateError as exc:  # without workspace or log nothing is kept, or lent
             self._event("not-run", kind="executors", code=exc.code, reason=exc.message)
         finally:
-            for pool in self.pools.values():
+            for pool in self._pools:
                 pool.close()
 
     def _keep(self, ws: Workspace, writing: Store) -> None:
-        slots = [slot for pool in self.pools.values() for slot in pool.slots]
-        self._board = Board(writing, [slot.status for slot in slots])
+        wanted = [pool for pool in self._pools if pool.kind.wanted(ws.bundle)]
+        self._board = Board(writing, [slot.status for pool in wanted for slot in pool.slots])
         self._seen = ws.store.journal.log.size
         self._board.begin()
         try:
             self._look(ws)
-            for pool in self.pools.values():
+            for pool in self._pools:
                 pool.open()
             before = ("", -1)
             while not self._stopped.wait(LOOK_SECONDS):
@@ -97,7 +113,7 @@ class Keeper:
                 if found != before and self._look(ws):
                     before = found
         finally:
-            for pool in self.pools.values():
+            for pool in self._pools:
                 pool.close()
             self._board.end()
 
@@ -106,7 +122,7 @@ class Keeper:
         assert self._board is not None
         try:
             steps, asked = self._news(ws.store)
-            for pool in self.pools.values():
+            for pool in self._pools:
                 if steps:
                     pool.push(*steps)
                 if asked:
@@ -114,7 +130,7 @@ class Keeper:
             self._bad = ""
             self._board.tell_again()
         except (PolicyDenied, HandoffTampered, AuditTampered) as exc:
-            for pool in self.pools.values():
+            for pool in self._pools:
                 pool.refuse(exc)
             if self._bad != exc.message:
                 self._bad = exc.message

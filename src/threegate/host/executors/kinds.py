@@ -51,6 +51,9 @@ class Kind(Protocol[E_co]):
 
     name: str
 
+    def wanted(self, bundle: Bundle) -> bool:
+        """Tell whether there is to be any under these rules."""
+
     def start(self, bundle: Bundle) -> E_co:
         """Start one under these rules, or raise `GateUnavailable`."""
 

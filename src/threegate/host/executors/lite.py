@@ -76,6 +76,10 @@ class LiteKind:
     def __init__(self) -> None:
         self._machine: Machine | None = None
 
+    def wanted(self, bundle: Bundle) -> bool:
+        """Tell whether policy has this lane."""
+        return bundle.text("tool-exec", "lanes", MONTY, "enabled") == "yes"
+
     def start(self, bundle: Bundle) -> LiteExecutor:
         """Start one under these rules, or raise `GateUnavailable`."""
         self._machine = self._machine or find_machine()

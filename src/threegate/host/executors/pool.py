@@ -67,6 +67,8 @@ class Pool(Generic[E]):
     size: int
     tell: Callable[[Status], None]  # writes to the log, durably, or raises
     clock: Callable[[], float] = time.monotonic
+    again_seconds: float = AGAIN_SECONDS
+    idle_seconds: float = IDLE_SECONDS
     slots: list[Slot[E]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +187,7 @@ class Pool(Generic[E]):
             self._drop(slot)
             with self._changed:
                 slot.status = failed(slot.status, exc)
-                slot.stuck, slot.again_at = True, self.clock() + AGAIN_SECONDS
+                slot.stuck, slot.again_at = True, self.clock() + self.again_seconds
         finally:
             with self._changed:
                 slot.working = False
@@ -200,10 +202,13 @@ class Pool(Generic[E]):
         executor, target = slot.executor, self._target
         if self._closed or target is None:
             return partial(self._drop, slot) if executor is not None else None
+        if not self.kind.wanted(target.bundle):
+            gone = slot.status.state == states.NONE and executor is None
+            return None if gone else partial(self._retire, slot)
         if self._refused is not None:
             told = slot.status.code == states.QUARANTINED and executor is None
             return None if told else partial(self._quarantine, slot)
-        stale = self.clock() - slot.since > IDLE_SECONDS
+        stale = self.clock() - slot.since > self.idle_seconds
         if executor is not None and (stale or not executor.alive):
             return partial(self._drop, slot)
         if slot.stuck and (slot.again_at == 0.0 or self.clock() < slot.again_at):
@@ -298,10 +303,14 @@ class Pool(Generic[E]):
         error = GateUnavailable(f"in quarantine: {told}", code=states.QUARANTINED)
         self._tell(slot, failed(slot.status, error))
 
+    def _retire(self, slot: Slot[E]) -> None:
+        self._drop(slot)
+        self._tell(slot, Status(slot.status.executor, self.kind.name, states.NONE))
+
     def _fail(self, slot: Slot[E], error: Exception, *, again: bool) -> None:
         self._drop(slot)
         slot.stuck = True
-        slot.again_at = self.clock() + AGAIN_SECONDS if again else 0.0
+        slot.again_at = self.clock() + self.again_seconds if again else 0.0
         self._tell(slot, failed(slot.status, error))
 
     def _drop(self, slot: Slot[E]) -> None:
@@ -340,6 +349,8 @@ class Pool(Generic[E]):
             if bundle.generation <= target.bundle.generation:
                 detail = "the rules were replaced before the job began"
                 raise GateUnavailable(detail, code=states.REPLACED)
+        elif target is not None and not self.kind.wanted(bundle):
+            raise GateUnavailable(f"policy has no {self.kind.name} lane")
         elif target is not None and all(slot.stuck for slot in self.slots):
             first = self.slots[0].status
             raise GateUnavailable(first.reason, code=first.code or None)

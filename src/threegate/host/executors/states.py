@@ -15,6 +15,7 @@ APPLIED: Final = "applied"
 RESTART: Final = "restart-required"
 UNAVAILABLE: Final = "unavailable"
 STATES: Final = (APPLIED, RESTART, UNAVAILABLE)
+NONE: Final = "none"  # policy has no such executor: it stands in no table
 
 ROLLED_BACK: Final = "TG-PSH-001"  # as the box says it
 OTHER_RULES: Final = "TG-PSH-003"

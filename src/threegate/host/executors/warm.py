@@ -1,35 +1,62 @@
 """The executors of one `serve`, as its dispatcher asks for them."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Final
 
+from threegate.host.executors.heavy import HeavyExecutor, HeavyKind, opened
 from threegate.host.executors.keeping import Keeper, Tell
 from threegate.host.executors.lite import LiteExecutor, LiteKind, WarmBoxes
 from threegate.host.executors.pool import Pool
+from threegate.host.heavy.lane import HeavyLane, Lane
+from threegate.host.images.choosing import current
+from threegate.host.settings import Settings
 from threegate.policy.bundle import Bundle
+
+# A snapshot is booted for minutes where it is emulated, and does not age: an image that
+# changes is another snapshot.
+HEAVY_AGAIN_SECONDS: Final = 600.0
+HEAVY_IDLE_SECONDS: Final = 86_400.0
 
 
 class Warm:
     """What waits for approved requests, if anything is to wait."""
 
-    def __init__(self, root: Path, size: int, tell: Tell, *, lite: LiteKind | None = None) -> None:
-        self.lite_pool: Pool[LiteExecutor] | None = None
-        self._keeper = Keeper(root, [(lite or LiteKind(), size)], tell) if size else None
-        if self._keeper is not None:
-            self.lite_pool = self._keeper.pools[LiteKind.name]
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        size: int,
+        tell: Tell,
+        *,
+        lite: LiteKind | None = None,
+    ) -> None:
+        self._cache = settings.cache_home
+        self._image = partial(current, config_home=settings.config_home)
+        self._keeper = Keeper(root, tell)
+        self._size = size
+        self.lite_pool: Pool[LiteExecutor] = self._keeper.pool(lite or LiteKind(), size)
+        heavy = HeavyKind(self._cache, self._image)
+        times = {"again_seconds": HEAVY_AGAIN_SECONDS, "idle_seconds": HEAVY_IDLE_SECONDS}
+        self._heavy_pool: Pool[HeavyExecutor] = self._keeper.pool(heavy, min(1, size), **times)
 
     @property
     def lite(self) -> Callable[[Bundle], WarmBoxes] | None:
         """Where boxes of the lite lane come from; None: they are started for each request."""
-        pool = self.lite_pool
-        return None if pool is None else lambda bundle: WarmBoxes(pool, bundle)
+        return partial(WarmBoxes, self.lite_pool) if self._size else None
+
+    def heavy(self, bundle: Bundle) -> Callable[[], Lane]:
+        """Return what opens the heavy lane when the first request for it comes."""
+        if self._size:
+            return opened(self._heavy_pool, bundle)
+        return partial(HeavyLane, bundle, self._cache, self._image)
 
     def start(self) -> None:
         """Begin."""
-        if self._keeper is not None:
+        if self._size:
             self._keeper.start()
 
     def close(self) -> None:
         """End everything that waits."""
-        if self._keeper is not None:
-            self._keeper.close()
+        self._keeper.close()

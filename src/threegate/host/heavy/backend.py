@@ -37,6 +37,7 @@ from threegate.protocol.erofs import File, lay_out, write
 from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy import Ask, Channels, Failed, Given, Job, Prepare, Probe
 from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
+from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.tsc import tsc_khz
@@ -72,6 +73,7 @@ class Asked:
     signature: bytes
     inputs: tuple[tuple[str, bytes], ...]
     wall_ms: int
+    begun: Callable[[Companion], None] = lambda _: None  # is told the machine, to end it early
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class QemuBackend:
 
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
         """Boot a guest once and keep it as a snapshot; an old one that is mute is made anew."""
+        if (known := self._found.get(want)) is not None and known.is_probed:
+            return None  # compared before, by this very command
         made_from = self._made_from(want)
         template = self._templates.find(made_from)
         if template is None or not template.is_probed:
@@ -183,7 +187,7 @@ class QemuBackend:
         with ExitStack() as stack:
             snapshot = template.open(stack)
             disk = input_disk(stack, asked.inputs, self._templates.root) if asked.inputs else None
-            use = Use(job, seconds + asked.wall_ms / 1000, snapshot, disk)
+            use = Use(job, seconds + asked.wall_ms / 1000, snapshot, disk, begun=asked.begun)
             talk = self._converse(want, use)
         return ran_of(talk, template.sha256)
 

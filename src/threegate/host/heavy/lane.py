@@ -8,7 +8,7 @@ which one it was.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from threegate import __version__
 from threegate.artifacts.tool_request import ToolRequest
@@ -30,6 +30,7 @@ from threegate.policy.decision import Deny
 from threegate.policy.ring.compiling import compile_ring
 from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
+from threegate.sandbox.companion import Companion
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
 
@@ -74,14 +75,29 @@ def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
         detail = f"no guest starts with {memory_mib} MiB of memory"
         raise GateUnavailable(detail, code=TOO_SMALL, hint=hint)
     ring = compile_ring(bundle, executor_for(request), request.profile)
+    return _wanted(request.limits.cpus, memory_mib, manifest, ring, command=bool(request.argv))
+
+
+def usual(bundle: Bundle, manifest: Manifest) -> Want:
+    """Return the machine of a request for Python that asks for nothing else."""
+    lane = ("tool-exec", "lanes", "era")
+    ring = compile_ring(bundle, HEAVY_PYTHON, bundle.text(*lane, "default_profile"))
+    memory_mib = bundle.integer(*lane, "default", "memory_bytes") // MIB
+    cpus = bundle.integer(*lane, "default", "cpus")
+    return _wanted(cpus, memory_mib, manifest, ring, command=False)
+
+
+def _wanted(
+    cpus: int, memory_mib: int, manifest: Manifest, ring: ExecutorProfile, *, command: bool
+) -> Want:
     allowed = {*ring.imports}
     science = bool(allowed & SCIENCE)
     layers = tuple(name for name in manifest.layers if name != "science" or science)
     # Its fonts are listed once, before the snapshot, and not in every run.
     more = {"matplotlib.pyplot"} if "matplotlib" in allowed and "science" in layers else set()
     # A command starts a program of its own: nothing that was loaded before would help it.
-    imports = () if request.argv else tuple(sorted(allowed | more))
-    return Want(request.limits.cpus, memory_mib, layers, imports, ring)
+    imports = () if command else tuple(sorted(allowed | more))
+    return Want(cpus, memory_mib, layers, imports, ring)
 
 
 def smallest(manifest: Manifest) -> Want:
@@ -112,40 +128,73 @@ def profiles_of(engine: str) -> tuple[Profile, ...]:
     return (TOOL_HEAVY, *boxes)
 
 
-class HeavyLane:
-    """The heavy lane of one command."""
-
-    def __init__(
-        self, bundle: Bundle, cache: Path, find_image: FindImage, *, say: Say = lambda _: None
-    ) -> None:
-        self._bundle, self._cache, self._find_image, self._say = bundle, cache, find_image, say
-        self._backends: dict[str, Backend] = {}
-        self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
+class Lane(Protocol):
+    """The heavy lane as whoever runs requests sees it."""
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
+
+    def run(self, ready: Ready, started: str) -> HeavyAnswer:
+        """Run a claimed request in a machine that was proved for it."""
+
+    def close(self) -> None:
+        """Let go of what there is."""
+
+
+class HeavyLane:
+    """The heavy lane of one command; `begun` is told each machine, and may end it."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        cache: Path,
+        find_image: FindImage,
+        *,
+        say: Say = lambda _: None,
+        begun: Callable[[Companion], None] = lambda _: None,
+    ) -> None:
+        self._bundle, self._cache, self._find_image = bundle, cache, find_image
+        self._say, self._begun = say, begun
+        self._backends: dict[str, Backend] = {}
+        self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
+
+    def under(self, bundle: Bundle) -> "HeavyLane":
+        """Return the lane under other rules, with the engines this one has opened."""
+        lane = HeavyLane(bundle, self._cache, self._find_image, say=self._say, begun=self._begun)
+        lane._backends = self._backends
+        return lane
+
+    def prove(self, ready: Ready) -> None:
+        """Raise `GateUnavailable` unless a machine for this request has answered here."""
+        backend, _ = self._strongest(lambda image: want_of(self._bundle, ready.request, image))
+        self._proved[ready.request_id] = backend
+
+    def prove_usual(self) -> tuple[Backend, Want]:
+        """Have a machine ready for a request that asks for nothing special."""
+        return self._strongest(lambda image: usual(self._bundle, image))
+
+    def _strongest(self, wanted: Callable[[Manifest], Want]) -> tuple[Backend, Want]:
+        """Return the strongest engine that policy names and that works, prepared."""
         found = GateUnavailable("policy names no engine that is built", code=NO_ENGINE_NAMED)
         for name in BY_STRENGTH:
             if isinstance(may_use_engine(self._bundle, name), Deny):
                 continue
             try:
-                self._prepared(name, ready)
+                return self._prepared(name, wanted)
             except GateUnavailable as exc:
                 self._say(exc.message)
                 found = exc
-            else:
-                return
         raise found
 
-    def _prepared(self, name: str, ready: Ready) -> None:
+    def _prepared(self, name: str, wanted: Callable[[Manifest], Want]) -> tuple[Backend, Want]:
         for profile in profiles_of(name):
             refuse_unapplied_profile(self._bundle, profile)
         if name not in self._backends:
             self._backends[name] = open_backend(name, self._cache, self._find_image)
         backend = self._backends[name]
-        want = want_of(self._bundle, ready.request, backend.image.manifest)
+        want = wanted(backend.image.manifest)
         backend.prepare(want, self._say)
-        self._proved[ready.request_id] = backend
+        return backend, want
 
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         """Run a claimed request in a machine that was proved for it.
@@ -162,6 +211,7 @@ class HeavyLane:
             signature=given.signature,
             inputs=ready.inputs,
             wall_ms=ready.request.limits.wall_ms,
+            begun=self._begun,
         )
         ran = backend.run(want, asked)
         return HeavyAnswer(started, ran, _box(backend, ran))

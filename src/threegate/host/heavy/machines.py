@@ -67,6 +67,7 @@ class Use:
     inputs: int | None = None  # a disk of inputs, read-only
     snapshot_to: int | None = None  # where the engine writes one
     patience_seconds: float = 0.0  # for an engine that fails to say why
+    begun: Callable[[Companion], None] = lambda _: None  # is told the engine, which it may kill
 
 
 def converse(
@@ -109,6 +110,7 @@ def talk(
     """
     with ExitStack() as boxes:
         engines = [boxes.enter_context(Companion(machine, start)) for start in starts]
+        use.begun(engines[0])
         kept = [channels.agent, channels.monitor, *([] if use.inputs is None else [use.inputs])]
         started, evidence = start_gate(machine, Start(TOOL_HEAVY, PAYLOAD, {}, keep_fds=(*kept,)))
         try:

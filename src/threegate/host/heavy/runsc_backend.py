@@ -74,7 +74,8 @@ class RunscBackend:
         with ExitStack() as stack:
             disk = input_disk(stack, asked.inputs, self._scratch) if asked.inputs else None
             seconds = START_SECONDS + asked.wall_ms / 1000
-            use = Use(job_for(asked, _shape(want), START_SECONDS), seconds, inputs=disk)
+            job = job_for(asked, _shape(want), START_SECONDS)
+            use = Use(job, seconds, inputs=disk, begun=asked.begun)
             talk, watch = self._converse(want, use)
         ran = ran_of(talk, self._tree(want)[1])
         largest = max(ran.peak_memory_bytes, watch.largest_bytes)
