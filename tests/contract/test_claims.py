@@ -105,8 +105,8 @@ def test_every_claim_has_one_id_and_tests_that_exist() -> None:
     [
         ("test_unwritable_log_stops_everything", "test_never_written", "no test"),
         ("| TG-C-02 |", "| TG-C-01 |", "stands twice"),
-        ("[test pending: policy push]", "soon", "wrong section"),
-        ("[test pending: policy push]", "`tests/x.py::test_y`", "wrong section"),
+        ("[test pending: hardware acceleration]", "soon", "wrong section"),
+        ("[test pending: hardware acceleration]", "`tests/x.py::test_y`", "wrong section"),
         ("A weakness report", "TG-C-999 and a weakness report", "has no row"),
     ],
 )

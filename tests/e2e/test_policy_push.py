@@ -39,7 +39,7 @@ def rows(found: Any) -> list[tuple[str, str, int]]:
     return [(one["executor"], one["state"], one["generation"]) for one in found["executors"]]
 
 
-# claim TG-C-310
+# claim TG-C-80
 def test_a_policy_that_is_applied_reaches_every_executor_and_is_acknowledged(
     tmp_path: Path,
 ) -> None:

@@ -67,7 +67,7 @@ class Kept:
         return ran.outcome.exit, ran.outcome.code
 
 
-# claim TG-C-310
+# claim TG-C-80
 def test_a_box_that_waits_takes_the_next_policy_over_and_holds_programs_to_it() -> None:
     with kept(FIRST) as boxes:
         boxes.wait((APPLIED, 1, ""))
@@ -80,6 +80,7 @@ def test_a_box_that_waits_takes_the_next_policy_over_and_holds_programs_to_it() 
         assert boxes.run(USES, FIRST.bundle) == ("ok", None), "control: before the push"
 
 
+# claim TG-C-317
 def test_a_box_serves_one_job_and_the_next_comes_from_another() -> None:
     with kept(FIRST) as boxes:
         lent = boxes.pool.take(FIRST.bundle, seconds=60)
@@ -146,8 +147,8 @@ class Owned(LiteKind):
         return kind(found.box, find_machine().arch.numbers)
 
 
-# claim TG-C-312
 @pytest.mark.parametrize("kind", [Deaf, Forger])
+# claim TG-C-312
 def test_an_executor_that_acknowledges_falsely_is_unavailable(kind: type[LiteExecutor]) -> None:
     with kept(FIRST, kind=Owned(LiteExecutor)) as honest:
         honest.wait((APPLIED, 1, ""))
@@ -188,8 +189,8 @@ def test_a_gate_whose_box_is_signed_otherwise_is_flagged_and_restarted() -> None
         boxes.wait(*said, (RESTART, 2, ""), (UNAVAILABLE, 0, "TG-BOX-040"))
 
 
-# claim TG-C-315
 @pytest.mark.parametrize(("changes", "exit_state"), [((), STOPPED), ((FINISH,), "limit:time")])
+# claim TG-C-315
 def test_a_run_in_progress_is_stopped_or_keeps_its_rules_as_policy_says(
     changes: tuple[tuple[str, str], ...], exit_state: str
 ) -> None:

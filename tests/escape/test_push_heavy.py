@@ -27,7 +27,6 @@ def small(rules: Compiled, imports: list[str]) -> Compiled:
     return altered(rules, change)
 
 
-# claim TG-C-311
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [RUNSC, ENABLED], ids=["runsc", "qemu-emulation"])
 def test_a_real_machine_takes_rules_over_or_is_made_anew(engine: tuple[str, str]) -> None:

@@ -239,7 +239,7 @@ def in_order(scene: Scene) -> int:
     return claims
 
 
-# claim TG-C-310
+# claim TG-C-80, TG-C-310
 def test_pushes_while_runs_go_on_leave_every_run_under_one_whole_policy(tmp_path: Path) -> None:
     scene = pushed_under_load(tmp_path, 50)
     counts = judged(scene)

@@ -175,8 +175,8 @@ class Stub:
     inputs: tuple[()] = ()
 
 
-# claim TG-C-315
 @pytest.mark.parametrize("stops", [True, False])
+# claim TG-C-315
 def test_a_machine_that_runs_is_stopped_or_finishes_as_policy_says(
     tmp_path: Path, engine: FakeBackend, stops: bool
 ) -> None:

@@ -29,8 +29,8 @@ def said(told: list[Status]) -> list[tuple[str, int, str]]:
     return [(one.state, one.generation, one.code) for one in told]
 
 
-# claim TG-C-310
 @pytest.mark.parametrize("changes", [(), (KEEP,)])
+# claim TG-C-80, TG-C-310
 def test_no_order_of_events_breaks_what_a_pool_promises(
     changes: tuple[tuple[str, str], ...],
 ) -> None:
@@ -218,10 +218,10 @@ def test_an_executor_that_refuses_a_policy_is_left_as_its_own_says(
     assert said(told)[2:] == [(APPLIED, 3, "")], "control: the next policy is tried again"
 
 
-# claim TG-C-315
 @pytest.mark.parametrize(
     ("changes", "stopped"), [((), True), ((("running: stop", "running: finish"),), False)]
 )
+# claim TG-C-315
 def test_what_runs_under_replaced_rules_is_stopped_or_finishes_as_policy_says(
     changes: tuple[tuple[str, str], ...], stopped: bool
 ) -> None:
