@@ -138,11 +138,16 @@ class Scene:
         return request_id
 
     def wait(self, request_id: str) -> None:
+        """Wait until a request ran, or went back to the human because its rules are over."""
         end = time.monotonic() + SECONDS
-        while not any(one.get("request") == request_id for one in list(self.told)):
+        while self._state(request_id) not in ("done", "held"):
             assert time.monotonic() < end, (request_id, self.told[-5:])
             self.dispatcher.wake()
             time.sleep(0.02)
+
+    def _state(self, request_id: str) -> str | None:
+        with self.ws.store.locked():
+            return self.ws.store.standing(request_id)
 
 
 @contextmanager
