@@ -21,8 +21,8 @@ from threegate.host.executors.states import APPLIED, NONE, RESTART, Status, stat
 STATE: Final = "executors.state"
 PUSH: Final = "executors.push"  # somebody asks every executor to be read back
 # A table that lies further back is not looked for, so it is said again before.
-LOOK_BACK_ENTRIES: Final = 4096
-AGAIN_ENTRIES: Final = 2048
+LOOK_BACK_ENTRIES: Final = 1536
+AGAIN_ENTRIES: Final = 384
 
 
 @dataclass(frozen=True, slots=True)
