@@ -15,7 +15,7 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.session import START_SECONDS, start_gate
-from threegate.sandbox.supervise import Ended, Line, kill
+from threegate.sandbox.supervise import Ended, Line, kill_meanwhile
 
 
 class Companion:
@@ -51,8 +51,7 @@ class Companion:
 
     def kill(self) -> None:
         """Kill it from another thread than the one that will end it."""
-        if self._ended is None:
-            kill(self._line.started)
+        kill_meanwhile(self._line.started)
 
     def __enter__(self) -> Self:
         return self

@@ -25,7 +25,7 @@ from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, evidence_of, not_started, start_process, view_for
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import Profile
-from threegate.sandbox.supervise import Ended, Line, Started, discard, kill
+from threegate.sandbox.supervise import Ended, Line, Started, discard, kill_meanwhile
 
 START_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 5.0
@@ -185,8 +185,7 @@ class Session:
 
     def kill(self) -> None:
         """Kill it from another thread than the one that asks; that one sees to the rest."""
-        if self._ended is None:
-            kill(self._line.started)
+        kill_meanwhile(self._line.started)
 
     def close(self) -> Ended:
         """Tell the gate that no more comes and see it to its end; twice is once."""

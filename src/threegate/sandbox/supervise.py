@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Final
 
@@ -49,6 +50,13 @@ def kill(started: Started) -> None:
     # Not `process.kill`, which would reap one that ended by itself, with its usage.
     if not started.has_ended():
         os.kill(started.process.pid, signal.SIGKILL)
+
+
+def kill_meanwhile(started: Started) -> None:
+    """Kill a gate that another thread may see to its end this very moment."""
+    if started.process.returncode is None:
+        with suppress(ChildProcessError, ProcessLookupError):  # it was reaped between two steps
+            kill(started)
 
 
 def _end(started: Started) -> tuple[int, float, int]:

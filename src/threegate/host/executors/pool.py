@@ -155,10 +155,10 @@ class Pool(Generic[E]):
     def take_back(self, lent: Lent[E], *, used: bool) -> None:
         """Take an executor back; see `Lent.give_back`."""
         if used:
+            with self._changed:  # from here on nobody stops what is being closed
+                lent.slot.executor = lent.slot.bundle = None
             lent.executor.close()
         with self._changed:
-            if used:
-                lent.slot.executor = lent.slot.bundle = None
             lent.slot.taken = False
             self._changed.notify_all()
 
