@@ -2,7 +2,8 @@
 
 The bare one is started with the very same words, image and snapshot, and the same code
 speaks to its guest.  What differs is what is measured: two boxes, their proofs, and the
-approval that is checked in one of them.
+approval that is checked in one of them.  A third one is not even asked what it looks like, nor
+given randomness of its own: the job is the first thing it hears.
 """
 
 import subprocess
@@ -67,6 +68,11 @@ class Bench:
         with ExitStack() as stack:
             self._bare(stack, self.backend._template(self.want).open(stack))
 
+    def bare_job(self) -> None:
+        """Resume the same snapshot without any box, and ask nothing of it before the job."""
+        with ExitStack() as stack:
+            self._bare(stack, self.backend._template(self.want).open(stack), wake=False)
+
     def bare_cold(self) -> None:
         """Boot the same image without any box."""
         with ExitStack() as stack:
@@ -89,7 +95,7 @@ class Bench:
         parts = (asked.bundle, asked.request, asked.approval, asked.signature)
         return Job(ends, shape, WAKE_SECONDS, (), disk, *parts)
 
-    def _bare(self, stack: ExitStack, snapshot: int | None) -> None:
+    def _bare(self, stack: ExitStack, snapshot: int | None, *, wake: bool = True) -> None:
         agent, engine_agent = wiring.pair(stack, stack)
         monitor, engine_monitor = wiring.pair(stack, stack)
         parts = self.parts()
@@ -103,12 +109,17 @@ class Bench:
         argv = [given[INSIDE[word]] if word in INSIDE else word for word in words]
         with subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL) as engine:
             try:
-                self._check(self._talk(Machine(Channels(agent, monitor))))
+                self._check(
+                    self._talk(Machine(Channels(agent, monitor)), wake=wake, ring=snapshot is None)
+                )
             finally:
                 engine.kill()
 
-    def _talk(self, machine: Machine) -> Outcome:
-        machine.wake(time.monotonic() + WAKE_SECONDS)
+    def _talk(self, machine: Machine, *, wake: bool, ring: bool) -> Outcome:
+        if ring:  # a snapshot has it
+            machine.boot((), self.want.ring, time.monotonic() + WAKE_SECONDS)
+        if wake:
+            machine.wake(time.monotonic() + WAKE_SECONDS)
         task, code, bounds = task_for(rules(), request_for(self.task))
         return jobs.run(machine, task, code, bounds)
 

@@ -73,7 +73,8 @@ class Channels:
     """The descriptors a box was handed: the guest's agent, the engine's own channel.
 
     Where the host has left a greeting for the guest in its channel, to be found by a clone the
-    moment it goes on, `greeted` is the nonce that the first answer must hold.
+    moment it goes on, `greeted` is the nonce that the first answer must hold.  A guest without
+    one is no clone: it was started for what it is asked, and has no ring yet.
     """
 
     agent: int

@@ -93,7 +93,7 @@ def probe(ask: Probe) -> Probed | Failed:
     """See whether a resumed guest answers a nonce it cannot know, and is what was promised."""
     deadline = time.monotonic() + ask.seconds
     machine = Machine(ask.channels, ask.shape.kind)
-    if ask.shape.kind == "process":
+    if not ask.channels.greeted:
         machine.boot((), ask.ring, deadline)
     facts = machine.wake(deadline)
     try:
@@ -119,7 +119,7 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
     deadline = time.monotonic() + job.seconds
     try:
         task, code, bounds = task_for(bundle, request)
-        if job.shape.kind == "process":  # there is no snapshot that has the ring already
+        if not job.channels.greeted:  # no clone: started for this job, it has no ring yet
             machine.boot((), task.ring, deadline)
         facts = machine.wake(deadline)
         probes = kept(facts, job.shape, task.ring)
