@@ -23,6 +23,7 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff.records import INTENT
 from threegate.host.changes import apply_policy
 from threegate.host.console.dispatching import Dispatcher, tools
+from threegate.host.drafts import lanes_of
 from threegate.host.executors.board import STATE
 from threegate.host.executors.lite import STOPPED, LiteExecutor, LiteKind
 from threegate.host.executors.states import APPLIED, Status
@@ -39,6 +40,7 @@ SOMETIMES = (
     *("functools", "hashlib"),
 )
 SECONDS = 60.0
+LONG = 1_000_000  # turns of a loop: a run that several pushes come upon
 
 
 @dataclass
@@ -105,6 +107,7 @@ def rules_for(base: Bundle, number: int) -> tuple[Any, list[str], list[str]]:
     def change(sections: dict[str, Any]) -> None:
         profile = sections["tool-exec"]["interpreter_ring"]["pure"]
         profile["allowed_imports"] = sorted((*ALWAYS, *allowed))
+        sections["tool-exec"]["push"]["running"] = "finish" if number % 4 else "stop"
 
     return altered(base, change), allowed, denied
 
@@ -129,18 +132,19 @@ class Scene:
         """Approve a program that needs all of the rules in force, or one module beyond."""
         names = allowed if works else denied[:1]
         lines = [f"import {name}" for name in names]
-        lines += ["total = 0", f"for n in range({300_000 if long else 3}):", "    total += n"]
+        lines += ["total = 0", f"for n in range({LONG if long else 3}):", "    total += n"]
         code = "\n".join([*lines, str(self.ws.bundle.generation), ""])
-        request_id = approved_request(self.ws, code)
+        limits = replace(lanes_of(self.ws.bundle)["monty"].limits, wall_ms=30_000)
+        request_id = approved_request(self.ws, code, limits=limits)
         want = "ok" if works else "refused:import"
         self.expected[request_id] = (self.ws.bundle, want, str(self.ws.bundle.generation))
         self.dispatcher.wake()
         return request_id
 
-    def wait(self, request_id: str) -> None:
+    def wait(self, request_id: str, *states: str) -> None:
         """Wait until a request ran, or went back to the human because its rules are over."""
         end = time.monotonic() + SECONDS
-        while self._state(request_id) not in ("done", "held"):
+        while self._state(request_id) not in (*states, "done", "held"):
             assert time.monotonic() < end, (request_id, self.told[-5:])
             self.dispatcher.wake()
             time.sleep(0.02)
@@ -193,7 +197,9 @@ def pushed_under_load(tmp_path: Path, pushes: int) -> Scene:
                 works = chance.random() < 0.7 or not denied
                 long = chance.random() < 0.3
                 last = scene.approve(allowed, denied, works=works, long=long)
-                if number % 5 == 0:
+                if long:
+                    scene.wait(last, "claimed")  # and push on while it runs
+                elif number % 5 == 0:
                     scene.wait(last)
         allowed, denied = scene.push(1023)
         scene.wait(scene.approve(allowed, denied, works=True, long=False))
@@ -257,6 +263,6 @@ def test_a_thousand_pushes_while_runs_go_on(tmp_path: Path) -> None:
     scene = pushed_under_load(tmp_path, 1000)
     counts = judged(scene)
     print(counts, in_order(scene), len(scene.seen.jobs))
-    assert counts.get("ok", 0) >= 80, counts
-    assert counts.get("refused:import", 0) >= 20, counts
+    assert counts.get("ok", 0) >= 40, counts
+    assert counts.get("refused:import", 0) >= 10, counts
     assert scene.ws.bundle.generation == 1002

@@ -96,6 +96,12 @@ def read_pointer(store: Store) -> tuple[str, int]:
     return digest, at
 
 
+def is_current(store: Store, bundle: Bundle) -> bool:
+    """Tell whether a bundle that was read before is still the one in force."""
+    with store.locked():
+        return read_pointer(store)[0] == bundle.digest
+
+
 def is_in_force(bundle: Bundle, compiled: Compiled) -> bool:
     """Tell whether policy files are exactly the applied ones, prose and examples aside."""
     same = compiled.bundle(generation=bundle.generation, previous=bundle.previous)

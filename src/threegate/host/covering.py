@@ -17,6 +17,7 @@ from threegate.errors import (
 )
 from threegate.handoff.approvals import void
 from threegate.handoff.store import Store
+from threegate.host import applied
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import Approved, Presented, check_approval
 from threegate.policy.functions import functions_sha256
@@ -68,7 +69,8 @@ def void_if_refused(
     ws: Workspace, request_id: str, approval_ids: Sequence[str], error: ThreeGateError
 ) -> None:
     """Send a request back to the human whose approvals do not count any more."""
-    if isinstance(error, PolicyDenied):
+    # By rules that were replaced meanwhile nothing is taken back.
+    if isinstance(error, PolicyDenied) and applied.is_current(ws.store, ws.bundle):
         for approval_id in approval_ids:
             # Decided meanwhile, or moved by hand: that must not keep others from their turn.
             with suppress(UsageError, HandoffTampered):

@@ -25,6 +25,7 @@ from threegate.handoff import approvals
 from threegate.handoff.disk import read_start
 from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import directory_of
+from threegate.host import applied
 from threegate.host.review.sheet import WAITING, expiry_of
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import Presented, check_approval
@@ -168,6 +169,9 @@ def _void(ws: Workspace, aside: Aside) -> Iterator[Voided]:
             if refusal is not None:
                 why = (refusal.code, refusal.message)
                 refused.setdefault(why, {})[approval_id] = request_id
+    # Judged by rules that were replaced meanwhile, a yes of this moment would be taken back.
+    if refused and not applied.is_current(ws.store, ws.bundle):
+        return
     for (code, message), requests in refused.items():
         for approval_id in _ended(ws, requests, f"{code}: {message}", aside):
             yield Voided(requests[approval_id], approval_id, code, message)

@@ -172,6 +172,19 @@ def test_an_approval_under_other_rules_is_voided(
     assert uses_left(ws.store, other.approval, other.id) == 1, "other sections did not change"
 
 
+def test_nothing_is_voided_by_rules_that_were_replaced_meanwhile(ws: Workspace) -> None:
+    # Another process applied a policy and approved under it since this one opened the workspace.
+    newer = with_policy(ws, "tool-exec.policy.md", "wall_ms: 30s", "wall_ms: 29s")
+    (request_id,) = take_in(ws, program())
+    given = approved(newer, read_sheet(newer, request_id))
+    assert sweep(ws) == NOTHING
+    assert state(ws, request_id) == "approved"
+    assert uses_left(ws.store, given.approval, given.id) == 1
+    back = with_policy(newer, "tool-exec.policy.md", "wall_ms: 29s", "wall_ms: 28s")
+    (one,) = sweep(back).voided
+    assert one.request == request_id, "control: by the rules in force it is"
+
+
 def test_a_new_policy_voids_many_at_once(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "TOGETHER", 4)
     ids = take_in(ws, *[program(nonce=f"{number:032x}") for number in range(9)])
