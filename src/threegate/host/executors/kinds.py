@@ -75,7 +75,9 @@ class Slot(Generic[E]):
     taken: bool = False  # it runs, or is about to
     stopped: bool = False  # while it ran
     stuck: bool = False  # nothing more is tried before the next push
-    prove: bool = False  # it is to be read back again
+    asked: int = 0  # how often it was asked to be read back
+    answering: int = 0  # up to which of these its thread is at it
+    answered: int = 0
     again_at: float = 0.0
     since: float = 0.0
 

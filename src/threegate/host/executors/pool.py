@@ -180,7 +180,7 @@ class Pool(Generic[E]):
             act = self._due(slot)
             if act is None:
                 return False
-            slot.working = True
+            slot.working, slot.answering = True, slot.asked
         try:
             act()
         except Exception as exc:  # noqa: BLE001  # of the log: then nothing works, or is said to
@@ -217,7 +217,7 @@ class Pool(Generic[E]):
             return partial(self._start, slot, target)
         if slot.bundle is None or slot.bundle.digest != target.bundle.digest:
             return partial(self._lead, slot, target)
-        return partial(self._prove, slot) if slot.prove else None
+        return partial(self._prove, slot) if slot.answered < slot.asked else None
 
     def _start(self, slot: Slot[E], target: Signed) -> None:
         try:
@@ -321,12 +321,13 @@ class Pool(Generic[E]):
 
     def _tell(self, slot: Slot[E], status: Status) -> None:
         """Say how an executor is, if that is news or was asked for; first in the log."""
-        answers = status.state != RESTART
-        if status != slot.status or (slot.prove and answers):
+        answers = status.state != RESTART and slot.answered < slot.answering
+        if status != slot.status or answers:
             self.tell(status)  # durable before anybody may rely on it
         with self._changed:
             slot.status = status
-            slot.prove = slot.prove and not answers
+            # Who asked after this was begun gets another answer.
+            slot.answered = slot.answering if answers else slot.answered
 
     # What is looked up while the lock is held.
 
@@ -375,7 +376,8 @@ class Pool(Generic[E]):
     def _ask_all(self) -> None:
         """Have every executor answer once, whatever it answered before."""
         for slot in self.slots:
-            slot.stuck, slot.again_at, slot.prove = False, 0.0, True
+            slot.stuck, slot.again_at = False, 0.0
+            slot.asked += 1
 
     def _remember(self, steps: Sequence[Signed]) -> None:
         for signed in steps:

@@ -256,6 +256,24 @@ def test_what_runs_goes_on_if_the_rules_of_runs_stay_as_they_are() -> None:
     assert lent.stopped, "control: other rules for runs"
 
 
+def test_who_asks_while_an_answer_is_written_gets_another_one() -> None:
+    kind = FakeKind()
+    pool, _ = opened(kind)
+    told_twice: list[Status] = []
+
+    def tell(status: Status) -> None:
+        told_twice.append(status)
+        if len(told_twice) == 1:
+            pool.again()
+
+    pool.tell = tell
+    pool.again()
+    settled(pool)
+    assert said(told_twice) == [(APPLIED, 1, "")] * 2
+    settled(pool)
+    assert len(told_twice) == 2, "control: nobody asked a third time"
+
+
 def test_nothing_is_lent_that_the_log_could_not_take() -> None:
     kind = FakeKind()
     full = True
