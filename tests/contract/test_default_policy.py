@@ -9,7 +9,7 @@ from tests.support import weights
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, NETWORKS, Limits
+from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NETWORKS, Limits
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files
 from threegate.policy.decide import (
@@ -24,6 +24,7 @@ from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.kinds import KINDS
 from threegate.policy.sections import SECTIONS, tool_exec
 from threegate.policy.source import decode, find_block
+from threegate.protocol.gateway import METHODS
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -167,7 +168,8 @@ def test_words_of_policy_and_of_artifacts_agree() -> None:
     assert tuple(KINDS) == PREFIXES
     assert set(POLICY.words("tool-exec", "lanes")) == set(BACKENDS)
     assert set(tool_exec.FUNCTIONS) == set(FUNCTIONS)
-    assert ("none", *tool_exec.NETWORKS[1:]) == NETWORKS
+    assert {"none", GATEWAY, *NETWORKS} - {"none"} == set(tool_exec.NETWORKS[1:])
+    assert tool_exec.METHODS == METHODS
     assert CONFIDENTIALITY == ("public", "internal", "confidential")
     assert tuple(Limits.__dataclass_fields__) == tool_exec.REQUEST_LIMITS
 

@@ -31,10 +31,15 @@ class ProxyBox:
     """A started proxy; `lines` are the decisions it has told."""
 
     def __init__(
-        self, directory: Path, resolv_conf: str, *own: str, purpose: str = PACKETS
+        self,
+        directory: Path,
+        resolv_conf: str,
+        *own: str,
+        purpose: str = PACKETS,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         self.socket = directory / "proxy.sock"
-        self._purpose = purpose
+        self._purpose, self._hosts = purpose, hosts
         self.lines: list[dict[str, Any]] = []
         self._own: tuple[Address, ...] = tuple(ip_address(text) for text in own)
         conf = directory / "resolv.conf"
@@ -61,7 +66,7 @@ class ProxyBox:
         """Put rules in force, and return what the proxy says about it."""
         answer = io.BytesIO()
         fd, purpose = self._listening.fileno(), self._purpose
-        message = Rules(policy.bundle_bytes(), fd, self._own, purpose)
+        message = Rules(policy.bundle_bytes(), fd, self._own, purpose, self._hosts)
         self._line.expect(answer)
         self._line.send(frames(message.to_bytes()))
         why = self._line.wait_for_answer(time.monotonic() + SECONDS)

@@ -19,6 +19,7 @@ from threegate.artifacts.research_packet import (
 )
 from threegate.artifacts.tool_request import (
     Escalation,
+    Gateway,
     Input,
     Limits,
     Output,
@@ -40,6 +41,7 @@ from threegate.untrusted import Untrusted
 NOW = "2026-11-15T12:00:00Z"
 LATER = "2026-11-15T13:00:00Z"
 NONCE = "00112233445566778899aabbccddeeff"
+GATEWAY = Gateway(("api.example.org",), 4096, 65536)
 LIMITS = Limits(1000, 64 * 2**20, 65536, 200, 1, 1, 0)
 ERA_LIMITS = Limits(60_000, 2**30, 2**20, 1000, 2, 64, 2**26)
 
@@ -203,6 +205,7 @@ def tool_result(
         profile_sha256=digest("profile"),
         evidence=(Evidence("landlock", "in-force"), Evidence("seccomp", "in-force")),
         violations=(),
+        carried=(),
         versions=(Version("pydantic-monty", "1.4.0"),),
         integrity="external",
         confidentiality="internal",

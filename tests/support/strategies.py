@@ -18,6 +18,7 @@ from threegate.artifacts.research_packet import Excerpt, ResearchPacket
 from threegate.artifacts.shapes import (
     Boolean,
     Choice,
+    Either,
     Integer,
     ListOf,
     Named,
@@ -61,6 +62,8 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
             return _of_pattern(shape)
         case Text():
             return LINES.filter(lambda text: len(text) >= shape.least).map(box)
+        case Either():
+            return of_shape(shape.words) | of_shape(shape.record)
         case Nullable():
             return st.none() | of_shape(shape.shape)
         case Record():

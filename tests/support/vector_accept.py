@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.support.samples import (
     ERA_LIMITS,
+    GATEWAY,
     analysis,
     approval,
     box,
@@ -90,7 +91,7 @@ def _requests() -> dict[str, Artifact]:
         "tr-era-not-expressible": escalated("not-expressible"),
         "tr-era-files": escalated("files"),
         "tr-era-binary": escalated("binary"),
-        "tr-era-gateway": escalated("files", network="gateway"),
+        "tr-era-gateway": escalated("files", network=GATEWAY),
     }
 
 

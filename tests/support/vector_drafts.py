@@ -147,7 +147,9 @@ def _rules() -> dict[str, bytes]:
     return {
         "020-draft-era-without-a-reason": key(TR, 'backend: "era"'),
         "020-draft-without-code": bare,
-        "020-draft-monty-with-network": key(TR, 'network: "gateway"'),
+        "020-draft-monty-with-network": key(
+            TR, 'network: {"hosts": ["api.example.org"], "up_bytes": 1, "down_bytes": 1}'
+        ),
         "021-draft-pipeline": key(bare, binary + '["ls", "|", "wc"]'),
         "022-draft-retrieval": key(bare, binary + '["curl", "example.org"]'),
         "023-draft-names-a-request": key(bare, binary + f'["cat", "tr-{digest("x")}"]'),

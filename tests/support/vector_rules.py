@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.samples import (
+    GATEWAY,
     LIMITS,
     analysis,
     approval,
@@ -70,7 +71,7 @@ def _backend() -> dict[str, Artifact]:
         "020-neither-code-nor-argv": tool_request(**none),
         "020-monty-with-argv": tool_request(argv=argv, **none),
         "020-monty-with-outputs": tool_request(outputs=(Output("a", 1),)),
-        "020-monty-with-network": tool_request(network="gateway"),
+        "020-monty-with-network": tool_request(network=GATEWAY),
         "020-monty-with-two-processors": tool_request(limits=replace(LIMITS, cpus=2)),
         "020-monty-with-processes": tool_request(limits=replace(LIMITS, processes=2)),
         "020-monty-with-disk": tool_request(limits=replace(LIMITS, disk_bytes=1)),
@@ -184,7 +185,7 @@ def _contradictions() -> dict[str, Artifact]:
         "025-approval-without-limits": approval(limits=None),
         "025-approval-under-the-wrong-policy": approval(policy=(fetch, signers)),
         "025-approval-without-functions": approval(functions_sha256=None),
-        "025-approval-of-network-for-monty": approval(network="gateway"),
+        "025-approval-of-network-for-monty": approval(network=GATEWAY),
         "025-ok-with-exit-code-1": tool_result(backend="era", exit_code=1),
         "025-model-for-extractive": analysis(method="extractive"),
         "025-no-model": analysis(model=None),

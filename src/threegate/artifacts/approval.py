@@ -20,6 +20,7 @@ from threegate.artifacts.shapes import (
     NONCE,
     TIME,
     Choice,
+    Either,
     Integer,
     Named,
     Nullable,
@@ -28,7 +29,7 @@ from threegate.artifacts.shapes import (
     id_of,
     spec,
 )
-from threegate.artifacts.tool_request import NETWORKS, Limits
+from threegate.artifacts.tool_request import NETWORKS, Gateway, Limits, Network
 from threegate.untrusted import Untrusted
 
 POLICY_SECTIONS: Final = ("fetch", "signers", "tool-exec")
@@ -60,7 +61,10 @@ class Approval:
     functions_sha256: str | None = spec(
         Nullable(DIGEST), "digest of the external-function set, null where there is none"
     )
-    network: str = spec(Choice(*NETWORKS), "the network the run may have")
+    network: Network = spec(
+        Either(Choice(*NETWORKS), Record(Gateway)),
+        "the network the run may have, hosts and bytes included",
+    )
     rule_of_two: str = spec(
         Choice("not-triggered", "accepted"),
         "`accepted`: the human saw that it joins external input, confidential data and network",

@@ -25,7 +25,7 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import ListOf, Nullable, Record, Shape, Sorted
+from threegate.artifacts.shapes import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.artifacts.tool_request import Limits, ToolRequest
 from threegate.errors import ArtifactRejected
 from threegate.text import quote
@@ -198,6 +198,8 @@ def _arrange(shape: Shape | None, value: Any) -> Any:
     """Return `value` with fields and sorted lists in the order of the format."""
     if isinstance(shape, Nullable) and value is not None:
         return _arrange(shape.shape, value)
+    if isinstance(shape, Either):
+        return _arrange(shape.record, value)
     if isinstance(shape, Record) and isinstance(value, dict):
         known = [key for key in shape.shapes if key in value]
         arranged = {key: _arrange(shape.shapes[key], value[key]) for key in known}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from threegate.artifacts import limits
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS
-from threegate.artifacts.shapes import ListOf, Nullable, Record, Shape, docs_of
+from threegate.artifacts.shapes import Either, ListOf, Nullable, Record, Shape, docs_of
 from threegate.text import FORBIDDEN_RANGES
 
 _HEAD = "| key | value | what it is |\n|---|---|---|\n"
@@ -72,8 +72,8 @@ def _records(shapes: Iterable[Shape]) -> dict[type, Record]:
     found: dict[type, Record] = {}
     for shape in shapes:
         inner = shape
-        while isinstance(inner, Nullable | ListOf):
-            inner = inner.shape
+        while isinstance(inner, Nullable | ListOf | Either):
+            inner = inner.record if isinstance(inner, Either) else inner.shape
         if isinstance(inner, Record):
             found |= {inner.kind: inner, **_records(inner.shapes.values())}
     return found

@@ -185,6 +185,25 @@ class Nullable:
         return f"{self.shape.describe()}, or null"
 
 
+class Either:
+    """One word of a fixed list, or a record in its place."""
+
+    def __init__(self, words: Choice, record: "Record") -> None:
+        self.words, self.record = words, record
+
+    def build(self, value: Any) -> Any:
+        return self.record.build(value) if type(value) is dict else self.words.build(value)
+
+    def plain(self, value: Any) -> Any:
+        return value if type(value) is str else self.record.plain(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.words.json_schema(), self.record.json_schema()]}
+
+    def describe(self) -> str:
+        return f"{self.words.describe()}, or a {self.record.describe()}"
+
+
 class ListOf:
     """A bounded list, in the order the sender gave it."""
 
@@ -360,5 +379,10 @@ URL: Final = Pattern(
 NAME: Final = Pattern(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name")
 FILE_NAME: Final = Pattern(
     r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a plain file name without folders", most=128
+)
+HOST: Final = Pattern(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]",
+    "a host name in lower case",
+    most=253,
 )
 IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier", most=64)

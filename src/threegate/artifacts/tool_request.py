@@ -19,11 +19,13 @@ from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import (
     DIGEST,
     FILE_NAME,
+    HOST,
     IDENTIFIER,
     NAME,
     NONCE,
     TIME,
     Choice,
+    Either,
     Integer,
     ListOf,
     Named,
@@ -39,7 +41,8 @@ from threegate.untrusted import Untrusted
 
 BACKENDS: Final = ("monty", "era")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
-NETWORKS: Final = ("none", "gateway", "kernel-allowlist")
+NETWORKS: Final = ("none", "kernel-allowlist")
+GATEWAY: Final = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,28 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateway:
+    """The hosts a run may ask through the gateway, and how much may pass; policy may allow less."""
+
+    hosts: tuple[str, ...] = spec(
+        Sorted(HOST, bounds.MAX_GATEWAY_HOSTS, least=1), "whole names, no patterns"
+    )
+    up_bytes: int = spec(Integer(0, 2**40), "bytes that may leave")
+    down_bytes: int = spec(Integer(0, 2**40), "bytes that may come")
+
+    def __str__(self) -> str:
+        return f"gateway to {', '.join(self.hosts)}, up {self.up_bytes}, down {self.down_bytes}"
+
+
+Network = str | Gateway
+
+
+def network_word(network: Network) -> str:
+    """Return the kind of a network in one word."""
+    return GATEWAY if isinstance(network, Gateway) else network
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """A file the run is expected to leave."""
 
@@ -122,7 +147,10 @@ class ToolRequest:
     outputs: tuple[Output, ...] = spec(
         Named(Record(Output), bounds.MAX_OUTPUTS), "files it will leave, `era` only"
     )
-    network: str = spec(Choice(*NETWORKS), "`none` unless policy and approval name another")
+    network: Network = spec(
+        Either(Choice(*NETWORKS), Record(Gateway)),
+        "`none` unless policy and approval name another",
+    )
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over `derived_from`")
     derived_from: tuple[str, ...] = spec(

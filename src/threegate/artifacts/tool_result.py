@@ -18,6 +18,7 @@ from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import (
     DIGEST,
     FILE_NAME,
+    HOST,
     NAME,
     TIME,
     Boolean,
@@ -98,6 +99,16 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What passed between the run and one host, counted outside the guest."""
+
+    host: str = spec(HOST, "which of the hosts the request lists")
+    requests: int = spec(Integer(), "requests that were sent there")
+    up_bytes: int = spec(Integer(), "bytes that left, headers included")
+    down_bytes: int = spec(Integer(), "bytes that came, headers included")
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """A component that took part."""
 
@@ -134,6 +145,10 @@ class ToolResult:
     )
     violations: tuple[Violation, ...] = spec(
         ListOf(Record(Violation), 64), "what the interpreter ring refused while it ran"
+    )
+    carried: tuple[Carried, ...] = spec(
+        Named(Record(Carried), bounds.MAX_GATEWAY_HOSTS),
+        "what the gateway carried; empty without one",
     )
     versions: tuple[Version, ...] = spec(Named(Record(Version), 64), "what took part in the run")
     integrity: str = spec(Choice("external"), "a result is always external")

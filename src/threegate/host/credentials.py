@@ -123,6 +123,19 @@ def remove(settings: Settings, host: str) -> None:
             raise UsageError(f"no key is stored for {host}", code="TG-CRD-004", hint=hint) from exc
 
 
+def all_credentials(settings: Settings) -> list[str]:
+    """Return every key that is kept, to recognise one where none may be.
+
+    Raises `GateUnavailable` for one that others could have read or written.
+    """
+    with _directory(settings) as directory:
+        if directory is None:
+            return []
+        names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
+        found = [_read(directory, name) for name in names]
+    return [value for value in found if value is not None]
+
+
 def list_credentials(settings: Settings, policy: Compiled) -> list[CredentialLine]:
     """Return the hosts that take a key and the keys that are stored, by host."""
     wanted = {

@@ -8,12 +8,11 @@ SECURITY
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_request import ToolRequest, network_word
 from threegate.host.review.code_flags import imports_of
 from threegate.host.review.colour import lex
-from threegate.policy.approvals import executor_for
+from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Compiled
-from threegate.policy.ring.compiling import compile_ring
 from threegate.protocol.ring import ExecutorProfile
 
 
@@ -34,7 +33,7 @@ def foresee(policy: Compiled, request: ToolRequest) -> tuple[ExecutorProfile, li
 
     Raises `ProfileRejected` if its executor could not enforce the profile.
     """
-    ring = compile_ring(policy, executor_for(request), request.profile)
+    ring = ring_for(policy, request)
     return ring, [*_imports(ring, request), *_programs(ring, request), _network(ring, request)]
 
 
@@ -62,6 +61,6 @@ def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]
 
 
 def _network(ring: ExecutorProfile, request: ToolRequest) -> Foreseen:
-    allowed = request.network in ("none", ring.network)
+    allowed = network_word(request.network) in ("none", ring.network)
     place = ring.rules["executor_network"]
-    return Foreseen("network", request.network, 0, allowed, "executor_network", place)
+    return Foreseen("network", str(request.network), 0, allowed, "executor_network", place)

@@ -7,9 +7,9 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import UsageError
-from threegate.policy.approvals import command_of, executor_for
+from threegate.policy.approvals import command_of, execution_of, executor_for
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import Execution, may_execute, may_fetch
+from threegate.policy.decide import may_execute, may_fetch
 from threegate.policy.decision import Decision, Deny
 from threegate.policy.ring.commanding import may_command
 from threegate.policy.ring.compiling import may_enforce
@@ -73,26 +73,3 @@ def plans(bundle: Bundle, request: FetchRequest) -> Iterator[Plan]:
         asks = questions(parsed, want=request.want, contact=address)
         judged = (may_fetch(bundle, one.url, integrity=request.integrity) for one in asks)
         yield Plan(text, tuple(zip(asks, judged, strict=True)))
-
-
-def execution_of(request: ToolRequest) -> Execution:
-    """Return what a Tool Request asks for; what its code imports shows only when it is read."""
-    limits = request.limits
-    return Execution(
-        backend=request.backend,
-        limits={
-            "wall_ms": limits.wall_ms,
-            "memory_bytes": limits.memory_bytes,
-            "output_bytes": limits.output_bytes,
-            "recursion": limits.recursion,
-            "cpus": limits.cpus,
-            "processes": limits.processes,
-            "disk_bytes": limits.disk_bytes,
-        },
-        profile=request.profile,
-        integrity=request.integrity,
-        confidentiality=request.confidentiality,
-        functions=frozenset(request.functions),
-        binaries=frozenset(argument.open_for_display() for argument in request.argv[:1]),
-        network=request.network,
-    )

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from threegate.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.policy.bundle import Bundle
+from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.leaves import Number
 from threegate.policy.sections.tool_exec import (
     ERA_RANGES,
@@ -87,6 +88,38 @@ def _not_offered(bundle: Bundle, name: str, offered: Sequence[str]) -> ThreeGate
         return UsageError(f"no external function is called {quote(name)}", hint=hint)
     where = bundle.ref(_SECTION, "functions")
     return PolicyDenied(f"function {name} is not offered by {where}", hint=hint)
+
+
+def read_network(
+    bundle: Bundle, backend: str, hosts: Sequence[str], up: str | None, down: str | None
+) -> str | dict[str, Any]:
+    """Return the network asked for: none, or the gateway to these hosts."""
+    if not hosts:
+        if up is not None or down is not None:
+            raise UsageError("--up-bytes and --down-bytes go with --allow-host")
+        return "none"
+    if backend != "era":
+        raise UsageError("--allow-host goes with --backend era alone: Monty has no network")
+    sizes = {"up_bytes": up, "down_bytes": down}
+    found = {key: _size(bundle, key, text) for key, text in sizes.items()}
+    return {"hosts": sorted(set(hosts)), **found}
+
+
+def _size(bundle: Bundle, key: str, text: str | None) -> int:
+    """Return the bytes asked for, or all that policy grants a run."""
+    most = bundle.integer(*GATEWAY_RULES, key)
+    if text is None:
+        return most
+    option = f"--{key.replace('_', '-')}"
+    try:
+        number = BYTES.parse(text)
+    except ValueError as exc:
+        raise UsageError(f"{option} {quote(text)}: {exc}") from exc
+    if number > most:
+        where = bundle.ref(*GATEWAY_RULES, key)
+        hint = f"ask for at most {BYTES.show(most)}"
+        raise PolicyDenied(f"{option} is above the {BYTES.show(most)} of {where}", hint=hint)
+    return number
 
 
 def read_outputs(stated: Sequence[str]) -> list[dict[str, Any]]:

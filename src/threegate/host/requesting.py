@@ -35,7 +35,12 @@ from threegate.host.expressing import (
 from threegate.host.judging import decisions
 from threegate.host.offered import named
 from threegate.host.request_inputs import Brought, read_inputs
-from threegate.host.request_options import read_functions, read_limits, read_outputs
+from threegate.host.request_options import (
+    read_functions,
+    read_limits,
+    read_network,
+    read_outputs,
+)
 from threegate.host.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Deny
@@ -66,6 +71,9 @@ class Wanted:
     limits: Sequence[str] = ()
     outputs: Sequence[str] = ()
     argv: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    up_bytes: str | None = None
+    down_bytes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,9 @@ def _given(ws: Workspace, wanted: Wanted, inputs: Sequence[Brought]) -> dict[str
         "functions": functions,
         "limits": read_limits(ws.bundle, wanted.backend, wanted.limits),
         "outputs": read_outputs(wanted.outputs),
+        "network": read_network(
+            ws.bundle, wanted.backend, wanted.hosts, wanted.up_bytes, wanted.down_bytes
+        ),
         "confidentiality": _confidentiality(wanted, inputs),
     }
     return given if wanted.profile is None else {**given, "profile": wanted.profile}

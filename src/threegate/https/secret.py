@@ -15,7 +15,7 @@ class Secret:
     """Finds a credential in what a server says, in the spellings that servers have for text."""
 
     def __init__(self, credential: str | None) -> None:
-        self._found = [text.encode("ascii") for text in _spelled(credential or "")]
+        self._found = [text.encode("ascii") for text in spelled(credential or "")]
 
     def stands_in(self, data: bytes) -> bool:
         """Tell whether the credential stands in `data`."""
@@ -24,11 +24,11 @@ class Secret:
     def stands_in_text(self, text: str) -> bool:
         """Tell whether the credential stands in `text`, percent-encoded or not, in any case."""
         plain = text.encode("utf-8", "replace")
-        spelled = (plain, plain.lower(), unquote(text).encode("utf-8", "replace"))
-        return any(self.stands_in(data) for data in spelled)
+        ways = (plain, plain.lower(), unquote(text).encode("utf-8", "replace"))
+        return any(self.stands_in(data) for data in ways)
 
 
-def _spelled(credential: str) -> set[str]:
+def spelled(credential: str) -> set[str]:
     """Return a credential as it is, and as URLs, JSON and HTML write it."""
     quoted = {quote(credential, safe=""), quote(credential), quote_plus(credential)}
     lower = {re.sub("%..", lambda found: found[0].lower(), text) for text in quoted}

@@ -24,23 +24,24 @@ SECURITY
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.tool_request import Gateway, Limits, Network, ToolRequest, network_word
 from threegate.errors import ArtifactRejected, PolicyDenied
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed
-from threegate.policy.bundle import Bundle
+from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
 from threegate.policy.ring.commanding import refuse_command
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiling import compile_ring, offline
 from threegate.policy.ring.executors import executor_of
+from threegate.protocol.ring import ExecutorProfile
 from threegate.untrusted import Untrusted
 
 NAMESPACE: Final = "threegate-approval"
@@ -161,7 +162,7 @@ def execution_of(request: ToolRequest) -> Execution:
         confidentiality=request.confidentiality,
         functions=frozenset(request.functions),
         binaries=frozenset(argv[:1]),
-        network=request.network,
+        **_network(request.network),
     )
 
 
@@ -170,15 +171,34 @@ def command_of(request: ToolRequest) -> tuple[str, ...]:
     return tuple(word.open_for_validation() for word in request.argv)
 
 
+def _network(network: Network) -> dict[str, Any]:
+    word = network_word(network)
+    if not isinstance(network, Gateway):
+        return {"network": word}
+    sizes = {"up_bytes": network.up_bytes, "down_bytes": network.down_bytes}
+    return {"network": word, "hosts": frozenset(network.hosts), **sizes}
+
+
 def executor_for(request: ToolRequest) -> str:
     """Return the kind of executor that would run a request."""
     return executor_of(request.backend, command=bool(request.argv))
 
 
+def ring_for(policy: Compiled, request: ToolRequest) -> ExecutorProfile:
+    """Return the profile a request runs under; without the network that it does not ask for.
+
+    Raises `ProfileRejected`.
+    """
+    ring = compile_ring(policy, executor_for(request), request.profile)
+    return offline(ring) if request.network == "none" else ring
+
+
 def joins_three(request: ToolRequest) -> bool:
-    """Tell whether a request joins external input, confidential data and a network."""
-    confidential = request.confidentiality == "confidential"
-    return request.integrity == "external" and confidential and request.network != "none"
+    """Tell whether a request joins external input, confidential data and a network.
+
+    What a run hears through a network is external, whoever wrote the request.
+    """
+    return request.confidentiality == "confidential" and request.network != "none"
 
 
 def _check_execution(request: ToolRequest, approval: Approval, bundle: Bundle) -> None:

@@ -25,10 +25,12 @@ from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
 from threegate.policy.sections.tool_exec import NETWORKS, RING
 from threegate.protocol.commands import resolve
-from threegate.protocol.purposes import MODEL, PACKETS, download_list
+from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
 from threegate.text import quote
 
 _GATES: Final = ("core", "fetch", "tool-exec")
+GATEWAY: Final = "gateway"
+GATEWAY_RULES: Final = ("tool-exec", "lanes", "era", GATEWAY)
 _NETWORK_LEVEL: Final = {"none": 0, **{word: level for level, word in enumerate(NETWORKS)}}
 
 
@@ -45,6 +47,9 @@ class Execution:
     imports: frozenset[str] = frozenset()
     binaries: frozenset[str] = frozenset()
     network: str = "none"
+    hosts: frozenset[str] = frozenset()  # it lists for the gateway
+    up_bytes: int = 0
+    down_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -102,6 +107,8 @@ def may_connect(policy: Compiled, host: str, purpose: str = PACKETS) -> Decision
         return trial.deny(f"host refused: {exc}")
     if purpose == MODEL:
         return _may_reach_model(trial, host)
+    if purpose == RUNS:
+        return _may_pass(trial, host)
     name = download_list(purpose)
     if name is not None:
         return _may_download(trial, host, name)
@@ -262,17 +269,43 @@ def _check_network(trial: _Trial, request: Execution) -> Deny | None:
         if level is None or level > _NETWORK_LEVEL[word]:
             return trial.deny(f"network {quote(request.network)} is more than {word}", *path)
         trial.passed(f"network {request.network} of {word}", "within", *path)
+    return _check_gateway(trial, request) if request.network == GATEWAY else None
+
+
+def _check_gateway(trial: _Trial, request: Execution) -> Deny | None:
+    """Refuse a list of hosts, or bytes, beyond what the lane grants any run."""
+    for host in sorted(request.hosts):
+        decision = _may_pass(trial, host)
+        if isinstance(decision, Deny):
+            return decision
+    for key, asked in (("up_bytes", request.up_bytes), ("down_bytes", request.down_bytes)):
+        most = trial.policy.integer(*GATEWAY_RULES, key)
+        if asked > most:
+            return trial.deny(f"{key} of {asked} is not within {most}", *GATEWAY_RULES, key)
+        trial.passed(f"{key} {asked} of {most}", "within", *GATEWAY_RULES, key)
     return None
+
+
+def _may_pass(trial: _Trial, host: str) -> Decision:
+    """Decide whether a run may list `host`; a proxy is told which it lists besides."""
+    if trial.policy.text(*GATEWAY_RULES[:-1], "network") == "off":
+        return trial.deny("the lane has no network", *GATEWAY_RULES[:-1], "network")
+    path = (*GATEWAY_RULES, "hosts")
+    for pattern in trial.policy.words(*path):
+        if matches(pattern, host):
+            return trial.allow(f"{pattern} is allowed for runs", *path, pattern)
+        trial.passed(f"host {pattern}", "no match", *path, pattern)
+    return trial.deny(f"{quote(host)} is not a host for runs", *path)
 
 
 def _rule_of_two(trial: _Trial, request: Execution) -> Decision:
     """Refuse what joins external input, confidential data and a network.
 
-    A label this program does not know counts as the careful one.
+    Whoever wrote it: what a run hears through a network is external input as well.  A label
+    this program does not know counts as the careful one.
     """
     joined = (
-        request.integrity != "operator"
-        and request.confidentiality not in {"public", "internal"}
+        request.confidentiality not in {"public", "internal"}
         and _NETWORK_LEVEL[request.network] > 0
     )
     word = trial.policy.text("tool-exec", "rule_of_two")

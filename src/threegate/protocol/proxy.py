@@ -4,9 +4,10 @@ r"""What the host tells the proxy, and what the proxy says about it.
 |---|---|---|
 | `Rules` | host, first and at every change of policy | `InForce`, or the proxy ends |
 
-    {"listen_fd":5,"own":["192.0.2.7"],"protocol":"proxy/1","purpose":"packets"}\n<the bundle>
+    {"hosts":[],"listen_fd":5,"own":["192.0.2.7"],"protocol":"proxy/1","purpose":"packets"}\n<bundle>
 
-A proxy keeps the purpose it was given first (`protocol.purposes`).
+A proxy keeps the purpose it was given first (`protocol.purposes`).  One for a run is told the
+hosts that the run's request lists: it knows no other, whatever the bundle allows.
 
 Decisions come as notes, one line of canonical JSON each, whenever one is made.
 
@@ -23,7 +24,7 @@ from typing import Any, Final
 from threegate import canonical
 from threegate.errors import ProtocolBroken
 from threegate.protocol.limits import MAX_BUNDLE_BYTES, MAX_HEADER_BYTES
-from threegate.protocol.purposes import PACKETS, PURPOSE
+from threegate.protocol.purposes import PACKETS, PURPOSE, RUNS
 from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "proxy/1"
@@ -31,6 +32,8 @@ MAX_RULES_BYTES: Final = MAX_HEADER_BYTES + MAX_BUNDLE_BYTES
 MAX_OWN_ADDRESSES: Final = 1_024
 MAX_FD: Final = 1_023
 MAX_GENERATION: Final = 2**53 - 1
+MAX_HOSTS: Final = 32
+_HOST: Final = re.compile(r"[a-z0-9.-]{1,253}\Z")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -42,6 +45,7 @@ class Rules:
     listen_fd: int
     own: tuple[IPv4Address | IPv6Address, ...]
     purpose: str = PACKETS
+    hosts: tuple[str, ...] = ()  # of a run; any other purpose has its hosts in the bundle
 
     def __post_init__(self) -> None:
         _need(len(self.bundle) <= MAX_BUNDLE_BYTES, "the bundle is too large")
@@ -51,11 +55,16 @@ class Rules:
             type(self.purpose) is str and bool(PURPOSE.fullmatch(self.purpose)),
             "not a purpose",
         )
+        _need(bool(self.hosts) == (self.purpose == RUNS), "hosts go with a run")
+        _need(len(self.hosts) <= MAX_HOSTS, "too many hosts")
+        for host in self.hosts:
+            _need(type(host) is str and bool(_HOST.match(host)), "not a host")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
         own = [str(address) for address in self.own]
         head = {
+            "hosts": list(self.hosts),
             "listen_fd": self.listen_fd,
             "own": own,
             "protocol": PROTOCOL,
@@ -70,10 +79,12 @@ def parse_rules(data: Untrusted[bytes]) -> Rules:
     _need(len(untrusted) <= MAX_RULES_BYTES, "too long")
     end = untrusted.find(b"\n", 0, MAX_HEADER_BYTES)
     _need(end >= 0, "no header")
-    head = _head(untrusted[:end], ("listen_fd", "own", "protocol", "purpose"))
+    head = _head(untrusted[:end], ("hosts", "listen_fd", "own", "protocol", "purpose"))
     _need(type(head["own"]) is list and len(head["own"]) <= MAX_OWN_ADDRESSES, "no addresses")
     own = tuple(_address(text) for text in head["own"])
-    return Rules(untrusted[end + 1 :], head["listen_fd"], own, head["purpose"])
+    _need(type(head["hosts"]) is list, "no hosts")
+    hosts = tuple(head["hosts"])
+    return Rules(untrusted[end + 1 :], head["listen_fd"], own, head["purpose"], hosts)
 
 
 @dataclass(frozen=True, slots=True)

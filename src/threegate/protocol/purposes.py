@@ -5,8 +5,9 @@ from typing import Final
 
 PACKETS: Final = "packets"  # FETCH: the hosts of fetch.policy.md
 MODEL: Final = "model"  # CORE's model on another machine: the one host core.policy.md names
+RUNS: Final = "runs"  # the gateway of one approved run: hosts its request lists, policy allowing
 DOWNLOADS: Final = "downloads:"  # set-up commands: one named list of fetch.policy.md
-PURPOSE: Final = re.compile(rf"{PACKETS}|{MODEL}|{DOWNLOADS}[a-z][a-z0-9_-]{{0,63}}")
+PURPOSE: Final = re.compile(rf"{PACKETS}|{MODEL}|{RUNS}|{DOWNLOADS}[a-z][a-z0-9_-]{{0,63}}")
 
 
 def downloads(name: str) -> str:

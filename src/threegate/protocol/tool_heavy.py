@@ -57,6 +57,7 @@ PROBES: Final = (
     "guest-ring-commands",
     "guest-ring-exec",
     "guest-ring-imports",
+    "guest-ring-offline",
     "guest-ring-programs",
     "guest-ring-view",
     "guest-root-read-only",

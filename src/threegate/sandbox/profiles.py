@@ -342,6 +342,19 @@ IMAGE_READER: Final = replace(
     cpu_seconds=30,
     deadline_seconds=60,
 )
+GATEWAY: Final = replace(
+    BRIDGE_REMOTE,
+    name="gateway",
+    purpose="asks the hosts that one approved run lists, through the proxy's socket",
+    packages=("gateway", "https", "policy", "protocol"),
+    modules=("_blake2", "encodings.idna", "ssl"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=3_600,
+    processes=8,
+    open_files=64,
+    deadline_seconds=90_000,  # as long as a run
+    reuse="one job",
+)
 
 PROFILES: Final = {
     item.name: item
@@ -363,5 +376,6 @@ PROFILES: Final = {
         IMAGE_READER,
         RUNSC_KERNEL,
         RUNSC_FILES,
+        GATEWAY,
     )
 }

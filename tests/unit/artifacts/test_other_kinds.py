@@ -8,6 +8,7 @@ import pytest
 from tests.support.judging import judge
 from tests.support.samples import (
     ERA_LIMITS,
+    GATEWAY,
     LATER,
     NOW,
     analysis,
@@ -76,7 +77,7 @@ def test_approval_is_never_without_end(uses: int) -> None:
         {"limits": ERA_LIMITS},
         {"functions_sha256": digest("f")},
         {"policy": (SIGNERS, TOOLS)},
-        {"network": "gateway"},
+        {"network": GATEWAY},
         {"request": "tr-" + digest("x")},
     ],
     ids=str,
@@ -96,8 +97,8 @@ def test_approval_binds_exactly_the_sections_that_decide() -> None:
 
 def test_only_era_can_be_given_a_network() -> None:
     era: dict[str, Any] = {"backend": "era", "limits": ERA_LIMITS, "functions_sha256": None}
-    assert judge(approval(network="gateway", **era)) is None
-    assert judge(approval(network="gateway")) is Reason.INCONSISTENT
+    assert judge(approval(network=GATEWAY, **era)) is None
+    assert judge(approval(network=GATEWAY)) is Reason.INCONSISTENT
 
 
 # claim TG-C-11

@@ -12,6 +12,7 @@ from threegate.artifacts.research_packet import Hop
 from threegate.artifacts.shapes import (
     Boolean,
     Choice,
+    Either,
     Integer,
     ListOf,
     Named,
@@ -97,6 +98,9 @@ def every_shape() -> list[Shape]:
         found.append(shape)
         if isinstance(shape, Nullable | ListOf):
             walk(shape.shape)
+        if isinstance(shape, Either):
+            walk(shape.words)
+            walk(shape.record)
         if isinstance(shape, Record):
             for inner in shape.shapes.values():
                 walk(inner)
@@ -117,7 +121,7 @@ def test_every_string_and_list_of_every_format_is_bounded() -> None:
             case Integer():
                 assert -(2**53) < shape.low <= shape.high < 2**53
             case _:
-                assert isinstance(shape, Boolean | Choice | Nullable | Record)
+                assert isinstance(shape, Boolean | Choice | Either | Nullable | Record)
 
 
 def test_every_pattern_is_plain_enough_for_json_schema() -> None:

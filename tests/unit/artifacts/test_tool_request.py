@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.judging import judge
 from tests.support.samples import (
+    GATEWAY,
     LIMITS,
     box,
     digest,
@@ -146,7 +147,7 @@ def test_request_has_code_or_a_command_never_both() -> None:
     "change",
     [
         {"outputs": (Output("a", 1),)},
-        {"network": "gateway"},
+        {"network": GATEWAY},
         {"network": "kernel-allowlist"},
         {"limits": replace(LIMITS, cpus=2)},
         {"limits": replace(LIMITS, processes=2)},

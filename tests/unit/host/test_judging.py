@@ -6,7 +6,8 @@ from tests.support.policies import policy
 from tests.support.samples import box, escalated, fetch_request, packet, tool_request
 from threegate.artifacts.registry import Artifact
 from threegate.errors import UsageError
-from threegate.host.judging import decisions, execution_of, plans
+from threegate.host.judging import decisions, plans
+from threegate.policy.approvals import execution_of
 from threegate.policy.decision import verdict
 from threegate.protocol.references import is_question_of, parse_reference
 

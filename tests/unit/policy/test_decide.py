@@ -251,12 +251,13 @@ def test_rule_of_two_denies_the_three_together() -> None:
     assert isinstance(decision, Deny)
     assert decision.reason == "external input, confidential data and network in one run"
     assert decision.rule == ERA.ref("tool-exec", "rule_of_two")
+    written = may_execute(ERA, replace(CONFIDENTIAL, integrity="operator"))
+    assert written == decision, "what a run hears through a network is external, whoever wrote it"
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"integrity": "operator"},
         {"confidentiality": "public"},
         {"confidentiality": "internal"},
         {"network": "none"},

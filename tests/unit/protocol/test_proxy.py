@@ -9,8 +9,10 @@ from threegate.protocol.proxy import InForce, parse_rules
 from threegate.untrusted import Untrusted
 
 HEAD = (
-    b'{"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"protocol":"proxy/1","purpose":"packets"}\n'
+    b'{"hosts":[],"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"protocol":"proxy/1",'
+    b'"purpose":"packets"}\n'
 )
+RUN = HEAD.replace(b"packets", b"runs").replace(b"[]", b'["api.example.org"]')
 
 
 def test_rules_have_one_spelling() -> None:
@@ -38,11 +40,16 @@ def test_rules_have_one_spelling() -> None:
         HEAD.replace(b"packets", b"downloads:"),
         HEAD.replace(b"packets", b"downloads:../x"),
         HEAD.replace(b'"packets"', b"null"),
+        HEAD.replace(b"[]", b'["api.example.org"]'),  # only a run lists hosts of its own
+        RUN.replace(b'["api.example.org"]', b"[]"),
+        RUN.replace(b'"api.example.org"', b'"API.example.org"'),
+        RUN.replace(b'["api.example.org"]', b'"api.example.org"'),
         HEAD + bytes(MAX_BUNDLE_BYTES + 1),
     ],
 )
 def test_other_bytes_are_no_rules(data: bytes) -> None:
     assert parse_rules(Untrusted(HEAD)).bundle == b""
+    assert parse_rules(Untrusted(RUN)).hosts == ("api.example.org",), "control"
     with pytest.raises(ProtocolBroken):
         parse_rules(Untrusted(data))
 

@@ -101,14 +101,16 @@ class _Gate:
         if self._proxy is None:
             find = Resolver(_resolvers()).find
             self._purpose = rules.purpose
-            self._proxy = Proxy(policy, rules.own, find, dial, purpose=rules.purpose)
+            self._proxy = Proxy(
+                policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts
+            )
             listening = socket.socket(fileno=rules.listen_fd)
             listening.setblocking(False)  # noqa: FBT003
             self._start(self._accept(self._proxy, listening))
         elif rules.purpose != self._purpose:
             raise ProtocolBroken("a proxy has one purpose")
         else:
-            self._proxy.reload(policy, rules.own)
+            self._proxy.reload(policy, rules.own, rules.hosts)
         write_message(ANSWERS_FD, InForce(policy.generation, policy.digest).to_bytes())
 
     async def _accept(self, proxy: Proxy, listening: socket.socket) -> None:

@@ -24,6 +24,7 @@ MAX_DIALLED: Final = 4  # addresses tried for one tunnel
 MAX_UP_BYTES: Final = 1 * MIB  # what a request, a handshake and its keys need many times over
 DOWNLOAD_TUNNELS: Final = 4  # one file at a time, over a redirect
 MODEL_TUNNELS: Final = 2  # one request at a time; the last one may not be gone yet
+RUN_TUNNELS: Final = 2  # a run asks one thing at a time as well
 MODEL_DOWN_BYTES: Final = 8 * MIB  # an answer in JSON, which a bridge bounds further
 HANDSHAKE_BYTES: Final = 16 * KIB  # what a tunnel costs before anything is asked in it
 PIECE_BYTES: Final = 64 * KIB

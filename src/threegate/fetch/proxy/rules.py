@@ -16,13 +16,14 @@ from threegate.fetch.proxy.limits import (
     MAX_UP_BYTES,
     MODEL_DOWN_BYTES,
     MODEL_TUNNELS,
+    RUN_TUNNELS,
 )
 from threegate.fetch.proxy.refused import Reason, Refused
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import may_connect
+from threegate.policy.decide import GATEWAY_RULES, may_connect
 from threegate.policy.decision import Allow, RuleRef
 from threegate.policy.hosts import matches
-from threegate.protocol.purposes import MODEL, PACKETS, download_list
+from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,23 @@ class Denied:
     why: str
 
 
-def judge_name(policy: Bundle, name: str, purpose: str = PACKETS) -> Allowed | Denied:
-    """Return what the policy says about `name` to a proxy of this purpose."""
+def judge_name(
+    policy: Bundle, name: str, purpose: str = PACKETS, hosts: Collection[str] = ()
+) -> Allowed | Denied:
+    """Return what the policy says about `name` to a proxy of this purpose.
+
+    `hosts` are those a run's request lists: policy says which it may, not which it does.
+    """
     decision = may_connect(policy, name, purpose)
+    if purpose == RUNS and name not in hosts:
+        return Denied(decision.rule, "not a host that the request lists")
     if not isinstance(decision, Allow):
         return Denied(decision.rule, decision.reason)
     downloads = download_list(purpose)
     if downloads is not None:
         return _for_downloads(policy, decision.rule, downloads)
+    if purpose == RUNS:
+        return _for_run(policy, decision.rule)
     if purpose == MODEL:
         return _for_model(policy, decision.rule)
     return _for_packets(policy, decision.rule, name)
@@ -93,6 +103,22 @@ def _for_model(policy: Bundle, rule: RuleRef | None) -> Allowed:
         down_bytes=_wrapped(policy, MODEL_DOWN_BYTES),
         seconds=policy.integer("core", "answer", "deadline_seconds"),
         tunnels=MODEL_TUNNELS,
+        up_bytes=sent,
+        in_all=tunnels,
+        up_in_all=sent + tunnels * HANDSHAKE_BYTES,
+    )
+
+
+def _for_run(policy: Bundle, rule: RuleRef | None) -> Allowed:
+    """Return what policy grants any run; its gateway holds it to what its request says."""
+    requests = policy.integer(*GATEWAY_RULES, "requests")
+    tunnels = requests * len(policy.words("fetch", "trust_anchors"))
+    sent = _wrapped(policy, policy.integer(*GATEWAY_RULES, "up_bytes"))
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, policy.integer(*GATEWAY_RULES, "down_bytes")),
+        seconds=policy.integer(*GATEWAY_RULES, "deadline_seconds"),
+        tunnels=RUN_TUNNELS,
         up_bytes=sent,
         in_all=tunnels,
         up_in_all=sent + tunnels * HANDSHAKE_BYTES,

@@ -84,18 +84,19 @@ class Proxy:
         dial: Dial,
         *,
         purpose: str = PACKETS,
+        hosts: tuple[str, ...] = (),
     ) -> None:
-        self._policy, self._own, self._purpose = policy, own, purpose
+        self._policy, self._own, self._purpose, self._hosts = policy, own, purpose, hosts
         self._find, self._dial = find, dial
         self._clients = 0
         self._spent = Spent()
         self._tunnels: list[Tunnel] = []
 
-    def reload(self, policy: Bundle, own: tuple[Address, ...]) -> None:
+    def reload(self, policy: Bundle, own: tuple[Address, ...], hosts: tuple[str, ...] = ()) -> None:
         """Put other rules in force; open tunnels are cut, or held to the bounds they have now."""
-        self._policy, self._own = policy, own
+        self._policy, self._own, self._hosts = policy, own, hosts
         for tunnel in self._tunnels:
-            judged = judge_name(policy, tunnel.name, self._purpose)
+            judged = judge_name(policy, tunnel.name, self._purpose, hosts)
             if isinstance(judged, Denied):
                 tunnel.end(Reason.NOT_ALLOWED)
             else:
@@ -138,7 +139,7 @@ class Proxy:
             self._tunnels.remove(tunnel)
 
     def _admit(self, case: Case, name: str) -> Tunnel:
-        judged = judge_name(self._policy, name, self._purpose)
+        judged = judge_name(self._policy, name, self._purpose, self._hosts)
         case.rule = judged.rule
         if isinstance(judged, Denied):
             raise Refused(Reason.NOT_ALLOWED, judged.why)

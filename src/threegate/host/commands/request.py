@@ -24,8 +24,10 @@ A .json file is one JSON document and stays as it is, any other file is one text
 values by their names. An artifact (rp, res, an) is named by its id. Limits take the units of
 the policy: wall_ms=10s, memory_bytes=128MiB. The heavy lane, era, is taken only where policy
 enables it and you say why: not-expressible (Monty's refusal is attached), files (name them with
---output) or binary (a program in place of code, one --arg for each word). It is not built: such
-a request can be made and approved, and does not run."""
+--output) or binary (a program in place of code, one --arg for each word).
+
+A run has no network. Where policy lets profiles of the heavy lane have the gateway, --allow-host
+asks for it: the code imports `threegate_gateway`, and reaches the hosts you list, no others."""
 _CHECK = """\
 Asks the lane itself, in its box, without running anything: syntax, imports, names, nesting.
 If not, the answer is construct, line and reason, kept under the digest that is shown. What the
@@ -51,6 +53,7 @@ def _add_new(group: Group) -> None:
             "request new --purpose hashes --code h.py --function all --input p=rp-0123456789ab",
             "request new --purpose longer --code - --limit wall_ms=10s < program.py",
             "request new --purpose hashes --code - --function sha256_hex < hash.py",
+            "request new --purpose rates --code r.py --backend era --allow-host api.example.org",
         ),
     )
     parser.add_argument("--purpose", required=True, metavar="TEXT", help="what the result is for")
@@ -90,6 +93,10 @@ def _add_heavy(parser: Parser) -> None:
     )
     _add_repeated(parser, "--output", "NAME=MAXBYTES", "a file an era run will leave")
     _add_repeated(parser, "--arg", "WORD", "a word of an era command; --arg=-x for options")
+    _add_repeated(parser, "--allow-host", "HOST", "a host an era run may ask through the gateway")
+    for option, words in (("--up-bytes", "leave"), ("--down-bytes", "come")):
+        about = f"the most that may {words} there; else what policy grants"
+        parser.add_argument(option, metavar="BYTES", help=about)
 
 
 def _add_repeated(parser: Parser, option: str, metavar: str, words: str) -> None:
@@ -147,6 +154,9 @@ def _wanted(args: argparse.Namespace, context: Context) -> "Wanted":
         limits=args.limit,
         outputs=args.output,
         argv=args.arg,
+        hosts=args.allow_host,
+        up_bytes=args.up_bytes,
+        down_bytes=args.down_bytes,
     )
 
 

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Run the requests and tell what became of each."""
     from threegate.host.executing.running import run_requests
     from threegate.host.heavy.lane import HeavyLane
+    from threegate.host.heavy.outward import outward_of
     from threegate.host.images.choosing import current
     from threegate.host.review.telling import settle
 
@@ -59,7 +60,14 @@ def run(args: argparse.Namespace, context: Context) -> int:
         chosen = [request_id for request_id in found if request_id not in aside]
         places = context.settings
         image = partial(current, config_home=places.config_home)
-        heavy = partial(HeavyLane, ws.bundle, places.cache_home, image, say=context.out.note)
+        heavy = partial(
+            HeavyLane,
+            ws.bundle,
+            places.cache_home,
+            image,
+            say=context.out.note,
+            outward=outward_of(ws.root, places, ws.clock),
+        )
         with context.out.progress("running", len(chosen)) as show, _patience(context) as stop:
             for number, report in enumerate(
                 run_requests(ws, chosen, stop=stop.is_set, heavy=heavy), 1

@@ -29,6 +29,7 @@ from threegate.artifacts.tool_result import (
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
 from threegate.host.executing.violations import violations_of
+from threegate.host.heavy.outward import Passed
 from threegate.protocol import tool_heavy_outcome, tool_lite
 from threegate.protocol.limits import MAX_ERROR_BYTES
 from threegate.protocol.ring import ExecutorProfile
@@ -101,18 +102,17 @@ def make_result(
     box: Box,
     *,
     ring: ExecutorProfile | None = None,
+    passed: Passed | None = None,
 ) -> MadeResult:
     """Return the result of a run of the request `ids[0]` under the approval `ids[1]`.
 
-    `ring` is the profile it ran under.  Raises `ArtifactRejected` for an outcome no result
-    may carry.
+    `ring` is the profile it ran under, `passed` what its gateway told.  Raises
+    `ArtifactRejected` for an outcome no result may carry.
     """
     left = _left(outcome)
     _refuse_more(request, left)
     captures, texts = _capture_all(left.streams, left.cut)
     files = tuple(OutputFile(name, len(raw), sha256_hex(raw)) for name, raw in left.files)
-    state, code = outcome.exit, left.exit_code
-    digest = outcome_sha256(exit_state=state, exit_code=code, captures=captures, files=files)
     result = ToolResult(
         request=ids[0],
         approval=ids[1],
@@ -120,7 +120,7 @@ def make_result(
         isolation=box.isolation,
         exit=outcome.exit,
         exit_code=left.exit_code,
-        outcome_sha256=digest,
+        outcome_sha256=_digest(outcome, left, captures, files),
         value=captures[0],
         stdout=captures[1],
         stderr=captures[2],
@@ -129,7 +129,8 @@ def make_result(
         resources=_used(outcome, measured),
         profile_sha256=box.profile_sha256,
         evidence=box.evidence,
-        violations=violations_of(outcome, ring),
+        violations=violations_of(outcome, ring, passed),
+        carried=() if passed is None else passed.carried(),
         versions=box.versions,
         integrity="external",
         confidentiality=request.confidentiality,
@@ -138,6 +139,13 @@ def make_result(
         stderr_text=texts[2],
     )
     return _made(result, _blobs(left, captures))
+
+
+def _digest(
+    outcome: Outcome, left: "_Left", captures: "_Three", files: tuple[OutputFile, ...]
+) -> str:
+    state, code = outcome.exit, left.exit_code
+    return outcome_sha256(exit_state=state, exit_code=code, captures=captures, files=files)
 
 
 def _made(result: ToolResult, blobs: tuple[bytes, ...]) -> MadeResult:

@@ -41,9 +41,9 @@ from threegate.host.heavy import backend as heavy_backend
 from threegate.host.heavy.lane import HeavyAnswer, Lane
 from threegate.host.lite.boxes import Boxes, Ran, SomeBoxes
 from threegate.host.workspace import Workspace
-from threegate.policy.approvals import executor_for
+from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiling import ProfileRejected, compile_ring
+from threegate.policy.ring.compiling import ProfileRejected
 from threegate.protocol.ring import ExecutorProfile
 from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED
 from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
@@ -255,12 +255,16 @@ def _made(
     cpu_ms = ran.cpu_ms if isinstance(ran, heavy_backend.Ran) else None
     measured = Measured(answer.started, ran.wall_ms, ran.peak_memory_bytes, cpu_ms)
     refused = ran.refused
+    passed = answer.passed if isinstance(answer, HeavyAnswer) else None
     try:
+        ring = _ring(ws, ready.request)
         made = make_result(
-            ready.request, ids, ran.outcome, measured, answer.box, ring=_ring(ws, ready.request)
+            ready.request, ids, ran.outcome, measured, answer.box, ring=ring, passed=passed
         )
     except ArtifactRejected:
-        made = make_result(ready.request, ids, Outcome("crashed"), measured, answer.box)
+        made = make_result(
+            ready.request, ids, Outcome("crashed"), measured, answer.box, passed=passed
+        )
     acts = made.acts()
     if refused is not None:
         raw = refused.open_for_validation()[:MAX_RUBBISH_BYTES]
@@ -272,7 +276,7 @@ def _made(
 
 def _ring(ws: Workspace, request: ToolRequest) -> ExecutorProfile | None:
     try:
-        return compile_ring(ws.bundle, executor_for(request), request.profile)
+        return ring_for(ws.bundle, request)
     except ProfileRejected:  # then its gate refused it as well, and nothing ran
         return None
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.artifacts.tool_result import Violation
+from threegate.host.heavy.outward import Passed
 from threegate.protocol import tool_heavy_outcome, tool_lite
-from threegate.protocol.ring import MAX_ARGUMENT_CHARS, ExecutorProfile
+from threegate.protocol.ring import MAX_ARGUMENT_CHARS, MAX_VIOLATIONS, ExecutorProfile
 from threegate.untrusted import Untrusted
 
 IMPORT: Final = "import"  # the construct of a refused import in the lite lane
@@ -20,14 +21,21 @@ _MODULE: Final = re.compile(r'module "([!-~]+)" is not on the list')
 Outcome = tool_lite.Outcome | tool_heavy_outcome.Outcome
 
 
-def violations_of(outcome: Outcome, ring: ExecutorProfile | None) -> tuple[Violation, ...]:
-    """Return what the ring refused; nothing where no profile was in force."""
+def violations_of(
+    outcome: Outcome, ring: ExecutorProfile | None, passed: Passed | None = None
+) -> tuple[Violation, ...]:
+    """Return what the ring refused; nothing where no profile was in force.
+
+    What a gateway refused is known outside the guest, and stands first.
+    """
     if ring is None:
         return ()
-    return tuple(
+    outside = () if passed is None else passed.violations()
+    inside = (
         Violation(rule, ring.place(rule, argument), Untrusted(argument), line)
         for rule, argument, line in _tried(outcome, ring)
     )
+    return (*outside, *inside)[:MAX_VIOLATIONS]
 
 
 def _tried(outcome: Outcome, ring: ExecutorProfile) -> Iterator[tuple[str, str, int]]:

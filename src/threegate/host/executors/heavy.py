@@ -22,8 +22,9 @@ from threegate.host.executors.lite import STOPPED, boxes_differ
 from threegate.host.executors.pool import Lent, Pool
 from threegate.host.gates import EVERY_GATE
 from threegate.host.heavy.lane import FindImage, HeavyAnswer, HeavyLane
+from threegate.host.heavy.outward import Outward
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiling import compile_ring, offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.companion import Companion
@@ -49,13 +50,15 @@ class Resumable:
 class HeavyExecutor:
     """A snapshot that can be resumed, and the machine that was, if one runs."""
 
-    def __init__(self, bundle: Bundle, cache: Path, find_image: FindImage) -> None:
+    def __init__(
+        self, bundle: Bundle, cache: Path, find_image: FindImage, outward: Outward | None = None
+    ) -> None:
         """Compare and probe a snapshot, making it if there is none; raise `GateUnavailable`."""
         self._lock = threading.Lock()
         self._machine: Companion | None = None
         self._stopped = False
         self._bundle = bundle
-        self.lane = HeavyLane(bundle, cache, find_image, begun=self._begun)
+        self.lane = HeavyLane(bundle, cache, find_image, begun=self._begun, outward=outward)
         self._backend, self._want = self.lane.prove_usual()
 
     @property
@@ -104,8 +107,8 @@ class HeavyKind:
 
     name = "era"
 
-    def __init__(self, cache: Path, find_image: FindImage) -> None:
-        self._cache, self._find_image = cache, find_image
+    def __init__(self, cache: Path, find_image: FindImage, outward: Outward | None = None) -> None:
+        self._cache, self._find_image, self._outward = cache, find_image, outward
 
     def wanted(self, bundle: Bundle) -> bool:
         """Tell whether policy has this lane."""
@@ -113,7 +116,7 @@ class HeavyKind:
 
     def start(self, bundle: Bundle) -> HeavyExecutor:
         """Have one ready under these rules, or raise `GateUnavailable`."""
-        return HeavyExecutor(bundle, self._cache, self._find_image)
+        return HeavyExecutor(bundle, self._cache, self._find_image, self._outward)
 
     def needs_restart(self, old: Bundle, new: Bundle) -> str:
         """Return why one that waits cannot take `new` over, or nothing."""
@@ -130,7 +133,8 @@ class HeavyKind:
 
 def ring_of(bundle: Bundle) -> str:
     """Return the digest of the ring of a request that names none."""
-    return compile_ring(bundle, HEAVY_PYTHON, bundle.text(*LANE, "default_profile")).digest
+    ring = compile_ring(bundle, HEAVY_PYTHON, bundle.text(*LANE, "default_profile"))
+    return offline(ring).digest
 
 
 class WarmLane:

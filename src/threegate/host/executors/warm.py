@@ -10,6 +10,7 @@ from threegate.host.executors.keeping import Keeper, Tell
 from threegate.host.executors.lite import LiteExecutor, LiteKind, WarmBoxes
 from threegate.host.executors.pool import Pool
 from threegate.host.heavy.lane import HeavyLane, Lane
+from threegate.host.heavy.outward import outward_of
 from threegate.host.images.choosing import current
 from threegate.host.settings import Settings
 from threegate.policy.bundle import Bundle
@@ -37,7 +38,8 @@ class Warm:
         self._keeper = Keeper(root, tell)
         self._size = size
         self.lite_pool: Pool[LiteExecutor] = self._keeper.pool(lite or LiteKind(), size)
-        heavy = HeavyKind(self._cache, self._image)
+        self._outward = outward_of(root, settings)
+        heavy = HeavyKind(self._cache, self._image, self._outward)
         times = {"again_seconds": HEAVY_AGAIN_SECONDS, "idle_seconds": HEAVY_IDLE_SECONDS}
         self._heavy_pool: Pool[HeavyExecutor] = self._keeper.pool(heavy, min(1, size), **times)
 
@@ -50,7 +52,7 @@ class Warm:
         """Return what opens the heavy lane when the first request for it comes."""
         if self._size:
             return opened(self._heavy_pool, bundle)
-        return partial(HeavyLane, bundle, self._cache, self._image)
+        return partial(HeavyLane, bundle, self._cache, self._image, outward=self._outward)
 
     def start(self) -> None:
         """Begin."""

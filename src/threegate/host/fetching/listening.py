@@ -32,7 +32,7 @@ FIRST_FD: Final = 10
 # Whoever else may write to the directory could have put a link there, to any file of ours.
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME: Final = re.compile(
-    r"threegate-(?:fetch|download|model-(?:proxy|[0-9a-f]{8}))-([0-9]{1,10})-([0-9]{1,20})-([0-9a-f-]{36})\Z"
+    r"threegate-(?:fetch|download|run-[0-9a-f]{8}|model-(?:proxy|[0-9a-f]{8}))-([0-9]{1,10})-([0-9]{1,20})-([0-9a-f-]{36})\Z"
 )
 
 

@@ -56,8 +56,10 @@ class Proxy:
         decided: Decided,
         gone: Gone,
         purpose: str = PACKETS,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         self._machine, self._listening, self._purpose = machine, listening, purpose
+        self._hosts = hosts
         self._decided, self._gone = decided, gone
         self._orders: SimpleQueue[tuple[Bundle, Future[InForce]]] = SimpleQueue()
         self._close = Event()
@@ -153,7 +155,7 @@ class Proxy:
     def _apply(self, line: Line, bundle: Bundle) -> InForce:
         answer = io.BytesIO()
         fd, purpose = self._listening.fd, self._purpose
-        rules = Rules(bundle.bundle_bytes(), fd, own_addresses(), purpose)
+        rules = Rules(bundle.bundle_bytes(), fd, own_addresses(), purpose, self._hosts)
         line.expect(answer)
         line.send(frames(rules.to_bytes()))
         why = line.wait_for_answer(time.monotonic() + RULES_SECONDS)

@@ -13,7 +13,7 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -62,6 +62,11 @@ class Want:
     imports: tuple[str, ...]  # loaded before the job begins
     ring: ExecutorProfile  # in force from before the snapshot
 
+    @property
+    def has_gateway(self) -> bool:
+        """Tell whether the guest has a channel to a gateway."""
+        return self.ring.network == "gateway"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -74,6 +79,7 @@ class Asked:
     inputs: tuple[tuple[str, bytes], ...]
     wall_ms: int
     begun: Callable[[Companion], None] = lambda _: None  # is told the machine, to end it early
+    gateway: int | None = None  # the engine's end of the channel to its gateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +193,8 @@ class QemuBackend:
         with ExitStack() as stack:
             snapshot = template.open(stack)
             disk = input_disk(stack, asked.inputs, self._templates.root) if asked.inputs else None
-            use = Use(job, seconds + asked.wall_ms / 1000, snapshot, disk, begun=asked.begun)
+            whole = seconds + asked.wall_ms / 1000
+            use = Use(job, whole, snapshot, disk, begun=asked.begun, gateway=asked.gateway)
             talk = self._converse(want, use)
         return ran_of(talk, template.sha256)
 
@@ -222,6 +229,7 @@ class QemuBackend:
         with disk_errors("make a disk for a machine"):
             scratch.mkdir(parents=True, exist_ok=True)
         parts = Parts(self._qemu, self.image.kernel, self.image.initramfs, layers, scratch)
+        use = replace(use, has_gateway=want.has_gateway)
         return converse(self._machine, parts, self._shape(want), use, tsc_khz=self._rate())
 
     def _rate(self) -> int:

@@ -1,7 +1,8 @@
 """QEMU as this machine has it, and the exact command that makes a machine of it.
 
-The machine has a processor, memory, read-only disks and one serial channel.  There is no
-network device, no display, no clock chip, no shared folder and no monitor but ours.
+The machine has a processor, memory, read-only disks and one serial channel, and a second
+one if its run has a gateway.  There is no network device, no display, no clock chip, no shared
+folder and no monitor but ours.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.errors import GateUnavailable
+from threegate.protocol import gateway
 from threegate.protocol.guest import IN_SERIAL, PORT_NAME
 
 KVM: Final = "qemu-kvm"
@@ -51,6 +53,7 @@ class Handed:
     layers: tuple[int, ...]  # the lowest first
     inputs: int
     snapshot: int | None = None  # to resume from; None: boot
+    gateway: int | None = None  # for a guest whose ring has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,20 @@ def command(shape: Shape, handed: Handed, *, tsc_khz: int) -> tuple[str, ...]:
         *_disks(handed),
         *("-chardev", f"socket,id=agent,fd={handed.agent}", "-device", "virtio-serial-device"),
         *("-device", f"virtserialport,chardev=agent,name={PORT_NAME}"),
+        *_gateway(handed.gateway),
         *("-chardev", f"socket,id=qmp,fd={handed.monitor}", "-mon", "chardev=qmp,mode=control"),
         "-sandbox",
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+    )
+
+
+def _gateway(fd: int | None) -> Sequence[str]:
+    """Return a second port, for a run that may ask some hosts; others have none."""
+    if fd is None:
+        return ()
+    return (
+        *("-chardev", f"socket,id=gateway,fd={fd}"),
+        *("-device", f"virtserialport,chardev=gateway,name={gateway.PORT_NAME}"),
     )
 
 

@@ -6,12 +6,12 @@ which one it was.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from threegate import __version__
-from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_request import Gateway, ToolRequest
 from threegate.artifacts.tool_result import Evidence
 from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
@@ -19,15 +19,16 @@ from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
+from threegate.host.heavy.outward import Outward, Passed, opened_gateway, refuse_unusable
 from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
-from threegate.policy.approvals import executor_for
+from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiling import compile_ring, offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.sandbox.companion import Companion
@@ -65,6 +66,7 @@ class HeavyAnswer:
     started: str
     ran: Ran
     box: Box
+    passed: Passed | None = None  # through its gateway, if it had one
 
 
 def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
@@ -74,14 +76,14 @@ def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
         hint = f"ask for at least {MIN_MEMORY_MIB}MiB: --limit memory_bytes={MIN_MEMORY_MIB}MiB"
         detail = f"no guest starts with {memory_mib} MiB of memory"
         raise GateUnavailable(detail, code=TOO_SMALL, hint=hint)
-    ring = compile_ring(bundle, executor_for(request), request.profile)
+    ring = ring_for(bundle, request)
     return _wanted(request.limits.cpus, memory_mib, manifest, ring, command=bool(request.argv))
 
 
 def usual(bundle: Bundle, manifest: Manifest) -> Want:
     """Return the machine of a request for Python that asks for nothing else."""
     lane = ("tool-exec", "lanes", "era")
-    ring = compile_ring(bundle, HEAVY_PYTHON, bundle.text(*lane, "default_profile"))
+    ring = offline(compile_ring(bundle, HEAVY_PYTHON, bundle.text(*lane, "default_profile")))
     memory_mib = bundle.integer(*lane, "default", "memory_bytes") // MIB
     cpus = bundle.integer(*lane, "default", "cpus")
     return _wanted(cpus, memory_mib, manifest, ring, command=False)
@@ -152,20 +154,30 @@ class HeavyLane:
         *,
         say: Say = lambda _: None,
         begun: Callable[[Companion], None] = lambda _: None,
+        outward: Outward | None = None,
     ) -> None:
         self._bundle, self._cache, self._find_image = bundle, cache, find_image
-        self._say, self._begun = say, begun
+        self._say, self._begun, self._outward = say, begun, outward
         self._backends: dict[str, Backend] = {}
         self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
 
     def under(self, bundle: Bundle) -> "HeavyLane":
         """Return the lane under other rules, with the engines this one has opened."""
-        lane = HeavyLane(bundle, self._cache, self._find_image, say=self._say, begun=self._begun)
+        lane = HeavyLane(
+            bundle,
+            self._cache,
+            self._find_image,
+            say=self._say,
+            begun=self._begun,
+            outward=self._outward,
+        )
         lane._backends = self._backends
         return lane
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
+        if isinstance(ready.request.network, Gateway):
+            refuse_unusable(self._bundle, self._outward)
         backend, _ = self._strongest(lambda image: want_of(self._bundle, ready.request, image))
         self._proved[ready.request_id] = backend
 
@@ -213,8 +225,14 @@ class HeavyLane:
             wall_ms=ready.request.limits.wall_ms,
             begun=self._begun,
         )
-        ran = backend.run(want, asked)
-        return HeavyAnswer(started, ran, _box(backend, ran))
+        network = ready.request.network
+        if not isinstance(network, Gateway):
+            ran = backend.run(want, asked)
+            return HeavyAnswer(started, ran, _box(backend, ran))
+        outward = refuse_unusable(self._bundle, self._outward)
+        with opened_gateway(self._bundle, network, want.ring, outward) as (port, passed):
+            ran = backend.run(want, replace(asked, gateway=port))
+        return HeavyAnswer(started, ran, _box(backend, ran, passed), passed)
 
     def close(self) -> None:
         """Let go of the engines."""
@@ -222,9 +240,9 @@ class HeavyLane:
             backend.close()
 
 
-def _box(backend: Backend, ran: Ran) -> Box:
-    """Return what confined a run: both boxes as proved, and the guest's own word."""
-    gate, engine, *others = ran.evidence
+def _box(backend: Backend, ran: Ran, passed: Passed | None = None) -> Box:
+    """Return what confined a run: its boxes as proved, and the guest's own word."""
+    gate, engine, *others = (*ran.evidence, *([] if passed is None else passed.evidence))
     versions = {
         **backend.versions(),
         "engine-profile-sha256": engine.profile_sha256,

@@ -68,6 +68,8 @@ class Use:
     snapshot_to: int | None = None  # where the engine writes one
     patience_seconds: float = 0.0  # for an engine that fails to say why
     begun: Callable[[Companion], None] = lambda _: None  # is told the engine, which it may kill
+    has_gateway: bool = False  # the guest has a second channel
+    gateway: int | None = None  # the engine's end of it; None: it leads nowhere
 
 
 def converse(
@@ -77,13 +79,14 @@ def converse(
 
     Raises `GateUnavailable` if one of the boxes did not prove its lock.
     """
-    with ExitStack() as ends:
+    with ExitStack() as idle, ExitStack() as ends:
         agent, engine_agent = wiring.pair(ends, ends)
         monitor, engine_monitor = wiring.pair(ends, ends)
         with disk_errors("open the image"):  # another command may have removed it
             layers = tuple(wiring.read_only(ends, path) for path in parts.layers)
         inputs = use.inputs if use.inputs is not None else no_inputs(ends, parts.scratch)
-        handed = Handed(engine_agent, engine_monitor, layers, inputs, use.snapshot)
+        port = outlet(use, idle)
+        handed = Handed(engine_agent, engine_monitor, layers, inputs, use.snapshot, port)
         if use.snapshot_to is None:
             wiring.greet_engine(monitor)
         else:
@@ -140,10 +143,17 @@ def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -
         devices=ENGINE.devices if shape.engine == KVM else (),
     )
     fds = (handed.agent, handed.monitor, *handed.layers, handed.inputs)
-    resumed = () if handed.snapshot is None else (handed.snapshot,)
+    resumed = tuple(fd for fd in (handed.snapshot, handed.gateway) if fd is not None)
     given = parts.qemu.given(kernel=parts.kernel, initramfs=parts.initramfs)
     program = command(shape, handed, tsc_khz=tsc_khz)
     return Start(profile, "exec", given, program, keep_fds=(*fds, *resumed))
+
+
+def outlet(use: Use, idle: ExitStack) -> int | None:
+    """Return the engine's end of the channel to a gateway, if its guest has one."""
+    if not use.has_gateway or use.gateway is not None:
+        return use.gateway
+    return wiring.pair(idle, idle)[1]
 
 
 def no_inputs(ends: ExitStack, scratch: Path) -> int:

@@ -75,7 +75,7 @@ class RunscBackend:
             disk = input_disk(stack, asked.inputs, self._scratch) if asked.inputs else None
             seconds = START_SECONDS + asked.wall_ms / 1000
             job = job_for(asked, _shape(want), START_SECONDS)
-            use = Use(job, seconds, inputs=disk, begun=asked.begun)
+            use = Use(job, seconds, inputs=disk, begun=asked.begun, gateway=asked.gateway)
             talk, watch = self._converse(want, use)
         ran = ran_of(talk, self._tree(want)[1])
         largest = max(ran.peak_memory_bytes, watch.largest_bytes)
@@ -97,7 +97,7 @@ class RunscBackend:
     def _converse(self, want: Want, use: Use) -> tuple[Conversation, Watch]:
         tree, _ = self._tree(want)
         guest = Guest(self._runsc, tree, self._scratch, want.cpus, want.memory_mib)
-        return converse(self._machine, guest, use)
+        return converse(self._machine, guest, replace(use, has_gateway=want.has_gateway))
 
     def _tree(self, want: Want) -> tuple[Path, str]:
         if want.layers not in self._trees:

@@ -20,7 +20,7 @@ from typing import Final
 
 from threegate.host.heavy import wiring
 from threegate.host.heavy.engine import MIB
-from threegate.host.heavy.machines import Conversation, Use, talk
+from threegate.host.heavy.machines import Conversation, Use, outlet, talk
 from threegate.host.heavy.runsc import (
     Ends,
     Runsc,
@@ -54,13 +54,14 @@ def converse(machine: Machine, guest: Guest, use: Use) -> tuple[Conversation, Wa
     Raises `GateUnavailable` if one of the boxes did not prove its lock.
     """
     watch = Watch(guest.memory_mib * MIB)
-    with ExitStack() as ends:
+    with ExitStack() as idle, ExitStack() as ends:
         agent, stream = wiring.pair(ends, ends)
         control, accepting = wiring.listener(ends, ends, guest.scratch)
         files, showing = wiring.pair(ends, ends)
         read, write = wiring.pipe(ends, ends)
         specs = [wiring.document(ends, guest.scratch, specification()) for _ in range(2)]
-        streams = (stream, wiring.nothing(ends), wiring.nothing(ends))
+        port = outlet(use, idle)
+        streams = (stream, wiring.nothing(ends) if port is None else port, wiring.nothing(ends))
         handed = Ends(accepting, specs[0], wiring.nothing(ends), files, read, streams)
         starts = (
             _kernel_start(guest, handed),

@@ -11,7 +11,7 @@ from typing import Final
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.tool_request import Gateway, Limits, ToolRequest, network_word
 from threegate.handoff.store import Store
 from threegate.host.judging import Plan, decisions, plans
 from threegate.host.review import parts
@@ -19,10 +19,11 @@ from threegate.host.review.code_flags import code_flags
 from threegate.host.review.colour import lex
 from threegate.host.review.origins import Holders, Read, host_of, inputs_of
 from threegate.host.review.urls import read_reference
-from threegate.policy.approvals import executor_for
+from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
+from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
-from threegate.policy.ring.compiling import ProfileRejected, compile_ring
+from threegate.policy.ring.compiling import ProfileRejected
 from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
 
@@ -42,7 +43,8 @@ def tool_of(
     return parts.Tool(
         profile=request.profile,
         ring=tuple(_ring(request, bundle)),
-        network=request.network,
+        network=network_word(request.network),
+        gateway=_gateway(request, bundle),
         risks=request.risks.open_for_display(),
         escalation=_escalation(request),
         code=_code(request) if not request.argv else None,
@@ -107,9 +109,11 @@ def flags_of_code(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Flag]:
 
 def rule_of_two(request: Request, bundle: Bundle) -> parts.RuleOfTwo:
     """Return which of the three a request joins; asking for a URL is network."""
-    network = isinstance(request, FetchRequest) or request.network != "none"
+    tool = isinstance(request, ToolRequest)
+    network = not isinstance(request, ToolRequest) or request.network != "none"
     return parts.RuleOfTwo(
-        external=request.integrity == "external",
+        # What a run hears through a network is external, whoever wrote it.
+        external=request.integrity == "external" or (network and tool),
         confidential=request.confidentiality == "confidential",
         network=network,
         allowed=bundle.text("tool-exec", "rule_of_two") == "allow-if-approved",
@@ -131,7 +135,7 @@ def verdicts_on(request: Request, bundle: Bundle) -> Iterator[parts.Verdict]:
 
 def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
     try:
-        ring = compile_ring(bundle, executor_for(request), request.profile)
+        ring = ring_for(bundle, request)
     except ProfileRejected:
         return  # the verdicts say so, with the rule
     for field, items in (
@@ -142,6 +146,15 @@ def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
         ("denied_patterns", ring.patterns),
     ):
         yield parts.RingRule(field, items, ring.rules[field])
+
+
+def _gateway(request: ToolRequest, bundle: Bundle) -> parts.Gateway | None:
+    network = request.network
+    if not isinstance(network, Gateway):
+        return None
+    methods = tuple(bundle.words(*GATEWAY_RULES, "methods"))
+    sizes = (BYTES.show(network.up_bytes), BYTES.show(network.down_bytes))
+    return parts.Gateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)))
 
 
 def _code(request: ToolRequest) -> parts.Code:

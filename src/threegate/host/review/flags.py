@@ -70,7 +70,7 @@ def tool_flags(
             reason = "policy lets runsc isolate it: a user-space kernel, not a microVM"
             yield Flag("user-space-kernel", reason)
     if request.network != "none":
-        yield Flag("network", f"the run may have the network {request.network}")
+        yield Flag("network", f"what it reads may leave this machine: {request.network}")
     if request.confidentiality == "confidential":
         yield Flag("confidential", "handles confidential data; its result will be confidential")
     external = [given.name for given in inputs if not given.artifact.startswith("blob-")]

@@ -170,12 +170,24 @@ class RingRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Gateway:
+    """What leaves and comes in a run that has a gateway."""
+
+    hosts: tuple[str, ...]
+    methods: tuple[str, ...]
+    up: str
+    down: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """What a tool request alone has."""
 
     profile: str
     ring: tuple[RingRule, ...]  # empty if no executor enforces the profile
     network: str
+    gateway: Gateway | None
     risks: str  # foreign
     escalation: Escalation | None
     code: Code | None

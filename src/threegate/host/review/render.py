@@ -159,6 +159,15 @@ def _policy(verdicts: Sequence[parts.Verdict]) -> Iterator[Line]:
         yield _ending(f"{one.verdict}: {one.reason}{rule}; ", one.question, _VERDICTS[one.verdict])
 
 
+def _gateway(way: parts.Gateway) -> Iterator[Line]:
+    """Show louder than the rest what a run may send, and to whom."""
+    yield from _title("network: this run may speak to other machines")
+    for host in way.hosts:
+        yield _own(f"! {host}", "bad")
+    yield _own(f"! {way.up} may leave and {way.down} may come, by {', '.join(way.methods)}", "bad")
+    yield _own(f"what comes is never a packet; policy grants it in {way.place}")
+
+
 def _ring(tool: parts.Tool) -> Iterator[Line]:
     """Show what the code may import, start and reach: the rules of its profile, by line."""
     yield from _title(f"interpreter ring, profile {tool.profile}")
@@ -177,6 +186,8 @@ def _tool(tool: parts.Tool) -> Iterator[Line]:
         yield from _title("command")
         for number, argument in enumerate(tool.argv):
             yield from _numbered(number, _spelled_out(argument, code=True))
+    if tool.gateway is not None:
+        yield from _gateway(tool.gateway)
     yield from _ring(tool)
     yield from _inputs(tool.inputs)
     yield from _functions(tool.functions)

@@ -51,7 +51,12 @@ def _tool(tool: parts.Tool) -> Iterator[str]:
     yield f"Inputs: {_named(inputs)}."
     yield f"External functions: {_named([one.name for one in tool.functions])}."
     yield f"Files it may leave: {_named([name for name, _ in tool.outputs])}."
-    yield f"Network: {tool.network}."
+    if tool.gateway is None:
+        yield f"Network: {tool.network}."
+    else:
+        way = tool.gateway
+        yield f"Network: through the gateway, to {_named(list(way.hosts))} and no other host."
+        yield f"At most {way.up} leave and {way.down} come."
 
 
 def _rule_of_two(two: parts.RuleOfTwo) -> str:

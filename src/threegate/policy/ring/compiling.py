@@ -14,7 +14,7 @@ and nothing starts.  The rules, in order; the first that fails decides:
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.errors import PolicyDenied
@@ -37,6 +37,11 @@ NOT_PROVED: Final = "TG-RNG-003"
 
 Executors = Mapping[str, Abilities]
 _SECTION: Final = "tool-exec"
+GATEWAY_CLIENT: Final = "threegate_gateway"
+_NEEDS: Final = {
+    "kernel-allowlist": ": it needs nftables and a guest with a network device, "
+    "which this version has not"
+}
 _HINT: Final = "`threegate ring why` shows what a profile lets a request do"
 
 
@@ -98,7 +103,11 @@ def compile_ring(
     _refuse_unenforceable(policy, kind, name, able)
     path = (_SECTION, RING, name)
     denied = policy.words(*path, "denied_imports")
-    allowed = {*policy.words(*path, "allowed_imports")} - {*denied}
+    network = policy.text(*path, "executor_network")
+    # The gateway's client is there with a gateway, and with nothing else.
+    client = {GATEWAY_CLIENT} if network == "gateway" else set()
+    allowed = {*policy.words(*path, "allowed_imports")} - {GATEWAY_CLIENT}
+    allowed = (allowed | client) - {*denied}
     if policy.has(_SECTION, "lanes", able.lane, "imports"):
         allowed &= {*policy.words(_SECTION, "lanes", able.lane, "imports")}
     return ExecutorProfile(
@@ -106,12 +115,18 @@ def compile_ring(
         profile=name,
         imports=tuple(sorted(allowed)),
         denied_imports=tuple(sorted(denied)),
-        network=policy.text(*path, "executor_network"),
+        network=network,
         binaries=tuple(sorted(policy.words(*path, "allowed_binaries"))),
         patterns=tuple(policy.words(*path, "denied_patterns")),
         arguments=tuple(rules_about(policy, policy.words(*path, "allowed_binaries"))),
         rules=dict(_places(policy, name)),
     )
+
+
+def offline(ring: ExecutorProfile) -> ExecutorProfile:
+    """Return a profile as it is for a run that asks for no network."""
+    imports = tuple(name for name in ring.imports if name != GATEWAY_CLIENT)
+    return replace(ring, network="off", imports=imports)
 
 
 def compile_no_op(kind: str, proved: frozenset[str], *, executors: Executors = EXECUTORS) -> NoOp:
@@ -154,7 +169,8 @@ def _unenforceable(
     path = (_SECTION, RING, name)
     network = policy.text(*path, "executor_network")
     if network not in able.networks:
-        yield (*path, "executor_network"), f"{kind} has no network {network}"
+        why = _NEEDS.get(network, "")
+        yield (*path, "executor_network"), f"{kind} has no network {network}{why}"
     assert able.lane is not None
     widest = runtime_of(policy, able.lane).network
     if NETWORKS.index(network) > NETWORKS.index(widest):

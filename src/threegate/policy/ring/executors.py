@@ -42,7 +42,9 @@ COMMAND_INTERPRETERS: Final = frozenset(
 EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
     {
         MONTY: Abilities("monty", imports=True),
-        HEAVY_PYTHON: Abilities("era", imports=True, binaries=True),
+        HEAVY_PYTHON: Abilities(
+            "era", imports=True, binaries=True, networks=frozenset(("off", "gateway"))
+        ),
         HEAVY_SHELL: Abilities("era", binaries=True, patterns=True),
         # Runtimes that compute and run no code of anybody's; their boxes may start nothing.
         "model-server": Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),

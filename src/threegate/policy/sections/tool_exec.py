@@ -12,13 +12,15 @@ from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason
 from threegate.policy.schema import Examples, Field, Group, Record, Table
 from threegate.policy.sections import argument_rules
+from threegate.policy.sections.fetch import PATTERN
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
-from threegate.policy.units import BYTES, MILLISECONDS
+from threegate.policy.units import BYTES, MILLISECONDS, SECONDS
 from threegate.text import quote
 
 NAME_OF_SECTION: Final = "tool-exec"
 RING: Final = "interpreter_ring"
 NETWORKS: Final = ("off", "gateway", "kernel-allowlist")
+METHODS: Final = ("GET", "HEAD", "POST")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
 ENGINES: Final = ("qemu-kvm", "qemu-emulation", "runsc")
 
@@ -145,11 +147,23 @@ MONTY: Final = Record(
         Field("max", _limits(MONTY_RANGES, ALL_LIMITS), "highest limits"),
     )
 )
+# What a run may ask through the gateway at most; a request lists its own hosts and bytes.
+GATEWAY: Final = Record(
+    (
+        Field("hosts", Group(PATTERN, most=64), "hosts a request may list"),
+        Field("methods", Group(Choice(METHODS)), "methods"),
+        Field("up_bytes", Number(0, 2**24, BYTES), "bytes that may leave in one run"),
+        Field("down_bytes", Number(0, 2**28, BYTES), "bytes that may come in one run"),
+        Field("requests", Number(0, 10_000), "requests in one run"),
+        Field("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request"),
+    )
+)
 ERA: Final = Record(
     (
         *_LANE,
         Field("engines", Group(Choice(ENGINES)), "engines"),
         Field("network", Choice(NETWORKS), "widest network of any profile"),
+        Field("gateway", GATEWAY, "what a run may ask through the gateway"),
         Field("default", _limits(ERA_RANGES, REQUEST_LIMITS), "limits of an unspecific request"),
         Field("max", _limits(ERA_RANGES, ALL_LIMITS), "highest limits"),
     )

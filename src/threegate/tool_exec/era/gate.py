@@ -14,11 +14,10 @@ import sys
 import time
 from typing import Final
 
-from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_request import GATEWAY, ToolRequest, network_word
 from threegate.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
-from threegate.policy.approvals import OTHER_LANE, Presented, executor_for
+from threegate.policy.approvals import OTHER_LANE, Presented, ring_for
 from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.ring.compiling import compile_ring
 from threegate.protocol.guest import Task
 from threegate.protocol.tool_heavy import (
     MAX_ASK_BYTES,
@@ -149,8 +148,8 @@ def approved(job: Job, *, now: int) -> tuple[Bundle, ToolRequest]:
     request = approved_request(presented, bundle, at=now)
     if request.backend != "era":
         raise PolicyDenied("this gate runs the era lane only", code=OTHER_LANE)
-    if request.network != "none":
-        raise PolicyDenied("there is no network for this lane", code=NO_NETWORK)
+    if network_word(request.network) not in ("none", GATEWAY):
+        raise PolicyDenied("there is no such network for this lane", code=NO_NETWORK)
     _check_shape(bundle, request, job.shape)
     try:
         check_inputs(bundle, request, disk_inputs(job.disk, job.inputs))
@@ -178,7 +177,7 @@ def task_for(bundle: Bundle, request: ToolRequest) -> tuple[Task, bytes, jobs.Bo
         outputs=tuple(item.name for item in request.outputs),
         processes=most("processes"),
         recursion=most("recursion"),
-        ring=compile_ring(bundle, executor_for(request), request.profile),
+        ring=ring_for(bundle, request),
     )
     files = {item.name: item.max_bytes for item in request.outputs}
     bounds = jobs.Bounds(most("wall_ms"), most("output_bytes"), most("disk_bytes"), files)

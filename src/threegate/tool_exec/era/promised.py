@@ -85,7 +85,7 @@ def kept(facts: Facts, shape: Shape, ring: ExecutorProfile) -> tuple[str, ...]:
             raise ValueError(name)
     if facts.ring != ring.digest:
         raise ValueError("guest-ring-applied")
-    proofs = _PROOFS[ring.kind]
+    proofs = _PROOFS[ring.kind] + (("offline",) if ring.network == "off" else ())
     for name in proofs:
         if name not in facts.ring_proved:
             raise ValueError(f"guest-ring-{name}")

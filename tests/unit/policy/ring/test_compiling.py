@@ -96,7 +96,6 @@ def test_an_absent_rule_is_an_error_with_file_and_line(field: str) -> None:
 def test_what_an_executor_cannot_enforce_is_rejected_with_the_rule() -> None:
     net = altered(POLICY, _with_network)
     for field, kind, name, found, reason in (
-        ("executor_network", "heavy-python", "net", net, "has no network gateway"),
         ("executor_network", "heavy-shell", "net", net, "has no network gateway"),
         ("denied_patterns", "heavy-python", "tools", POLICY, "does not see the commands"),
     ):
@@ -139,7 +138,7 @@ def test_monty_refuses_every_network_and_every_program(network: str) -> None:
     assert compile_ring(compile_policy(files, gates=GATES), "monty", "pure").network == "off"
     loose = _unchecked("pure", executor_network=network)
     exc = rejected(loose, "monty", "pure")
-    assert exc.reason == f"profile pure: monty has no network {network}"
+    assert exc.reason.startswith(f"profile pure: monty has no network {network}")
     exc = rejected(_unchecked("pure", allowed_binaries=["/usr/bin/sort"]), "monty", "pure")
     assert exc.reason == "profile pure: monty starts no programs"
 

@@ -18,7 +18,7 @@ FACTS = Facts(
     (("/", "rootfs", "rw"), ("/", "overlay", "ro"), ("/out", "tmpfs", "rw")),
     resolver=False,
     ring=NOTHING.digest,
-    ring_proved=("exec", "imports", "view"),
+    ring_proved=("exec", "imports", "offline", "view"),
     routes=0,
 )
 
@@ -32,7 +32,7 @@ IN_USER_SPACE = replace(
 def test_a_guest_as_promised_gets_all_names() -> None:
     process, shell = Shape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
     named = kept(FACTS, SHAPE, NOTHING), kept(IN_USER_SPACE, process, NOTHING)
-    proofs = ("commands", "exec", "programs")
+    proofs = ("commands", "exec", "offline", "programs")
     commands = kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)
     assert {*named[0], *named[1], *commands} == {*PROBES}, "all that may be said of a guest"
     of_commands = {"guest-ring-commands", "guest-ring-programs"}
@@ -61,6 +61,7 @@ def test_a_guest_as_promised_gets_all_names() -> None:
         ({"ring_proved": ()}, "guest-ring-exec"),
         ({"ring_proved": ("exec", "view")}, "guest-ring-imports"),
         ({"ring_proved": ("exec", "imports")}, "guest-ring-view"),
+        ({"ring_proved": ("exec", "imports", "view")}, "guest-ring-offline"),
     ],
 )
 def test_one_broken_promise_is_named(change: dict[str, object], broken: str) -> None:

@@ -32,7 +32,7 @@ from typing import NoReturn
 
 if __name__ == "__main__":  # in the guest: the parts beside it, which -I leaves out
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from threegate.tool_exec.era.guest import commanding, kernel, view
+from threegate.tool_exec.era.guest import commanding, kernel, relay, view
 from threegate.tool_exec.era.guest.interpreting import Interpreter, violation
 from threegate.tool_exec.era.guest.kernel import LIBC
 from threegate.tool_exec.era.guest.places import (
@@ -167,6 +167,8 @@ class Agent:
             if not self._clone:
                 view.seal_in_place(self._ring["binaries"], ())
             commanding.lay_path(self._ring["binaries"])
+        if self._ring["network"] == "gateway":
+            relay.start(clone=self._clone)
         gc.collect()
         gc.freeze()
         return sorted(found)
@@ -179,6 +181,8 @@ class Agent:
         else:
             proved = ["exec"] if _cannot_execute(self._ring, own_view=self._clone) else []
             proved += commanding.prove(self._ring, self._digests) if self._ring else []
+        if relay.is_offline(clone=self._clone):
+            proved.append("offline")
         return {"ring": digest, "ring_proved": sorted(proved)}
 
 

@@ -303,7 +303,11 @@ def main() -> None:
     posix.environ.clear()
     asked = order()
     sys.path.append(asked["packages"])
+    if asked["client"]:  # the gateway's, where there is one; nobody finds the place again
+        sys.path.append(asked["client"])
     report("found", *load(asked["imports"]))
+    if asked["client"]:
+        sys.path.remove(asked["client"])
     report("loaded", *sorted(sys.modules))
     asked = order()
     hook = Hook(asked["ring"], asked["closure"])

@@ -16,6 +16,7 @@ from threegate.tool_exec.era.guest.closure import closure, top_of
 
 PROGRAM = f"{os.path.dirname(os.path.abspath(__file__))}/interpreter.py"
 PYTHON = "/usr/bin/python3.11"
+AGENT, CLIENT = os.path.dirname(PROGRAM), "threegate_gateway"
 RECORDS = "/threegate/imports"
 ORDERS_FD, REPORTS_FD = 3, 4
 MAX_REPORT_BYTES = 1 << 20
@@ -57,7 +58,9 @@ class Interpreter:
 
     def load(self, imports: list[str], packages: str) -> list[str]:
         """Have it load modules, then take everything else out of its view; return what it has."""
-        self._order({"imports": imports, "packages": packages})
+        client = CLIENT if self.ring["network"] == "gateway" else ""
+        names = sorted({*imports, client} - {""})
+        self._order({"client": AGENT if client else "", "imports": names, "packages": packages})
         found = self._heard("found")
         loaded = self._heard("loaded")
         allowed = self.ring["imports"]
