@@ -125,7 +125,9 @@ def test_a_run_asks_the_host_its_approval_names_and_no_other(internet: Place, en
     met = internet.arrived()[before:]
     names = {event["name"] for event in met if event["event"] == "dns"}
     assert names == {HOST, "ipv4only.arpa"}, "no other name was ever asked for"
-    assert {"gateway-exec", "gateway-network", "proxy-exec", "guest-no-network"} <= proofs(shown)
+    assert {"run-gateway-exec", "run-gateway-network", "proxy-exec", "guest-no-network"} <= proofs(
+        shown
+    )
     assert "guest-ring-offline" not in proofs(shown)
     # What came is the result's, and no packet: nobody made one, and a result is none.
     assert cli("packet", "list", "--json").json["total"] == 0, "nothing became a packet"
@@ -144,5 +146,5 @@ def test_the_same_profile_has_no_port_for_a_run_that_asks_for_no_network(interne
     assert shown["sections"]["Stdout"].split("\n")[:2] == ["allowed_imports", "no such place"]
     assert shown["fields"]["carried"] == []
     assert "guest-ring-offline" in proofs(shown)
-    assert not {name for name in proofs(shown) if name.startswith(("gateway-", "proxy-"))}
+    assert not {name for name in proofs(shown) if name.startswith(("run-gateway-", "proxy-"))}
     assert internet.arrived()[before:] == []

@@ -111,7 +111,7 @@ def test_what_passed_and_what_was_refused_is_told_by_the_gateway_not_by_the_gues
     arguments = [one["argument"] for one in result["violations"]]
     assert f"GET {NOT_ASKED}: host-not-listed" in arguments
     assert f"DELETE {HOST}: method-not-allowed" in arguments
-    assert result["boxes"] == ["gateway", "proxy"]
+    assert result["boxes"] == ["proxy", "run-gateway"]
     entries = [json.loads(line) for line in result["log"].splitlines()]
     kinds = [entry["kind"] for entry in entries]
     assert kinds.count("gateway.asked") == told["asks"], "each ask is an entry of the log"

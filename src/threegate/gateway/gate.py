@@ -1,4 +1,4 @@
-"""The payload of a gateway box: the host opens it, the guest of one run asks through it.
+"""The payload of a run-gateway box: the host opens it, the guest of one run asks through it.
 
 SECURITY
     Listens to a guest that may be owned by its job.  Frames are bounded before they are read;
@@ -28,7 +28,7 @@ class Hung(Exception):
 
 
 def serve() -> None:
-    """Answer a guest until it is gone; the payload of a gateway box."""
+    """Answer a guest until it is gone; the payload of a run-gateway box."""
     try:
         message = read_message(ORDERS_FD, MAX_RETRIEVE_OPENING_BYTES)
         if message is not None:

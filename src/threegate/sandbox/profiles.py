@@ -344,7 +344,7 @@ IMAGE_READER: Final = replace(
 )
 GATEWAY: Final = replace(
     BRIDGE_REMOTE,
-    name="gateway",
+    name="run-gateway",
     purpose="asks the hosts that one approved run lists, through the proxy's socket",
     packages=("gateway", "https", "policy", "protocol"),
     modules=("_blake2", "encodings.idna", "ssl"),

@@ -48,7 +48,10 @@ NUMBERS = ARCH.numbers | {
 
 # Profiles that share an answer.
 HOST_NETWORK: Names = ("proxy", "bridge")
-UNIX: Names = ("fetch-retrieve", "core", "model-server", "bridge-socket", "bridge-remote")
+UNIX: Names = (
+    *("fetch-retrieve", "core", "model-server", "bridge-socket", "bridge-remote"),
+    "run-gateway",
+)
 FORKING: Names = ("tool-lite", "runsc-kernel")
 EXECUTING: Names = ("tool-lite", "engine", "runsc-kernel", "runsc-files")
 JUST_IN_TIME: Names = ("engine", "runsc-kernel")
