@@ -1,8 +1,9 @@
-"""Credentials that must not leave, known by their marks: lengths and keyed digests.
+"""Credentials that must not leave, known by their marks: length, first letter, keyed digest.
 
 Whoever looks for them in what a guest wants to send is a box that reads hostile bytes.  It gets
 marks and no credential: made with a key that is drawn for one run, they tell it when a piece of
-a request is one, and nothing about those that are not there.
+a request is one, and of those that are not there their length and one letter, so that not every
+piece has to be digested.
 
 SECURITY
     Reads what a hostile guest wants to send.  It finds a credential as it is, and as URLs, JSON,
@@ -22,20 +23,23 @@ DIGEST_BYTES: Final = 16
 LEAST_BYTES: Final = 8  # as the shortest credential; a shorter piece stands anywhere by chance
 
 
-def marks_of(credentials: Iterable[str], key: bytes) -> tuple[tuple[int, str], ...]:
-    """Return length and digest of every spelling of these credentials, sorted."""
+Mark = tuple[int, int, str]  # length, first byte, digest
+
+
+def marks_of(credentials: Iterable[str], key: bytes) -> tuple[Mark, ...]:
+    """Return the marks of every spelling of these credentials, sorted."""
     found = {text for credential in credentials for text in _spellings(credential)}
-    return tuple(sorted((len(text), _digest(text, key).hex()) for text in found))
+    return tuple(sorted((len(text), text[0], _digest(text, key).hex()) for text in found))
 
 
 class Marks:
     """Finds whether something that left its mark stands in bytes."""
 
-    def __init__(self, key: bytes, marks: Iterable[tuple[int, str]]) -> None:
+    def __init__(self, key: bytes, marks: Iterable[Mark]) -> None:
         self._key = key
-        self._by_length: dict[int, set[bytes]] = {}
-        for length, digest in marks:
-            self._by_length.setdefault(length, set()).add(bytes.fromhex(digest))
+        self._known: dict[tuple[int, int], set[bytes]] = {}
+        for length, first, digest in marks:
+            self._known.setdefault((length, first), set()).add(bytes.fromhex(digest))
 
     def stand_in(self, data: bytes) -> bool:
         """Tell whether any of them stands in `data`, percent-encoded or not."""
@@ -43,10 +47,13 @@ class Marks:
         return self._found(data) or (plain != data and self._found(plain))
 
     def _found(self, data: bytes) -> bool:
-        for length, known in self._by_length.items():
-            for at in range(len(data) - length + 1):
+        for (length, first), known in self._known.items():
+            last = len(data) - length + 1
+            at = data.find(first, 0, last)
+            while at >= 0:
                 if _digest(data[at : at + length], self._key) in known:
                     return True
+                at = data.find(first, at + 1, last)
         return False
 
 

@@ -73,7 +73,7 @@ class Opening:
     seconds: int  # for one request
     anchors: tuple[tuple[str, bytes | None], ...]
     key: str  # of the marks, drawn for this run
-    marks: tuple[tuple[int, str], ...]  # length and digest of what must not leave
+    marks: tuple[tuple[int, int, str], ...]  # of what must not leave: `https/marks.py`
     places: Mapping[str, str] = field(hash=False)  # reason -> file and line of its rule
 
     def __post_init__(self) -> None:
@@ -93,8 +93,9 @@ class Opening:
                 need_bytes(data, limits.MAX_ANCHOR_BYTES, "an anchor")
         need_word(self.key, _MARK, "the key of the marks")
         need(len(self.marks) <= MAX_MARKS, "too many marks")
-        for length, digest in self.marks:
+        for length, first, digest in self.marks:
             need_number(length, MAX_HEAD_BYTES, "the length of a mark", least=1)
+            need_number(first, 255, "the first byte of a mark")
             need_word(digest, _MARK, "a mark")
         need(set(self.places) == set(REFUSALS), "a reason without a place")
         for place in self.places.values():
@@ -147,11 +148,11 @@ def parse_opening(data: Untrusted[bytes]) -> Opening:
     )
 
 
-def _marks(spelled: bytes) -> tuple[tuple[int, str], ...]:
+def _marks(spelled: bytes) -> tuple[tuple[int, int, str], ...]:
     value = _decoded(spelled)
     need(type(value) is list, "marks are not a list")
-    need(all(type(row) is list and len(row) == 2 for row in value), "a mark has two parts")
-    return tuple((length, digest) for length, digest in value)
+    need(all(type(row) is list and len(row) == 3 for row in value), "a mark has three parts")
+    return tuple((length, first, digest) for length, first, digest in value)
 
 
 def opened() -> bytes:

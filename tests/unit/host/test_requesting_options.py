@@ -6,7 +6,12 @@ import pytest
 
 from tests.support.policies import altered, policy
 from threegate.errors import ThreeGateError
-from threegate.host.request_options import read_functions, read_limits, read_outputs
+from threegate.host.request_options import (
+    read_functions,
+    read_limits,
+    read_network,
+    read_outputs,
+)
 
 BUNDLE = policy().bundle()
 FOUR = ["json_dumps", "json_loads", "regex_findall", "sha256_hex"]
@@ -95,3 +100,22 @@ def test_outputs_have_a_size_each() -> None:
     ):
         with pytest.raises(ThreeGateError, match=words):
             read_outputs(wrong)
+
+
+def test_a_gateway_is_asked_for_by_naming_hosts_within_what_policy_grants() -> None:
+    assert read_network(BUNDLE, "era", [], None, None) == "none"
+    hosts = ["b.example.org", "a.example.org", "b.example.org"]
+    assert read_network(BUNDLE, "era", hosts, "1KiB", None) == {
+        "hosts": ["a.example.org", "b.example.org"],
+        "up_bytes": 1024,
+        "down_bytes": 8 * 2**20,
+    }
+    for backend, named, up, words in (
+        ("monty", hosts, None, "Monty has no network"),
+        ("era", [], "1KiB", "go with --allow-host"),
+        ("era", hosts, "a few", "--up-bytes"),
+        ("era", hosts, "1MiB", "--up-bytes is above the 64KiB of policy/tool-exec.policy.md:"),
+    ):
+        with pytest.raises(ThreeGateError) as caught:
+            read_network(BUNDLE, backend, named, up, None)
+        assert words in caught.value.message

@@ -47,8 +47,8 @@ def test_percent_encoding_hides_nothing() -> None:
 
 def test_marks_of_one_run_say_nothing_in_another() -> None:
     other = marks_of([SECRET, "another-credential"], bytes(16))
-    assert {length for length, _ in other} == {length for length, _ in MARKS}
-    assert not {digest for _, digest in other} & {digest for _, digest in MARKS}
+    assert {length for length, _, _ in other} == {length for length, _, _ in MARKS}
+    assert not {digest for _, _, digest in other} & {digest for _, _, digest in MARKS}
     assert not Marks(KEY, other).stand_in(SECRET.encode())
 
 

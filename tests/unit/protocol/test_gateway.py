@@ -30,7 +30,7 @@ OPENING = Opening(
     seconds=30,
     anchors=(("system", None), ("ab" * 32, b"a certificate")),
     key="0" * 32,
-    marks=((8, "1" * 32), (9, "2" * 32)),
+    marks=((8, 97, "1" * 32), (9, 98, "2" * 32)),
     places=dict.fromkeys(REFUSALS, "policy/tool-exec.policy.md:7"),
 )
 ASK = b'{"headers":{"Accept":"*/*"},"line":3,"method":"GET","url":"https://api.example.org/"}'
@@ -56,8 +56,9 @@ def test_an_opening_has_one_spelling() -> None:
         {"anchors": ()},
         {"anchors": (("other", None),)},
         {"key": "0"},
-        {"marks": ((0, "1" * 32),)},
-        {"marks": ((8, "1"),)},
+        {"marks": ((0, 97, "1" * 32),)},
+        {"marks": ((8, 256, "1" * 32),)},
+        {"marks": ((8, 97, "1"),)},
         {"places": {}},
         {"places": dict.fromkeys(REFUSALS, "nowhere")},
     ],

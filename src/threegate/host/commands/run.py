@@ -152,6 +152,7 @@ def _plain(report: "Report") -> dict[str, Any]:
 def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     from threegate.artifacts.ids import short
     from threegate.host.heavy.lane import ENDED
+    from threegate.host.output import counted
 
     name, out = short(report.request_id), context.out
     if report.error is not None:
@@ -165,6 +166,9 @@ def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     for item in result.versions:
         if item.name == ENDED:  # the gate's own word, whatever the guest printed
             out.line(f"  {item.version.replace('-', ' ')}")
+    for row in result.carried:
+        passed = f"{row.up_bytes} bytes sent, {row.down_bytes} received"
+        out.line(f"  spoke to {row.host}: {counted(row.requests, 'request')}, {passed}")
     if alone:
         texts = {"value": result.value_text, "stdout": result.stdout_text}
         for word, text in {**texts, "stderr": result.stderr_text}.items():

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.reviewing import approved, drafted, held, program
 from tests.support.samples import (
+    GATEWAY,
     LIMITS,
     analysis,
     box,
@@ -26,8 +27,12 @@ from threegate.errors import HandoffTampered, UsageError
 from threegate.host.output import as_json
 from threegate.host.review.deciding import deny
 from threegate.host.review.document import document
+from threegate.host.review.render import lines
 from threegate.host.review.sheet import read_sheet
+from threegate.host.review.statement import statement
+from threegate.host.review.terminal.cells import plain
 from threegate.host.workspace import Workspace
+from threegate.text import visible
 
 
 @pytest.fixture
@@ -121,6 +126,31 @@ def test_a_heavy_request_says_why_and_what_policy_says(ws: Workspace) -> None:
     assert rings["executor_network"].items == ("off",)
     assert rings["allowed_binaries"].items == ()
     assert rings["allowed_imports"].place.startswith("policy/tool-exec.policy.md:")
+
+
+def test_a_request_for_a_gateway_shows_hosts_and_bytes_and_counts_as_external(
+    ws: Workspace,
+) -> None:
+    request = escalated("files", inputs=(), profile="python", network=GATEWAY)
+    sheet = held(ws, request)
+    assert sheet.tool is not None
+    way = sheet.tool.gateway
+    assert way is not None
+    assert (way.hosts, way.up, way.down) == (("api.example.org",), "4KiB", "64KiB")
+    text = "\n".join(visible(line.head.text + plain(line.spans)) for line in lines(sheet))
+    assert "network: this run may speak to other machines" in text
+    assert "! api.example.org" in text
+    assert "! 4KiB may leave and 64KiB may come, by GET, HEAD" in text
+    two = sheet.rule_of_two
+    assert (two.external, two.network, two.joined) == (True, True, False)
+    assert sheet.verdicts[0].verdict == "deny", "the default policy grants it to nobody"
+    told = statement(sheet, uses=1, begin=0, end=1)
+    assert "through the gateway, to api.example.org and no other host" in told
+    assert "At most 4KiB leave and 64KiB come." in told
+    quiet = held(ws, escalated("files", inputs=(), profile="python"))
+    assert quiet.tool is not None
+    assert quiet.tool.gateway is None, "control"
+    assert "Network: none." in statement(quiet, uses=1, begin=0, end=1)
 
 
 @pytest.mark.parametrize(
