@@ -17,7 +17,10 @@ SCENES = "tests.support.internet_runs:scenes"
 PROBE = "ipv4only.arpa"  # how this network carries IPv4: a name that everybody knows
 
 
-@pytest.fixture(scope="module", params=STARTERS)
+WHO = [STARTERS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in STARTERS[1:])]
+
+
+@pytest.fixture(scope="module", params=WHO)
 def told(request: pytest.FixtureRequest) -> Told:
     return played_as(request.param, SCENES)
 
