@@ -105,7 +105,7 @@ class HeavyExecutor:
 class HeavyKind:
     """The heavy lane of this machine."""
 
-    name = "era"
+    name = LANE[-1]  # as policy calls it
 
     def __init__(self, cache: Path, find_image: FindImage, outward: Outward | None = None) -> None:
         self._cache, self._find_image, self._outward = cache, find_image, outward
