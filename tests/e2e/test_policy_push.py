@@ -10,6 +10,7 @@ from tests.support.cli import Cli, made
 from tests.support.console import Console, console, fresh, held
 from tests.support.lite import tree
 from tests.support.reviewing import approved
+from tests.support.sessions import living
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import open_workspace
 
@@ -76,10 +77,8 @@ def test_a_killed_serve_leaves_no_executor_behind(tmp_path: Path) -> None:
         assert len(below) >= 4, "control: boxes and what is in them"
         os.kill(served.process.pid, signal.SIGKILL)
         served.process.wait()
-        end = time.monotonic() + 60
-        while any(os.path.exists(f"/proc/{pid}") for pid in below):
-            assert time.monotonic() < end, below
-            time.sleep(0.02)
+        # Reaped or not: another test of this process may have made it adopt orphans.
+        assert not living(below)
     assert rows(cli("policy", "status", "--json").json) == [], "whatever its last entry says"
 
 
