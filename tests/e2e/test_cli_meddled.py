@@ -77,5 +77,7 @@ def test_asked_for_by_name_it_is_the_answer(ws: Workspace, cli: Cli) -> None:
     runs = cli("run", bad, good, "--json", code=TAMPERED).json["runs"]
     found = {run["request"]: (run["error"] or {}).get("code") for run in runs}
     assert found == {bad: "TG-HND-015", good: None}
-    # Whoever shows a request for a decision stops at the first sign of it.
-    assert "[TG-HND-015]" in cli("review", "show", good, code=TAMPERED).err
+    assert "[TG-HND-015]" in cli("review", "show", bad, code=TAMPERED).err
+    done = cli("review", "show", good, "--json", code=TAMPERED)
+    assert "[TG-HND-015]" in done.err
+    assert done.json["id"] == good, "it is named, and the others can still be shown"

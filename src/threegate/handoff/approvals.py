@@ -21,7 +21,7 @@ from threegate.errors import ArtifactRejected, HandoffTampered, PolicyDenied, Us
 from threegate.handoff import states
 from threegate.handoff.disk import read_start
 from threegate.handoff.journal import MAX_BATCH, Act, Move, Put, Remove
-from threegate.handoff.store import MISPLACED, Store
+from threegate.handoff.store import MISPLACED, OTHER_CONTENT, Store
 from threegate.untrusted import Untrusted
 
 # As in policy.approvals, which needs the code that checks signatures.
@@ -183,7 +183,8 @@ def denial_of(store: Store, request_id: str) -> Denial | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as exc:
-        raise HandoffTampered(f"why {request_id} was denied is not readable") from exc
+        detail = f"why {request_id} was denied is not readable"
+        raise HandoffTampered(detail, code=OTHER_CONTENT) from exc
 
 
 def uses_left(store: Store, approval: Approval, approval_id: str) -> int:

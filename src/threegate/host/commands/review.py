@@ -11,6 +11,7 @@ from threegate.host.grammar import Group, add_key, add_paging
 from threegate.host.output import counted
 
 if TYPE_CHECKING:
+    from threegate.errors import HandoffTampered
     from threegate.host.review.approving import Given, Terms
     from threegate.host.review.listing import Item
     from threegate.host.review.sheet import Sheet
@@ -129,7 +130,6 @@ def run_session(args: argparse.Namespace, context: Context) -> int:
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of requests."""
-    from threegate.errors import HandoffTampered
     from threegate.host.review.listing import listed, total
     from threegate.host.review.telling import settle
 
@@ -150,9 +150,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
             head = ("ID", "STATE", "LANE", "BY", "AGE", "LEFT", "FLAGS", "PURPOSE")
             context.out.table(head, [_cells(item) for item in items])
         context.out.showing(args.page, args.limit, len(items), count)
-    for error in aside.values():
-        context.out.error(error)
-    return max((error.exit_code for error in aside.values()), default=0)
+    return _tell_meddled(context, aside)
 
 
 def _cells(item: "Item") -> tuple[str, ...]:
@@ -174,8 +172,9 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.review.sheet import read_sheet
     from threegate.host.review.telling import settle
 
+    aside: dict[str, HandoffTampered] = {}
     with context.workspace(args) as ws:
-        settle(ws, context.out.note)
+        settle(ws, context.out.note, aside)
         request_id = resolve(ws.store, args.id)
         refuse_absent(ws.store, request_id)
         if prefix_of(request_id) == "ap":
@@ -186,7 +185,14 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
         context.out.document(document(sheet))
     else:
         _print(context, sheet)
-    return 0
+    return _tell_meddled(context, aside)
+
+
+def _tell_meddled(context: Context, aside: "dict[str, HandoffTampered]") -> int:
+    """Name every other request that somebody meddled with; return the exit code."""
+    for error in aside.values():
+        context.out.error(error)
+    return max((error.exit_code for error in aside.values()), default=0)
 
 
 def _print(context: Context, sheet: "Sheet") -> None:

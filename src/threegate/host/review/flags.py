@@ -3,11 +3,13 @@
 Detection is a hint, never a gate: nothing here allows or refuses anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.errors import HandoffTampered
 from threegate.host.review.characters import Found
 from threegate.host.review.code_flags import imitates
 from threegate.host.review.parts import Flag, Given, Limit, Reference, RuleOfTwo, Sources
@@ -58,6 +60,16 @@ def _characters(found: Sequence[Found]) -> Iterator[Flag]:
 
 def _line(found: Found) -> int | None:
     return found.line if found.where == "code" else None
+
+
+def meddled_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
+    """Yield a flag for each similar request whose files are not what the log recorded.
+
+    It may have been denied, and whoever changed it may have wanted that forgotten.
+    """
+    for request_id, error in aside.items():
+        reason = f"a similar request, {short(request_id)}, cannot be compared: {error.message}"
+        yield Flag("meddled", f"{reason} [{error.code}]")
 
 
 def tool_flags(

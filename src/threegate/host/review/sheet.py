@@ -34,7 +34,7 @@ from threegate.host.review.asked import (
 )
 from threegate.host.review.characters import Found, tally
 from threegate.host.review.dictated import dictated_flags
-from threegate.host.review.flags import common_flags, fetch_flags, tool_flags
+from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
 from threegate.host.review.origins import nobody, reader, sources_of
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace import Workspace
@@ -103,6 +103,9 @@ def read_sheet(ws: Workspace, request_id: str, index: "Index | None" = None) -> 
     found = tally(foreign_texts(request))
     flags = [*common_flags(request, sources, found, two), *_flags(request, tool, fetch, bundle)]
     flags += dictated_flags(request, read)
+    aside: dict[str, HandoffTampered] = {}
+    earlier = find_earlier(store, index, request_id, request, aside) if index else None
+    flags += meddled_flags(aside)
     return Sheet(
         id=request_id,
         kind=KINDS[prefix_of(request_id)],
@@ -122,7 +125,7 @@ def read_sheet(ws: Workspace, request_id: str, index: "Index | None" = None) -> 
         rule_of_two=two,
         verdicts=tuple(verdicts_on(request, bundle)),
         flags=tuple(flags),
-        earlier=None if index is None else find_earlier(store, index, request_id, request),
+        earlier=earlier,
         standing=tuple(_standing(ws, request_id)) if state == "approved" else (),
         denial=denial_of(store, request_id) if state == "denied" else None,
     )

@@ -22,9 +22,10 @@ from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Limits, ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff.approvals import denial_of
+from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import state_of
 from threegate.handoff.store import Store
-from threegate.host.review.origins import Read, reader
+from threegate.host.review.origins import reader
 from threegate.host.review.parts import Earlier
 from threegate.text import quote
 
@@ -42,36 +43,42 @@ _WORD: Final = re.compile(r"\w+")
 _LIMIT_SHAPES: Final = shapes_of(Limits)
 
 
-def find_earlier(store: Store, index: "Index", request_id: str, request: Request) -> Earlier | None:
-    """Return the last request for the same, or the one most like it; None if there is none."""
-    read = reader(store)
+def find_earlier(
+    store: Store, index: "Index", request_id: str, request: Request, aside: Aside = None
+) -> Earlier | None:
+    """Return the last request for the same, or the one most like it; None if there is none.
+
+    One whose files are not what the log recorded is put `aside`, and the next one taken.
+    """
     digest = registry.content_digest(request)
-    same = [
-        (old_id, old)
-        for old_id, old in _read_all(index.same_content(digest), read, request_id, request)
+    same = index.same_content(digest)
+    found = [
+        (100, old.created, old_id, old)
+        for old_id, old in _read_all(same, store, request_id, request, aside)
         if registry.content_digest(old) == digest
     ]
-    if same:
-        old_id, old = max(same, key=lambda pair: (pair[1].created, pair[0]))
-        return _earlier(store, index, old_id, old, request, likeness=100)
-    ids = index.alike(_query(request), prefix_of(request_id), limit=CANDIDATES)
-    rated = [
-        (likeness(old, request), old.created, old_id, old)
-        for old_id, old in _read_all(ids, read, request_id, request)
-    ]
-    if not rated:
-        return None
-    rate, _, old_id, old = max(rated, key=lambda item: item[:3])
-    if rate < LEAST_LIKENESS:
-        return None
-    return _earlier(store, index, old_id, old, request, likeness=rate)
+    if not found:
+        ids = index.alike(_query(request), prefix_of(request_id), limit=CANDIDATES)
+        rated = (
+            (likeness(old, request), old.created, old_id, old)
+            for old_id, old in _read_all(ids, store, request_id, request, aside)
+        )
+        found = [one for one in rated if one[0] >= LEAST_LIKENESS]
+    for rate, _, old_id, old in sorted(found, key=lambda item: item[:3], reverse=True):
+        with set_aside(aside, old_id):
+            return _earlier(store, index, old_id, old, request, likeness=rate)
+    return None
 
 
 def _read_all(
-    ids: Sequence[str], read: Read, request_id: str, request: Request
+    ids: Sequence[str], store: Store, request_id: str, request: Request, aside: Aside
 ) -> Iterator[tuple[str, Request]]:
+    read = reader(store)
     for old_id in ids:
-        old = read(old_id) if old_id != request_id else None
+        old = None
+        if old_id != request_id:
+            with set_aside(aside, old_id):
+                old = read(old_id)
         if isinstance(old, type(request)) and old.created <= request.created:
             yield old_id, old
 

@@ -10,8 +10,10 @@ import pytest
 from tests.support.reviewing import approved, held, program
 from tests.support.samples import LIMITS, box, escalated, fetch_request
 from tests.support.workspaces import make_workspace
+from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import Input
+from threegate.errors import HandoffTampered
 from threegate.host.index import Index
 from threegate.host.review.deciding import deny
 from threegate.host.review.parts import Earlier
@@ -134,3 +136,46 @@ def test_a_difference_is_cut_and_says_so() -> None:
     diff, longer = difference(one, two)
     assert len(diff) == 200
     assert longer == 601 - 200
+
+
+def meddled(ws: Workspace, path: str) -> None:
+    """Change a file of the workspace behind the log's back."""
+    (found,) = ws.root.rglob(path)
+    found.chmod(0o644)
+    found.write_bytes(found.read_bytes().replace(b"measure", b"measyre").replace(b"format", b"f"))
+    found.chmod(0o444)
+
+
+def test_a_meddled_request_is_named_and_the_next_one_is_compared(
+    ws: Workspace, index: Index
+) -> None:
+    """A request that somebody changed on disk made every similar one impossible to show."""
+    older = held(ws, program(LONG, created="2026-11-15T11:00:00Z")).id
+    same = held(ws, program(LONG, created="2026-11-15T11:30:00Z", nonce="d" * 32)).id
+    new = held(ws, program(LONG, nonce="f" * 32)).id
+    index.catch_up()
+    before = read_sheet(ws, new, index)
+    assert before.earlier is not None
+    assert before.earlier.id == same, "control"
+    meddled(ws, f"{same}.md")
+    sheet = read_sheet(ws, new, index)
+    assert sheet.earlier is not None
+    assert sheet.earlier.id == older
+    (flag,) = [one for one in sheet.flags if one.name == "meddled"]
+    assert short(same) in flag.reason
+    assert "[TG-HND-008]" in flag.reason
+    with pytest.raises(HandoffTampered, match=same):
+        read_sheet(ws, same, index)
+
+
+def test_a_denial_that_cannot_be_read_is_named(ws: Workspace, index: Index) -> None:
+    denied = held(ws, program(LONG)).id
+    deny(ws, denied, "too broad")
+    meddled(ws, f"{denied}*.json")
+    new = held(ws, program(LONG, nonce="f" * 32)).id
+    index.catch_up()
+    sheet = read_sheet(ws, new, index)
+    assert sheet.earlier is None
+    (flag,) = [one for one in sheet.flags if one.name == "meddled"]
+    assert flag.reason.startswith(f"a similar request, {short(denied)}, cannot be compared")
+    assert flag.reason.endswith(f"why {denied} was denied is not readable [TG-HND-008]")
