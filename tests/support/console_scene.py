@@ -85,7 +85,13 @@ def post(tab: Tab, path: str, fields: dict[str, str]) -> tuple[int, str]:
 @contextmanager
 def scene(base: Path, *options: str) -> Iterator[Scene]:
     """Serve a new workspace, and let a browser in."""
-    cli = made(base)
+    with scene_of(made(base), *options) as found:
+        yield found
+
+
+@contextmanager
+def scene_of(cli: Cli, *options: str) -> Iterator[Scene]:
+    """Serve a workspace, and let a browser in."""
     names = {REBOUND: "127.0.0.1", ELSEWHERE: "127.0.0.1"}
     with console(cli, *options) as served, chrome(**names) as browser:
         found = Scene(cli, served, browser)

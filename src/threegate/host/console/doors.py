@@ -39,8 +39,8 @@ _ALLOWED: Final = (
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
 )
+POLICY: Final = "; ".join(_ALLOWED)
 HEADERS: Final = (
-    ("Content-Security-Policy", "; ".join(_ALLOWED)),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
     # To nobody else; without any, a browser says that a form of ours comes from `null`.

@@ -54,6 +54,7 @@ class Response:
     body: bytes = b""
     kind: str = HTML
     headers: Sequence[tuple[str, str]] = ()
+    policy: str = ""  # its own content policy, in place of that of our pages
     stream: AsyncIterator[bytes] | None = field(default=None, compare=False)
 
 

@@ -24,7 +24,9 @@ from threegate.text import visible
 PLACE: Final = Path(__file__).parent
 NAVIGATION: Final = (
     ("inbox", "Inbox"),
+    ("fetch", "Fetch"),
     ("ask", "Ask"),
+    ("run", "Run"),
     ("packets", "Packets"),
     ("analyses", "Answers"),
     ("results", "Results"),

@@ -159,7 +159,11 @@ def _graph(artifact_id: str, desk: Desk) -> Graph:
 
 async def ask(call: Call) -> Response:
     """Show the form, and the question that is being answered."""
-    return call.page("ask", job=call.app.asking.job)
+    roles = await call.app.reading.do(lambda desk: sorted(desk.ws.bundle.words("core", "roles")))
+    continues = call.request.query.get("continues", "")
+    if continues and not is_id(continues):
+        raise Malformed("that is not the id of an answer")
+    return call.page("ask", job=call.app.asking.job, roles=roles, continues=continues)
 
 
 async def state(call: Call) -> Response:
@@ -177,6 +181,7 @@ async def start(call: Call) -> Response:
         raise Malformed("a question has 1 to 4000 characters")
     if continues and not is_id(continues):
         raise Malformed("that is not the id of an answer")
-    wish = Wish(question, [], None, continues or None, None)
+    query, role = form.get("query", "").strip(), form.get("role", "")
+    wish = Wish(question, [], query or None, continues or None, role or None)
     call.app.asking.start(wish, extractive=form.get("extractive") == "yes")
     return redirect("/ask")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from threegate.host.console import looking, reading, reviewing
+from threegate.host.console import looking, reading, reporting, reviewing, wanting
 from threegate.host.console.application import Call, route
 from threegate.host.console.messages import Response, redirect
 
@@ -26,6 +26,12 @@ ROUTES: Final = (
     route("GET", "/ask", reading.ask),
     route("GET", "/ask/state", reading.state),
     route("POST", "/ask", reading.start),
+    route("GET", "/fetch", wanting.fetch),
+    route("POST", "/fetch", wanting.fetch_wanted),
+    route("GET", "/run", wanting.run),
+    route("POST", "/run", wanting.run_wanted),
+    route("GET", "/report/(an-[0-9a-f]{64})", reporting.report),
+    route("GET", "/report/(an-[0-9a-f]{64})/(?:md|pdf)", reporting.report_file),
     route("GET", "/policy", looking.policy),
     route("GET", "/audit", looking.audit),
     route("POST", "/audit", looking.verify),

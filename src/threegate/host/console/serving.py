@@ -14,7 +14,7 @@ from typing import Final
 
 import h11
 
-from threegate.host.console.doors import HEADERS
+from threegate.host.console.doors import HEADERS, POLICY
 from threegate.host.console.messages import (
     MAX_BODY_BYTES,
     Malformed,
@@ -136,7 +136,8 @@ class _Conversation:
         await self._send(refused, "GET", close=True)
 
     async def _send(self, response: Response, method: str, *, close: bool = False) -> None:
-        headers = [*HEADERS, ("Content-Type", response.kind), *response.headers]
+        policy = ("Content-Security-Policy", response.policy or POLICY)
+        headers = [policy, *HEADERS, ("Content-Type", response.kind), *response.headers]
         if response.stream is None:
             headers.append(("Content-Length", str(len(response.body))))
         if close:

@@ -23,13 +23,18 @@ def must_be_held(ws: Workspace) -> bool:
 
 
 def hold(
-    ws: Workspace, references: Sequence[Reference], *, want: str, confidentiality: str
+    ws: Workspace,
+    references: Sequence[Reference],
+    *,
+    want: str,
+    confidentiality: str,
+    purpose: str = PURPOSE,
 ) -> list[str]:
     """Make requests that wait for review, as few as hold all references; return their ids."""
     starts = range(0, len(references), MAX_REFERENCES)
     groups = [references[at : at + MAX_REFERENCES] for at in starts]
     items = [
-        Untrusted(_request(ws, group, want=want, confidentiality=confidentiality))
+        Untrusted(_request(ws, group, purpose, want=want, confidentiality=confidentiality))
         for group in groups
     ]
     ids = []
@@ -41,7 +46,12 @@ def hold(
 
 
 def _request(
-    ws: Workspace, references: Sequence[Reference], *, want: str, confidentiality: str
+    ws: Workspace,
+    references: Sequence[Reference],
+    purpose: str,
+    *,
+    want: str,
+    confidentiality: str,
 ) -> bytes:
     given = {
         "format": "fr/1",
@@ -50,5 +60,5 @@ def _request(
         "confidentiality": confidentiality,
     }
     nonce = secrets.token_hex(NONCE_BYTES)
-    request = complete(given, {"purpose": PURPOSE}, created=ws.now(), nonce=nonce)
+    request = complete(given, {"purpose": purpose}, created=ws.now(), nonce=nonce)
     return registry.emit(request)

@@ -65,7 +65,8 @@ ul:has(strong.loud) { background: #fdf1f1; border-left: 4px solid #a00000;
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a page
 
 
-def _policy(blocks: list[Block]) -> str:
+def policy_of(blocks: list[Block]) -> str:
+    """Return what the page of a report may load: its one style sheet, and its own images."""
     # Images are in the page itself; without one, not even that is let in.
     images = "img-src data:; " if any(isinstance(block, Drawn) for block in blocks) else ""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode("utf-8")).digest()).decode("ascii")
@@ -78,7 +79,7 @@ def as_page(blocks: list[Block]) -> bytes:
     title = next(block.text for block in blocks if isinstance(block, Heading))
     head = (
         '<!DOCTYPE html>\n<html lang="en" dir="ltr">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_policy(blocks))}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy_of(blocks))}">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_plain(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
