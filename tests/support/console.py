@@ -62,9 +62,9 @@ class Console:
     events: list[dict[str, Any]] = field(default_factory=list)
     noted: list[str] = field(default_factory=list)
 
-    def wait_for(self, kind: str, count: int = 1) -> dict[str, Any]:
+    def wait_for(self, kind: str, count: int = 1, waits: int = 1) -> dict[str, Any]:
         """Return the event of a kind, once it was told that often."""
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + SECONDS * waits
         while time.monotonic() < end:
             found = [one for one in list(self.events) if one["event"] == kind]
             if len(found) >= count:
