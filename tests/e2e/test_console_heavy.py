@@ -10,7 +10,6 @@ from tests.support.console_scene import read_all, scene_of
 BOOT_WAITS = 20  # of 40 s each: a guest that boots by emulation on a busy machine
 
 
-# claim TG-C-215
 @pytest.mark.slow
 def test_an_approved_heavy_request_runs_by_itself(tmp_path: Path) -> None:
     cli = lane(tmp_path)

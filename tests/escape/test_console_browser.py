@@ -21,6 +21,7 @@ from tests.support.console_scene import (
     read_all,
     scene,
 )
+from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
 
 
@@ -262,3 +263,31 @@ def test_a_decision_or_a_policy_between_the_look_and_the_yes(served: Scene) -> N
 
     assert "TG-CON-010" in refused(served, other, change)
     assert served.state(other) == "held"
+
+
+# claim TG-C-215
+def test_what_a_form_asks_for_waits_and_no_form_names_a_file(served: Scene) -> None:
+    """Whoever gets a form posted in the operator's name gains a request in the inbox, no more."""
+    secret = served.cli.base / "secret.txt"
+    secret.write_text("a file of the operator's", "utf-8")
+    (packet,) = served.hold(paper(3, "Ice floats."))
+    tab = served.tab("/run")
+    csrf = str(tab.js("document.querySelector('main [name=csrf]').value"))
+    program = {"csrf": csrf, "purpose": "see", "code": "secret\n", "confidentiality": ""}
+    for named in (str(secret), "secret.txt", "../secret.txt", packet[:15]):
+        status, words = post(tab, "/run", {**program, "inputs": f"secret={named}"})
+        assert (status, "an input is a name" in words) == (422, True), named
+    before = set(served.root.rglob("tr-*.md"))
+    status, words = post(tab, "/run", {**program, "inputs": f"secret={packet}"})
+    assert (status, "Approve" in words) == (200, True), "control: an artifact is an input"
+    (made,) = set(served.root.rglob("tr-*.md")) - before
+    assert made.parent.name == "held"
+    fetch = {"csrf": csrf, "references": "doi:10.1000/182", "want": "metadata"}
+    before = set(served.root.rglob("fr-*.md"))
+    status, _ = post(tab, "/fetch", {**fetch, "confidentiality": "public"})
+    assert status == 200
+    (asked,) = set(served.root.rglob("fr-*.md")) - before
+    assert asked.parent.name == "held"
+    for path, fields in (("/run", program), ("/fetch", fetch)):
+        status, words = post(tab, path, {**fields, "csrf": "x"})
+        assert (status, "TG-CON-007" in words) == (403, True), "without the session's token"

@@ -1,6 +1,7 @@
 """`threegate serve`: the console, in the operator's browser."""
 
 import argparse
+import sys
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from threegate.host.signing import Signer
     from threegate.host.workspace import Workspace
     from threegate.keys.public import PublicKey
@@ -22,8 +25,14 @@ once. Only your own account can connect. Approving is signing with your key, as 
 review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
 elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
 proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
-claimed come to its end; a second one stops at once."""
+claimed come to its end; a second one stops at once.
+
+--link prints a new link to the console that runs, for another browser or another day. With
+--socket the console listens on a file and on no port; bring your browser there, for example by
+`ssh -L 7433:FILE`, and name that port with --port. --print-unit prints a unit for your own
+systemd, with the other options as you give them."""
 _TOLD = {
+    "held": "held {requests} for review",
     "approved": "approved {request}",
     "denied": "denied {request}",
     "ran": "{request}: {outcome}",
@@ -45,7 +54,13 @@ def add(commands: Group) -> None:
         "serve the console in your browser",
         run=run,
         about=_ABOUT,
-        examples=("serve", "serve --port 8080 --key agent"),
+        examples=(
+            "serve",
+            "serve --port 8080 --key agent",
+            "serve --link",
+            "serve --socket console.sock --port 7433",
+            "serve --print-unit --key agent",
+        ),
         json=False,
         key=True,
     )
@@ -62,41 +77,101 @@ def add(commands: Group) -> None:
         help=f"boxes that wait for approved requests, 0 to {MOST_WARM}, else {DEFAULT_WARM}",
     )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
+    parser.add_argument("--socket", metavar="FILE", help="listen on a file, not on a port")
+    parser.add_argument("--no-link", action="store_true", help="print no link at the start")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--link", action="store_true", help="print a new link of the one that runs")
+    other.add_argument("--print-unit", action="store_true", help="print a unit for systemd --user")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:
-    """Serve until ended."""
+    """Serve until ended, or speak to the one that serves."""
+    if args.link:
+        return _print_link(args, context)
+    if args.print_unit:
+        return _print_unit(args, context)
+    return _serve(args, context)
+
+
+def _socket(args: argparse.Namespace, context: Context) -> "Path | None":
+    return None if args.socket is None else context.settings.cwd / args.socket
+
+
+def _print_link(args: argparse.Namespace, context: Context) -> int:
+    from threegate.host.console.linking import new_link, place_of
+
+    place = place_of(context.settings.state_home, args.port, _socket(args, context))
+    context.out.line(new_link(place))
+    return 0
+
+
+def _print_unit(args: argparse.Namespace, context: Context) -> int:
+    from threegate.host.console.unit import unit
+
+    root, place = context.root(args), _socket(args, context)
+    words = [sys.executable, "-m", "threegate", "serve", "-w", str(context.settings.cwd / root)]
+    words += ["--port", str(args.port), "--json", "--no-link"]
+    words += [] if place is None else ["--socket", str(place)]
+    words += ["--no-run"] if args.no_run else ["--warm", str(args.warm)]
+    words += [] if args.key is None else ["--key", args.key]
+    context.out.text(unit(words))
+    return 0
+
+
+def _serve(args: argparse.Namespace, context: Context) -> int:
     from threegate.audit.entry import time_of
-    from threegate.canonical import encode
     from threegate.host.console.running import Plan, serve
     from threegate.host.settings import unix_now
     from threegate.host.signing import public_key_of
-
-    telling = threading.Lock()
 
     def signing(ws: "Workspace") -> "tuple[Signer, PublicKey]":
         signer = context.signer(args, ws)
         return signer, public_key_of(signer.key, context.tools())
 
-    def sink(line: Mapping[str, object]) -> None:
-        with telling:
-            if args.json:
-                context.out.line(encode(dict(line)).decode("utf-8"))
-                context.out.flush()
-            elif str(line["event"]) in _TOLD:
-                context.out.note(_TOLD[str(line["event"])].format_map(line))
-
-    def link(address: str) -> None:
-        with telling:
-            if args.json:
-                context.out.line(encode({"event": "link", "link": address}).decode("utf-8"))
-            else:
-                context.out.line(f"open this link in your browser; it works once: {address}")
-            context.out.flush()
-
-    def now() -> str:
-        return time_of(unix_now())
-
-    runs = not args.no_run
-    serve(Plan(context.root(args), args.port, runs, args.warm, context, signing, now, sink, link))
+    voice = _Voice(context, in_json=args.json)
+    serve(
+        Plan(
+            root=context.root(args),
+            port=args.port,
+            socket=_socket(args, context),
+            runs=not args.no_run,
+            warm=args.warm,
+            context=context,
+            signing=signing,
+            now=lambda: time_of(unix_now()),
+            sink=voice.event,
+            link=None if args.no_link else voice.link,
+        )
+    )
     return 0
+
+
+class _Voice:
+    """Prints what happens, line by line, whichever thread it comes from."""
+
+    def __init__(self, context: Context, *, in_json: bool) -> None:
+        self._out, self._json, self._lock = context.out, in_json, threading.Lock()
+
+    def event(self, line: Mapping[str, object]) -> None:
+        """Print an event."""
+        kind = str(line["event"])
+        with self._lock:
+            if self._json:
+                self._print(line)
+            elif kind in _TOLD:
+                self._out.note(_TOLD[kind].format_map(line))
+
+    def link(self, address: str) -> None:
+        """Print the link."""
+        with self._lock:
+            if self._json:
+                self._print({"event": "link", "link": address})
+                return
+            self._out.line(f"open this link in your browser; it works once: {address}")
+            self._out.flush()
+
+    def _print(self, line: Mapping[str, object]) -> None:
+        from threegate.canonical import encode
+
+        self._out.line(encode(dict(line)).decode("utf-8"))
+        self._out.flush()

@@ -31,6 +31,7 @@ from threegate.host.console.metrics import Metrics
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import PLACE, Pages
 from threegate.host.console.sessions import Bucket, Session, Sessions
+from threegate.host.console.watching import Watch
 from threegate.host.review.terminal.desk import Signing
 
 _STATIC: Final = {
@@ -92,6 +93,7 @@ class App:
     signing: Signing
     asking: Asking
     slow: Office
+    watch: Watch
     dispatchers: Sequence[Dispatcher] = ()
     clock: Callable[[], float] = time.monotonic
     metrics: Metrics = field(default_factory=Metrics)
@@ -168,7 +170,10 @@ class App:
                 found = one.pattern.match(request.path)
                 if found is not None and one.method == request.method:
                     subject = found[1] if found.groups() else ""
-                    return await one.handler(Call(self, request, session, subject))
+                    answer = await one.handler(Call(self, request, session, subject))
+                    if request.method == "POST":
+                        self.watch.look()  # what somebody just did is no news to their next page
+                    return answer
         except Malformed as exc:
             return plain(HTTPStatus.BAD_REQUEST, f"not answered: {exc}")
         except ThreeGateError as exc:

@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,14 +22,16 @@ from threegate.host.console.asking import Asking
 from threegate.host.console.dispatching import Dispatcher, fetches, tools
 from threegate.host.console.doors import LOGIN, names_of
 from threegate.host.console.events import Events, Sink
+from threegate.host.console.linking import giving_links, place_of
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import Pages
 from threegate.host.console.routes import ROUTES
 from threegate.host.console.serving import MAX_CONNECTIONS, Server
 from threegate.host.console.sessions import Sessions
+from threegate.host.console.watching import Watch
 from threegate.host.context import Context
 from threegate.host.executors.warm import Warm
-from threegate.host.review.following import mark_of
+from threegate.host.fetching.listening import PRIVATE, listening_at
 from threegate.host.review.terminal.desk import Signing
 from threegate.text import visible
 
@@ -43,13 +46,14 @@ class Plan:
 
     root: Path
     port: int
+    socket: Path | None  # listened on in place of the port, which is then the browser's own
     runs: bool  # whether what is approved runs by itself
     warm: int  # executors that wait for it
     context: Context  # for what asks, which speaks of its progress
     signing: Signing
     now: Callable[[], str]
     sink: Sink
-    link: Callable[[str], None]  # told the login link, and nobody else is
+    link: Callable[[str], None] | None  # told the first login link, and nobody else is
 
 
 def listening_on(port: int) -> socket.socket:
@@ -69,9 +73,25 @@ def listening_on(port: int) -> socket.socket:
     return found
 
 
+@contextmanager
+def _listening(plan: Plan) -> Iterator[socket.socket]:
+    if plan.socket is None:
+        with listening_on(plan.port) as found:
+            yield found
+        return
+    if not 0 < plan.port <= 65535:
+        hint = "--port is the port by which your browser comes to the socket"
+        raise UsageError(f"{plan.port} is not a port of a browser's", hint=hint)
+    with (
+        listening_at(plan.socket, who="console", mode=PRIVATE) as place,
+        socket.socket(fileno=os.dup(place.fd)) as found,
+    ):
+        yield found
+
+
 def serve(plan: Plan) -> None:
     """Serve until a signal says to end."""
-    with listening_on(plan.port) as listening:
+    with _listening(plan) as listening:
         asyncio.run(_serve(plan, listening))
 
 
@@ -80,24 +100,36 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, _told_to_end, stop)
     events = Events(loop, plan.now, plan.sink)
-    settings = plan.context.settings
+    settings, port = plan.context.settings, plan.port
+    if plan.socket is None:
+        port = listening.getsockname()[1]
     warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
-    app = _app(plan, events, listening.getsockname()[1], warm)
+    app = _app(plan, events, port, warm)
     server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
-    background = [asyncio.create_task(_watch(plan.root, events)), asyncio.create_task(_rate(app))]
+    background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
     try:
         await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
         warm.start()
         for dispatcher in app.dispatchers:
             dispatcher.start()
-        plan.link(f"http://{ADDRESS}:{app.port}{LOGIN}{app.sessions.link()}")
-        events.tell("serving", port=app.port)
-        ending = asyncio.create_task(_end(stop, app))
-        await server.serve(listening, stop)
-        await ending
+        async with giving_links(_links_of(plan, app), partial(_link, app)):
+            if plan.link is not None:
+                plan.link(_link(app))
+            events.tell("serving", port=app.port)
+            ending = asyncio.create_task(_end(stop, app))
+            await server.serve(listening, stop)
+            await ending
     finally:
         await _close(app, background)
         await loop.run_in_executor(None, warm.close)
+
+
+def _link(app: App) -> str:
+    return f"http://{ADDRESS}:{app.port}{LOGIN}{app.sessions.link()}"
+
+
+def _links_of(plan: Plan, app: App) -> Path:
+    return place_of(plan.context.settings.state_home, app.port, plan.socket)
 
 
 def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
@@ -124,6 +156,7 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         slow=Office(plan.root, "slow"),
         asking=Asking(plan.context, Office(plan.root, "ask"), told),
         signing=plan.signing,
+        watch=Watch(plan.root, events),
         dispatchers=dispatchers if plan.runs else (),
     )
     made.append(app)
@@ -157,16 +190,11 @@ async def _end(stop: asyncio.Event, app: App) -> None:
         dispatcher.stop()
 
 
-async def _watch(root: Path, events: Events) -> None:
+async def _watch(app: App) -> None:
     """Tell every page that something changed, whoever changed it."""
-    before = mark_of(root)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        with suppress(OSError):  # a segment that was sealed between two looks
-            found = mark_of(root)
-            if found != before:
-                before = found
-                events.tell("changed")
+        app.watch.look()
 
 
 async def _rate(app: App) -> None:

@@ -29,6 +29,8 @@ BACKLOG: Final = 64
 SERVED_ALREADY: Final = "TG-INF-002"
 # Inside, 3 is the channel; a descriptor keeps its number on the way in.
 FIRST_FD: Final = 10
+SHARED: Final = 0o660
+PRIVATE: Final = 0o600  # for processes of the operator's own account
 # Whoever else may write to the directory could have put a link there, to any file of ours.
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME: Final = re.compile(
@@ -64,31 +66,31 @@ def listening(runtime: Path | None, *, purpose: str = "fetch") -> Iterator[Liste
 
 
 @contextmanager
-def listening_at(path: Path) -> Iterator[Listening]:
-    """Listen at a place the operator chose; its directory and group decide who may connect.
+def listening_at(path: Path, *, who: str = "proxy", mode: int = SHARED) -> Iterator[Listening]:
+    """Listen at a place the operator chose; its directory, group and mode decide who may connect.
 
     Raises `GateUnavailable` if somebody else serves there; what a dead one left is replaced.
     """
     with ExitStack() as stack:
-        with storage_errors("make the proxy's socket"):
+        with storage_errors(f"make the socket of the {who}"):
             lock = os.open(path.with_name(f".{path.name}.lock"), _LOCK_FLAGS, 0o600)
             stack.callback(os.close, lock)
-            _refuse_second(lock, path)
+            _refuse_second(lock, path, who)
             with suppress(FileNotFoundError):
                 if not stat.S_ISSOCK(path.lstat().st_mode):
                     raise FileExistsError(errno.EEXIST, "not a socket")
                 path.unlink()
-            fd = _listen(path.parent, path.name, mode=0o660)
+            fd = _listen(path.parent, path.name, mode=mode)
             stack.callback(os.close, fd)
             stack.callback(path.unlink, missing_ok=True)
         yield Listening(path, fd)
 
 
-def _refuse_second(lock: int, path: Path) -> None:
+def _refuse_second(lock: int, path: Path, who: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
-        detail = f"another proxy serves at {visible(str(path))}"
+        detail = f"another {who} serves at {visible(str(path))}"
         raise GateUnavailable(detail, code=SERVED_ALREADY, hint="end that one first") from exc
 
 
@@ -100,7 +102,7 @@ def _listen(directory: Path, name: str = SOCKET, *, mode: int | None = None) -> 
             sock.bind(f"/proc/self/fd/{place}/{name}")
             if mode is not None:
                 os.chmod(name, mode, dir_fd=place)
-            if os.geteuid() == 0:
+            if os.geteuid() == 0 and mode != PRIVATE:
                 # The gates have uids of their own then.  Their way is the bind: the directory
                 # stays closed to everybody.
                 os.chmod(name, 0o666, dir_fd=place)  # noqa: S103

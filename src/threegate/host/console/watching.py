@@ -1,0 +1,23 @@
+"""Whether the workspace changed, told to every page."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from threegate.host.console.events import Events
+from threegate.host.review.following import mark_of
+
+
+class Watch:
+    """Compares the end of the log with what it was."""
+
+    def __init__(self, root: Path, events: Events) -> None:
+        self._root, self._events = root, events
+        self._before = mark_of(root)
+
+    def look(self) -> None:
+        """Tell that something changed, if it did since the last look."""
+        with suppress(OSError):  # a segment that was sealed between two looks
+            found = mark_of(self._root)
+            if found != self._before:
+                self._before = found
+                self._events.tell("changed")
