@@ -17,16 +17,12 @@ import pytest
 from tests.support.obedient import KINDS, NAME, Obedient, serving
 from tests.support.papers import paper
 from tests.support.policies import altered
-from tests.support.samples import approval, tool_request, tool_result
+from tests.support.results import put_results
 from tests.support.workspaces import files_below, make_workspace, take_in
-from threegate.artifacts import registry
 from threegate.artifacts.fetch_request import FetchRequest
-from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.fetch.normalize.hazards import Findings, show
-from threegate.handoff import states
-from threegate.handoff.journal import Put
 from threegate.host.asking.answering import Outcome, Wish, answer_by_model
 from threegate.host.asking.reading import texts_of
 from threegate.host.asking.serving import Say, ask_core
@@ -141,22 +137,6 @@ def packets(lines: Sequence[str]) -> list[ResearchPacket]:
     return [paper(number, *part) for number, part in enumerate(in_batches(lines, LINES))]
 
 
-def put_results(ws: Workspace, lines: Sequence[str]) -> list[str]:
-    """Put results here whose output is the corpus; return their ids."""
-    (request,) = take_in(ws, tool_request(inputs=()))
-    ap = registry.emit(approval(request=request))
-    approval_id = "ap-" + sha256_hex(ap)
-    puts = [Put(states.directory_of("ap", "spent"), f"{approval_id}.md", ap)]
-    for number, part in enumerate(in_batches(lines, LINES)):
-        text = "\n\n".join(part)
-        made = tool_result(str(number), text[:19_000], request=request, approval=approval_id)
-        data = registry.emit(made)
-        puts.append(Put("handoff/results/accepted", f"res-{sha256_hex(data)}.md", data))
-    with ws.store.locked() as journal:
-        journal.run("finish", puts)
-    return [put.name.removesuffix(".md") for put in puts[1:]]
-
-
 def check_quotes(ws: Workspace, outcome: Outcome) -> None:
     analysis = outcome.stored.analysis
     cites = [cite for claim in analysis.claims for cite in claim.cites]
@@ -212,7 +192,8 @@ def test_a_model_that_obeys_every_packet_leaves_nothing_but_drafts(lab: Lab, cor
 
 # claim TG-C-76, TG-C-155
 def test_a_model_that_obeys_every_result_leaves_no_fetch_request(lab: Lab, corpus: Path) -> None:
-    found = put_results(lab.ws, injections(corpus))
+    parts = in_batches(injections(corpus), LINES)
+    found = put_results(lab.ws, ["\n\n".join(part)[:19_000] for part in parts])
     for named in in_batches(found, 2 * TOGETHER):
         outcome = lab.ask(named)
         assert outcome.withheld is not None

@@ -34,18 +34,19 @@ def fresh(code: str = "total = 1 + 2\nprint(total)\ntotal\n", **changes: Any) ->
 
 def held(cli: Cli, *artifacts: Artifact) -> list[str]:
     """Take artifacts in, as `admit` does; return their ids."""
-    with _opened(cli) as ws:
+    with opened(cli) as ws:
         return take_in(ws, *artifacts)
 
 
 def state(cli: Cli, request_id: str) -> str | None:
     """Return the state of a request."""
-    with _opened(cli) as ws, ws.store.locked():
+    with opened(cli) as ws, ws.store.locked():
         return ws.store.standing(request_id)
 
 
 @contextmanager
-def _opened(cli: Cli) -> Iterator[Workspace]:
+def opened(cli: Cli) -> Iterator[Workspace]:
+    """Open a workspace beside the console."""
     assert cli.workspace is not None
     ws = open_workspace(cli.workspace)
     try:

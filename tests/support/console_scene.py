@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.support.chrome import SECONDS, Chrome, Tab, chrome
 from tests.support.cli import Cli, made
-from tests.support.console import Console, console, held, state
+from tests.support.console import Console, console, held, opened, state
+from tests.support.results import put_results
 from tests.support.workspaces import files_below
 from threegate.artifacts.registry import Artifact
 
@@ -38,6 +39,11 @@ class Scene:
         """Take artifacts in, as `admit` does; return their ids."""
         return held(self.cli, *artifacts)
 
+    def result(self, *texts: str) -> list[str]:
+        """Put results with these outputs there; return their ids."""
+        with opened(self.cli) as ws:
+            return put_results(ws, texts)
+
     def state(self, request_id: str) -> str | None:
         return state(self.cli, request_id)
 
@@ -58,6 +64,40 @@ def read_all(tab: Tab) -> None:
         assert time.monotonic() < end, tab.text()[-500:]
         tab.press("a")
         time.sleep(0.25)
+
+
+def settled(tab: Tab) -> None:
+    """Wait until every request and timer of a page that a text could have caused is over."""
+    tab.js("new Promise((done) => requestIdleCallback(() => setTimeout(done, 300)))")
+
+
+# Elements of ours in which foreign text stands; anything else in there would be the text's own.
+_STRANGE = (
+    "[...document.querySelectorAll('main :is(.foreign, .text) *')]"
+    ".filter((e) => !['SPAN', 'BDI', 'BR', 'MARK'].includes(e.tagName)).length"
+)
+_HIDDEN = (
+    r"/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\ufe00-\ufe0f\ufeff]|[\u{e0000}-\u{e0fff}]/u"
+)
+
+
+def refuse_live(scene: Scene, tab: Tab, path: str) -> None:
+    """Raise unless a page shows what it shows as inert text: no markup, no way out, no trick."""
+    assert tab.url == scene.console.base + path
+    assert tab.js(_STRANGE) == 0, path
+    loose = (
+        "main :is(img:not([src^='/provenance/']),svg,iframe,object,video,style,math,script,embed)"
+    )
+    assert tab.js(f"document.querySelectorAll({json.dumps(loose)}).length") == 0, path
+    assert tab.js("[...document.links].every((a) => a.origin === location.origin)"), path
+    assert not has_hidden(tab), path
+    assert tab.js("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def has_hidden(tab: Tab) -> bool:
+    """Tell whether a page has a character that hides or reorders others."""
+    return bool(tab.js(f"{_HIDDEN}.test(document.documentElement.textContent)"))
 
 
 def is_disabled(tab: Tab) -> bool:
