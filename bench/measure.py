@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-STATM = Path("/proc/self/statm")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SETTLE_SECONDS = 0.3
 MOST_REPEATS = 7
@@ -49,14 +48,15 @@ class Watch:
 
 
 class Memory:
-    """Resident memory of this process, watched at chosen moments."""
+    """Resident memory of a process, this one if none is named, watched at chosen moments."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int | str = "self") -> None:
+        self._statm = Path(f"/proc/{pid}/statm")
         self.samples: list[int] = []
 
     def look(self) -> None:
         """Take a sample."""
-        self.samples.append(int(STATM.read_text("ascii").split()[1]) * PAGE_BYTES)
+        self.samples.append(int(self._statm.read_text("ascii").split()[1]) * PAGE_BYTES)
 
     def growth(self) -> float:
         """Return by how many MiB the last quarter stands above the second one.

@@ -38,6 +38,7 @@ TOPICS = (
     "fetch",
     "model",
     "embed",
+    "console",
 )
 DOCUMENT = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "performance"

@@ -15,7 +15,7 @@ from threegate.host.review.listing import Item, item_of
 from threegate.host.review.sheet import WAITING, read_sheet
 
 PAGE: Final = 25
-AT_ONCE: Final = 20  # ratings before other work is let through
+AT_ONCE: Final = 5  # ratings before other work is let through
 MAX_WAITING: Final = 100_000
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from threegate.errors import StorageFailed
 from threegate.host.index import FILE, Index
-from threegate.host.review.following import followed
+from threegate.host.review.following import Mark, followed, mark_of
 from threegate.host.workspace import Workspace, open_workspace
 
 T = TypeVar("T")
@@ -26,11 +26,25 @@ class Desk:
 
     ws: Workspace
     index: Index
+    _mark: Mark | None = None
 
-    def follow(self) -> None:
-        """Take in what others did meanwhile, their policy included."""
-        self.ws = followed(self.ws)
-        self.index.catch_up(None)
+    def follow(self, *, always: bool) -> None:
+        """Take in what others did meanwhile, their policy included.
+
+        All of that makes the log grow.  Where something is signed, it is read `always`: whoever
+        changed a file behind the log's back is found there at the latest.
+        """
+        mark = self._looked()
+        if always or mark is None or mark != self._mark:
+            self.ws = followed(self.ws)
+            self.index.catch_up(None)
+            self._mark = mark
+
+    def _looked(self) -> Mark | None:
+        try:
+            return mark_of(self.ws.root)
+        except OSError:  # a segment that was sealed between two looks
+            return None
 
     def close(self) -> None:
         """Give everything back."""
@@ -41,8 +55,8 @@ class Desk:
 class Office:
     """One thread and its desk."""
 
-    def __init__(self, root: Path, name: str) -> None:
-        self._root = root
+    def __init__(self, root: Path, name: str, *, signs: bool = False) -> None:
+        self._root, self._signs = root, signs
         self._thread = ThreadPoolExecutor(1, f"console-{name}")
         self._desk: Desk | None = None
 
@@ -55,7 +69,7 @@ class Office:
             if self._desk is None:
                 ws = open_workspace(self._root)
                 self._desk = Desk(ws, Index(ws.store))
-            self._desk.follow()
+            self._desk.follow(always=self._signs)
             return act(self._desk)
         except sqlite3.DatabaseError as exc:
             self._drop()

@@ -60,7 +60,8 @@ def listening_on(port: int) -> socket.socket:
     """Return a socket that listens on loopback; raise `GateUnavailable`."""
     if not 0 <= port <= 65535:
         raise UsageError(f"{port} is not a port")
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # By its number: only then does the loop send what is small at once.
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((ADDRESS, port))
@@ -152,7 +153,7 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         events=events,
         sessions=Sessions(time.monotonic),
         reading=Office(plan.root, "read"),
-        deciding=Office(plan.root, "sign"),
+        deciding=Office(plan.root, "sign", signs=True),
         slow=Office(plan.root, "slow"),
         asking=Asking(plan.context, Office(plan.root, "ask"), told),
         signing=plan.signing,

@@ -142,13 +142,16 @@ class _Conversation:
             headers.append(("Content-Length", str(len(response.body))))
         if close:
             headers.append(("Connection", "close"))
-        head = h11.Response(status_code=response.status, headers=headers)
-        await self._write(self._http.send(head))
+        head = self._http.send(h11.Response(status_code=response.status, headers=headers)) or b""
         if response.stream is not None and method == "GET":
+            await self._write(head)
             async for piece in response.stream:
                 await self._write(self._http.send(h11.Data(data=piece)))
         elif response.body:
-            await self._write(self._http.send(h11.Data(data=response.body)))
+            # In one piece: a head alone waits for the other side to say that it came.
+            await self._write(head + (self._http.send(h11.Data(data=response.body)) or b""))
+        else:
+            await self._write(head)
         await self._write(self._http.send(h11.EndOfMessage()))
 
     async def _write(self, data: bytes | None) -> None:

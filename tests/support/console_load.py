@@ -1,0 +1,133 @@
+"""A console with much in it, and somebody who uses it all day: for tests and measurements."""
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from itertools import count
+
+from bench.data import prose_packets, season_of
+from tests.support.cli import Cli
+from tests.support.console import Console, now, opened
+from tests.support.reviewing import program
+from tests.support.samples import box, fetch_request
+from threegate.artifacts import registry
+from threegate.handoff.admission import CHUNK, admit
+from threegate.host.index import Index
+from threegate.untrusted import Untrusted
+
+PER_SECOND = 40.0  # below what the console takes from everybody together
+LINES = 30
+
+
+def request(number: int) -> bytes:
+    """Return a request like a day's others: some fetch, most compute, all a little different."""
+    fresh = {"created": now(), "nonce": secrets.token_hex(16)}
+    if number % 10 == 0:
+        return registry.emit(fetch_request(references=(box(f"10.5555/tg.{number}"),), **fresh))
+    code = "".join(f"value_{line} = {number} * {line}\n" for line in range(LINES))
+    purpose = box(f"Mean of series {number % 50}, measured in winter {number}")
+    made = program(f"{code}value_{number % LINES}\n", purpose=purpose, functions=(), **fresh)
+    return registry.emit(made)
+
+
+def fill(cli: Cli, packets: int, requests: int) -> None:
+    """Take in so many packets and held requests, and index them."""
+    with opened(cli) as ws:
+        for start in range(0, packets, CHUNK):
+            batch = prose_packets(start, min(CHUNK, packets - start))
+            _take(admit(ws.store, map(Untrusted, batch), now=ws.now))
+        for start in range(0, requests, CHUNK):
+            numbers = range(start, min(start + CHUNK, requests))
+            _take(admit(ws.store, (Untrusted(request(one)) for one in numbers), now=ws.now))
+        index = Index(ws.store)
+        index.catch_up()
+        index.close()
+
+
+def _take(answers: object) -> None:
+    assert isinstance(answers, Iterator)
+    assert {answer.status for answer in answers} == {"accepted"}
+
+
+class Reader:
+    """A browser's worth of requests on one connection, as fast as a person's day compressed."""
+
+    def __init__(self, port: int, headers: dict[str, str]) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=120)
+        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.agent, self.cookie = headers.get("User_Agent", ""), headers.get("Cookie", "")
+        self._next = 0.0
+
+    def get(self, path: str) -> tuple[float, bytes]:
+        """Return how many seconds an answer took, and the page."""
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        self._next = time.monotonic() + 1 / PER_SECOND
+        begin = time.perf_counter()
+        self._connection.request("GET", path, headers=self._headers)
+        answer = self._connection.getresponse()
+        body = answer.read()
+        seconds = time.perf_counter() - begin
+        assert answer.status == 200, (path, answer.status, body[:500])
+        return seconds, body
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def settled(reader: Reader) -> None:
+    """Wait until every request that waits was rated."""
+    while b"not rated yet" in reader.get("/inbox")[1]:
+        time.sleep(0.2)
+
+
+def pages(reader: Reader, packets: int) -> dict[str, Iterator[str]]:
+    """Return every kind of page, each with ever other addresses of it."""
+    found = _ids(reader.get("/inbox")[1], "[ft]r") + _ids(reader.get("/inbox?page=3")[1], "[ft]r")
+    sources = _ids(reader.get("/packets")[1], "rp") + _ids(reader.get("/packets?page=9")[1], "rp")
+    numbers = count()
+    last = max(1, packets // 25)
+    named: dict[str, tuple[str, ...]] = {
+        "inbox": ("/inbox", "/inbox?page=2", "/inbox?page=17"),
+        "request": tuple(f"/request/{one}" for one in found),
+        "bytes of a request": tuple(f"/request/{one}/bytes" for one in found),
+        "packets": ("/packets", f"/packets?page={last // 2}", f"/packets?page={last}"),
+        "packet": tuple(f"/artifact/{one}" for one in sources),
+        "provenance": tuple(f"/provenance/{one}" for one in sources),
+        "results": ("/results",),
+        "answers": ("/analyses",),
+        "ask": ("/ask",),
+        "fetch": ("/fetch",),
+        "run": ("/run",),
+        "policy": ("/policy",),
+        "audit": ("/audit", "/audit?page=2", "/audit?page=40"),
+        "doctor": ("/doctor",),
+        "metrics": ("/metrics",),
+    }
+    turns = {name: _round(paths) for name, paths in named.items()}
+    search = (f"/packets?q={season_of(n % packets).replace(' ', '+')}" for n in numbers)
+    return {**turns, "search": search}
+
+
+def _round(paths: tuple[str, ...]) -> Iterator[str]:
+    while True:
+        yield from paths
+
+
+def _ids(page: bytes, prefix: str) -> list[str]:
+    found = re.findall(rf"/(?:request|artifact)/({prefix}-[0-9a-f]{{64}})", page.decode())
+    assert found, prefix
+    return found
+
+
+@contextmanager
+def reading(served: Console) -> Iterator[Reader]:
+    """Be let in, and read."""
+    reader = Reader(served.port, served.login())
+    try:
+        settled(reader)
+        yield reader
+    finally:
+        reader.close()
