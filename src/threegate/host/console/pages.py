@@ -13,12 +13,13 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from threegate.artifacts.ids import short
+from threegate.artifacts.ids import is_id, prefix_of, short
 from threegate.host.console.messages import Response
 from threegate.host.console.sessions import Session
 from threegate.host.output import counted
 from threegate.host.reporting.spelling import in_lines, on_one_line
 from threegate.host.review.render import age
+from threegate.policy.units import BYTES
 from threegate.text import visible
 
 PLACE: Final = Path(__file__).parent
@@ -42,6 +43,13 @@ def _spelled(value: Any) -> Any:
     return visible(value) if isinstance(value, str) else value
 
 
+def place_of(text: str) -> str:
+    """Return the page of an artifact that a text names and that has one, else nothing."""
+    if not is_id(text) or prefix_of(text) == "ap":
+        return ""
+    return f"/request/{text}" if prefix_of(text) in ("fr", "tr") else f"/artifact/{text}"
+
+
 class Pages:
     """Every template, read once."""
 
@@ -60,6 +68,8 @@ class Pages:
             "age": age,
             "foreign": on_one_line,
             "foreign_lines": in_lines,
+            "place": place_of,
+            "size": BYTES.show,
         }
         self._templates.globals |= {
             "counted": counted,
