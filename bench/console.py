@@ -7,7 +7,7 @@ is from the first byte sent to the last byte read.  An hour of use is a page eve
 import http.server
 import multiprocessing
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -67,39 +67,44 @@ def run(sizes: Sizes, directory: Path) -> Plain:
     place = directory / "bytes"
     place.mkdir()
     with console(cli, "--no-run") as served, reading(served) as reader, _static(place) as still:
-        memory = Memory(served.process.pid)
-        ours, theirs = _measured(reader, still, place, packets, memory)
+        memory, computed = Memory(served.process.pid), Watch()
+        look = partial(_looked, served.process.pid, memory, computed)
+        ours, theirs = _measured(reader, still, place, packets, look)
     of = f"of {packets:,} packets and {requests:,} held requests"
     rows = [_row(name, of, watch, theirs[name]) for name, watch in ours.items()]
     every = [seconds for watch in ours.values() for seconds in watch.seconds]
-    whole = Watch(every)
-    worst = whole.at(95) * 1000
-    rows.append(
-        alone(
-            f"every page {of}: 95 % within",
-            worst,
-            "ms",
-            target=f"{MOST_MS:g} ms",
-            met=worst <= MOST_MS,
-        )
-    )
+    for clock, watch in {"": Watch(every), " of processor time": computed}.items():
+        worst, most = watch.at(95) * 1000, f"{MOST_MS:g} ms"
+        name = f"console, every page {of}: 95 % within so much{clock}"
+        rows.append(alone(name, worst, "ms", target=most, met=worst <= MOST_MS))
     return {"rows": rows + memory_rows(f"console, {len(every)} pages", memory), "curves": []}
 
 
+def _looked(pid: int, memory: Memory, computed: Watch, before: float) -> float:
+    """Note memory, and what all threads computed since `before`; return that clock."""
+    memory.look()
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    now = sum(int(one.read_text("ascii").split()[0]) for one in tasks) / 1e9
+    if before:
+        computed.seconds.append(now - before)
+    return now
+
+
 def _measured(
-    reader: Reader, still: Reader, place: Path, packets: int, memory: Memory
+    reader: Reader, still: Reader, place: Path, packets: int, look: Callable[[float], float]
 ) -> tuple[dict[str, Watch], dict[str, Watch]]:
     kinds = pages(reader, packets)
     ours = {name: Watch() for name in kinds}
     theirs = {name: Watch() for name in kinds}
     for lap in range(-(-HOUR_PAGES // len(kinds))):
         for number, (name, paths) in enumerate(kinds.items()):
+            before = look(0.0)
             seconds, body = reader.get(next(paths))
+            look(before)
             ours[name].seconds.append(seconds)
             file = place / f"{number}-{lap}.html"
             file.write_bytes(body)
             theirs[name].seconds.append(still.get(f"/{file.name}")[0])
-            memory.look()
     return ours, theirs
 
 
