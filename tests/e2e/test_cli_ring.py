@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_heavy_run import approved, lane
+from tests.e2e.test_heavy_run import approved, enable, lane
 from tests.support.cli import Cli, made, write
 
 FOREIGN = b"""\
@@ -48,6 +48,52 @@ def test_why_shows_each_import_with_its_rule_before_anybody_approves(cli: Cli) -
     assert "allowed  import" in shown
     assert "policy/tool-exec.policy.md:" in shown
     assert "interpreter ring, profile pure" in cli("review", "show", asked.json["id"]).out
+
+
+def command(*words: str, ring: str = "tools") -> list[str]:
+    asked = ["request", "new", "--purpose", "x", "--backend", "era", "--why", "binary"]
+    return [*asked, "--ring", ring, *(f"--arg={word}" for word in words)]
+
+
+# claim TG-C-281
+def test_a_denied_command_is_refused_before_anybody_is_asked_with_file_and_line(cli: Cli) -> None:
+    assert cli.workspace is not None
+    policy = cli.workspace / "policy" / "tool-exec.policy.md"
+    enable(cli)
+    asked = cli(*command("sort", "/in/rows"), "--json").json["id"]  # control
+    lines = policy.read_text("utf-8").splitlines()
+    for words, rule, reason in (
+        (("sort", "/in/rows", "curl"), '    denied_patterns: ["curl"', 'pattern "curl" is denied'),
+        (("sort", "--comp", "sh", "/in/rows"), '    denied_patterns: ["curl"', "is denied"),
+        (("diff", "-l", "/in/a", "/in/b"), "  comparing:", 'argument rule comparing refuses "-l"'),
+        (("/usr/bin/id",), "    allowed_binaries: [/usr/bin/cmp", "is not allowed"),
+    ):
+        told = cli(*command(*words), code=77).err
+        (line,) = [number for number, text in enumerate(lines, 1) if text.startswith(rule)]
+        assert f"denied by policy/tool-exec.policy.md:{line}" in told
+        assert reason in told
+    assert [one["id"] for one in cli("request", "list", "--json").json["items"]] == [asked]
+    # What was asked for before the rules became stricter: explained, and not to be approved.
+    assert "no rule of profile tools refuses" in cli("request", "check", asked).out
+    assert cli("ring", "why", asked).out.count("allowed ") == 3
+    text = policy.read_text("utf-8").replace(
+        'denied_patterns: ["curl", "rm', 'denied_patterns: ["sort /in/rows", "rm'
+    )
+    policy.write_text(text, "utf-8")
+    cli("policy", "apply", "--yes")
+    (line,) = [
+        number
+        for number, one in enumerate(text.splitlines(), 1)
+        if "sort /in/rows" in one and "denied_p" in one
+    ]
+    place = f"policy/tool-exec.policy.md:{line}"
+    refused = cli("request", "check", asked, code=77).err
+    assert place in refused
+    assert "TG-RNG-004" in refused
+    found = cli("ring", "why", asked, "--json", code=77).json["foreseen"]
+    shown = [(one["what"], one["allowed"], one["rule"], one["place"]) for one in found]
+    assert ("command", False, "denied_patterns", place) in shown
+    assert place in cli("review", "approve", asked, "--yes", code=77).err
 
 
 def test_a_foreign_ring_becomes_a_profile_to_review(cli: Cli) -> None:

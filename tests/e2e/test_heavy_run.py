@@ -41,13 +41,18 @@ def lane(base: Path, *, engines: str = "qemu-emulation") -> Cli:
     (cache / "threegate").symlink_to(place())
     cli = made(base)
     cli.environment["XDG_CACHE_HOME"] = str(cache)
+    enable(cli, engines)
+    return cli
+
+
+def enable(cli: Cli, engines: str = "qemu-emulation") -> None:
+    """Have the policy of a workspace let the heavy lane be used with these engines."""
     assert cli.workspace is not None
     for name, (old, new) in (("tool-exec", ENABLED), ("handoff", ROOM)):
         path = cli.workspace / "policy" / f"{name}.policy.md"
         text = path.read_text("utf-8").replace(old, new.replace("qemu-emulation", engines))
         path.write_text(text, "utf-8")
     cli("policy", "apply", "--yes")
-    return cli
 
 
 def approved(cli: Cli, code: bytes, **limits: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threegate.artifacts.tool_request import ToolRequest, network_word
 from threegate.host.review.code_flags import imports_of
 from threegate.host.review.colour import lex
-from threegate.policy.approvals import ring_for
+from threegate.policy.approvals import command_of, ring_for
 from threegate.policy.bundle import Compiled
 from threegate.protocol.ring import ExecutorProfile
 
@@ -20,11 +20,11 @@ from threegate.protocol.ring import ExecutorProfile
 class Foreseen:
     """One thing a request would do, and the rule that decides."""
 
-    what: str  # import | program | network
+    what: str  # import | program | command | network
     argument: str  # foreign
     line: int  # of the code; 0 for none
     allowed: bool
-    rule: str  # which of the five
+    rule: str  # which of the five, or argument_rules
     place: str
 
 
@@ -52,12 +52,18 @@ def _imports(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
 
 
 def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
-    for argument in request.argv[:1]:
-        program = argument.open_for_display()
-        allowed = program in ring.binaries
-        yield Foreseen(
-            "program", program, 0, allowed, "allowed_binaries", ring.rules["allowed_binaries"]
-        )
+    words = command_of(request)
+    if not words:
+        return
+    found = ring.command(words)
+    known = found is None or found.rule != "allowed_binaries"
+    place = ring.rules["allowed_binaries"]
+    yield Foreseen("program", words[0], 0, known, "allowed_binaries", place)
+    if known:
+        rule, item, shown = ("denied_patterns", "", " ".join(words))
+        if found is not None:
+            rule, item, shown = (found.rule, found.item, found.argument)
+        yield Foreseen("command", shown, 0, found is None, rule, ring.place(rule, item))
 
 
 def _network(ring: ExecutorProfile, request: ToolRequest) -> Foreseen:

@@ -32,7 +32,7 @@ MAX_CODE_BYTES: Final = 4 * MAX_CODE_CHARS  # four bytes to a character at most
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Code to be checked, and the request it stands in, if it does."""
+    """Code to be checked, and the request it stands in, if it does; a command has no code."""
 
     code: str
     request: ToolRequest | None = None
@@ -89,10 +89,7 @@ def _program(artifact: Artifact, what: str) -> Program:
     if not isinstance(artifact, ToolRequest):
         hint = "`threegate request list` shows those that are here"
         raise UsageError(f"{what} is no tool request", hint=hint)
-    code = artifact.code.open_for_validation()
-    if not code:
-        raise UsageError(f"{what} has a command and no code")
-    return Program(code, artifact)
+    return Program(artifact.code.open_for_validation(), artifact)
 
 
 def _about(name: str) -> str:

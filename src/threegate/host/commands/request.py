@@ -11,6 +11,7 @@ from threegate.host.grammar import Group, Parser
 
 if TYPE_CHECKING:
     from threegate.host.expressing import Refused, Use
+    from threegate.host.request_code import Program
     from threegate.host.requesting import Made, Wanted
     from threegate.host.workspace import Workspace
     from threegate.protocol.tool_lite import RefusalFound
@@ -24,14 +25,18 @@ A .json file is one JSON document and stays as it is, any other file is one text
 values by their names. An artifact (rp, res, an) is named by its id. Limits take the units of
 the policy: wall_ms=10s, memory_bytes=128MiB. The heavy lane, era, is taken only where policy
 enables it and you say why: not-expressible (Monty's refusal is attached), files (name them with
---output) or binary (a program in place of code, one --arg for each word).
+--output) or binary (a program in place of code, one --arg for each word). A command that a rule
+of its profile refuses is refused here, with file and line of the rule.
 
 A run has no network. Where policy lets profiles of the heavy lane have the gateway, --allow-host
 asks for it: the code imports `threegate_gateway`, and reaches the hosts you list, no others."""
 _CHECK = """\
 Asks the lane itself, in its box, without running anything: syntax, imports, names, nesting.
 If not, the answer is construct, line and reason, kept under the digest that is shown. What the
-type checker says is a warning: code that has a bug is not beyond Monty."""
+type checker says is a warning: code that has a bug is not beyond Monty.
+
+Of a request or draft that is a command it says whether the interpreter ring would let it start;
+if not, file and line of the rule that refuses it, and the exit code is 77."""
 _UNRESOLVED = "unresolved-reference"  # the type checker's name for a name nobody defines
 _LEVELS = ("public", "internal", "confidential")
 
@@ -178,9 +183,13 @@ def _tell_made(args: argparse.Namespace, context: Context, made: "Made") -> None
 def run_check(args: argparse.Namespace, context: Context) -> int:
     """Ask whether a program can be expressed."""
     from threegate.host.expressing import asking, judge
+    from threegate.host.request_code import read_program
 
     with context.workspace(args) as ws, asking(ws) as ask:
-        answer = judge(ws, ask, *_checked(args, context, ws))
+        program = read_program(ws, args.program, context.stdin)
+        if not program.code:
+            return _check_command(args, context, ws, program)
+        answer = judge(ws, ask, *_checked(args, ws, program))
     if answer.refused is not None:
         _tell_refused(args, context, answer.refused, {"expressible": False})
         context.out.note(f"hint: {answer.refused.hint}")
@@ -191,6 +200,23 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
     else:
         context.out.line("Monty can express it")
         _warn(context, answer.warnings)
+    return 0
+
+
+def _check_command(
+    args: argparse.Namespace, context: Context, ws: "Workspace", program: "Program"
+) -> int:
+    """Say that no rule refuses a command, or raise with the rule that does."""
+    from threegate.policy.approvals import command_of, executor_for
+    from threegate.policy.ring.commanding import refuse_command
+
+    request = program.request
+    assert request is not None
+    refuse_command(ws.bundle, executor_for(request), request.profile, command_of(request))
+    if args.json:
+        context.out.document({"profile": request.profile, "starts": True})
+    else:
+        context.out.line(f"no rule of profile {request.profile} refuses the command")
     return 0
 
 
@@ -207,15 +233,13 @@ def _warn(context: Context, warnings: "Sequence[RefusalFound]") -> None:
             context.out.note(f"hint: `--function {name}` lets the code call it")
 
 
-def _checked(args: argparse.Namespace, context: Context, ws: "Workspace") -> "tuple[str, Use]":
+def _checked(args: argparse.Namespace, ws: "Workspace", program: "Program") -> "tuple[str, Use]":
     """Return the code and what it may rely on: as its request says, else as the options do."""
     from threegate.errors import UsageError
     from threegate.host.expressing import Use, widest
-    from threegate.host.request_code import read_program
     from threegate.host.request_inputs import check_name
     from threegate.host.request_options import read_functions
 
-    program = read_program(ws, args.program, context.stdin)
     if program.request is not None:
         if args.input or args.function or args.ring:
             raise UsageError("a request says itself what it may use")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from threegate import __version__
+from threegate import __version__, canonical
+from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Gateway, ToolRequest
 from threegate.artifacts.tool_result import Evidence
 from threegate.errors import GateUnavailable
@@ -24,12 +25,14 @@ from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
-from threegate.policy.approvals import ring_for
+from threegate.images.programs import digests_in
+from threegate.policy.approvals import command_of, ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
 from threegate.policy.ring.compiling import compile_ring, offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
+from threegate.protocol.commands import resolve
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.machine import find_machine
@@ -226,13 +229,14 @@ class HeavyLane:
             begun=self._begun,
         )
         network = ready.request.network
+        programs = _programs(backend, want, ready.request)
         if not isinstance(network, Gateway):
             ran = backend.run(want, asked)
-            return HeavyAnswer(started, ran, _box(backend, ran))
+            return HeavyAnswer(started, ran, _box(backend, ran, programs))
         outward = refuse_unusable(self._bundle, self._outward)
         with opened_gateway(self._bundle, network, want.ring, outward) as (port, passed):
             ran = backend.run(want, replace(asked, gateway=port))
-        return HeavyAnswer(started, ran, _box(backend, ran, passed), passed)
+        return HeavyAnswer(started, ran, _box(backend, ran, programs, passed), passed)
 
     def close(self) -> None:
         """Let go of the engines."""
@@ -240,11 +244,25 @@ class HeavyLane:
             backend.close()
 
 
-def _box(backend: Backend, ran: Ran, passed: Passed | None = None) -> Box:
+def _programs(backend: Backend, want: Want, request: ToolRequest) -> dict[str, str]:
+    """Return what a profile of programs was, by the bytes in the image: all, and the command's."""
+    if not want.ring.binaries:
+        return {}
+    digests = digests_in(backend.image, want.layers, want.ring.binaries)
+    found = {"ring-programs-sha256": sha256_hex(canonical.encode(digests))}
+    for word in command_of(request)[:1]:
+        program = resolve(want.ring.binaries, word)
+        if program in digests:
+            found |= {"program": program[:MAX_VERSION_CHARS], "program-sha256": digests[program]}
+    return found
+
+
+def _box(backend: Backend, ran: Ran, programs: dict[str, str], passed: Passed | None = None) -> Box:
     """Return what confined a run: its boxes as proved, and the guest's own word."""
     gate, engine, *others = (*ran.evidence, *([] if passed is None else passed.evidence))
     versions = {
         **backend.versions(),
+        **programs,
         "engine-profile-sha256": engine.profile_sha256,
         **{f"{other.profile}-profile-sha256": other.profile_sha256 for other in others},
         "kernel": gate.kernel,

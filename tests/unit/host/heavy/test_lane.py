@@ -9,6 +9,9 @@ import pytest
 from tests.support.heavy import ENABLED, LIMITS, ROOM, Task, request_for, rules
 from tests.support.policies import policy
 from tests.support.small_images import kept
+from tests.unit.images.test_trees import image as layered
+from threegate import canonical
+from threegate.artifacts.ids import sha256_hex
 from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
 from threegate.host.heavy import lane as module
@@ -69,8 +72,8 @@ class Given:
     signature: bytes = b"s"
 
 
-def ready(name: str) -> Ready:
-    return cast("Ready", Stub(request_for(Task("print(1)")), f"tr-{name}", Given()))
+def ready(name: str, task: Task = Task("print(1)")) -> Ready:  # noqa: B008
+    return cast("Ready", Stub(request_for(task), f"tr-{name}", Given()))
 
 
 def test_a_request_runs_on_the_engine_that_was_proved_for_it(
@@ -136,3 +139,26 @@ def test_why_a_machine_stopped_is_told_apart_from_what_the_guest_printed(
         assert answer.ran.outcome.stderr == forged, "as the guest printed it"
         said.append({item.name: item.version for item in answer.box.versions}.get(ENDED))
     assert said == ["the-virtual-machine-stopped:-guest-panicked", None]
+
+
+# claim TG-C-282
+def test_a_result_names_the_program_and_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = {"usr/bin/sort": b"sort", "usr/bin/wc": b"wc", "usr/bin/other": b"other"}
+    engine = FakeBackend(EMULATION, layered(tmp_path, {**run}, {}))
+    monkeypatch.setattr(module, "open_backend", lambda *_: engine)
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
+
+    def versions(task: Task) -> dict[str, str]:
+        lane.prove(ready("1", task))
+        answer = lane.run(ready("1", task), "now")
+        return {item.name: item.version for item in answer.box.versions}
+
+    found = versions(Task(argv=("sort", "/in/a")))
+    assert (found["program"], found["program-sha256"]) == ("/usr/bin/sort", sha256_hex(b"sort"))
+    profile = {"/usr/bin/sort": sha256_hex(b"sort"), "/usr/bin/wc": sha256_hex(b"wc")}
+    assert found["ring-programs-sha256"] == sha256_hex(canonical.encode(profile))
+    assert versions(Task(argv=("/usr/bin/wc",)))["program-sha256"] == sha256_hex(b"wc")
+    assert not {"program", "ring-programs-sha256"} & {*versions(Task("print(1)"))}, "control"
