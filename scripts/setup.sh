@@ -53,6 +53,7 @@ missing_test_packages() {
   command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86 # starts the guests
   command -v runsc >/dev/null || echo runsc # the other engine of the heavy lane
   command -v fsck.erofs >/dev/null || echo erofs-utils # reads what our writer of images wrote
+  command -v busybox >/dev/null || echo busybox-static # a program in disguise, for the guests of tests
 }
 
 missing_for() {

@@ -6,7 +6,7 @@ like any other; what it then does is whatever root in a guest can do.
 
 from tests.support.heavy import AGENT
 
-RUN = "def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: bool) -> None:"
+RUN = "def run(port: Port, job: Message, executor: Interpreter | Commands) -> None:"
 
 
 def owned(act: str) -> str:

@@ -234,8 +234,13 @@ def with_agent(agent: str, tmp_path: Path) -> Image:
     return with_sources({**sources, "__main__.py": agent.encode()}, tmp_path / "cache" / "images")
 
 
-def with_sources(sources: Mapping[str, bytes], root: Path) -> Image:
-    """Return our own image with an agent of these files, below a directory of images."""
+def with_sources(
+    sources: Mapping[str, bytes], root: Path, programs: Mapping[str, bytes] | None = None
+) -> Image:
+    """Return our own image with an agent of these files, below a directory of images.
+
+    `programs` are files more in the guest, by their paths; each can be executed.
+    """
     usual, images = image(), Images(root)
     with images.making() as work:
         made = work / "image"
@@ -243,7 +248,13 @@ def with_sources(sources: Mapping[str, bytes], root: Path) -> Image:
         for name in usual.manifest.files:
             shutil.copy(usual.place / name, made / name)
         files = {f"threegate/agent/{place_of(name)}": data for name, data in sources.items()}
-        layout = erofs.lay_out({name: erofs.File(len(data)) for name, data in files.items()})
+        files |= programs or {}
+        layout = erofs.lay_out(
+            {
+                name: erofs.File(len(data), executable=name in (programs or {}))
+                for name, data in files.items()
+            }
+        )
         layer = made / "agent.erofs"
         layer.unlink()
         with layer.open("xb") as out:

@@ -32,7 +32,7 @@ from typing import NoReturn
 
 if __name__ == "__main__":  # in the guest: the parts beside it, which -I leaves out
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from threegate.tool_exec.era.guest import commanding, kernel, relay, view
+from threegate.tool_exec.era.guest import commanding, kernel, relay
 from threegate.tool_exec.era.guest.interpreting import Interpreter, violation
 from threegate.tool_exec.era.guest.kernel import LIBC
 from threegate.tool_exec.era.guest.places import (
@@ -43,6 +43,7 @@ from threegate.tool_exec.era.guest.places import (
     read_text,
     take_input,
 )
+from threegate.tool_exec.era.guest.starting import Commands
 from threegate.tool_exec.era.guest.waking import take_entropy, take_time
 
 WARM, HELLO, JOB = 1, 2, 3
@@ -56,13 +57,6 @@ PR_SET_CHILD_SUBREAPER = 36
 ENDED, _TELL = os.pipe()  # has a byte whenever a child may have ended; not every kernel has pidfds
 KINDS = {"stdout": STDOUT, "stderr": STDERR, "reports": VIOLATION}
 MAX_VIOLATIONS = 64
-FORBIDDEN = "/usr/bin/python3.11"
-
-
-def _confine(binaries: list[str]) -> None:
-    """Make a view in which these programs, and nothing else, can be executed."""
-    kernel.own_mounts()
-    view.seal(binaries, ())
 
 
 def spelled(message: Message) -> bytes:
@@ -128,8 +122,7 @@ class Agent:
     def __init__(self, port: Port, *, clone: bool) -> None:
         self._port, self._clone = port, clone
         self._ring: Message = {}
-        self._digests: dict[str, str] = {}
-        self._interpreter: Interpreter | None = None
+        self._executor: Interpreter | Commands | None = None
 
     def serve(self) -> NoReturn:
         """Answer frames until the machine is switched off."""
@@ -152,21 +145,19 @@ class Agent:
                 prepare_places(message, clone=self._clone)
                 if self._clone:
                     take_time(message)
-                run(self._port, message, self._interpreter, clone=self._clone)
+                assert self._executor is not None
+                run(self._port, message, self._executor)
 
     def _warm(self, message: Message) -> list[str]:
         """Put the ring in force and load what jobs may want; return what is there."""
         self._ring = {name: rule for name, rule in message["ring"].items() if name != "rules"}
         found: list[str] = []
+        become = partial(_become, landlock=self._clone)
         if self._ring["kind"] == "heavy-python":
-            become = partial(_become, landlock=self._clone)
-            self._interpreter = Interpreter(self._ring, become, own_view=self._clone)
-            found = self._interpreter.load(message["imports"], PACKAGES)
+            self._executor = Interpreter(self._ring, become, own_view=self._clone)
+            found = self._executor.load(message["imports"], PACKAGES)
         else:
-            self._digests = commanding.read_digests()
-            if not self._clone:
-                view.seal_in_place(self._ring["binaries"], ())
-            commanding.lay_path(self._ring["binaries"])
+            self._executor = Commands(self._ring, become, own_view=self._clone)
         if self._ring["network"] == "gateway":
             relay.start(clone=self._clone)
         gc.collect()
@@ -176,50 +167,26 @@ class Agent:
     def _ring_facts(self) -> Message:
         """Return which ring is in force, and what was tried against it just now."""
         digest = hashlib.sha256(spelled(self._ring)).hexdigest() if self._ring else "0" * 64
-        if self._interpreter is not None:
-            proved = self._interpreter.prove()
-        else:
-            proved = ["exec"] if _cannot_execute(self._ring, own_view=self._clone) else []
-            proved += commanding.prove(self._ring, self._digests) if self._ring else []
+        proved = self._executor.prove() if self._executor is not None else []
         if relay.is_offline(clone=self._clone):
-            proved.append("offline")
+            proved = [*proved, "offline"]
         return {"ring": digest, "ring_proved": sorted(proved)}
 
 
-def _cannot_execute(ring: Message, *, own_view: bool) -> bool:
-    """Try, as a command would be started, to execute what no profile offers."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            if own_view:
-                _confine(ring["binaries"])
-            code = _refused_to_execute(FORBIDDEN)
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 13
-
-
-def _refused_to_execute(path: str) -> int:
-    try:
-        os.execve(path, [path, "-I", "-S", "-c", "pass"], {})
-    except (PermissionError, FileNotFoundError):
-        return 13
-
-
-def run(port: Port, job: Message, interpreter: Interpreter | None, *, clone: bool) -> None:
+def run(port: Port, job: Message, executor: Interpreter | Commands) -> None:
     """Run one job to its end, and hand over what it left."""
     _, code = port.hear()
-    if interpreter is None and _refused(port, job):
+    if isinstance(executor, Commands) and _refused(port, job):
         return
     before = _oom_kills()
-    if interpreter is None:
-        pid, out, err = _start(job, clone=clone)
-        status = _stream(port, pid, {out: STDOUT, err: STDERR})
+    if isinstance(executor, Interpreter):
+        pid, streams = executor.pid, executor.run(job, code)
     else:
-        pid = interpreter.pid
-        streams = interpreter.run(job, code)
-        status = _stream(port, pid, {fd: KINDS[name] for fd, name in streams.items()})
+        pid, streams = executor.start(job)
+    status = _stream(port, pid, {fd: KINDS[name] for fd, name in streams.items()})
+    if isinstance(executor, Commands):
+        for found in executor.refused()[:MAX_VIOLATIONS]:
+            port.tell(VIOLATION, found)
     ended = os.waitstatus_to_exitcode(status)
     for name in job["outputs"]:
         hand_over(port, name)
@@ -241,27 +208,6 @@ def _refused(port: Port, job: Message) -> bool:
 def _oom_kills() -> int:
     counters = dict(line.split(" ") for line in read_text("/proc/vmstat").splitlines())
     return int(counters.get("oom_kill", "0"))
-
-
-def _start(job: Message, *, clone: bool) -> tuple[int, int, int]:
-    out, write_out = os.pipe()
-    err, write_err = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            binaries = job["ring"]["binaries"]
-            resource.setrlimit(resource.RLIMIT_NPROC, (job["processes"], job["processes"]))
-            if clone:
-                _confine(binaries)
-            _become((write_out, write_err), tuple(binaries), landlock=clone)
-            program = commanding.program(job["ring"], job["argv"][0])
-            os.execve(program, job["argv"], commanding.environment())
-        except BaseException as exc:  # noqa: BLE001  # the agent's own loop must not go on here
-            os.write(2, f"the program could not be started: {exc}\n".encode())
-        os._exit(127)  # as a shell would say it
-    os.close(write_out)
-    os.close(write_err)
-    return pid, out, err
 
 
 def _become(fds: tuple[int, ...], executable: tuple[str, ...], *, landlock: bool) -> None:
@@ -382,6 +328,7 @@ def main() -> None:
         fd = int(sys.argv[1])
         os.set_blocking(fd, True)  # the kernel outside does not wait, we do
         Agent(Port(fd), clone=False).serve()
+    kernel.no_user_namespaces()
     kernel.share_mounts()  # inputs arrive in views that were made before
     Agent(open_port(), clone=True).serve()
 

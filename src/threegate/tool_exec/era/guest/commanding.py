@@ -64,12 +64,17 @@ def is_built(path: str, digests: dict[str, str]) -> bool:
     return path in digests and digest_of(path) == digests[path]
 
 
+def links_to(binaries: list[str]) -> dict[str, str]:
+    """Return what the one directory holds in which programs are looked for by name."""
+    named = [path for path in binaries if resolve(binaries, base(path)) == path]
+    return {f"{PATH}/{base(path)}": path for path in named}
+
+
 def lay_path(binaries: list[str]) -> None:
-    """Make the one directory in which programs are looked for by name."""
+    """Make that directory."""
     os.makedirs(PATH, mode=0o755, exist_ok=True)
-    for path in binaries:
-        if resolve(binaries, base(path)) == path:
-            os.symlink(path, f"{PATH}/{base(path)}")
+    for link, path in links_to(binaries).items():
+        os.symlink(path, link)
 
 
 def environment() -> dict[str, str]:

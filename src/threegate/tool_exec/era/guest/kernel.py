@@ -40,6 +40,16 @@ REFUSED_CALLS = {
     "unshare": 272,
     "setns": 308,
     "mount": 165,
+    "umount2": 166,
+    "pivot_root": 155,
+    "chroot": 161,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "mount_setattr": 442,
 }
 
 
@@ -80,6 +90,12 @@ def enter_mounts(pid: int) -> None:
     fd = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     _checked(LIBC.setns(fd, CLONE_NEWNS), "mounts")
     os.close(fd)
+
+
+def no_user_namespaces() -> None:
+    """Let nobody be root of a namespace of their own, who could mount what executes again."""
+    with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as file:
+        file.write("0")
 
 
 def let_go(place: str) -> None:

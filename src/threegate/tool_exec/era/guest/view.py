@@ -127,16 +127,28 @@ def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
         kernel.mount("ring", LIBRARIES, "overlay", closed, f"lowerdir={NOTHING}:{LIBRARIES}")
     lay(paths)
     kernel.mount(PROGRAMS, ORIGINALS, "", MS_BIND)
-    for name in os.listdir(PROGRAMS):
-        if f"{PROGRAMS}/{name}" not in (*real, *binaries):
-            _white_out(FEWER, name)
-    os.makedirs(FEWER, exist_ok=True)
-    kernel.mount("ring", PROGRAMS, "overlay", closed, f"lowerdir={FEWER}:{PROGRAMS}")
+    lay_fewer(binaries)
+    lay_programs()
     for path in real:
         kernel.mount(f"{ORIGINALS}/{os.path.relpath(path, PROGRAMS)}", path, "", MS_BIND)
     kernel.let_go(ORIGINALS)
     if os.path.isdir(AGENT):
         kernel.mount("none", AGENT, "tmpfs", closed, "mode=0555,size=4k")
+
+
+def lay_fewer(binaries: Collection[str]) -> None:
+    """Write down which programs are to vanish: all but these."""
+    kept = {*binaries, *map(os.path.realpath, binaries)}
+    os.makedirs(FEWER, exist_ok=True)
+    for name in os.listdir(PROGRAMS):
+        if f"{PROGRAMS}/{name}" not in kept:
+            _white_out(FEWER, name)
+
+
+def lay_programs() -> None:
+    """Make them vanish: what is not there cannot be copied to another place either."""
+    flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    kernel.mount("ring", PROGRAMS, "overlay", flags, f"lowerdir={FEWER}:{PROGRAMS}")
 
 
 def seal(binaries: Collection[str], paths: Collection[str]) -> None:

@@ -1,0 +1,74 @@
+"""The table of command bypasses: `python -m tests.support.ring_commands_report` writes it anew."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.support.ring_commands import COLUMNS, LAYERS, Found, attempt
+
+PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-commands.md"
+
+HEAD: Final = """\
+# Ways around the command rules
+
+Written by `python -m tests.support.ring_commands_report` on 2026-11-16; `make slow` compares. Each
+way is a command in a real guest, under a profile that offers every program by which others
+can be started. What it is for: `id`, which the profile does not name, runs; or a directory is
+deleted as a denied pattern forbids. The ways are in `tests/vectors/ring/commands.txt`. In the same
+guest, with the ring taken out, each of them works. A column says whether that layer alone would
+have kept the way from its end; the last says what stopped it with all of them.
+
+- **words**: the program by its path or name, denied patterns, argument rules. Nothing is started.
+- **view**: programs beyond the profile are not there; PATH holds those of the profile.
+- **kernel**: nothing but the profile's programs can be executed or mapped as code, by Landlock and
+  by mounts that execute nothing; a filter refuses files without a place and new mounts.
+
+Ways called a hole are what an allowed program could do if it were made to do anything: no rule
+about words sees them. Deleting is something else: the program that deletes is allowed, only the
+words are not, so no other layer has anything to say.
+
+"""
+
+
+def table(found: dict[str, Found]) -> str:
+    """Return the document."""
+    held = {layer: _held(found[layer]) for layer in LAYERS}
+    count = len(found["none"])
+    bare, ringed = (count - len(_held(found[name])) for name in ("none", "all"))
+    alone = ", ".join(f"the {layer} hold{_s(layer)} {len(held[layer])}" for layer in LAYERS)
+    lines = [
+        f"{HEAD}{count} ways; without the ring {bare} work, with it {ringed}. Alone, {alone}.\n\n",
+        "| way | words | view | kernel | stopped by |\n|---|---|---|---|---|\n",
+    ]
+    for name, (state, why) in found["all"].items():
+        marks = [name in held[layer] for layer in LAYERS]
+        said = " | ".join("yes" if mark else "no" for mark in marks)
+        lines.append(f"| {name} | {said} | {stopped(state, why, marks)} |\n")
+    return "".join(lines)
+
+
+def _s(layer: str) -> str:
+    return "" if layer == "words" else "s"
+
+
+def _held(found: Found) -> set[str]:
+    return {name for name, (state, _) in found.items() if state != "done"}
+
+
+def stopped(state: str, why: str, alone: list[bool]) -> str:
+    """Return the layer whose refusal it was, by its words; of a silent one, the first to hold."""
+    if state == "refused":
+        return "words"
+    if any(words in why for words in ("not permitted", "ermission denied", "failed to map")):
+        return "kernel"
+    if any(words in why for words in ("No such file", "not found")):
+        return "view"
+    return dict(zip(alone[::-1], LAYERS[::-1], strict=True)).get(True, state)
+
+
+def main() -> None:
+    """Try everything, and write the table."""
+    PLACE.write_text(table(attempt(columns=tuple(COLUMNS))), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
