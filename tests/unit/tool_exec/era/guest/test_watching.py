@@ -19,6 +19,7 @@ def back(process: int, result: int, call: str = "sys_execve") -> str:
     return BACK.format(process, call, result)
 
 
+# claim TG-C-285
 def test_what_was_opened_and_refused_is_named_and_nothing_else() -> None:
     text = opened(7, "/tmp/x") + back(7, EACCES) + opened(7, "/tmp/none") + back(7, ENOENT)
     text += opened(8, "/tmp/y") + back(8, EPERM, "sys_execveat") + back(8, EACCES)
