@@ -32,6 +32,7 @@ TOPICS = (
     "sandbox",
     "lite",
     "heavy",
+    "ring",
     "normalize",
     "readers",
     "proxy",

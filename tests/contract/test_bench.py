@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench import lite_packages, report, run, verify
+from bench import lite_packages, report, ring, run, verify
 from bench.data import prose_packets, season_of, serial_of
 from bench.figures import Sizes, alone, compare, curve, missing
 from bench.lite_packages import Package
@@ -40,10 +40,11 @@ TINY = Sizes(
 
 
 # Guests are booted for it: minutes.
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in run.TOPICS if name == "heavy"]
+GUESTS = ("heavy", "ring")  # what boots one
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in GUESTS]
 
 
-@pytest.mark.parametrize("topic", [*(name for name in run.TOPICS if name != "heavy"), *SLOW])
+@pytest.mark.parametrize("topic", [*(name for name in run.TOPICS if name not in GUESTS), *SLOW])
 def test_every_topic_measures_something_and_says_it(topic: str, tmp_path: Path) -> None:
     found = run.measure(topic, TINY, tmp_path)
     assert json.loads(json.dumps(found)) == found, "figures are plain JSON"
@@ -53,6 +54,14 @@ def test_every_topic_measures_something_and_says_it(topic: str, tmp_path: Path) 
     figures = {topic: found}
     assert found["rows"][0]["what"] in report.terminal(figures)
     assert set(report.pictures(figures)) == {f"{item['of']}.svg" for item in found["curves"]}
+
+
+def test_a_target_is_not_called_met_where_the_noise_is_larger_than_it() -> None:
+    assert ring.verdict(1.04, (2.0, 3.0)) is True
+    assert ring.verdict(1.06, (2.0, 3.0)) is False
+    assert ring.verdict(1.04, (80.0, 3.0)) is None
+    assert ring.verdict(0.7, (2.0, 30.0)) is None, "faster than plain is noise as well"
+    assert ring.verdict(1.04, (None, 3.0)) is None
 
 
 @pytest.mark.parametrize("power", [0, 1, 2])
