@@ -105,6 +105,9 @@ class Interpreter:
         processes = job["processes"]
         resource.prlimit(self.pid, resource.RLIMIT_NPROC, (processes, processes))
         rules = job["ring"]["rules"]
+        # A library that took long to load may have said so: in every clone, and not by the job.
+        for fd in (self.out, self.err):
+            forget(fd)
         self._order({"code": code, "recursion": job["recursion"], "rules": rules})
         os.close(self._orders)
         return {self.out: "stdout", self.err: "stderr", self.reports: "reports"}
@@ -129,6 +132,17 @@ class Interpreter:
             self._held += piece
             if not piece or len(self._held) > MAX_REPORT_BYTES:
                 raise OSError("the interpreter did not answer")
+
+
+def forget(fd: int) -> None:
+    """Take what is in a pipe, and leave it as it was."""
+    os.set_blocking(fd, False)
+    try:
+        while os.read(fd, 65536):
+            pass
+    except BlockingIOError:
+        pass
+    os.set_blocking(fd, True)
 
 
 def violation(line: bytes) -> Message | None:

@@ -1,8 +1,10 @@
 """What the agent makes of the lines of an interpreter that runs hostile code."""
 
+import os
+
 import pytest
 
-from threegate.tool_exec.era.guest.interpreting import violation
+from threegate.tool_exec.era.guest.interpreting import forget, violation
 
 LINE = b"violation\x1fdenied_imports\x1frequests\x1f3"
 
@@ -28,3 +30,18 @@ def test_foreign_parts_are_cut_to_what_may_be_shown() -> None:
         "line": 1,
         "rule": "allowed_imports",
     }
+
+
+def test_what_a_library_said_while_it_was_loaded_is_not_the_jobs() -> None:
+    read, write = os.pipe()
+    try:
+        os.write(write, b"Matplotlib is building the font cache; this may take a moment.\n" * 900)
+        forget(read)
+        os.write(write, b"the job's own")
+        assert os.read(read, 65536) == b"the job's own"
+        assert os.get_blocking(read)
+        forget(read)  # an empty one
+    finally:
+        os.close(write)
+    forget(read)  # one that ended
+    os.close(read)
