@@ -69,7 +69,6 @@ def test_a_session_from_a_question_to_a_result(served: Scene) -> None:
     assert "approved " in tab.text()
     ran = served.console.wait_for("ran")
     assert (ran["request"], ran["outcome"], ran["code"]) == (request_id, "ok", "")
-    tab.wait("!document.getElementById('live').hidden")
     tab.acts(lambda: tab.press("r"))
     tab.acts(lambda: tab.click("a[href^='/artifact/res-']"))
     assert "3" in str(tab.js("document.querySelector('.foreign').innerText"))
