@@ -69,7 +69,8 @@ def run(sizes: Sizes, directory: Path) -> Plain:
     with console(cli, "--no-run") as served, reading(served) as reader, _static(place) as still:
         memory, computed = Memory(served.process.pid), Watch()
         look = partial(_looked, served.process.pid, memory, computed)
-        ours, theirs = _measured(reader, still, place, packets, look)
+        wanted = HOUR_PAGES if sizes.singles > 10 else 1
+        ours, theirs = _measured(reader, still, place, packets, wanted=wanted, look=look)
     of = f"of {packets:,} packets and {requests:,} held requests"
     rows = [_row(name, of, watch, theirs[name]) for name, watch in ours.items()]
     every = [seconds for watch in ours.values() for seconds in watch.seconds]
@@ -91,12 +92,18 @@ def _looked(pid: int, memory: Memory, computed: Watch, before: float) -> float:
 
 
 def _measured(
-    reader: Reader, still: Reader, place: Path, packets: int, look: Callable[[float], float]
+    reader: Reader,
+    still: Reader,
+    place: Path,
+    packets: int,
+    *,
+    wanted: int,
+    look: Callable[[float], float],
 ) -> tuple[dict[str, Watch], dict[str, Watch]]:
     kinds = pages(reader, packets)
     ours = {name: Watch() for name in kinds}
     theirs = {name: Watch() for name in kinds}
-    for lap in range(-(-HOUR_PAGES // len(kinds))):
+    for lap in range(-(-wanted // len(kinds))):
         for number, (name, paths) in enumerate(kinds.items()):
             before = look(0.0)
             seconds, body = reader.get(next(paths))

@@ -85,8 +85,8 @@ def settled(reader: Reader) -> None:
 
 def pages(reader: Reader, packets: int) -> dict[str, Iterator[str]]:
     """Return every kind of page, each with ever other addresses of it."""
-    found = _ids(reader.get("/inbox")[1], "[ft]r") + _ids(reader.get("/inbox?page=3")[1], "[ft]r")
-    sources = _ids(reader.get("/packets")[1], "rp") + _ids(reader.get("/packets?page=9")[1], "rp")
+    found = _ids(reader, "[ft]r", "/inbox", "/inbox?page=3")
+    sources = _ids(reader, "rp", "/packets", "/packets?page=9")
     numbers = count()
     last = max(1, packets // 25)
     named: dict[str, tuple[str, ...]] = {
@@ -116,8 +116,10 @@ def _round(paths: tuple[str, ...]) -> Iterator[str]:
         yield from paths
 
 
-def _ids(page: bytes, prefix: str) -> list[str]:
-    found = re.findall(rf"/(?:request|artifact)/({prefix}-[0-9a-f]{{64}})", page.decode())
+def _ids(reader: Reader, prefix: str, *paths: str) -> list[str]:
+    """Return what pages name; the later ones may be empty."""
+    text = "".join(reader.get(path)[1].decode() for path in paths)
+    found = re.findall(rf"/(?:request|artifact)/({prefix}-[0-9a-f]{{64}})", text)
     assert found, prefix
     return found
 
