@@ -11,7 +11,8 @@ PYTEST=${VENV:-.venv}/bin/pytest
 place=$(mktemp -d /tmp/tg.XXXX)
 chmod 755 "$place"
 # What boots guests stays together: an image and a snapshot are made once in a process of tests.
-guests=(tests/e2e/test_heavy_run.py tests/e2e/test_image_guest.py tests/e2e/test_runsc_run.py)
+guests=(tests/e2e/test_heavy_run.py tests/e2e/test_image_guest.py tests/e2e/test_runsc_run.py
+  tests/e2e/test_gateway_run.py)
 "$PYTEST" --basetemp "$place/a" tests/contract tests/escape "${guests[@]}" "$@" >"$place/log" 2>&1 &
 boxes=$!
 trap 'rm -rf "$place"' EXIT

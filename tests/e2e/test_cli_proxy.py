@@ -83,8 +83,8 @@ def test_mistakes_end_in_one_sentence(tmp_path: Path) -> None:
     cli = made(tmp_path)
     (tmp_path / "file").write_text("no socket", "utf-8")
     for options, code, said in (
-        (("--socket", "file"), 74, "cannot make the proxy's socket: EEXIST"),
-        (("--socket", "nowhere/x.sock"), 74, "cannot make the proxy's socket: ENOENT"),
+        (("--socket", "file"), 74, "cannot make the socket of the proxy: EEXIST"),
+        (("--socket", "nowhere/x.sock"), 74, "cannot make the socket of the proxy: ENOENT"),
         (("--socket", "x.sock", "--bundle", "gone"), 78, "cannot read"),
         (("--socket", "x.sock", "--bundle", "file"), 78, "not canonical JSON"),
         ((), 2, "--socket"),
