@@ -179,7 +179,7 @@ def test_a_yes_takes_a_look_at_all_of_it(served: Scene) -> None:
         settled(tab)
     assert is_disabled(tab)
     read_all(tab)
-    assert not is_disabled(tab), "control: now it was"
+    tab.wait("!document.getElementById('approve-button').disabled")  # control: now it was
     tab.size(1000, 900)
     tab.wait("document.getElementById('approve-button').disabled")
     tab.open(f"{served.console.base}/request/{fetch_id}")
@@ -190,10 +190,10 @@ def test_a_yes_takes_a_look_at_all_of_it(served: Scene) -> None:
     tab.type(fetch_id.removeprefix("fr-")[:8])
     tab.wait("!document.getElementById('approve-button').disabled")
     tab.open(f"{served.console.base}/request/{wide_id}")
-    assert tab.js("document.documentElement.scrollWidth <= innerWidth"), "a long line is broken"
+    tab.wait("document.documentElement.scrollWidth <= innerWidth")  # a long line is broken
     over = "document.elementFromPoint(...(({x, y}) => [x + 5, y + 5])"
     button = "document.getElementById('approve-button')"
-    assert tab.js(f"{over}({button}.getBoundingClientRect())) === {button}")
+    tab.wait(f"{over}({button}.getBoundingClientRect())) === {button}")
 
 
 # claim TG-C-275
