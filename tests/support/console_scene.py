@@ -68,7 +68,9 @@ def read_all(tab: Tab) -> None:
 
 def settled(tab: Tab) -> None:
     """Wait until every request and timer of a page that a text could have caused is over."""
-    tab.js("new Promise((done) => requestIdleCallback(() => setTimeout(done, 300)))")
+    # A tab that is not in front may never be idle.
+    idle = "requestIdleCallback(() => setTimeout(done, 300), {timeout: 5000})"
+    tab.js(f"new Promise((done) => {idle})")
 
 
 # Elements of ours in which foreign text stands; anything else in there would be the text's own.
