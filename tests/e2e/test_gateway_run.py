@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import write
-from tests.support.gateways import TEXTS
+from tests.support.gateways import HELD, TEXTS
 from tests.support.heavy import ENABLED, ROOM, image
 from tests.support.heavy import place as cache_place
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
@@ -48,7 +48,9 @@ def internet() -> Iterator[Place]:
         yield found
 
 
-def lane(internet: Place, base: Path, engine: str) -> PlaceCli:
+def lane(
+    internet: Place, base: Path, engine: str, texts: tuple[tuple[str, str], ...] = TEXTS
+) -> PlaceCli:
     """Return a user on the test internet whose policy grants runs a gateway."""
     image()
     cli = settle(internet, base)
@@ -57,7 +59,7 @@ def lane(internet: Place, base: Path, engine: str) -> PlaceCli:
     (cache / "threegate").symlink_to(cache_place())
     cli.environment["XDG_CACHE_HOME"] = str(cache)
     assert cli.workspace is not None
-    changes = {"tool-exec": (ENABLED, *TEXTS), "handoff": (ROOM,)}
+    changes = {"tool-exec": (ENABLED, *texts), "handoff": (ROOM,)}
     for name, pairs in changes.items():
         path = cli.workspace / "policy" / f"{name}.policy.md"
         text = path.read_text("utf-8")
@@ -71,11 +73,14 @@ def lane(internet: Place, base: Path, engine: str) -> PlaceCli:
 
 def asked(cli: PlaceCli, *more: str, program: Path | None = None) -> str:
     program = program or write(cli.base / "program.py", CODE.encode())
+    found: str = cli(*new(program, *more), "--json").json["id"]
+    return found
+
+
+def new(program: Path, *more: str) -> list[str]:
     words = ["request", "new", "--purpose", "rows", "--code", str(program), "--backend", "era"]
     words += ["--why", "files", "--output", "unused=1KiB", "--ring", "online"]
-    words += ["--limit", "memory_bytes=192MiB", "--limit", "wall_ms=240s"]
-    found: str = cli(*words, *more, "--json").json["id"]
-    return found
+    return [*words, "--limit", "memory_bytes=192MiB", "--limit", "wall_ms=240s", *more]
 
 
 def ran(cli: PlaceCli, request_id: str) -> dict[str, Any]:
@@ -148,3 +153,40 @@ def test_the_same_profile_has_no_port_for_a_run_that_asks_for_no_network(interne
     assert "guest-ring-offline" in proofs(shown)
     assert not {name for name in proofs(shown) if name.startswith(("run-gateway-", "proxy-"))}
     assert internet.arrived()[before:] == []
+
+
+# claim TG-C-331, TG-C-332
+def test_a_run_whose_hosts_the_kernel_holds_says_so_in_its_result(internet: Place) -> None:
+    cli = lane(internet, internet.directory / "held", "runsc", HELD)
+    before = len(internet.arrived())
+    request_id = asked(cli, "--allow-host", HOST, "--up-bytes", "4KiB", "--down-bytes", "64KiB")
+    assert "the kernel holds it to the addresses" in cli("review", "show", request_id).out
+    shown = ran(cli, request_id)
+    said = shown["sections"]["Stdout"].split("\n")
+    assert said[0] == "200 text/plain GET /rows?from=1 0", "what is listed answers"
+    assert {"run-proxy-addresses", "run-proxy-exec", "run-gateway-network"} <= proofs(shown)
+    assert not {name for name in proofs(shown) if name.startswith("proxy-")}
+    log = cli("audit", "show", "--json", "--limit", "500").json["items"]
+    held = [entry["data"] for entry in log if entry["kind"] == "gateway.held"]
+    assert [sorted(data) for data in held] == [["addresses"], ["passed", "refused"]]
+    met = internet.arrived()[before:]
+    names = {event["name"] for event in met if event["event"] == "dns"}
+    assert names == {HOST, "ipv4only.arpa"}
+
+
+# claim TG-C-305
+def test_where_the_kernel_cannot_be_set_a_request_is_refused_with_the_line(internet: Place) -> None:
+    words = ["--allow-host", HOST, "--up-bytes", "4KiB", "--down-bytes", "64KiB"]
+    root = lane(internet, internet.directory / "root", "runsc", HELD)
+    assert asked(root, *words).startswith("tr-"), "control: root may set nftables"
+    with place_at(WORLD, who="ordinary user") as place:
+        user = lane(place, place.directory / "user", "runsc", HELD)
+        assert user.workspace is not None
+        policy = (user.workspace / "policy/tool-exec.policy.md").read_text("utf-8").split("\n")
+        line = policy.index("    executor_network: kernel-allowlist") + 1
+        program = write(user.base / "program.py", CODE.encode())
+        done = user(*new(program, *words), code=77)
+        reason = "heavy-python has no network kernel-allowlist: it needs nftables"
+        assert reason in done.err
+        assert f"policy/tool-exec.policy.md:{line}" in done.err
+        assert user("request", "list", "--json").json["total"] == 0, "nothing is held"

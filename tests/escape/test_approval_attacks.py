@@ -10,7 +10,7 @@ from tests.support.policies import policy, public_key
 from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
-from threegate.artifacts.tool_request import NETWORKS, ToolRequest
+from threegate.artifacts.tool_request import Gateway, ToolRequest
 from threegate.errors import PolicyDenied
 from threegate.policy import approvals
 from threegate.policy.approvals import Presented, check_approval, unix_of
@@ -97,7 +97,9 @@ def test_network_edited_in_the_approval() -> None:
     heavy = samples.escalated("not-expressible", inputs=())
     assert heavy.network == "none"
     honest = presented(heavy, approval_for(heavy, rules))
-    edited = presented(heavy, approval_for(heavy, rules, network=NETWORKS[-1]))
+    edited = presented(
+        heavy, approval_for(heavy, rules, network=Gateway(("api.example.org",), 1, 1))
+    )
     assert refused(edited, rules) == "TG-APR-003"
     assert refused(honest, rules) != "TG-APR-003", "control: the lane is closed, and that is all"
 

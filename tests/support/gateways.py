@@ -38,20 +38,24 @@ interpreter_ring:
     denied_patterns: []
 """
 TEXTS = ((LANE_OFF, LANE_ON), PROFILES, ("interpreter_ring:\n", ONLINE))
+# The same, with the kernel around its proxy.
+HELD = tuple(
+    (old, new.replace("network: gateway", "network: kernel-allowlist")) for old, new in TEXTS
+)
 
 
-def granted(**changes: Any) -> Compiled:
-    """Return the shipped policy with a gateway; `changes` are rules of it."""
+def granted(network: str = "gateway", **changes: Any) -> Compiled:
+    """Return the shipped policy with a gateway of this kind; `changes` are rules of it."""
     rules = {"hosts": list(GRANTED), "methods": ["GET", "HEAD", "POST"], "up_bytes": 16_384}
 
     def change(sections: dict[str, Any]) -> None:
         era = sections["tool-exec"]["lanes"]["era"]
-        era |= {"enabled": "yes", "network": "gateway"}
+        era |= {"enabled": "yes", "network": network}
         era["gateway"] |= {**rules, **changes}
         era["profiles"] = sorted((*era["profiles"], "online"))
         sections["handoff"]["reserve_bytes"] = 300 * 2**20
         ring = sections["tool-exec"]["interpreter_ring"]
-        ring["online"] = {**ring["python"], "executor_network": "gateway"}
+        ring["online"] = {**ring["python"], "executor_network": network}
 
     return altered(policy(), change)
 

@@ -60,7 +60,7 @@ def rules(directory: Path, **changes: Any) -> Bundle:
 
 @contextmanager
 def opened(
-    directory: Path, world: Internet, network: Gateway = NETWORK, **changes: Any
+    directory: Path, world: Internet, asked: Gateway = NETWORK, **changes: Any
 ) -> Iterator[tuple[Scene, dict[str, Any]]]:
     """Open a gateway; fill in, when it is closed, what a result would say of it."""
     root = directory / f"workspace-{len(list(directory.glob('workspace-*')))}"
@@ -71,7 +71,7 @@ def opened(
     ring = compile_ring(bundle, "heavy-python", "online")
     outward = Outward(root, None, lambda: [KEY], clock)
     result: dict[str, Any] = {}
-    with opened_gateway(bundle, network, ring, outward) as (port, passed):
+    with opened_gateway(bundle, asked, ring, outward) as (port, passed):
         yield Scene(world, Guest(port), passed), result
     rows, refusals = shapes_of(Carried), shapes_of(Violation)
     result["carried"] = [plain_record(rows, one) for one in passed.carried()]
@@ -79,6 +79,9 @@ def opened(
     log = b"".join(path.read_bytes() for path in sorted((root / "audit").rglob("*.jsonl")))
     result["log"] = log.decode()
     result["boxes"] = sorted(one.profile for one in passed.evidence)
+    result["proofs"] = sorted(
+        f"{one.profile}-{item}" for one in passed.evidence for item in one.proofs
+    )
 
 
 ASKS: dict[str, tuple[Any, ...]] = {

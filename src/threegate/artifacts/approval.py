@@ -29,7 +29,7 @@ from threegate.artifacts.shapes import (
     id_of,
     spec,
 )
-from threegate.artifacts.tool_request import NETWORKS, Gateway, Limits, Network
+from threegate.artifacts.tool_request import NO_NETWORK, Gateway, Limits, Network
 from threegate.untrusted import Untrusted
 
 POLICY_SECTIONS: Final = ("fetch", "signers", "tool-exec")
@@ -62,7 +62,7 @@ class Approval:
         Nullable(DIGEST), "digest of the external-function set, null where there is none"
     )
     network: Network = spec(
-        Either(Choice(*NETWORKS), Record(Gateway)),
+        Either(Choice(NO_NETWORK), Record(Gateway)),
         "the network the run may have, hosts and bytes included",
     )
     rule_of_two: str = spec(

@@ -41,7 +41,7 @@ from threegate.untrusted import Untrusted
 
 BACKENDS: Final = ("monty", "era")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
-NETWORKS: Final = ("none", "kernel-allowlist")
+NO_NETWORK: Final = "none"
 GATEWAY: Final = "gateway"
 
 
@@ -148,7 +148,7 @@ class ToolRequest:
         Named(Record(Output), bounds.MAX_OUTPUTS), "files it will leave, `era` only"
     )
     network: Network = spec(
-        Either(Choice(*NETWORKS), Record(Gateway)),
+        Either(Choice(NO_NETWORK), Record(Gateway)),
         "`none` unless policy and approval name another",
     )
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")

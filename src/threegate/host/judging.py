@@ -7,12 +7,12 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import UsageError
+from threegate.host.heavy.holding import may_enforce_here
 from threegate.policy.approvals import command_of, execution_of, executor_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_execute, may_fetch
 from threegate.policy.decision import Decision, Deny
 from threegate.policy.ring.commanding import may_command
-from threegate.policy.ring.compiling import may_enforce
 from threegate.protocol.references import Question, parse_reference, questions
 from threegate.text import quote
 
@@ -40,7 +40,7 @@ def decisions(bundle: Bundle, artifact: Artifact) -> Iterator[Answer]:
     if isinstance(artifact, ToolRequest):
         yield Answer("execute", may_execute(bundle, execution_of(artifact)))
         kind = executor_for(artifact)
-        yield Answer(f"enforce by {kind}", may_enforce(bundle, kind, artifact.profile))
+        yield Answer(f"enforce by {kind}", may_enforce_here(bundle, kind, artifact.profile))
         if artifact.argv:
             words = command_of(artifact)
             yield Answer("start", may_command(bundle, kind, artifact.profile, words))

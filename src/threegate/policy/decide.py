@@ -23,7 +23,7 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
-from threegate.policy.sections.tool_exec import NETWORKS, RING
+from threegate.policy.sections.tool_exec import OFF, RING
 from threegate.protocol.commands import resolve
 from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
 from threegate.text import quote
@@ -31,7 +31,7 @@ from threegate.text import quote
 _GATES: Final = ("core", "fetch", "tool-exec")
 GATEWAY: Final = "gateway"
 GATEWAY_RULES: Final = ("tool-exec", "lanes", "era", GATEWAY)
-_NETWORK_LEVEL: Final = {"none": 0, **{word: level for level, word in enumerate(NETWORKS)}}
+_NO_NETWORK: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +260,13 @@ def _check_profile(trial: _Trial, request: Execution) -> Deny | None:
 
 
 def _check_network(trial: _Trial, request: Execution) -> Deny | None:
-    level = _NETWORK_LEVEL.get(request.network)
     rules = [("tool-exec", RING, request.profile, "executor_network")]
     if request.backend == "era":
         rules.insert(0, ("tool-exec", "lanes", "era", "network"))
     for path in rules:
         word = trial.policy.text(*path)
-        if level is None or level > _NETWORK_LEVEL[word]:
+        # How a gateway is held is the profile's to say; a request asks for one or for none.
+        if request.network != _NO_NETWORK and (request.network != GATEWAY or word == OFF):
             return trial.deny(f"network {quote(request.network)} is more than {word}", *path)
         trial.passed(f"network {request.network} of {word}", "within", *path)
     return _check_gateway(trial, request) if request.network == GATEWAY else None
@@ -288,7 +288,7 @@ def _check_gateway(trial: _Trial, request: Execution) -> Deny | None:
 
 def _may_pass(trial: _Trial, host: str) -> Decision:
     """Decide whether a run may list `host`; a proxy is told which it lists besides."""
-    if trial.policy.text(*GATEWAY_RULES[:-1], "network") == "off":
+    if trial.policy.text(*GATEWAY_RULES[:-1], "network") == OFF:
         return trial.deny("the lane has no network", *GATEWAY_RULES[:-1], "network")
     path = (*GATEWAY_RULES, "hosts")
     for pattern in trial.policy.words(*path):
@@ -305,8 +305,7 @@ def _rule_of_two(trial: _Trial, request: Execution) -> Decision:
     this program does not know counts as the careful one.
     """
     joined = (
-        request.confidentiality not in {"public", "internal"}
-        and _NETWORK_LEVEL[request.network] > 0
+        request.confidentiality not in {"public", "internal"} and request.network != _NO_NETWORK
     )
     word = trial.policy.text("tool-exec", "rule_of_two")
     if joined and word != "allow-if-approved":

@@ -356,6 +356,14 @@ GATEWAY: Final = replace(
     reuse="one job",
 )
 
+RUN_PROXY: Final = replace(
+    PROXY,
+    name="run-proxy",  # the kernel holds this uid to the addresses of one run
+    purpose="dials for one run whose hosts the kernel holds it to",
+    deadline_seconds=90_000,
+    reuse="one job",
+)
+
 PROFILES: Final = {
     item.name: item
     for item in (
@@ -377,5 +385,6 @@ PROFILES: Final = {
         RUNSC_KERNEL,
         RUNSC_FILES,
         GATEWAY,
+        RUN_PROXY,
     )
 }

@@ -2,7 +2,7 @@
 
 import ssl
 
-from tests.support.origin import INSIDE, OTHER, Request, Response, Site, Sites
+from tests.support.origin import INSIDE, ORIGIN, OTHER, Request, Response, Site, Sites
 
 WORLD = "tests.support.origins.runs:world"
 HOST = "api.run-data.org"
@@ -10,6 +10,7 @@ SECOND = "more.run-data.org"
 UNLISTED = "collector.elsewhere.org"  # policy and request know nothing of it
 NOT_ASKED = "other.run-data.org"  # policy would let a request list it
 INNER = "inner.run-data.org"  # listed, and its name leads inside
+MOVING = "moving.run-data.org"  # leads elsewhere from the second question on
 LARGE = 200_000
 
 
@@ -35,4 +36,5 @@ def world() -> Sites:
         NOT_ASKED: Site(api, turns=((OTHER,),)),
         UNLISTED: Site(api, turns=((OTHER,),)),
         INNER: Site(api, turns=((INSIDE,),)),
+        MOVING: Site(api, turns=((ORIGIN,), (OTHER,))),
     }

@@ -148,7 +148,6 @@ def test_request_has_code_or_a_command_never_both() -> None:
     [
         {"outputs": (Output("a", 1),)},
         {"network": GATEWAY},
-        {"network": "kernel-allowlist"},
         {"limits": replace(LIMITS, cpus=2)},
         {"limits": replace(LIMITS, processes=2)},
         {"limits": replace(LIMITS, disk_bytes=1)},

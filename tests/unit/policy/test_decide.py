@@ -261,7 +261,6 @@ def test_rule_of_two_denies_the_three_together() -> None:
         {"confidentiality": "public"},
         {"confidentiality": "internal"},
         {"network": "none"},
-        {"network": "off"},
     ],
 )
 def test_rule_of_two_lets_any_two_of_them_ask(changes: Mapping[str, Any]) -> None:

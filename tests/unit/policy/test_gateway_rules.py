@@ -25,7 +25,7 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.decide import GATEWAY_RULES, may_connect, may_execute
 from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.ring.compiling import GATEWAY_CLIENT, ProfileRejected, compile_ring
-from threegate.policy.ring.executors import EXECUTORS
+from threegate.policy.ring.executors import without
 from threegate.protocol.purposes import RUNS
 
 POLICY = granted()
@@ -126,24 +126,32 @@ def test_programs_have_no_gateway() -> None:
     assert refusal.value.rule == POLICY.ref(*path)
 
 
-@pytest.mark.parametrize("kind", [kind for kind, able in EXECUTORS.items() if able.lane == "era"])
 # claim TG-C-305
-def test_kernel_allowlist_is_refused_with_its_line_and_what_it_needs(kind: str) -> None:
-    def widen(sections: dict[str, Any]) -> None:
-        sections["tool-exec"]["lanes"]["era"]["network"] = "kernel-allowlist"
-        for name in ("python", "tools"):
-            rules = sections["tool-exec"]["interpreter_ring"][name]
-            rules["executor_network"] = "kernel-allowlist"
-
-    name = "tools" if kind == "heavy-shell" else "python"
-    assert compile_ring(POLICY, kind, name).network == "off", "control"
-    wide = altered(POLICY, widen)
+def test_where_the_kernel_cannot_hold_a_run_kernel_allowlist_is_rejected_with_its_line() -> None:
+    held = granted(network="kernel-allowlist")
+    assert compile_ring(held, "heavy-python", "online").network == "kernel-allowlist", "control"
     with pytest.raises(ProfileRejected) as refusal:
-        compile_ring(wide, kind, name)
-    needs = "it needs nftables and a guest with a network device, which this version has not"
-    assert refusal.value.reason.endswith(needs)
-    path = ("tool-exec", "interpreter_ring", name, "executor_network")
-    assert refusal.value.rule == wide.ref(*path)
+        compile_ring(held, "heavy-python", "online", executors=without("kernel-allowlist"))
+    needs = "has no network kernel-allowlist: it needs nftables, which root alone may set"
+    assert refusal.value.reason == f"profile online: heavy-python {needs}"
+    path = ("tool-exec", "interpreter_ring", "online", "executor_network")
+    assert refusal.value.rule == held.ref(*path)
+    with pytest.raises(ProfileRejected, match="heavy-shell has no network kernel-allowlist"):
+        compile_ring(held, "heavy-shell", "online")
+
+
+def test_the_kernels_list_is_less_than_a_gateway_and_a_request_asks_for_either_alike() -> None:
+    held = granted(network="kernel-allowlist")
+    assert isinstance(may_execute(held, execution_of(run())), Ask)
+    assert GATEWAY_CLIENT in compile_ring(held, "heavy-python", "online").imports
+
+    def open_profile(sections: dict[str, Any]) -> None:
+        sections["tool-exec"]["interpreter_ring"]["online"]["executor_network"] = "gateway"
+
+    wide = altered(held, open_profile)
+    with pytest.raises(ProfileRejected, match="gateway is more than its lane's kernel-allowlist"):
+        compile_ring(wide, "heavy-python", "online")
+    assert compile_ring(granted(), "heavy-python", "online").network == "gateway", "control"
 
 
 @pytest.mark.parametrize("integrity", ["operator", "external"])

@@ -1,16 +1,18 @@
 """Messages to the proxy and back: one spelling, and nothing else is one."""
 
+from ipaddress import ip_address
+
 import pytest
 
 from tests.support.messages import RULES
 from threegate.errors import ProtocolBroken
 from threegate.protocol.limits import MAX_BUNDLE_BYTES
-from threegate.protocol.proxy import InForce, parse_rules
+from threegate.protocol.proxy import MAX_PINNED, InForce, parse_in_force, parse_rules
 from threegate.untrusted import Untrusted
 
 HEAD = (
-    b'{"hosts":[],"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"protocol":"proxy/1",'
-    b'"purpose":"packets"}\n'
+    b'{"hosts":[],"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"pin":false,'
+    b'"protocol":"proxy/1","purpose":"packets"}\n'
 )
 RUN = HEAD.replace(b"packets", b"runs").replace(b"[]", b'["api.example.org"]')
 
@@ -44,10 +46,14 @@ def test_rules_have_one_spelling() -> None:
         RUN.replace(b'["api.example.org"]', b"[]"),
         RUN.replace(b'"api.example.org"', b'"API.example.org"'),
         RUN.replace(b'["api.example.org"]', b'"api.example.org"'),
+        HEAD.replace(b"false", b"true"),  # only a run has hosts to pin
+        RUN.replace(b"false", b"1"),
+        RUN.replace(b"false", b"null"),
         HEAD + bytes(MAX_BUNDLE_BYTES + 1),
     ],
 )
 def test_other_bytes_are_no_rules(data: bytes) -> None:
+    assert parse_rules(Untrusted(RUN.replace(b"false", b"true"))).pin, "control"
     assert parse_rules(Untrusted(HEAD)).bundle == b""
     assert parse_rules(Untrusted(RUN)).hosts == ("api.example.org",), "control"
     with pytest.raises(ProtocolBroken):
@@ -58,3 +64,14 @@ def test_other_bytes_are_no_rules(data: bytes) -> None:
 def test_no_message_breaks_a_rule(generation: int, policy: str) -> None:
     with pytest.raises(ProtocolBroken):
         InForce(generation, policy)
+
+
+@pytest.mark.parametrize("pinned", [b'"104.18.0.1"', b"[7]", b'["104.18.0.01"]', b"null"])
+def test_what_is_pinned_are_addresses_in_their_one_spelling(pinned: bytes) -> None:
+    address = ip_address("104.18.0.1")
+    good = InForce(1, "ab" * 32, (address,)).to_bytes()
+    assert parse_in_force(Untrusted(good)).pinned == (address,), "control"
+    with pytest.raises(ProtocolBroken):
+        parse_in_force(Untrusted(good.replace(b'["104.18.0.1"]', pinned)))
+    with pytest.raises(ProtocolBroken, match="too many addresses"):
+        InForce(1, "ab" * 32, (address,) * (MAX_PINNED + 1))

@@ -24,11 +24,12 @@ from threegate.fetch.proxy.limits import (
     MAX_RESOLVERS,
     REFUSED_SECONDS,
 )
+from threegate.fetch.proxy.pinning import pin, refuse_unheld
 from threegate.fetch.proxy.resolver import Resolver
-from threegate.fetch.proxy.server import Proxy, dial
+from threegate.fetch.proxy.server import Find, Proxy, dial
 from threegate.fetch.proxy.tunnel import Ends
-from threegate.policy.bundle import parse_bundle
-from threegate.protocol.proxy import MAX_RULES_BYTES, InForce, parse_rules
+from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.protocol.proxy import MAX_RULES_BYTES, Address, InForce, Rules, parse_rules
 from threegate.sandbox.channel import (
     CHUNK,
     END,
@@ -60,7 +61,8 @@ class _Gate:
     def __init__(self) -> None:
         self._frames, self._held = FrameReader(), bytearray()
         self._proxy: Proxy | None = None
-        self._purpose = ""
+        self._first: Rules | None = None
+        self._serving = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None]
 
@@ -98,22 +100,35 @@ class _Gate:
     def _apply(self, message: bytes) -> None:
         rules = parse_rules(Untrusted(message))
         policy = parse_bundle(rules.bundle)
-        if self._proxy is None:
-            find = Resolver(_resolvers()).find
-            self._purpose = rules.purpose
-            self._proxy = Proxy(
-                policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts
-            )
-            listening = socket.socket(fileno=rules.listen_fd)
-            listening.setblocking(False)  # noqa: FBT003
-            self._start(self._accept(self._proxy, listening))
-        elif rules.purpose != self._purpose:
+        if self._first is None:
+            self._first = rules
+            if rules.pin:
+                self._start(self._pin(rules, policy))
+                return
+            self._proxy = _proxy(rules, policy, Resolver(_resolvers()).find)
+        elif self._proxy is None or not _is_same(rules, self._first):
             raise ProtocolBroken("a proxy has one purpose")
         else:
+            if rules.pin:
+                refuse_unheld()
             self._proxy.reload(policy, rules.own, rules.hosts)
-        write_message(ANSWERS_FD, InForce(policy.generation, policy.digest).to_bytes())
+        if not self._serving:
+            self._serving = True
+            self._start(self._accept(self._proxy, rules.listen_fd))
+        self._say(policy)
 
-    async def _accept(self, proxy: Proxy, listening: socket.socket) -> None:
+    async def _pin(self, rules: Rules, policy: Bundle) -> None:
+        """Find out what would be dialled, and say it; serve nobody until the kernel holds us."""
+        pinned = await pin(Resolver(_resolvers()).find, rules.hosts)
+        self._proxy = _proxy(rules, policy, pinned.find)
+        self._say(policy, pinned.addresses(rules.own))
+
+    def _say(self, policy: Bundle, pinned: tuple[Address, ...] = ()) -> None:
+        write_message(ANSWERS_FD, InForce(policy.generation, policy.digest, pinned).to_bytes())
+
+    async def _accept(self, proxy: Proxy, listen_fd: int) -> None:
+        listening = socket.socket(fileno=listen_fd)
+        listening.setblocking(False)  # noqa: FBT003
         loop, room = asyncio.get_running_loop(), asyncio.Semaphore(MAX_CLIENTS)
         while True:
             await room.acquire()
@@ -142,6 +157,14 @@ async def _see(proxy: Proxy, client: Ends, room: asyncio.Semaphore) -> None:
             await asyncio.sleep(REFUSED_SECONDS)
     finally:
         room.release()
+
+
+def _proxy(rules: Rules, policy: Bundle, find: Find) -> Proxy:
+    return Proxy(policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts)
+
+
+def _is_same(rules: Rules, first: Rules) -> bool:
+    return (rules.purpose, rules.pin) == (first.purpose, first.pin)
 
 
 def _resolvers() -> tuple[str, ...]:

@@ -21,10 +21,11 @@ from threegate.host.executors.kinds import Signed
 from threegate.host.executors.lite import STOPPED, boxes_differ
 from threegate.host.executors.pool import Lent, Pool
 from threegate.host.gates import EVERY_GATE
+from threegate.host.heavy.holding import compile_here
 from threegate.host.heavy.lane import FindImage, HeavyAnswer, HeavyLane
 from threegate.host.heavy.outward import Outward
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiling import compile_ring, offline
+from threegate.policy.ring.compiling import offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.companion import Companion
@@ -133,7 +134,7 @@ class HeavyKind:
 
 def ring_of(bundle: Bundle) -> str:
     """Return the digest of the ring of a request that names none."""
-    ring = compile_ring(bundle, HEAVY_PYTHON, bundle.text(*LANE, "default_profile"))
+    ring = compile_here(bundle, HEAVY_PYTHON, bundle.text(*LANE, "default_profile"))
     return offline(ring).digest
 
 

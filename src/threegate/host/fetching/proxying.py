@@ -24,13 +24,13 @@ from threegate.host.fetching.listening import Listening
 from threegate.host.fetching.surroundings import own_addresses, resolver
 from threegate.host.gates import named_failure, refuse_unapplied_profile
 from threegate.policy.bundle import Bundle
-from threegate.protocol.proxy import InForce, Rules, parse_in_force
+from threegate.protocol.proxy import Address, InForce, Rules, parse_in_force
 from threegate.protocol.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.profiles import PROXY
+from threegate.sandbox.profiles import PROXY, Profile
 from threegate.sandbox.session import START_SECONDS, start_gate
 from threegate.sandbox.supervise import Line
 from threegate.untrusted import Untrusted
@@ -57,9 +57,12 @@ class Proxy:
         gone: Gone,
         purpose: str = PACKETS,
         hosts: tuple[str, ...] = (),
+        profile: Profile = PROXY,
+        pin: bool = False,
     ) -> None:
         self._machine, self._listening, self._purpose = machine, listening, purpose
-        self._hosts = hosts
+        self._hosts, self._profile, self._pin = hosts, profile, pin
+        self.pinned: tuple[Address, ...] = ()  # what it found out at its start, if it was to
         self._decided, self._gone = decided, gone
         self._orders: SimpleQueue[tuple[Bundle, Future[InForce]]] = SimpleQueue()
         self._close = Event()
@@ -69,10 +72,10 @@ class Proxy:
 
     def start(self, bundle: Bundle) -> Evidence:
         """Start the box and put the rules in force; raise `GateUnavailable`."""
-        refuse_unapplied_profile(bundle, PROXY)
+        refuse_unapplied_profile(bundle, self._profile)
         self._thread.start()
         evidence = self._opened.result()
-        self.reload(bundle)
+        self.pinned = self.reload(bundle).pinned
         return evidence
 
     def reload(self, bundle: Bundle) -> InForce:
@@ -115,12 +118,12 @@ class Proxy:
 
     def _open(self) -> Line:
         fd = self._listening.fd
-        start = Start(PROXY, PAYLOAD, {"resolver": resolver()}, keep_fds=(fd,))
+        start = Start(self._profile, PAYLOAD, {"resolver": resolver()}, keep_fds=(fd,))
         started, evidence = start_gate(self._machine, start)
-        line = Line(started, PROXY, note=lambda note: self._decided(parse_decision(note)))
+        line = Line(started, self._profile, note=lambda note: self._decided(parse_decision(note)))
         why = line.greet(time.monotonic() + START_SECONDS)
         if why is not None or not line.is_ready:
-            raise not_started(PROXY.name, line.end(why))
+            raise not_started(self._profile.name, line.end(why))
         self._opened.set_result(evidence)
         return line
 
@@ -155,14 +158,17 @@ class Proxy:
     def _apply(self, line: Line, bundle: Bundle) -> InForce:
         answer = io.BytesIO()
         fd, purpose = self._listening.fd, self._purpose
-        rules = Rules(bundle.bundle_bytes(), fd, own_addresses(), purpose, self._hosts)
+        own = own_addresses()
+        rules = Rules(bundle.bundle_bytes(), fd, own, purpose, self._hosts, self._pin)
         line.expect(answer)
         line.send(frames(rules.to_bytes()))
         why = line.wait_for_answer(time.monotonic() + RULES_SECONDS)
         if why is not None or not line.is_answered:
             raise _ended(f"it did not take the rules ({why or 'it ended'})")
         found = parse_in_force(Untrusted(answer.getvalue()))
-        if found != InForce(bundle.generation, bundle.digest):
+        if (found.generation, found.policy) != (bundle.generation, bundle.digest) or (
+            found.pinned and not self._pin
+        ):
             raise ProtocolBroken("the proxy put other rules in force")
         return found
 

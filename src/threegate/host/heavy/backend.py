@@ -32,6 +32,7 @@ from threegate.host.heavy.machines import Conversation, Parts, Use, converse
 from threegate.host.heavy.processor import processor
 from threegate.host.heavy.templates import Template, Templates
 from threegate.images.keeping import Image
+from threegate.policy.sections.tool_exec import OFF
 from threegate.protocol import tool_heavy
 from threegate.protocol.erofs import File, lay_out, write
 from threegate.protocol.ring import ExecutorProfile
@@ -65,7 +66,7 @@ class Want:
     @property
     def has_gateway(self) -> bool:
         """Tell whether the guest has a channel to a gateway."""
-        return self.ring.network == "gateway"
+        return self.ring.network != OFF
 
 
 @dataclass(frozen=True, slots=True)

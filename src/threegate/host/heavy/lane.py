@@ -20,17 +20,18 @@ from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
+from threegate.host.heavy.holding import compile_here
 from threegate.host.heavy.outward import Outward, Passed, opened_gateway, refuse_unusable
 from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
 from threegate.images.programs import digests_in
-from threegate.policy.approvals import command_of, ring_for
+from threegate.policy.approvals import command_of, executor_for, ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
-from threegate.policy.ring.compiling import compile_ring, offline
+from threegate.policy.ring.compiling import offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.protocol.commands import resolve
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
@@ -86,7 +87,7 @@ def want_of(bundle: Bundle, request: ToolRequest, manifest: Manifest) -> Want:
 def usual(bundle: Bundle, manifest: Manifest) -> Want:
     """Return the machine of a request for Python that asks for nothing else."""
     lane = ("tool-exec", "lanes", "era")
-    ring = offline(compile_ring(bundle, HEAVY_PYTHON, bundle.text(*lane, "default_profile")))
+    ring = offline(compile_here(bundle, HEAVY_PYTHON, bundle.text(*lane, "default_profile")))
     memory_mib = bundle.integer(*lane, "default", "memory_bytes") // MIB
     cpus = bundle.integer(*lane, "default", "cpus")
     return _wanted(cpus, memory_mib, manifest, ring, command=False)
@@ -179,9 +180,11 @@ class HeavyLane:
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
-        if isinstance(ready.request.network, Gateway):
-            refuse_unusable(self._bundle, self._outward)
-        backend, _ = self._strongest(lambda image: want_of(self._bundle, ready.request, image))
+        request = ready.request
+        ring = compile_here(self._bundle, executor_for(request), request.profile)
+        if isinstance(request.network, Gateway):
+            refuse_unusable(self._bundle, ring, self._outward)
+        backend, _ = self._strongest(lambda image: want_of(self._bundle, request, image))
         self._proved[ready.request_id] = backend
 
     def prove_usual(self) -> tuple[Backend, Want]:
@@ -233,7 +236,7 @@ class HeavyLane:
         if not isinstance(network, Gateway):
             ran = backend.run(want, asked)
             return HeavyAnswer(started, ran, _box(backend, ran, programs))
-        outward = refuse_unusable(self._bundle, self._outward)
+        outward = refuse_unusable(self._bundle, want.ring, self._outward)
         with opened_gateway(self._bundle, network, want.ring, outward) as (port, passed):
             ran = backend.run(want, replace(asked, gateway=port))
         return HeavyAnswer(started, ran, _box(backend, ran, programs, passed), passed)

@@ -4,7 +4,8 @@
 
 The engine is handed one end of a pair of sockets and the gateway the other.  The guest has no
 network device; what it says on that port is read by a box without a network, which asks through
-a proxy that is there for this one run.
+a proxy that is there for this one run.  With `kernel-allowlist` the kernel holds that proxy to the
+addresses of the request's hosts besides (`holding`).
 
 SECURITY
     Lets approved code speak to other machines.  Hosts and bytes are those of the approved
@@ -36,11 +37,13 @@ from threegate.host.fetching.proxying import Proxy
 from threegate.host.fetching.surroundings import anchors, certificates
 from threegate.host.gates import named_failure, refuse_unapplied_profile
 from threegate.host.heavy import wiring
+from threegate.host.heavy.holding import StartProxy, held_proxy, started_proxy
 from threegate.host.settings import Settings, unix_now
 from threegate.https.marks import marks_of
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.sections.fetch import OWN_PROXY
+from threegate.policy.sections.tool_exec import KERNEL
 from threegate.protocol import gateway as said
 from threegate.protocol.gateway import Opening, Told, parse_opened, parse_told
 from threegate.protocol.purposes import RUNS
@@ -50,7 +53,7 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine, find_machine
-from threegate.sandbox.profiles import GATEWAY, PROXY
+from threegate.sandbox.profiles import GATEWAY, PROXY, RUN_PROXY
 from threegate.sandbox.session import START_SECONDS, start_gate
 from threegate.sandbox.supervise import Line
 from threegate.untrusted import Untrusted
@@ -131,11 +134,11 @@ def places_of(bundle: Bundle, ring: ExecutorProfile) -> dict[str, str]:
     return {reason: lane.get(reason, ring.rules[RULE]) for reason in said.REFUSALS}
 
 
-def refuse_unusable(bundle: Bundle, outward: Outward | None) -> Outward:
+def refuse_unusable(bundle: Bundle, ring: ExecutorProfile, outward: Outward | None) -> Outward:
     """Return what a gateway needs, or raise `GateUnavailable`; before a use is spent."""
     if outward is None:
         raise GateUnavailable("there is no gateway here", code=NO_GATEWAY)
-    for profile in (GATEWAY, PROXY):
+    for profile in (GATEWAY, RUN_PROXY if ring.network == KERNEL else PROXY):
         refuse_unapplied_profile(bundle, profile)
     if bundle.text("fetch", "proxy") != OWN_PROXY:
         rule = bundle.ref("fetch", "proxy")
@@ -159,7 +162,10 @@ def opened_gateway(
         store = Store.open(outward.root, clock=outward.clock)  # of our own: see `Noter`
         stack.callback(store.close)
         noter = Noter(store)
-        place = stack.enter_context(_proxy(bundle, network, outward, noter, passed))
+        proxy = partial(started_proxy, bundle)
+        if ring.network == KERNEL:
+            proxy = partial(held_proxy, bundle, noter)
+        place = stack.enter_context(_proxy(proxy, network, outward, noter, passed))
         theirs = ExitStack()
         stack.callback(theirs.close)
         ours = stack.enter_context(ExitStack())
@@ -185,13 +191,18 @@ def opened_gateway(
 
 @contextmanager
 def _proxy(
-    bundle: Bundle, network: Gateway, outward: Outward, noter: Noter, passed: Passed
+    start: StartProxy,
+    network: Gateway,
+    outward: Outward,
+    noter: Noter,
+    passed: Passed,
 ) -> Iterator[Path]:
     """Start the proxy of one run; yield its socket.  Raises what ended it by itself."""
     ended: list[ThreeGateError] = []
     purpose = f"run-{secrets.token_hex(4)}"
     with listening(outward.runtime, purpose=purpose) as place:
-        proxy = Proxy(
+        make = partial(
+            Proxy,
             find_machine(),
             place,
             decided=noter.decided,
@@ -199,11 +210,9 @@ def _proxy(
             purpose=RUNS,
             hosts=network.hosts,
         )
-        try:
-            passed.evidence.append(proxy.start(bundle))
+        with start(make) as evidence:
+            passed.evidence.append(evidence)
             yield place.path
-        finally:
-            proxy.close()
     if ended:
         raise ended[0]
 

@@ -66,7 +66,7 @@ def _lines(policy: Compiled, place: Place, *, strict: bool) -> Iterator[str]:
 
 def _silent(place: Place) -> list[str]:
     """Return the uids that nobody with a way to the network has, each with its names."""
-    speaking = {"proxy", SQUID, GATEWAY, "bridge"}
+    speaking = {"proxy", "run-proxy", SQUID, GATEWAY, "bridge"}
     names: dict[int, list[str]] = {}
     for name, uid in place.uids.items():
         if name not in speaking:
@@ -114,7 +114,8 @@ def _gates(policy: Compiled, place: Place) -> Iterator[str]:
     yield f"    meta skuid {uids[GATEWAY]} counter name {GATEWAY}_refused {_REJECT}\n"
     yield f'    oifname "lo" {squid} counter name {GATEWAY}_refused {_REJECT}\n'
     yield f"    meta skuid {uids[SQUID]} goto {SQUID}\n"
-    yield f"    meta skuid {uids['proxy']} goto proxy\n"
+    # A run's proxy may reach less than that while it lives, by a table of its own.
+    yield f"    meta skuid {{ {uids['proxy']}, {uids['run-proxy']} }} goto proxy\n"
     model = _model_port(policy)
     if model is not None:
         yield f'    meta skuid {uids["bridge"]} oifname "lo" ip daddr 127.0.0.1 '

@@ -98,7 +98,7 @@ def uids_of(words: Sequence[str]) -> Mapping[str, int]:
 
 def _refuse_shared(uids: Mapping[str, int]) -> None:
     """Refuse a uid that may use the network for somebody who may not."""
-    for name in ("proxy", SQUID, GATEWAY, "bridge"):
+    for name in ("proxy", "run-proxy", SQUID, GATEWAY, "bridge"):
         same = [other for other, uid in uids.items() if uid == uids[name] and other != name]
         if same:
             hint = "whoever has a way to the network needs a uid that is its alone"

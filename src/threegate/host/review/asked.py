@@ -24,7 +24,7 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
 from threegate.policy.ring.compiling import ProfileRejected
-from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
+from threegate.policy.sections.tool_exec import KERNEL, LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
 
 MEANINGS: Final = {
@@ -154,7 +154,9 @@ def _gateway(request: ToolRequest, bundle: Bundle) -> parts.Gateway | None:
         return None
     methods = tuple(bundle.words(*GATEWAY_RULES, "methods"))
     sizes = (BYTES.show(network.up_bytes), BYTES.show(network.down_bytes))
-    return parts.Gateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)))
+    path = ("tool-exec", RING, request.profile, "executor_network")
+    held = bundle.has(*path) and bundle.text(*path) == KERNEL
+    return parts.Gateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)), held)
 
 
 def _code(request: ToolRequest) -> parts.Code:

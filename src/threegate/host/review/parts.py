@@ -178,6 +178,7 @@ class Gateway:
     up: str
     down: str
     place: str
+    held: bool  # by the kernel, to the addresses its hosts have when it starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ def _gateway(way: parts.Gateway) -> Iterator[Line]:
     for host in way.hosts:
         yield _own(f"! {host}", "bad")
     yield _own(f"! {way.up} may leave and {way.down} may come, by {', '.join(way.methods)}", "bad")
+    if way.held:
+        yield _own("the kernel holds it to the addresses that these names have when it starts")
     yield _own(f"what comes is never a packet; policy grants it in {way.place}")
 
 

@@ -26,7 +26,7 @@ from threegate.policy.ring.executors import (
     PYTHON_PROGRAMS,
     Abilities,
 )
-from threegate.policy.sections.tool_exec import NETWORKS, RING
+from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
 from threegate.protocol.commands import ArgumentRule, base
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.text import quote
@@ -38,10 +38,7 @@ NOT_PROVED: Final = "TG-RNG-003"
 Executors = Mapping[str, Abilities]
 _SECTION: Final = "tool-exec"
 GATEWAY_CLIENT: Final = "threegate_gateway"
-_NEEDS: Final = {
-    "kernel-allowlist": ": it needs nftables and a guest with a network device, "
-    "which this version has not"
-}
+_NEEDS: Final = {KERNEL: ": it needs nftables, which root alone may set"}
 _HINT: Final = "`threegate ring why` shows what a profile lets a request do"
 
 
@@ -81,7 +78,7 @@ def runtime_of(policy: Compiled, lane: str) -> Runtime:
     path = (_SECTION, "lanes", lane)
     disk_bytes = policy.integer(*path, "max", "disk_bytes")
     if not policy.has(*path, "network"):
-        return Runtime("off", disk_bytes, None)
+        return Runtime(OFF, disk_bytes, None)
     return Runtime(policy.text(*path, "network"), disk_bytes, policy.ref(*path, "network"))
 
 
@@ -105,7 +102,7 @@ def compile_ring(
     denied = policy.words(*path, "denied_imports")
     network = policy.text(*path, "executor_network")
     # The gateway's client is there with a gateway, and with nothing else.
-    client = {GATEWAY_CLIENT} if network == "gateway" else set()
+    client = {GATEWAY_CLIENT} if network != OFF else set()
     allowed = {*policy.words(*path, "allowed_imports")} - {GATEWAY_CLIENT}
     allowed = (allowed | client) - {*denied}
     if policy.has(_SECTION, "lanes", able.lane, "imports"):
@@ -126,7 +123,7 @@ def compile_ring(
 def offline(ring: ExecutorProfile) -> ExecutorProfile:
     """Return a profile as it is for a run that asks for no network."""
     imports = tuple(name for name in ring.imports if name != GATEWAY_CLIENT)
-    return replace(ring, network="off", imports=imports)
+    return replace(ring, network=OFF, imports=imports)
 
 
 def compile_no_op(kind: str, proved: frozenset[str], *, executors: Executors = EXECUTORS) -> NoOp:

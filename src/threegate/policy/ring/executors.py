@@ -6,9 +6,11 @@ names in `must_prove` are those its box tried and found refused.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+from threegate.policy.sections.tool_exec import NETWORKS, OFF
 
 MONTY: Final = "monty"
 HEAVY_PYTHON: Final = "heavy-python"
@@ -22,7 +24,7 @@ class Abilities:
     lane: str | None  # whose network and places it has; none without a code mode
     code_mode: bool = True
     imports: bool = False  # refuses imports in the code it runs
-    networks: frozenset[str] = frozenset(("off",))
+    networks: frozenset[str] = frozenset((OFF,))
     binaries: bool = False  # only these can be started, by the kernel's rule
     patterns: bool = False  # sees every command before it is started
     must_prove: frozenset[str] = frozenset()
@@ -42,15 +44,20 @@ COMMAND_INTERPRETERS: Final = frozenset(
 EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
     {
         MONTY: Abilities("monty", imports=True),
-        HEAVY_PYTHON: Abilities(
-            "era", imports=True, binaries=True, networks=frozenset(("off", "gateway"))
-        ),
+        HEAVY_PYTHON: Abilities("era", imports=True, binaries=True, networks=frozenset(NETWORKS)),
         HEAVY_SHELL: Abilities("era", binaries=True, patterns=True),
         # Runtimes that compute and run no code of anybody's; their boxes may start nothing.
         "model-server": Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
         "embedder": Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
     }
 )
+
+
+def without(network: str) -> Mapping[str, Abilities]:
+    """Return the executors as they are on a machine that cannot hold one to this network."""
+    return {
+        kind: replace(able, networks=able.networks - {network}) for kind, able in EXECUTORS.items()
+    }
 
 
 def executor_of(backend: str, *, command: bool) -> str:

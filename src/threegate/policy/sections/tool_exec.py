@@ -19,7 +19,9 @@ from threegate.text import quote
 
 NAME_OF_SECTION: Final = "tool-exec"
 RING: Final = "interpreter_ring"
-NETWORKS: Final = ("off", "gateway", "kernel-allowlist")
+# From the narrowest on: with `kernel-allowlist` the kernel holds a gateway's proxy besides.
+OFF, KERNEL, GATED = "off", "kernel-allowlist", "gateway"
+NETWORKS: Final = (OFF, KERNEL, GATED)
 METHODS: Final = ("GET", "HEAD", "POST")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")
 ENGINES: Final = ("qemu-kvm", "qemu-emulation", "runsc")

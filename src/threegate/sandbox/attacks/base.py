@@ -47,7 +47,8 @@ NUMBERS = ARCH.numbers | {
 }
 
 # Profiles that share an answer.
-HOST_NETWORK: Names = ("proxy", "bridge")
+DIALLING: Names = ("proxy", "run-proxy")
+HOST_NETWORK: Names = (*DIALLING, "bridge")
 UNIX: Names = (
     *("fetch-retrieve", "core", "model-server", "bridge-socket", "bridge-remote"),
     "run-gateway",

@@ -8,6 +8,7 @@ import socket
 import struct
 
 from threegate.sandbox.attacks.base import (
+    DIALLING,
     HOST_NETWORK,
     Facts,
     attempt,
@@ -137,17 +138,17 @@ def mptcp_over_ipv6(facts: Facts) -> str:
 
 
 # The proxy asks its resolver over UDP; no mechanism here limits where a datagram goes.
-@attempt("EACCES", granted=("proxy",))
+@attempt("EACCES", granted=DIALLING)
 def udp_to_a_host_address(facts: Facts) -> str:
     return _datagram(facts, socket.AF_INET, (facts.address4, facts.udp_port))
 
 
-@attempt("EACCES", granted=("proxy",))
+@attempt("EACCES", granted=DIALLING)
 def udp_to_loopback(facts: Facts) -> str:
     return _datagram(facts, socket.AF_INET, ("127.0.0.1", facts.udp_port))
 
 
-@attempt("EACCES", granted=("proxy",))
+@attempt("EACCES", granted=DIALLING)
 def udp_connected(facts: Facts) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((facts.address4, facts.udp_port))
@@ -155,7 +156,7 @@ def udp_connected(facts: Facts) -> str:
     return "sent"
 
 
-@attempt("EACCES", granted=("proxy",))
+@attempt("EACCES", granted=DIALLING)
 def multicast_group(facts: Facts) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         membership = socket.inet_aton("239.255.71.3") + socket.inet_aton(facts.address4)
@@ -163,7 +164,7 @@ def multicast_group(facts: Facts) -> str:
     return "joined"
 
 
-@attempt("EACCES", but={("proxy",): "EPERM"})
+@attempt("EACCES", but={DIALLING: "EPERM"})
 def udp_bound_to_a_port(facts: Facts) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind((facts.address4, 0))

@@ -61,5 +61,5 @@ def test_a_guest_that_reports_on_and_on_does_not_push_out_what_the_gateway_refus
 
 def test_without_a_workspace_there_is_no_gateway() -> None:
     with pytest.raises(GateUnavailable, match="there is no gateway here"):
-        refuse_unusable(BUNDLE, None)
+        refuse_unusable(BUNDLE, RING, None)
     assert str(Gateway((A,), 1, 2)) == f"gateway to {A}, up 1, down 2"

@@ -158,7 +158,7 @@ class Agent:
             found = self._executor.load(message["imports"], PACKAGES)
         else:
             self._executor = Commands(self._ring, become, own_view=self._clone)
-        if self._ring["network"] == "gateway":
+        if self._ring["network"] != "off":
             relay.start(clone=self._clone)
         gc.collect()
         gc.freeze()

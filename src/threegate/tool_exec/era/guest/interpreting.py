@@ -58,7 +58,7 @@ class Interpreter:
 
     def load(self, imports: list[str], packages: str) -> list[str]:
         """Have it load modules, then take everything else out of its view; return what it has."""
-        client = CLIENT if self.ring["network"] == "gateway" else ""
+        client = CLIENT if self.ring["network"] != "off" else ""
         names = sorted({*imports, client} - {""})
         self._order({"client": AGENT if client else "", "imports": names, "packages": packages})
         found = self._heard("found")
