@@ -27,6 +27,7 @@ LOCAL = {
 # Whoever is not here reaches nothing at all, this machine included.
 REACHED = {
     "proxy": OUTSIDE | NAMES,
+    "run-proxy": OUTSIDE | NAMES,  # and less while it runs: `test_run_held`
     "squid": OUTSIDE | NAMES,
     "gateway": {"squid"},
     "bridge": {"model server"},
@@ -70,12 +71,17 @@ def test_everybody_reaches_what_the_rules_say(told: Told, name: str, variant: st
 # claim TG-C-134
 def test_the_far_side_hears_of_nobody_who_may_not_speak(told: Told, variant: str) -> None:
     assert len(arrivals(told, "none", "fetch-retrieve")) == 14, "control: all of it arrives"
-    speaking = {"proxy", "squid", *(("somebody", "root") if variant == "laptop" else ())}
+    speaking = {
+        "proxy",
+        "run-proxy",
+        "squid",
+        *(("somebody", "root") if variant == "laptop" else ()),
+    }
     for name in UIDS:
         assert bool(arrivals(told, variant, name)) == (name in speaking), name
     dialled = {"tcp 104.18.0.1 443", "tcp 2606:4700::1 443"}
     resolved = {"udp 45.1.1.1 53", "tcp 45.1.1.1 53"}
-    for name in ("proxy", "squid"):
+    for name in ("proxy", "run-proxy", "squid"):
         assert arrivals(told, variant, name) == dialled | resolved
 
 

@@ -84,8 +84,8 @@ def test_what_the_kernel_held_is_in_the_log_and_in_the_result(told: Told) -> Non
     assert told["again"]["told"]["status"] == 200, "the next run has its own"
 
 
-# claim TG-C-332
 @pytest.mark.parametrize("name", ["rules that are not loaded", "rules that let names through"])
+# claim TG-C-332
 def test_a_run_is_not_called_held_by_rules_that_do_not_hold(told: Told, name: str) -> None:
     assert told["again"]["hellos"] == [HOST], "control: with its rules it is carried"
     found = told[name]
