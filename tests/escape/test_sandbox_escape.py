@@ -25,9 +25,9 @@ MIN_ATTEMPTS = 150
 MIN_COUNTED_SHARE = 0.8
 
 
-# Boxes of an engine that no policy names by default: attacked by `make slow`, and by what owns
-# them in `test_runsc.py`.
-OPTIONAL = ("runsc-kernel", "runsc-files")
+# Boxes that no policy needs by default: attacked by `make slow`, and by what owns them in
+# `test_runsc.py` and `test_run_held.py`.
+OPTIONAL = ("runsc-kernel", "runsc-files", "run-proxy")
 USUAL = tuple(name for name in EVERY_PROFILE if name not in OPTIONAL)
 BOXES = [*USUAL, *(pytest.param(name, marks=pytest.mark.slow) for name in OPTIONAL)]
 

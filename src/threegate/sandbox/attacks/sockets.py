@@ -10,6 +10,7 @@ import struct
 
 from threegate.sandbox.attacks.base import (
     CLONE_NEWNET,
+    DIALLING,
     HOST_NETWORK,
     UNIX,
     Blocked,
@@ -121,8 +122,8 @@ def kernel_crypto(facts: Facts) -> str:
 @attempt("EACCES")
 def every_other_family(facts: Facts) -> str:
     """Try each family number; outside only one, as others may make the kernel load modules."""
-    allowed = {HOST_NETWORK[0]: {2, 10}, HOST_NETWORK[1]: {2}}
-    allowed |= {name: {1} for name in UNIX}
+    allowed = {name: {2, 10} for name in DIALLING} | {name: {1} for name in UNIX}
+    allowed["bridge"] = {2}
     reasons = set()
     for family in [16] if facts.control else range(EVERY_FAMILY):
         if family in allowed.get(facts.profile, set()):
