@@ -81,13 +81,12 @@ def test_what_the_kernel_held_is_in_the_log_and_in_the_result(told: Told) -> Non
     assert kinds.index("gateway.held") < kinds.index("gateway.asked"), "known before it speaks"
     assert "threegate_runs" in told["tables"]
     assert told["tables after"] == "", "and gone with the run"
-    assert told["again"]["told"]["status"] == 200, "the next run has its own"
 
 
 @pytest.mark.parametrize("name", ["rules that are not loaded", "rules that let names through"])
 # claim TG-C-332
 def test_a_run_is_not_called_held_by_rules_that_do_not_hold(told: Told, name: str) -> None:
-    assert told["again"]["hellos"] == [HOST], "control: with its rules it is carried"
+    assert told["left by a killed one"]["hellos"] == [HOST], "control: with rules it is carried"
     found = told[name]
     assert found["said"] == "the proxy ended: it did not take the rules (it ended)"
     assert found["hellos"] == [], "nothing was carried"
@@ -101,6 +100,15 @@ def test_rules_that_are_not_read_back_or_go_away_end_the_run_with_an_error(told:
     gone = told["rules that went away"]
     assert gone["said"] == f"{NOT_HELD}table threegate_runs is not there any more"
     assert gone["hellos"] == [HOST], "control: it was carried while they held"
+
+
+# claim TG-C-330
+def test_a_table_that_a_killed_run_left_refuses_and_is_replaced_by_the_next(told: Told) -> None:
+    found = told["left by a killed one"]
+    before, after = found["before"], found["after"]
+    assert (before["another"], before["pinned"]) == ("sent", "EHOSTUNREACH"), "what it left"
+    assert found["told"]["status"] == 200
+    assert (after["another"], after["pinned"]) == ("EHOSTUNREACH", "sent"), "the next one's own"
 
 
 def reached(swept: Told, table: str, name: str) -> set[str]:

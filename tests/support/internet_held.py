@@ -109,7 +109,7 @@ def scenes(directory: Path) -> dict[str, Any]:
         found["told, not held"] = _told(world)
         found["start"], found["held"] = _held(directory, world, found)
         found["tables after"] = tables()
-        found["again"] = _asked(directory, world, network=KERNEL)
+        found["left by a killed one"] = _after_a_kill(directory, world)
         for name, meddled in MEDDLED.items():
             found[name] = _failed(directory, world, meddled)
         found["by the proxy alone"] = _asked(directory, world)
@@ -141,6 +141,18 @@ def _held(directory: Path, world: Internet, found: dict[str, Any]) -> tuple[Any,
         found["owned"] = scene.met(partial(owned, directory))
         found["tables"] = tables()
     return start, result
+
+
+def _after_a_kill(directory: Path, world: Internet) -> dict[str, Any]:
+    """Run while the table of one is still there that could not take it away."""
+    stale = reach.rules(gate_uid(RUN_PROXY.name), [ip_address(OTHER)], names=False)
+    subprocess.run(["nft", "-f", "-"], input=stale, text=True, check=True)
+    before = owned(directory)
+    one = replace(NETWORK, hosts=(HOST,))  # another one leads elsewhere by now
+    with opened(directory, world, one, network=KERNEL) as (scene, result):
+        told = scene.met(partial(scene.guest.ask, "GET", ROWS))
+        after = owned(directory)
+    return {**told, "boxes": result["boxes"], "before": before, "after": after}
 
 
 def _asked(directory: Path, world: Internet, **changes: Any) -> dict[str, Any]:
