@@ -1,7 +1,7 @@
 """Attacks on whoever approves in the browser, in a real one: other pages, and what is shown."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,35 +14,17 @@ from tests.support.console_scene import (
     REBOUND,
     Canary,
     Scene,
-    canary,
     form_of,
     is_disabled,
     post,
     read_all,
-    scene,
     settled,
 )
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
 from threegate.text import FORBIDDEN
 
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with scene(tmp_path_factory.mktemp("console"), "--no-run") as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def _tabs(served: Scene) -> Iterator[None]:
-    yield
-    served.chrome.close_tabs()
-
-
-@pytest.fixture
-def enemy() -> Iterator[Canary]:
-    with canary() as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("closed_tabs")
 
 
 def marks(tab: Tab) -> set[str]:

@@ -1,7 +1,6 @@
 """Texts that would trick whoever reads them in the console, in a real browser: every page."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,12 +11,10 @@ from tests.support.console import fresh
 from tests.support.console_scene import (
     Canary,
     Scene,
-    canary,
     form_of,
     has_hidden,
     read_all,
     refuse_live,
-    scene,
     settled,
 )
 from tests.support.papers import paper
@@ -25,29 +22,12 @@ from tests.support.samples import box
 from threegate.fetch.normalize.hazards import Findings, show
 from threegate.text import FORBIDDEN, visible
 
+pytestmark = pytest.mark.usefixtures("closed_tabs")
 MIB = 2**20
 STYLE = "<style>*{display:none!important}#approve-button{position:fixed;inset:0}</style>"
 MARKUP = "<math><mtext><table><mglyph><style><!--</style><img src=x onerror=1></math>"
 URLS = "javascript:alert(1) data:text/html,<script>1</script> vbscript:1 //elsewhere.test/x"
 FRAME = "<base href='//elsewhere.test/'><form action=/x><button>Approve</button></form>"
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with scene(tmp_path_factory.mktemp("console"), "--no-run") as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def _tabs(served: Scene) -> Iterator[None]:
-    yield
-    served.chrome.close_tabs()
-
-
-@pytest.fixture
-def enemy() -> Iterator[Canary]:
-    with canary() as found:
-        yield found
 
 
 def hostile(base: str, *more: str) -> str:
@@ -191,26 +171,53 @@ def test_names_of_files_that_drive_a_terminal_are_spelled_out(served: Scene) -> 
     stray.unlink()
 
 
-# claim TG-C-275
-def test_two_tabs_that_say_yes_at_once_make_one_approval(served: Scene) -> None:
+_MOMENT_MS = 1500  # until both tabs say yes
+
+
+def say_yes(tabs: list[Tab], request_id: str) -> list[tuple[int, str]]:
+    """Have each tab send its own form at the same moment; return what each was answered."""
+    path, at = json.dumps(f"/request/{request_id}/approve"), "Date.now()"
+    moment = int(tabs[0].js(at)) + _MOMENT_MS
+    for tab in tabs:
+        tab.js(
+            f"window.__answer = new Promise((done) => setTimeout(done, {moment} - {at}))"
+            f".then(() => fetch({path}, {{method: 'POST', body: new URLSearchParams("
+            "new FormData(document.getElementById('approve'))), headers: "
+            "{'Content-Type': 'application/x-www-form-urlencoded'}}))"
+            ".then(async (r) => [r.status, await r.text()]); 0"
+        )
+    return [(int(status), str(words)) for status, words in (tab.js("__answer") for tab in tabs)]
+
+
+def shown_twice(served: Scene) -> tuple[str, list[Tab]]:
+    """Hold a request, and look at all of it in two tabs."""
     (request_id,) = served.hold(fresh("race = 1\nrace\n"))
     tabs = [served.tab(f"/request/{request_id}") for _ in range(2)]
     for tab in tabs:
         read_all(tab)
-    forms = [form_of(tab) for tab in tabs]
-    assert forms[0]["view"] != forms[1]["view"], "control: each would do by itself"
-    path = json.dumps(f"/request/{request_id}/approve")
-    send = (
-        f"Promise.all({json.dumps(forms)}.flatMap((form) => [form, form]).map((form) => "
-        f"fetch({path}, {{method: 'POST', body: new URLSearchParams(form), headers: "
-        "{'Content-Type': 'application/x-www-form-urlencoded'}})"
-        ".then(async (r) => [r.status, (await r.text()).match(/TG-[A-Z]+-[0-9]+/)?.[0]])))"
-    )
+    return request_id, tabs
+
+
+# claim TG-C-275
+def test_two_tabs_that_say_yes_at_once_make_one_approval(served: Scene) -> None:
+    for alone in range(2):
+        request_id, tabs = shown_twice(served)
+        before = served.approvals()
+        ((status, words),) = say_yes([tabs[alone]], request_id)
+        assert (status, "approved " in words) == (200, True), "control: each does by itself"
+        assert len(served.approvals() - before) == 1
+        assert served.state(request_id) == "approved"
+        served.chrome.close_tabs()
+    request_id, tabs = shown_twice(served)
     before = served.approvals()
-    answers = [tuple(one) for one in tabs[0].js(send)]
+    answers = sorted(say_yes(tabs, request_id))
+    assert [status for status, _ in answers] == [200, 409], answers
+    assert "approved " in answers[0][1], "it leads to the page of the request"
+    assert "TG-CON-010" in answers[1][1]
+    assert "is not what was shown any more" in answers[1][1]
     assert len(served.approvals() - before) == 1
-    assert [one[0] for one in answers].count(200) == 1, "it leads to the page of the request"
-    assert {one[1] for one in answers if one[0] != 200} <= {"TG-CON-009", "TG-CON-010"}
+    for status, words in say_yes(tabs, request_id):
+        assert (status, "TG-CON-009" in words) == (409, True), "and neither form works again"
 
 
 # claim TG-C-275
