@@ -52,11 +52,15 @@ def read_code(name: str, stdin: BinaryIO) -> str:
         hint = "code comes from a file; a result may be data: `--input NAME=ID`"
         raise UsageError(f"{quote(name)} is an artifact, and no artifact is code", hint=hint)
     with named(_about(name)):
-        data = _read(name, stdin, MAX_CODE_BYTES)
-        if looks_like_artifact(data):
-            hint = "code is a program alone; `threegate admit` takes drafts"
-            raise UsageError("it is an artifact, and no artifact is code", hint=hint)
-        return _code(data)
+        return code_of(_read(name, stdin, MAX_CODE_BYTES))
+
+
+def code_of(data: Untrusted[bytes]) -> str:
+    """Return the text of a program that was handed over, character for character."""
+    if looks_like_artifact(data):
+        hint = "code is a program alone; `threegate admit` takes drafts"
+        raise UsageError("it is an artifact, and no artifact is code", hint=hint)
+    return _code(data)
 
 
 def read_program(ws: Workspace, name: str, stdin: BinaryIO) -> Program:

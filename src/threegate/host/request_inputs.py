@@ -2,8 +2,9 @@
 
 SECURITY
     Opens whatever the operator names, which may be a trap somebody laid; never more of it
-    than policy lets a run be given.  A result named here is data: it must exist, it keeps
-    its labels, and nothing turns it into code.
+    than policy lets a run be given.  A file that was handed over has a name that is opened
+    nowhere.  A result named here is data: it must exist, it keeps its labels, and nothing
+    turns it into code.
 """
 
 import os
@@ -24,6 +25,7 @@ from threegate.host.offered import named, read_regular
 from threegate.host.places import refuse_absent, resolve
 from threegate.host.request_options import split_pair
 from threegate.host.workspace import Workspace
+from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
 from threegate.policy.units import BYTES
@@ -48,25 +50,55 @@ class Brought:
         return {"name": self.name, "artifact": self.artifact, "bytes": self.size}
 
 
-def read_inputs(ws: Workspace, backend: str, stated: Sequence[str]) -> list[Brought]:
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A file that was handed over with the wish: its name is a text, and nothing is opened."""
+
+    name: str
+    filename: str  # foreign; its end says whether it is JSON
+    data: Untrusted[bytes]
+
+
+def read_inputs(
+    ws: Workspace, backend: str, stated: Sequence[str], handed: Sequence[Handed] = ()
+) -> list[Brought]:
     """Return every input, or raise for the first that cannot be one; nothing is stored."""
     found: dict[str, Brought] = {}
-    left = ws.bundle.integer("tool-exec", "lanes", backend, "max", "input_bytes")
-    for text in stated:
-        name, value = split_pair("--input", text)
+    left = ws.bundle.integer(*_most(backend))
+    pairs: list[tuple[str, str | Handed]] = [split_pair("--input", text) for text in stated]
+    for name, value in [*pairs, *((one.name, one) for one in handed)]:
         check_name(name)
         if name in found:
             raise UsageError(f"--input {name} is given twice")
-        one = (
-            _artifact(ws, name, value)
-            if is_short_id(value)
-            else _file(ws, backend, name, value, left)
-        )
+        one = _brought(ws, backend, name, value, left)
         left -= one.size
         if left < 0:
             raise _too_much(ws, backend)
         found[name] = one
     return [found[name] for name in sorted(found)]
+
+
+def _brought(ws: Workspace, backend: str, name: str, value: str | Handed, left: int) -> Brought:
+    if isinstance(value, str) and is_short_id(value):
+        return _artifact(ws, name, value)
+    spelled = value if isinstance(value, str) else value.filename
+    with named(f"--input {name}={quote(spelled)}"):
+        data = value.data if isinstance(value, Handed) else _opened(ws, backend, value, left)
+        if len(data.open_for_validation()) > left:
+            raise _too_much(ws, backend)
+        blob = _blob(backend, spelled, data)
+    return Brought(name, f"blob-{sha256_hex(blob)}", len(blob), LOWEST, blob)
+
+
+def largest_input(bundle: Bundle) -> int:
+    """Return the most that any lane in use takes as input, in bytes."""
+    lanes = bundle.words("tool-exec", "lanes")
+    used = [one for one in lanes if bundle.text("tool-exec", "lanes", one, "enabled") == "yes"]
+    return max((bundle.integer(*_most(one)) for one in used), default=0)
+
+
+def _most(backend: str) -> tuple[str, ...]:
+    return ("tool-exec", "lanes", backend, "max", "input_bytes")
 
 
 def check_name(name: str) -> None:
@@ -95,31 +127,28 @@ def _artifact(ws: Workspace, name: str, value: str) -> Brought:
     return Brought(name, artifact_id, size, registry.labels_of(artifact))
 
 
-def _file(ws: Workspace, backend: str, name: str, value: str, left: int) -> Brought:
-    with named(f"--input {name}={quote(value)}"):
-        blob = _blob(ws, backend, value, left)
-    return Brought(name, f"blob-{sha256_hex(blob)}", len(blob), LOWEST, blob)
-
-
-def _blob(ws: Workspace, backend: str, value: str, left: int) -> bytes:
+def _opened(ws: Workspace, backend: str, value: str, left: int) -> Untrusted[bytes]:
     if _lies_in(value, ws.root / states.HANDOFF):
         hint = "give the id of the artifact it belongs to: a copy would lose its labels"
         raise UsageError("it lies in the workspace", hint=hint)
     try:
-        data = Untrusted(read_regular(value, most_bytes=left))
+        return Untrusted(read_regular(value, most_bytes=left))
     except ArtifactRejected as exc:  # larger than what is left
         raise _too_much(ws, backend) from exc
     except UsageError as exc:
         if value.partition("-")[0] in DATA_KINDS and not os.path.lexists(value):
             raise UsageError(exc.message, code=exc.code, hint=ID_HINT) from exc
         raise
+
+
+def _blob(backend: str, filename: str, data: Untrusted[bytes]) -> bytes:
     if looks_like_artifact(data):
         hint = "`threegate admit` it and give its id: a copy would lose its labels"
         raise UsageError("it is an artifact", hint=hint)
     if backend == "era":  # the heavy lane gets files as they are; Monty has none and gets values
         return data.open_for_validation()
     try:
-        return document_of(value, data)
+        return document_of(filename, data)
     except NotADocument as exc:
         hint = "a .json file holds one JSON document, any other file UTF-8 text"
         raise ArtifactRejected(str(exc), code="TG-REQ-002", hint=hint) from exc
@@ -133,7 +162,7 @@ def _lies_in(name: str, directory: Path) -> bool:
 
 
 def _too_much(ws: Workspace, backend: str) -> PolicyDenied:
-    path = ("tool-exec", "lanes", backend, "max", "input_bytes")
+    path = _most(backend)
     most = BYTES.show(ws.bundle.integer(*path))
     hint = "split the work, or raise it there and `threegate policy apply`"
     detail = f"the inputs together are above the {most} of {ws.bundle.ref(*path)}"

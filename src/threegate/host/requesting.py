@@ -34,7 +34,7 @@ from threegate.host.expressing import (
 )
 from threegate.host.judging import decisions
 from threegate.host.offered import named
-from threegate.host.request_inputs import Brought, read_inputs
+from threegate.host.request_inputs import Brought, Handed, read_inputs
 from threegate.host.request_options import (
     read_functions,
     read_limits,
@@ -67,6 +67,7 @@ class Wanted:
     profile: str | None = None
     confidentiality: str | None = None
     inputs: Sequence[str] = ()
+    handed: Sequence[Handed] = ()
     functions: Sequence[str] = ()
     limits: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -91,7 +92,7 @@ def make_request(ws: Workspace, wanted: Wanted, ask: Ask) -> Made:
     _refuse_contradictions(wanted)
     _refuse_disabled(ws.bundle, wanted.backend)
     _refuse_large_code(ws.bundle, wanted)
-    inputs = read_inputs(ws, wanted.backend, wanted.inputs)
+    inputs = read_inputs(ws, wanted.backend, wanted.inputs, wanted.handed)
     given = _given(ws, wanted, inputs)
     refused = _escalation(ws, wanted, ask, [one.name for one in inputs])
     if wanted.why is not None:

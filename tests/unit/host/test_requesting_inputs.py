@@ -14,8 +14,9 @@ from tests.support.workspaces import files_below, make_workspace, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.errors import ThreeGateError
-from threegate.host.request_inputs import Brought, read_inputs
+from threegate.host.request_inputs import Brought, Handed, largest_input, read_inputs
 from threegate.host.workspace import Workspace
+from threegate.untrusted import Untrusted
 
 
 @pytest.fixture
@@ -52,6 +53,70 @@ def test_artifacts_are_named_and_bring_their_labels(ws: Workspace) -> None:
     (one,) = read(ws, f"p={packet_id[:20]}")
     assert (one.artifact, one.size, one.blob) == (packet_id, len(registry.emit(made)), None)
     assert (one.labels.integrity, one.labels.confidentiality) == ("external", "confidential")
+
+
+def handed(name: str, filename: str, data: bytes) -> Handed:
+    return Handed(name, filename, Untrusted(data))
+
+
+def test_a_file_that_was_handed_over_is_its_bytes_and_its_name_is_opened_nowhere(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("of the operator", "utf-8")
+    (named,) = read(ws, f"a={secret}")
+    assert named.blob == b'"of the operator"', "control: the command line opens what it names"
+    (one,) = read_inputs(ws, "monty", [], [handed("a", str(secret), b"sent")])
+    assert one.blob == b'"sent"'
+    (one,) = read_inputs(ws, "monty", [], [handed("a", "../x.JSON", b"[1]")])
+    assert one.blob == b"[1]", "its end says what it is"
+    (one,) = read_inputs(ws, "era", [], [handed("a", "x.json", b"\xff")])
+    assert one.blob == b"\xff", "the heavy lane gets files as they are"
+    assert one.labels == named.labels, "and no others than a file that was named"
+
+
+@pytest.mark.parametrize(
+    ("name", "filename", "data", "words"),
+    [
+        ("../a", "a", b"", "the name of an input"),
+        ("/etc/passwd", "a", b"", "the name of an input"),
+        ("", "a", b"", "the name of an input"),
+        ("class", "a", b"", "a word of the language"),
+        ("__a", "a", b"", "the interpreter's"),
+        ("stated", "a", b"", "given twice"),
+        ("a", "a.json", b"[", "not JSON"),
+        ("a", "a.txt", b"\xff", "not UTF-8"),
+        ("a", "a\u202e.txt", b"\xff", "u{202e}"),
+    ],
+)
+def test_what_was_handed_over_is_checked_like_what_was_named(
+    ws: Workspace, name: str, filename: str, data: bytes, words: str
+) -> None:
+    (packet_id,) = take_in(ws, packet())
+    stated = [f"stated={packet_id}"]
+    assert len(read_inputs(ws, "monty", stated, [handed("a", "a", b"")])) == 2, "control"
+    with pytest.raises(ThreeGateError) as caught:
+        read_inputs(ws, "monty", stated, [handed(name, filename, data)])
+    assert words in caught.value.message
+
+
+def test_files_and_artifacts_share_the_room_of_the_lane(ws: Workspace) -> None:
+    most = largest_input(ws.bundle)
+    assert most == 32 * 2**20, "of the lane that is in use; the other one takes more"
+    text = b"a" * (most - 2)  # and its quotes
+    assert read_inputs(ws, "monty", [], [handed("a", "a", text)]), "control"
+    (packet_id,) = take_in(ws, packet())
+    for stated, sent in (([f"p={packet_id}"], text), ([], text + b"a"), ([], b"a" * (most + 1))):
+        with pytest.raises(ThreeGateError, match="above the 32MiB of policy/tool-exec") as caught:
+            read_inputs(ws, "monty", stated, [handed("a", "a", sent)])
+        assert caught.value.code == "TG-POL-001"
+
+
+def test_a_copy_of_an_artifact_that_was_handed_over_is_refused(ws: Workspace) -> None:
+    copy = registry.emit(packet(confidentiality="confidential"))
+    with pytest.raises(ThreeGateError, match="it is an artifact"):
+        read_inputs(ws, "era", [], [handed("a", "a.txt", copy)])
+    assert read_inputs(ws, "era", [], [handed("a", "a.txt", b" " + copy)]), "control"
 
 
 def test_requests_are_no_data(ws: Workspace) -> None:
