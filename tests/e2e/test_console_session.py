@@ -14,6 +14,7 @@ from tests.support.papers import paper, shelf
 from tests.support.samples import box, fetch_request
 
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
+LOOKED_AT = ("request", "answer", "run-heavy")
 AXE_SECONDS = 200.0  # it looks at every element, on a busy machine too
 _FOUND = (
     "axe.run().then((found) => JSON.stringify(found.violations.map((one) =>"
@@ -93,6 +94,7 @@ def test_every_page_is_there_and_accessible(served: Scene) -> None:
         "audit": "/audit",
         "fetch": "/fetch",
         "run": "/run",
+        "run-heavy": "/run?backend=era&limits=wall_ms%3D10s&name-1=rows",  # every part is open
         "doctor": "/doctor",
         "packet": f"/artifact/{packet}",
         "answer": f"/artifact/{analysis}",
@@ -108,11 +110,11 @@ def test_every_page_is_there_and_accessible(served: Scene) -> None:
     for width, scheme in ((1280, "dark"), (820, "light")):
         tab.size(width, 900)
         tab.scheme(scheme)
-        for name in ("request", "answer", "fetch", "run", "inbox", "audit", "policy"):
+        for name in (*LOOKED_AT, "fetch", "inbox", "audit", "policy"):
             tab.open(served.console.base + paths[name])
             tab.shot(PICTURES / f"{name}-{scheme}-{width}.png")
             assert tab.js("document.documentElement.scrollWidth <= innerWidth"), (name, width)
-            if name in ("request", "answer", "run"):  # every colour and every kind of field
+            if name in LOOKED_AT:  # every colour and every kind of field
                 assert violations(tab) == [], (name, scheme)
     tab.press("?")
     assert tab.js("document.getElementById('help').open")

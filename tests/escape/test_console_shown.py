@@ -140,7 +140,7 @@ def test_lines_as_long_as_anything_allows_cover_nothing(served: Scene) -> None:
         f"{json.dumps(csrf)}, references: 'a'.repeat(%d)}})}}).then((r) => r.status, () => 0)"
     )
     assert tab.js(send % 10_000) == 422, "control: a short one is read"
-    assert tab.js(send % (10 * MIB)) in (0, 400), "and this one is not"
+    assert tab.js(send % (10 * MIB)) in (0, 413), "and this one is not"
     (result,) = served.result("\u200d" * (MIB - 1))
     path = f"/artifact/{result}"
     tab.open(served.console.base + path)

@@ -195,6 +195,12 @@ class Tab:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def choose(self, selector: str, *files: Path) -> None:
+        """Choose files in a field of a form, as a person does in the dialog."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(one) for one in files])
+
     def shot(self, path: Path, *, whole: bool = False) -> None:
         """Keep a picture of the page."""
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ LOOKUPS = frozenset(
 # Whoever can bring a tool request into a workspace; each is started by a person's command, or by
 # a form of the console, which makes requests that wait for a signature.
 MAKERS = {
-    "make_request": {"host/commands/request.py", "host/console/wanting.py"},
+    "make_request": {"host/commands/request.py", "host/console/wanting_run.py"},
     "admit_request": {"host/requesting.py"},
     "complete_request": {"host/requesting.py"},
     # A wish of the operator's, where policy makes even those wait; for FETCH, never a lane.

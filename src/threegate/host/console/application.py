@@ -26,12 +26,21 @@ from threegate.host.console.asking import Asking
 from threegate.host.console.dispatching import Dispatcher
 from threegate.host.console.events import Events
 from threegate.host.console.inbox import Inbox
-from threegate.host.console.messages import Malformed, Request, Response, plain, redirect
+from threegate.host.console.messages import (
+    MAX_BODY_BYTES,
+    MAX_UPLOAD_BYTES,
+    Malformed,
+    Request,
+    Response,
+    plain,
+    redirect,
+)
 from threegate.host.console.metrics import Metrics
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import PLACE, Pages
 from threegate.host.console.sessions import Bucket, Session, Sessions
 from threegate.host.console.watching import Watch
+from threegate.host.request_inputs import largest_input
 from threegate.host.review.terminal.desk import Signing
 
 _STATIC: Final = {
@@ -103,6 +112,20 @@ class App:
     _logins: Bucket = field(
         default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
     )
+
+    async def room(self, head: Request) -> int:
+        """Return how many bytes may follow a head: more than a form's for files of our own alone.
+
+        Whoever has no session or comes from elsewhere is told so without having been read.
+        """
+        known = self.sessions.find(head.cookie(self.cookie), _agent(head))
+        if known is None or doors.refusal(head, self.hosts) or not doors.brings_files(head):
+            return MAX_BODY_BYTES
+        try:
+            largest = await self.reading.do(lambda desk: largest_input(desk.ws.bundle))
+        except ThreeGateError:  # told on the page
+            return MAX_BODY_BYTES
+        return MAX_BODY_BYTES + min(largest, MAX_UPLOAD_BYTES)
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to any request."""

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Final
 
 from threegate.host.console.messages import FORM, Request
+from threegate.host.console.multipart import boundary_of
 
 WRONG_HOST: Final = "TG-CON-001"
 WRONG_ORIGIN: Final = "TG-CON-002"
@@ -24,6 +25,7 @@ NO_SESSION: Final = "TG-CON-006"
 WRONG_TOKEN: Final = "TG-CON-007"  # noqa: S105 -- the name of an error
 TOO_MANY: Final = "TG-CON-008"
 LOGIN: Final = "/login/"
+UPLOADS: Final = ("/run",)  # where a form may bring files
 
 # What a page may load and send, should anything foreign ever become markup in it: nothing but
 # our one script and our one style sheet.
@@ -78,9 +80,18 @@ def refusal(request: Request, hosts: frozenset[str]) -> Refusal | None:
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("same-origin", "none") and not request.path.startswith(LOGIN):
         return Refusal(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
-    if request.method == "POST" and request.headers.get("content-type") != FORM:
+    if request.method == "POST" and not (
+        request.headers.get("content-type") == FORM or brings_files(request)
+    ):
         return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, NOT_A_FORM, "it is not a form of ours")
     return None
+
+
+def brings_files(request: Request) -> bool:
+    """Tell whether a form may hold files: those of one page, and no other."""
+    return (
+        request.path in UPLOADS and boundary_of(request.headers.get("content-type", "")) is not None
+    )
 
 
 def names_of(port: int) -> frozenset[str]:

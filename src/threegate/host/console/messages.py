@@ -12,9 +12,12 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from threegate.canonical import encode
+from threegate.host.console.multipart import MAX_PARTS, NotAForm, Part, boundary_of, parts_of
 
 MAX_BODY_BYTES: Final = 64 * 1024
-MAX_FIELDS: Final = 32
+MAX_FIELDS: Final = MAX_PARTS
+MAX_TEXT_BYTES: Final = 1024 * 1024  # of the fields beside files; a program is shorter
+MAX_UPLOAD_BYTES: Final = 64 * 1024 * 1024  # of the files of one form, whatever policy allows
 HTML: Final = "text/html; charset=utf-8"
 FORM: Final = "application/x-www-form-urlencoded"
 _ONCE: Final = ("host", "origin", "cookie", "content-type", "content-length", "sec-fetch-site")
@@ -23,6 +26,22 @@ _PATH: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 class Malformed(Exception):
     """Not a request that is answered; the reason is in our words."""
+
+    status: int = HTTPStatus.BAD_REQUEST
+
+
+class TooLong(Malformed):
+    """More than anybody reads."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that came with a form."""
+
+    filename: str  # foreign, and no place on this machine
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +55,36 @@ class Request:
     body: bytes = b""
 
     def form(self) -> dict[str, str]:
-        """Return the fields of a posted form; raise `Malformed`."""
-        return fields_of(self.body.decode("ascii", "replace"))
+        """Return the fields of a posted form that are text; raise `Malformed`."""
+        if not self._is_parted():
+            return fields_of(self.body.decode("ascii", "replace"))
+        texts = [one for one in self._parts() if one.filename is None]
+        if sum(one.end - one.start for one in texts) > MAX_TEXT_BYTES:
+            raise Malformed("its texts are too long")
+        try:
+            return {one.name: self.body[one.start : one.end].decode("utf-8") for one in texts}
+        except UnicodeDecodeError as exc:
+            raise Malformed("its fields cannot be read") from exc
+
+    def files(self) -> dict[str, Sent]:
+        """Return the files of a posted form by the names of their fields; raise `Malformed`.
+
+        A field in which nobody chose a file is not there.
+        """
+        return {
+            one.name: Sent(one.filename, self.body[one.start : one.end])
+            for one in (self._parts() if self._is_parted() else ())
+            if one.filename is not None and (one.filename or one.end > one.start)
+        }
+
+    def _is_parted(self) -> bool:
+        return boundary_of(self.headers.get("content-type", "")) is not None
+
+    def _parts(self) -> list[Part]:
+        try:
+            return parts_of(self.body, boundary_of(self.headers["content-type"]) or "")
+        except NotAForm as exc:
+            raise Malformed(str(exc)) from exc
 
     def cookie(self, name: str) -> str:
         """Return a cookie, or nothing; of two with one name neither counts."""

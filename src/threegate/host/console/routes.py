@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from threegate.host.console import looking, reading, reporting, reviewing, wanting
+from threegate.host.console import looking, reading, reporting, reviewing, wanting, wanting_run
 from threegate.host.console.application import Call, route
 from threegate.host.console.messages import Response, redirect
 
@@ -28,8 +28,8 @@ ROUTES: Final = (
     route("POST", "/ask", reading.start),
     route("GET", "/fetch", wanting.fetch),
     route("POST", "/fetch", wanting.fetch_wanted),
-    route("GET", "/run", wanting.run),
-    route("POST", "/run", wanting.run_wanted),
+    route("GET", "/run", wanting_run.run),
+    route("POST", "/run", wanting_run.run_wanted),
     route("GET", "/report/(an-[0-9a-f]{64})", reporting.report),
     route("GET", "/report/(an-[0-9a-f]{64})/(?:md|pdf)", reporting.report_file),
     route("GET", "/policy", looking.policy),

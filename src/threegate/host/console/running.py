@@ -106,7 +106,8 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
         port = listening.getsockname()[1]
     warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
     app = _app(plan, events, port, warm)
-    server = Server(app.answer, lambda reason: events.tell("turned-away", reason=reason))
+    refused = partial(events.tell, "turned-away")
+    server = Server(app.answer, app.room, lambda reason: refused(reason=reason))
     background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
     try:
         await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once

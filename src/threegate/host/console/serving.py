@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -20,26 +21,33 @@ from threegate.host.console.messages import (
     Malformed,
     Request,
     Response,
+    TooLong,
     plain,
     read_request,
 )
 from threegate.host.console.peers import is_ours
+from threegate.policy.units import BYTES
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 64
 REQUEST_SECONDS: Final = 15.0  # from its first byte to its last
+UPLOAD_SECONDS: Final = 120.0  # the same, of a form with files
+MAX_UPLOADS: Final = 2  # at once
+LINGER_SECONDS: Final = 15.0  # a browser listens when it has sent everything, and not before
 IDLE_SECONDS: Final = 75.0
 SEND_SECONDS: Final = 30.0
 _READ_BYTES: Final = 64 * 1024
 
 Answer = Callable[[Request], Awaitable[Response]]
+Room = Callable[[Request], Awaitable[int]]  # how many bytes may follow a head
 
 
 class Server:
-    """Listens on one socket and hands each request to `answer`."""
+    """Listens on one socket and hands each request to `answer`, if there is `room` for it."""
 
-    def __init__(self, answer: Answer, refused: Callable[[str], None]) -> None:
-        self._answer, self._refused = answer, refused
+    def __init__(self, answer: Answer, room: Room, refused: Callable[[str], None]) -> None:
+        self._answer, self._room, self._refused = answer, room, refused
+        self._uploads = asyncio.Semaphore(MAX_UPLOADS)
         self._open: dict[asyncio.Task[None], _Conversation] = {}
 
     async def serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
@@ -68,7 +76,7 @@ class Server:
             self._refused("too many" if len(self._open) >= MAX_CONNECTIONS else "another user")
             writer.transport.abort()
             return
-        self._open[task] = conversation = _Conversation(reader, writer)
+        self._open[task] = conversation = _Conversation(reader, writer, self._room, self._uploads)
         try:
             with suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
                 await conversation.run(self._answer)
@@ -82,8 +90,15 @@ class Server:
 class _Conversation:
     """One connection, one request after the other."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        room: Room,
+        uploads: asyncio.Semaphore,
+    ) -> None:
         self._reader, self._writer = reader, writer
+        self._room, self._uploads = room, uploads
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self.answering = False
 
@@ -109,15 +124,28 @@ class _Conversation:
             first = await self._event()
         if not isinstance(first, h11.Request):
             return None
+        head = read_request(first.method, first.target, list(first.headers))
+        most = await self._room(head)
+        if int(head.headers.get("content-length", 0)) > most:
+            raise TooLong(f"it is longer than {BYTES.show(most)}")
+        if most <= MAX_BODY_BYTES:
+            body = await self._body(most, REQUEST_SECONDS)
+        elif self._uploads.locked():
+            raise Malformed("other files are being sent, wait for those")
+        else:
+            async with self._uploads:
+                body = await self._body(most, UPLOAD_SECONDS)
+        return None if body is None else replace(head, body=body)
+
+    async def _body(self, most: int, seconds: float) -> bytes | None:
+        """Return what follows a head, None if it breaks off; never more is kept than `most`."""
         body = bytearray()
-        async with asyncio.timeout(REQUEST_SECONDS):
+        async with asyncio.timeout(seconds):
             while isinstance(event := await self._event(), h11.Data):
                 body += event.data
-                if len(body) > MAX_BODY_BYTES:
-                    raise Malformed("it is too long")
-        if not isinstance(event, h11.EndOfMessage):
-            return None
-        return read_request(first.method, first.target, list(first.headers), bytes(body))
+                if len(body) > most:
+                    raise TooLong(f"it is longer than {BYTES.show(most)}")
+        return bytes(body) if isinstance(event, h11.EndOfMessage) else None
 
     async def _event(self) -> object:
         while True:
@@ -132,8 +160,17 @@ class _Conversation:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         words = str(exc) if isinstance(exc, Malformed) else "it is not HTTP"
-        refused = plain(HTTPStatus.BAD_REQUEST, f"not answered: {words}")
-        await self._send(refused, "GET", close=True)
+        status = exc.status if isinstance(exc, Malformed) else HTTPStatus.BAD_REQUEST
+        await self._send(plain(status, f"not answered: {words}"), "GET", close=True)
+        if isinstance(exc, Malformed):
+            await self._linger()
+
+    async def _linger(self) -> None:
+        """Throw away what still comes, for a while: else the words never arrive."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._reader.read(_READ_BYTES):
+                    pass
 
     async def _send(self, response: Response, method: str, *, close: bool = False) -> None:
         policy = ("Content-Security-Policy", response.policy or POLICY)

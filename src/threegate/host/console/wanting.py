@@ -1,9 +1,9 @@
-"""Pages on which the operator asks for something: sources to fetch, a program to run.
+"""The page on which the operator asks for sources, and what all pages have that ask for something.
 
 SECURITY
-    Nothing here leaves the machine or runs.  What is asked for in a browser becomes a request
-    that waits, as if anybody else had asked: it takes the operator's signature, so a click
-    alone reaches no network.  Inputs are artifacts; no form can name a file.
+    Nothing here leaves the machine.  What is asked for in a browser becomes a request that
+    waits, as if anybody else had asked: it takes the operator's signature, so a click alone
+    fetches nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from threegate.artifacts.ids import is_id
 from threegate.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reading import read_list
 from threegate.host.console.application import Call
 from threegate.host.console.messages import Response, redirect
 from threegate.host.console.offices import Desk
-from threegate.host.expressing import NotExpressible, asking
 from threegate.host.fetching.holding import hold
-from threegate.host.output import counted
-from threegate.host.reporting.spelling import on_one_line
-from threegate.host.request_options import offered_functions
-from threegate.host.requesting import Made, Wanted, make_request
 from threegate.protocol.references import Reference
 from threegate.untrusted import Untrusted
 
@@ -31,9 +25,7 @@ LEVELS: Final = ("public", "internal", "confidential")
 WANTS: Final = ("metadata", "full-text")
 PURPOSE: Final = "Asked for by the operator in the console."
 MOST_TOLD: Final = 10
-_FUNCTION: Final = "function-"
 _FETCH_FIELDS: Final = ("references", "purpose", "want", "confidentiality")
-_RUN_FIELDS: Final = ("purpose", "code", "inputs", "confidentiality")
 
 
 async def fetch(call: Call) -> Response:
@@ -44,10 +36,11 @@ async def fetch(call: Call) -> Response:
 def _fetch_form(call: Call, typed: Mapping[str, str], problems: Sequence[str]) -> Response:
     fields = {name: typed.get(name, "") for name in _FETCH_FIELDS}
     choices = {"levels": LEVELS, "wants": WANTS}
-    return call.page("fetch", _status(problems), typed=fields, problems=problems, **choices)
+    return call.page("fetch", status_of(problems), typed=fields, problems=problems, **choices)
 
 
-def _status(problems: Sequence[str]) -> int:
+def status_of(problems: Sequence[str]) -> int:
+    """Return what a form is answered with that has, or has not, problems."""
     return HTTPStatus.UNPROCESSABLE_ENTITY if problems else HTTPStatus.OK
 
 
@@ -56,10 +49,10 @@ async def fetch_wanted(call: Call) -> Response:
     typed = call.request.form()
     try:
         references = _references(typed.get("references", ""))
-        act = partial(_held, references, typed)
+        act = partial(hold_wanted, references, typed)
         ids = await call.app.deciding.do(act)
     except ThreeGateError as exc:
-        return _fetch_form(call, typed, [f"{exc.message} [{exc.code}]", *_hints(exc)])
+        return _fetch_form(call, typed, told_of(exc))
     call.app.events.tell("held", requests=len(ids))
     return redirect(f"/request/{ids[0]}" if len(ids) == 1 else "/inbox")
 
@@ -79,80 +72,29 @@ def _references(text: str) -> tuple[Reference, ...]:
     return found.references
 
 
-def _held(references: Sequence[Reference], typed: Mapping[str, str], desk: Desk) -> list[str]:
+def hold_wanted(references: Sequence[Reference], typed: Mapping[str, str], desk: Desk) -> list[str]:
+    """Hold requests for these references, as the fields of a form say; return their ids."""
     if desk.ws.bundle.text("fetch", "operator_requests") == "deny":
         where = desk.ws.bundle.ref("fetch", "operator_requests")
         raise PolicyDenied(f"nobody could approve this: denied by {where}")
-    want = _one_of(WANTS, typed.get("want", WANTS[0]))
-    level = _one_of(LEVELS, typed.get("confidentiality", LEVELS[0]))
-    purpose = typed.get("purpose", "").replace("\r\n", "\n").strip() or PURPOSE
+    want = one_of(WANTS, typed.get("want", WANTS[0]))
+    level = one_of(LEVELS, typed.get("confidentiality", LEVELS[0]))
+    purpose = text_of(typed, "purpose") or PURPOSE
     return hold(desk.ws, references, want=want, confidentiality=level, purpose=purpose)
 
 
-async def run(call: Call) -> Response:
-    """Show the form for a program."""
-    return await _run_form(call, call.request.query, [])
-
-
-async def _run_form(call: Call, typed: Mapping[str, str], problems: Sequence[str]) -> Response:
-    offered = await call.app.reading.do(lambda desk: offered_functions(desk.ws.bundle))
-    fields = {name: typed.get(name, "") for name in _RUN_FIELDS}
-    choices = {"levels": LEVELS, "offered": offered, "chosen": _chosen(typed)}
-    return call.page("run", _status(problems), typed=fields, problems=problems, **choices)
-
-
-def _chosen(typed: Mapping[str, str]) -> list[str]:
-    return [name.removeprefix(_FUNCTION) for name in typed if name.startswith(_FUNCTION)]
-
-
-async def run_wanted(call: Call) -> Response:
-    """Hold a request for a program; nothing runs."""
-    typed = call.request.form()
-    try:
-        wanted = _wanted(typed)
-        made = await call.app.slow.do(partial(_made, wanted))
-    except ThreeGateError as exc:
-        refused = [_refusal(exc)] if isinstance(exc, NotExpressible) else []
-        told = [f"{exc.message} [{exc.code}]", *refused, *_hints(exc)]
-        return await _run_form(call, typed, told)
-    call.app.events.tell("held", requests=1)
-    if made.warnings:
-        lines = (f"line {one.line}: {one.construct}: {one.reason}" for one in made.warnings)
-        words = counted(len(made.warnings), "warning")
-        call.session.said = on_one_line(f"{words} of the type checker: {'; '.join(lines)}")
-    return redirect(f"/request/{made.id}")
-
-
-def _made(wanted: Wanted, desk: Desk) -> Made:
-    with asking(desk.ws) as ask:
-        return make_request(desk.ws, wanted, ask)
-
-
-def _wanted(typed: Mapping[str, str]) -> Wanted:
-    inputs = [line.strip() for line in typed.get("inputs", "").splitlines() if line.strip()]
-    for one in inputs:
-        # Anything else would be the name of a file, and a form opens none.
-        if not is_id(one.partition("=")[2]):
-            raise UsageError("an input is a name, = and the id of a packet, result or answer")
-    level = typed.get("confidentiality", "")
-    return Wanted(
-        purpose=typed.get("purpose", "").replace("\r\n", "\n").strip(),
-        code=typed.get("code", "").replace("\r\n", "\n"),
-        confidentiality=_one_of(LEVELS, level) if level else None,
-        inputs=inputs,
-        functions=_chosen(typed),
-    )
-
-
-def _one_of(allowed: Sequence[str], value: str) -> str:
+def one_of(allowed: Sequence[str], value: str) -> str:
+    """Return a choice that was offered; raise `UsageError`."""
     if value not in allowed:
         raise UsageError("that is none of the choices")
     return value
 
 
-def _refusal(error: NotExpressible) -> str:
-    return f"{error.refused.construct}: {error.refused.reason}"
+def text_of(typed: Mapping[str, str], name: str) -> str:
+    """Return what was typed in a field, with plain line ends and nothing around it."""
+    return typed.get(name, "").replace("\r\n", "\n").strip()
 
 
-def _hints(error: ThreeGateError) -> list[str]:
-    return [error.hint] if error.hint else []
+def told_of(error: ThreeGateError) -> list[str]:
+    """Return an error in the lines of a form."""
+    return [f"{error.message} [{error.code}]", *([error.hint] if error.hint else [])]

@@ -77,6 +77,21 @@
       .catch(() => { $("verdict").textContent = "Monty was not asked"; });
   }
 
+  // -- files: a name is proposed, and what is too much is said before it is sent ---------------
+  const files = document.querySelector("form[data-most]");
+  if (files) {
+    const chosen = () => [...files.querySelectorAll("input[type=file]")].flatMap((one) => [...one.files]);
+    const tooMuch = () => chosen().reduce((sum, one) => sum + one.size, 0) > Number(files.dataset.most);
+    files.addEventListener("change", (event) => {
+      if (event.target.type !== "file") return;
+      const name = files.elements[event.target.name.replace("file", "name")];
+      const stem = (event.target.files[0]?.name ?? "").replace(/\.[^.]*$/, "").toLowerCase();
+      if (!name.value) name.value = stem.replace(/[^a-z0-9]+/g, "_").replace(/^[0-9_]+|_+$/g, "").slice(0, 64);
+      $("too-much").hidden = !tooMuch();
+    });
+    files.addEventListener("submit", (event) => { if (tooMuch()) event.preventDefault(); });
+  }
+
   // -- keys ---------------------------------------------------------------------------------
   const items = () => [...document.querySelectorAll("[data-list] .open")];
   const move = (by) => {
