@@ -10,11 +10,16 @@ import pytest
 from tests.support.chrome import Tab
 from tests.support.console import fresh, now
 from tests.support.console_scene import PICTURES, Scene, read_all, scene
-from tests.support.papers import paper, shelf
+from tests.support.papers import found_by_search, paper, shelf
 from tests.support.samples import box, fetch_request
 
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
-LOOKED_AT = ("request", "answer", "run-heavy")
+CANDIDATES = (
+    "title: On the strength of sea ice\npublished: 2024-03-17\ndoi:10.5555/12345678",
+    "title: Ice, retracted\npublished: 2020\nretraction: retracted\ndoi:10.5555/87654321",
+    "title: A talk about ice, without any name",
+)
+LOOKED_AT = ("request", "answer", "run-heavy", "candidates")
 AXE_SECONDS = 200.0  # it looks at every element, on a busy machine too
 _FOUND = (
     "axe.run().then((found) => JSON.stringify(found.violations.map((one) =>"
@@ -85,6 +90,7 @@ def test_a_session_from_a_question_to_a_result(served: Scene) -> None:
 
 def test_every_page_is_there_and_accessible(served: Scene) -> None:
     (packet,) = served.hold(paper(7, "Ice floats."))
+    (found,) = served.hold(found_by_search(*CANDIDATES))
     analysis = served.cli("ask", "--extractive", "Does ice float?", "--json").json["id"]
     tab = served.tab()
     (waiting,) = served.hold(fetch_request(created=now(), references=(box("10.1000/182"),)))
@@ -93,6 +99,8 @@ def test_every_page_is_there_and_accessible(served: Scene) -> None:
         "packets": "/packets?q=ice",
         "audit": "/audit",
         "fetch": "/fetch",
+        "search": "/search",
+        "candidates": f"/candidates/{found}",
         "run": "/run",
         "run-heavy": "/run?backend=era&limits=wall_ms%3D10s&name-1=rows",  # every part is open
         "doctor": "/doctor",

@@ -1,4 +1,4 @@
-"""Attacks on the forms that ask for something, in a real browser: files and lanes."""
+"""Attacks on the forms that ask for something, in a real browser: candidates, files, lanes."""
 
 import json
 import socket
@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_cli_request import enable_era
+from tests.escape.test_console_shown import FRAME, STYLE, hostile
+from tests.escape.test_report_browser import LOADS, MARKS
 from tests.support.chrome import Tab
-from tests.support.console_scene import Canary, Scene
+from tests.support.console_scene import Canary, Scene, post, refuse_live, settled
+from tests.support.papers import found_by_search, paper
+from tests.support.samples import box
+from threegate.fetch.normalize.hazards import Findings, show
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 MIB = 2**20
@@ -40,6 +45,85 @@ def send_files(tab: Tab, fields: dict[str, str], files: dict[str, tuple[str, int
         "return [r.status, await r.text(), r.url]; })()"
     )
     return list(tab.js(script))
+
+
+# claim TG-C-286
+def test_hostile_candidates_are_inert_and_only_what_was_ticked_is_asked_for(
+    served: Scene, enemy: Canary
+) -> None:
+    text = hostile(enemy.base)
+    enemy.pages["/plain"] = f"<!DOCTYPE html><html><body>{text}</body></html>"
+    plain = served.chrome.tab().open(f"{enemy.base}/plain")
+    wanted = json.dumps(sorted(MARKS))
+    plain.wait(f"{wanted}.every((m) => document.documentElement.outerHTML.includes(m))")
+    settled(plain)
+    assert set(enemy.asked) >= {f"/{name}" for name in LOADS}, "control: elsewhere it acts"
+    enemy.asked.clear()
+
+    more = "</label><input name=pick-2 value=yes checked><button formaction=/logout>Ask</button>"
+    lines = [*hostile(enemy.base, STYLE, FRAME, more).split("\n"), "2. doi:10.5555/evil"]
+    titles = [show(line, Findings()) for line in lines if line.strip()]
+    found = [
+        f"title: {title}\npublished: {title[:60]}\nretraction: {title}\ndoi:10.5555/work.{n}"
+        for n, title in enumerate(titles)
+    ]
+    (packet,) = served.hold(found_by_search(*found, "title: nameless", title=box(titles[0])))
+    path = f"/candidates/{packet}"
+    tab = served.tab(path)
+    settled(tab)
+    assert not {mark for mark in MARKS if mark in tab.html()}
+    refuse_live(served, tab, path)
+    fields = "document.querySelectorAll('main input[type=checkbox]')"
+    assert tab.js(f"{fields}.length") == len(found)
+    assert tab.js(f"[...{fields}].filter((one) => one.checked).length") == 0, "nothing is ticked"
+    assert tab.js("document.querySelectorAll('main button').length") == 1
+    assert "2. doi:10.5555/evil" in tab.text(), "control: it is shown, as text"
+    before = held(served)
+    tab.click("label[for=pick-3]")
+    tab.click("#pick-5")
+    tab.acts(lambda: tab.click("main button"))
+    (made,) = held(served) - before
+    assert tab.url.endswith(f"/request/{made}"), "it waits like any other request"
+    assert shown(served, made)["references"] == ["doi:10.5555/work.2", "doi:10.5555/work.4"]
+    assert enemy.asked == []
+
+
+# claim TG-C-286
+def test_a_tick_names_a_candidate_and_nothing_else(served: Scene) -> None:
+    named, nameless = "title: a\ndoi:10.5555/a", "title: b"
+    packet, other = served.hold(found_by_search(named, nameless), paper(9, named))
+    tab, path = served.tab(f"/candidates/{packet}"), f"/candidates/{packet}"
+    fields = {"csrf": csrf_of(tab), "want": "metadata", "confidentiality": "public"}
+    before = held(served)
+    for forged in ("pick-2", "pick-3", "pick-0", "pick-01", "pick-", "pick-doi:10.5555/evil"):
+        status, words = post(tab, path, {**fields, "pick-1": "yes", forged: "yes"})
+        assert (status, "that cannot be asked for" in words) == (422, True), forged
+    status, words = post(tab, path, fields)
+    assert (status, "tick what is to be fetched" in words) == (422, True)
+    status, words = post(tab, f"/candidates/{other}", {**fields, "pick-1": "yes"})
+    assert (status, "not the packet of a search" in words) == (404, True)
+    status, words = post(tab, path, {**fields, "pick-1": "yes", "csrf": "x"})
+    assert (status, "TG-CON-007" in words) == (403, True)
+    assert held(served) == before
+    extra = {"references": "doi:10.5555/evil", "pick-1": "doi:10.5555/evil"}
+    status, _ = post(tab, path, {**fields, **extra})
+    assert status == 200, "control: what was ticked is asked for"
+    (made,) = held(served) - before
+    assert shown(served, made)["references"] == ["doi:10.5555/a"]
+
+
+# claim TG-C-287
+def test_a_console_that_runs_nothing_searches_nowhere(served: Scene) -> None:
+    """That a search leaves at all is the control in `tests/e2e/test_console_search.py`."""
+    tab = served.tab("/search")
+    assert tab.js("document.querySelector('main form')") is None
+    csrf = str(tab.js("document.querySelector('[name=csrf]').value"))
+    fields = {"words": "ice", "source": "crossref", "rows": "10", "confidentiality": "public"}
+    status, words = post(tab, "/search", {**fields, "csrf": csrf})
+    assert (status, "started with --no-run and asks nobody" in words) == (422, True)
+    status, words = post(tab, "/search", {**fields, "csrf": "x"})
+    assert (status, "TG-CON-007" in words) == (403, True)
+    assert not [one for one in served.console.events if one["event"].startswith("search")]
 
 
 # claim TG-C-215

@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.support.samples import box, packet
-from threegate.artifacts.research_packet import Identifier, ResearchPacket
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.research_packet import Excerpt, Identifier, ResearchPacket
 
 ICE = (
     "Sea ice at -5 \u00b0C broke at 1.2 MPa. Fresh ice of the same age broke at 2.4 MPa.",
@@ -24,6 +25,17 @@ def paper(number: int, *texts: str, title: str = "", **changes: Any) -> Research
         "gaps": (),
     }
     return packet(*texts, **{**named, **changes})
+
+
+def found_by_search(*texts: str, label: str = "candidate {}", **changes: Any) -> ResearchPacket:
+    """Return the packet of a search that found these."""
+    places = tuple(
+        Excerpt(box(label.format(n)), None, 0, len(text), sha256_hex(text.encode()))
+        for n, text in enumerate(texts, 1)
+    )
+    named = {"reference": box("search:crossref:sea ice"), "title": box("Works about sea ice")}
+    listed = {"texts": tuple(map(box, texts)), "excerpts": places, "hazards": (), "gaps": ()}
+    return packet(**{**named, **listed, **changes})
 
 
 def shelf() -> list[ResearchPacket]:

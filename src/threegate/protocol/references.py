@@ -32,6 +32,7 @@ __all__ = [
     "MAX_ROWS",
     "SCHEMES",
     "SEARCHABLE",
+    "SEARCH_PREFIX",
     "WANTS",
     "Question",
     "Reference",
@@ -47,6 +48,7 @@ WANTS: Final = ("metadata", "full-text")
 ENRICHERS: Final = ("openalex", "europepmc", "unpaywall", "semanticscholar")
 # What is asked unless the operator says otherwise, and all that an approval covers.
 DEFAULT_ENRICH: Final = ("openalex", "europepmc", "unpaywall")
+SEARCH_PREFIX: Final = "search:"
 SEARCHABLE: Final = ("crossref", "arxiv", "openalex", "europepmc")
 
 MAX_QUERY_CHARS: Final = 300
@@ -226,7 +228,7 @@ def search_question(source: str, query: str, rows: int, contact: str | None = No
 
 def search_reference(source: str, query: str) -> str:
     """Return what a packet calls the search it answers."""
-    return f"search:{source}:{' '.join(_words(query))}"
+    return f"{SEARCH_PREFIX}{source}:{' '.join(_words(query))}"
 
 
 def _words(query: str) -> list[str]:

@@ -38,6 +38,7 @@ from threegate.host.console.messages import (
 from threegate.host.console.metrics import Metrics
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import PLACE, Pages
+from threegate.host.console.searching import Searching
 from threegate.host.console.sessions import Bucket, Session, Sessions
 from threegate.host.console.watching import Watch
 from threegate.host.request_inputs import largest_input
@@ -101,6 +102,7 @@ class App:
     deciding: Office
     signing: Signing
     asking: Asking
+    searching: Searching
     slow: Office
     watch: Watch
     dispatchers: Sequence[Dispatcher] = ()

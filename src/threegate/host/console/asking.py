@@ -5,70 +5,51 @@ SECURITY
     analysis like any other, and drafts that wait.
 """
 
-import asyncio
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, replace
 
-from threegate.errors import ThreeGateError, UsageError
 from threegate.host.asking.answering import Wish, answer_by_extracts, answer_by_model
 from threegate.host.asking.preparing import meaning
 from threegate.host.asking.serving import TOKENS
 from threegate.host.commands.ask import sides
+from threegate.host.console.jobs import Doing, Job, Tell
 from threegate.host.console.offices import Desk, Office
 from threegate.host.context import Context
 from threegate.host.output import Output
 
-MAX_STEPS: Final = 100
-Tell = Callable[..., None]
-
 
 @dataclass(slots=True)
-class Job:
+class Question(Job):
     """One question."""
 
-    question: str
-    extractive: bool
-    steps: list[str] = field(default_factory=list)
+    question: str = ""
+    extractive: bool = False
     analysis: str = ""
     drafts: int = 0
-    error: ThreeGateError | None = None
-    over: bool = False
 
 
-class Asking:
+class Asking(Doing[Question]):
     """Answers one question after the other, and remembers the last."""
 
     def __init__(self, context: Context, office: Office, tell: Tell) -> None:
-        self._context, self.office, self._tell = context, office, tell
-        self.job: Job | None = None
+        super().__init__(office, tell, "question")
+        self._context = context
         self.quiet: Output = _Heard(lambda _: None)  # for what speaks of its progress
-        self._task: asyncio.Task[None] | None = None
 
     def start(self, wish: Wish, *, extractive: bool) -> None:
         """Begin to answer; raise `UsageError` while another question is answered."""
-        if self.job is not None and not self.job.over:
-            raise UsageError("another question is being answered", hint="wait for its answer")
-        self.job = Job(wish.question, extractive)
-        self._task = asyncio.create_task(self._answer(self.job, wish))
+        job = Question(question=wish.question, extractive=extractive)
+        self.begin(job, lambda desk: self._work(desk, job, wish))
 
-    async def _answer(self, job: Job, wish: Wish) -> None:
-        try:
-            await self.office.do(lambda desk: self._work(desk, job, wish))
-        except ThreeGateError as exc:
-            job.error = exc
-        except Exception as exc:  # noqa: BLE001 -- told on the page; the console goes on
-            job.error = ThreeGateError(f"unexpected {type(exc).__name__}")
-            self._tell("bug", kind=type(exc).__name__, where="asking")
-        job.over = True
+    def ended(self, job: Question) -> None:
+        """Tell the pages that a question is answered."""
         self._tell("asked", analysis=job.analysis)
 
-    def _work(self, desk: Desk, job: Job, wish: Wish) -> None:
+    def _work(self, desk: Desk, job: Question, wish: Wish) -> None:
         def step(words: str) -> None:
-            if not words.startswith(TOKENS) and words not in job.steps:
-                del job.steps[MAX_STEPS:]
-                job.steps.append(words)
+            if not words.startswith(TOKENS):
+                job.step(words)
             self._tell("asking", words=words)
 
         desk.ws.refuse_wrong_clock()

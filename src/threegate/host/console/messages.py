@@ -15,7 +15,7 @@ from threegate.canonical import encode
 from threegate.host.console.multipart import MAX_PARTS, NotAForm, Part, boundary_of, parts_of
 
 MAX_BODY_BYTES: Final = 64 * 1024
-MAX_FIELDS: Final = MAX_PARTS
+MAX_FIELDS: Final = MAX_PARTS  # one for every candidate of a search, and a few
 MAX_TEXT_BYTES: Final = 1024 * 1024  # of the fields beside files; a program is shorter
 MAX_UPLOAD_BYTES: Final = 64 * 1024 * 1024  # of the files of one form, whatever policy allows
 HTML: Final = "text/html; charset=utf-8"

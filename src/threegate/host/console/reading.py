@@ -21,6 +21,7 @@ from threegate.host.console.application import Call
 from threegate.host.console.messages import Malformed, Response, as_json, redirect
 from threegate.host.console.offices import Desk
 from threegate.host.console.reviewing import page_number
+from threegate.host.fetching.candidates import is_search
 from threegate.host.graph import Graph, provenance
 from threegate.host.index import Row
 from threegate.host.picture import as_svg, as_text
@@ -105,6 +106,7 @@ async def artifact(call: Call) -> Response:
         texts=texts,
         cautions=told,
         sought=place is not None,
+        chooses=isinstance(found, ResearchPacket) and is_search(found),
     )
 
 
@@ -168,8 +170,7 @@ async def ask(call: Call) -> Response:
 
 async def state(call: Call) -> Response:
     """Tell a page whether its question is answered, should it have missed that."""
-    job = call.app.asking.job
-    return as_json({"over": job is None or job.over})
+    return as_json({"over": not call.app.asking.busy})
 
 
 async def start(call: Call) -> Response:

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from threegate.host.console import looking, reading, reporting, reviewing, wanting, wanting_run
+from threegate.host.console import (
+    finding,
+    looking,
+    reading,
+    reporting,
+    reviewing,
+    wanting,
+    wanting_run,
+)
 from threegate.host.console.application import Call, route
 from threegate.host.console.messages import Response, redirect
 
@@ -28,6 +36,11 @@ ROUTES: Final = (
     route("POST", "/ask", reading.start),
     route("GET", "/fetch", wanting.fetch),
     route("POST", "/fetch", wanting.fetch_wanted),
+    route("GET", "/search", finding.search),
+    route("POST", "/search", finding.start),
+    route("GET", "/search/state", finding.state),
+    route("GET", "/candidates/(rp-[0-9a-f]{64})", finding.found),
+    route("POST", "/candidates/(rp-[0-9a-f]{64})", finding.picked),
     route("GET", "/run", wanting_run.run),
     route("POST", "/run", wanting_run.run_wanted),
     route("GET", "/report/(an-[0-9a-f]{64})", reporting.report),

@@ -26,6 +26,7 @@ from threegate.host.console.linking import giving_links, place_of
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import Pages
 from threegate.host.console.routes import ROUTES
+from threegate.host.console.searching import Searching
 from threegate.host.console.serving import MAX_CONNECTIONS, Server
 from threegate.host.console.sessions import Sessions
 from threegate.host.console.watching import Watch
@@ -157,6 +158,9 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         deciding=Office(plan.root, "sign", signs=True),
         slow=Office(plan.root, "slow"),
         asking=Asking(plan.context, Office(plan.root, "ask"), told),
+        searching=Searching(
+            plan.context.settings, Office(plan.root, "search"), told, runs=plan.runs
+        ),
         signing=plan.signing,
         watch=Watch(plan.root, events),
         dispatchers=dispatchers if plan.runs else (),
@@ -181,13 +185,15 @@ async def _close(app: App, background: list["asyncio.Task[None]"]) -> None:
         dispatcher.stop()
     for dispatcher in app.dispatchers:
         await loop.run_in_executor(None, dispatcher.join)
-    for office in (app.reading, app.deciding, app.slow, app.asking.office):
+    doing = (app.asking.office, app.searching.office)
+    for office in (app.reading, app.deciding, app.slow, *doing):
         await office.close()
 
 
 async def _end(stop: asyncio.Event, app: App) -> None:
     await stop.wait()
     app.events.close()
+    app.searching.stop()
     for dispatcher in app.dispatchers:
         dispatcher.stop()
 

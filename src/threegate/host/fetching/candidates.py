@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.protocol.references import SCHEMES, Reference, parse_reference
+from threegate.protocol.references import SCHEMES, SEARCH_PREFIX, Reference, parse_reference
 
 _LABEL: Final = "candidate "
 
@@ -24,6 +24,11 @@ class Candidate:
     title: str  # foreign
     published: str  # foreign
     retraction: str  # foreign
+
+
+def is_search(packet: ResearchPacket) -> bool:
+    """Tell whether a packet answers a search, whatever that found."""
+    return packet.reference.open_for_validation().startswith(SEARCH_PREFIX)
 
 
 def candidates(packet: ResearchPacket) -> Iterator[Candidate]:

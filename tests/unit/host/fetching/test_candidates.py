@@ -2,23 +2,12 @@
 
 import pytest
 
-from tests.support.samples import box, packet
-from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.research_packet import Excerpt, ResearchPacket
-from threegate.host.fetching.candidates import candidates, listed
-
-
-def found(*texts: str, label: str = "candidate {}") -> ResearchPacket:
-    boxes = tuple(map(box, texts))
-    places = tuple(
-        Excerpt(box(label.format(n)), None, 0, len(text), sha256_hex(text.encode()))
-        for n, text in enumerate(texts, 1)
-    )
-    return packet(texts=boxes, excerpts=places)
+from tests.support.papers import found_by_search, paper
+from threegate.host.fetching.candidates import candidates, is_search, listed
 
 
 def test_each_candidate_has_the_reference_that_says_most() -> None:
-    shown = found(
+    shown = found_by_search(
         "title: Ice\nauthors: A; B\npublished: 2024-03-17\npmid:31452104\ndoi:10.5555/a\n"
         "openalex:W1",
         "title: Older ice\narxiv:1706.03762v5\nretraction: retracted",
@@ -44,16 +33,22 @@ def test_each_candidate_has_the_reference_that_says_most() -> None:
     ],
 )
 def test_text_of_a_source_is_no_reference(line: str) -> None:
-    (one,) = candidates(found(f"title: t\n{line}"))
+    (one,) = candidates(found_by_search(f"title: t\n{line}"))
     assert one.reference is None
-    (control,) = candidates(found("title: t\ndoi:10.5555/good"))
+    (control,) = candidates(found_by_search("title: t\ndoi:10.5555/good"))
     assert control.reference is not None
 
 
 def test_a_later_line_cannot_replace_the_title() -> None:
-    (one,) = candidates(found("title: first\ncontainer: x\ntitle: second"))
+    (one,) = candidates(found_by_search("title: first\ncontainer: x\ntitle: second"))
     assert one.title == "first"
 
 
 def test_other_texts_of_a_packet_are_no_candidates() -> None:
-    assert list(candidates(found("title: t\ndoi:10.5555/a", label="abstract"))) == []
+    assert list(candidates(found_by_search("title: t\ndoi:10.5555/a", label="abstract"))) == []
+
+
+def test_a_packet_says_whether_it_answers_a_search() -> None:
+    assert is_search(found_by_search("title: t"))
+    assert is_search(found_by_search()), "also one that found nothing"
+    assert not is_search(paper(1, "search:crossref:ice"))

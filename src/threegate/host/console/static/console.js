@@ -133,26 +133,28 @@
   };
   // A browser has six connections to a server, and a stream keeps one: one tab listens for all.
   const follows = ["inbox", "request", "listing"].some((one) => document.body.classList.contains(`page-${one}`));
+  // What takes a while, `ask` or `search`: told by news, and asked for should news be missed.
+  const doing = $("asking")?.dataset.asking;
+  const isOver = () => fetch(`/${doing}/state`).then((answer) => answer.json()).then((found) => {
+    if (found.over && found.next) location.href = found.next; else if (found.over) location.reload();
+  });
   const hear = (kind, data) => {
-    if ($("asking")) {
-      if (kind === "asking") $("asking-words").textContent = String(JSON.parse(data).words);
-      if (kind === "asked" || kind === "missed") location.reload();
+    if (doing) {
+      if (kind === `${doing}ing`) $("asking-words").textContent = String(JSON.parse(data).words);
+      if (kind === `${doing}ed` || kind === "missed") isOver();
       return;
     }
     if (kind === "ran" && sheet && location.pathname.endsWith(JSON.parse(data).request)) {
       news(`It ran: ${JSON.parse(data).outcome}.`);
     } else if ((kind === "changed" || kind === "missed") && follows) { news("Something changed."); }
   };
-  if ($("asking")) {
-    setInterval(() => fetch("/ask/state").then((answer) => answer.json())
-      .then((found) => { if (found.over) location.reload(); }), 2000);
-  }
+  if (doing) setInterval(isOver, 2000);
   if (navigator.locks && window.BroadcastChannel) {
     const others = new BroadcastChannel("threegate-events");
     others.addEventListener("message", (event) => hear(String(event.data.kind), event.data.data));
     navigator.locks.request("threegate-events", () => new Promise(() => {
       const source = new EventSource(`/events?after=${document.body.dataset.heard}`);
-      for (const kind of ["changed", "missed", "ran", "asking", "asked"]) {
+      for (const kind of ["changed", "missed", "ran", "asking", "asked", "searching", "searched"]) {
         source.addEventListener(kind, (event) => {
           hear(kind, event.data);
           others.postMessage({ kind, data: event.data });
