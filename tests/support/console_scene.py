@@ -19,6 +19,7 @@ from threegate.artifacts.registry import Artifact
 
 REBOUND = "rebound.test"
 ELSEWHERE = "elsewhere.test"
+ICON = "/favicon.ico"  # asked for by the browser itself, of any page, whenever it finds the time
 PICTURES = Path(__file__).resolve().parents[2] / "dist" / "console"
 
 
@@ -165,7 +166,8 @@ def canary() -> Iterator[Canary]:
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
+            if self.path != ICON:
+                found.asked.append(self.path)
             found.cookies.append(self.headers.get("Cookie", ""))
             body = found.pages.get(self.path, "").encode()
             self.send_response(200)
