@@ -48,10 +48,15 @@ def may_enforce_here(policy: Compiled, kind: str, name: str) -> Decision:
 
 def _executors_for(policy: Compiled, name: str) -> Executors:
     """Return what executors can hold code to here; the kernel is asked if the profile needs it."""
-    path = ("tool-exec", RING, name, "executor_network")
-    if policy.has(*path) and policy.text(*path) == KERNEL and missing() is not None:
+    if says_kernel(policy, name) and missing() is not None:
         return without(KERNEL)
     return EXECUTORS
+
+
+def says_kernel(policy: Compiled, name: str) -> bool:
+    """Tell whether a profile says `kernel-allowlist`."""
+    path = ("tool-exec", RING, name)
+    return policy.has(*path) and policy.text(*path, "executor_network") == KERNEL
 
 
 @contextmanager
