@@ -10,7 +10,7 @@ SECURITY
     Without the log an older bundle, or one a revoked key signed, would only need a pointer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from threegate import canonical
@@ -51,6 +51,15 @@ def read_bundle(store: Store, digest: str) -> Bundle:
         return parse_bundle(store.read_file(states.BUNDLES, f"{digest}.json"))
     except FileNotFoundError as exc:
         raise PolicyInvalid(f"policy bundle {digest[:12]} is missing") from exc
+
+
+def since(store: Store, bundle: Bundle, last: str) -> Iterator[Bundle]:
+    """Yield a bundle and those before it, back to the one after the digest `last`."""
+    while bundle.digest != last:
+        yield bundle
+        if bundle.previous is None:
+            return
+        bundle = read_bundle(store, bundle.previous)
 
 
 def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Signed:

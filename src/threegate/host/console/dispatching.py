@@ -76,21 +76,15 @@ class Dispatcher:
         before: Mark = ("", -1)
         wait = 0.0
         while not self._stopped.is_set():
-            found = self._mark()
+            found = mark_of(self._root)
             if found != before or self._woken.is_set() or wait <= 0:
                 self._woken.clear()
                 wait = AGAIN_SECONDS
                 self._look()
-                before = self._mark()  # what we did ourselves is no news
+                before = mark_of(self._root)  # what we did ourselves is no news
                 continue
             self._woken.wait(LOOK_SECONDS)
             wait -= LOOK_SECONDS
-
-    def _mark(self) -> Mark:
-        try:
-            return mark_of(self._root)
-        except OSError:  # a segment that was sealed between two looks
-            return ("", -1)
 
     def _look(self) -> None:
         try:
