@@ -35,10 +35,7 @@ def read_current(store: Store) -> Bundle:
 
     The caller holds the lock: else another command may put a policy in force meanwhile.
     """
-    digest, at = read_pointer(store)
-    if sha256_hex(_pointer(digest, at)) != store.journal.current:
-        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
-        raise HandoffTampered(detail, code="TG-HND-009")
+    digest, at = read_recorded_pointer(store)
     bundle = read_bundle(store, digest)
     signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
     check_signature(store, bundle, by=signers, at=at)
@@ -102,6 +99,15 @@ def read_pointer(store: Store) -> tuple[str, int]:
             raise ValueError("not a pointer")
     except (ValueError, KeyError, TypeError) as exc:
         raise HandoffTampered(f"{states.BUNDLES}/{CURRENT} is not readable") from exc
+    return digest, at
+
+
+def read_recorded_pointer(store: Store) -> tuple[str, int]:
+    """Return what `read_pointer` does, if the log recorded it; the caller holds the lock."""
+    digest, at = read_pointer(store)
+    if sha256_hex(_pointer(digest, at)) != store.journal.current:
+        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
+        raise HandoffTampered(detail, code="TG-HND-009")
     return digest, at
 
 

@@ -253,7 +253,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         asked = ws.store.journal.log.size
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
         settle(replace(ws, bundle=bundle), context.out.note)
-        rows = policy_push.wait(ws, asked, bundle.generation, args.wait)
+        rows = policy_push.wait(ws, asked, bundle, args.wait)
     return _applied(args, context, bundle, found, rows)
 
 

@@ -28,6 +28,8 @@ LOOK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 30.0  # after a lane could not be had, or for what waits for time to pass
 MAX_AGE_SECONDS: Final = 24 * 3600  # of a packet that answers instead of a question, as `fetch` has
 
+PUSH_CODES: Final = "TG-PSH-"
+
 Stop = Callable[[], bool]
 Tell = Callable[..., None]
 
@@ -103,7 +105,8 @@ class Dispatcher:
         settle(ws, lambda words: self._tell("settled", words=words), aside)
         approvals = approvals_by_request(ws.store)
         for ended in self._run(ws, self._chosen(ws, approvals, aside), self._stopped.is_set):
-            if ended.code:
+            # An executor that is in quarantine, or was given other rules, is there again soon.
+            if ended.code and not ended.code.startswith(PUSH_CODES):
                 self._tried[ended.request] = frozenset(approvals.get(ended.request, ()))
             facts = {"request": ended.request, "made": ended.made, "outcome": ended.outcome}
             self._tell("ran", kind=self._kind, **facts, code=ended.code)

@@ -88,9 +88,11 @@ class Rules:
         self._thread = threading.Thread(target=self._follow, name="rules")
 
     def refuse_changed(self) -> None:
-        """Raise `PolicyDenied` if another policy is in force by now; the lock is held."""
+        """Raise unless the policy in force is this one and counts; the lock is held."""
         if self._ws.store.journal.current != self._pointer:
             raise _changed()
+        applied.read_recorded_pointer(self._ws.store)
+        self.refuse_stopped()
 
     def refuse_stopped(self) -> None:
         """Raise `GateUnavailable` if nothing more may begin under these rules."""

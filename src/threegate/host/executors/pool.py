@@ -177,7 +177,8 @@ class Pool(Generic[E]):
         try:
             act()
         except Exception as exc:  # noqa: BLE001  # of the log: then nothing works, or is said to
-            self._drop(slot)
+            if not slot.taken:  # who took it sees it to its end
+                self._drop(slot)
             with self._changed:
                 slot.status = failed(slot.status, exc)
                 slot.stuck, slot.again_at = True, self.clock() + self.again_seconds

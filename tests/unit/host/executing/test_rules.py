@@ -14,7 +14,7 @@ from tests.support.fakelane import BOX, install, ok, ran
 from tests.support.pushing import FINISH, KEEP
 from tests.support.workspaces import OPEN, soft_signer
 from tests.unit.host.review.test_approving import opened
-from threegate.errors import GateUnavailable, PolicyDenied
+from threegate.errors import GateUnavailable, HandoffTampered, PolicyDenied
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
 from threegate.handoff.journal import Journal
@@ -237,18 +237,23 @@ def test_a_bad_policy_ends_runs_where_the_last_that_counted_says_quarantine_and_
     if changes:
         write(ws, *changes)
     ws = again(ws)
-    pointer = ws.root / "bundles/current.json"
     with watched(ws) as (rules, ended):
         note(ws)
         rules._look()
         assert not ended(), "control: the log grew, and nothing is wrong"
-        right = pointer.read_bytes()
-        pointer.unlink()
-        pointer.write_bytes(right.replace(b'"applied":', b'"applied":1'))
-        pointer.chmod(0o444)
+        damage(ws)
         note(ws)
         rules._look()
         assert ended() == ends
+
+
+def damage(ws: Workspace) -> None:
+    """Have the workspace point to what the log did not record."""
+    pointer = ws.root / "bundles/current.json"
+    right = pointer.read_bytes()
+    pointer.unlink()
+    pointer.write_bytes(right.replace(b'"applied":', b'"applied":1'))
+    pointer.chmod(0o444)
 
 
 def note(ws: Workspace) -> None:
@@ -304,3 +309,29 @@ def test_what_ran_is_told_before_the_refusal_of_the_rest(
             told[report.request_id] = report
     assert exits([*told.values()]) == ["ok"]
     assert {ws.store.locate(one) for one in ids[1:]} == {states.directory_of("tr", "approved")}
+
+
+# claim TG-C-314
+def test_nothing_more_is_claimed_under_a_policy_that_does_not_count(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ws, KEEP)
+    ws = again(ws)
+    monkeypatch.setattr(running, "GROUP", 1)
+    install(monkeypatch, ok)
+    first, second = approved_request(ws, "1"), approved_request(ws, "2")
+    asked: list[int] = []
+
+    def stop() -> bool:
+        asked.append(1)
+        if len(asked) == 4:  # the first is claimed, the second is about to be
+            damage(ws)
+        return False
+
+    told: dict[str, Report] = {}
+    with pytest.raises(HandoffTampered) as caught:
+        for report in run_requests(ws, [first, second], stop=stop):
+            told[report.request_id] = report
+    assert caught.value.code == "TG-HND-009"
+    assert [*told] == [first], "control: while it counted, it ran"
+    assert ws.store.locate(second) == states.directory_of("tr", "approved"), "its use is not spent"

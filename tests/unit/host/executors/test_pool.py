@@ -272,3 +272,23 @@ def test_nothing_is_lent_that_the_log_could_not_take() -> None:
     full, now = False, 100.0
     settled(pool)
     assert pool.take(FIRST.bundle, seconds=0).executor.alive, "control: with room it is lent"
+
+
+def test_a_log_that_takes_nothing_does_not_end_a_job_from_under_who_runs_it() -> None:
+    kind = FakeKind()
+    pool, _ = opened(kind)
+    lent = pool.take(FIRST.bundle, seconds=0)
+
+    def full(_: Status) -> None:
+        raise StorageFailed("no room")
+
+    pool.tell = full
+    pool.push(SECOND)
+    assert pool.step(pool.slots[0]), "it was to be flagged"
+    assert lent.executor.alive, "another thread waits for its answer"
+    lent.give_back(used=True)
+    assert lent.executor.closed
+    settled(pool)
+    with pytest.raises(GateUnavailable, match="no room"):
+        pool.take(SECOND.bundle, seconds=0)
+    assert kind.made[0].closed, "control: one that nobody took is ended"
