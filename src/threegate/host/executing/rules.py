@@ -39,6 +39,8 @@ ROLLED_BACK: Final = "TG-PSH-001"  # as a box says it
 PUSH: Final = ("tool-exec", "push")
 # What an approval binds, and the boxes: a run under the same ones is under the same rules.
 RULES_OF_RUNS: Final = ("tool-exec", "signers", "gates")
+# What a run with a network has of FETCH: whom its gateway believes, and through whom it asks.
+NETWORK_OF_RUNS: Final = (("fetch", "trust_anchors"), ("fetch", "proxy"))
 LOOK_SECONDS: Final = 0.1
 
 R = TypeVar("R", lite_boxes.Ran, heavy_backend.Ran)
@@ -184,4 +186,5 @@ def _since(store: Store, last: Bundle) -> list[Bundle]:
 def _ends(old: Bundle, new: Bundle) -> bool:
     """Tell whether a policy ends what runs under another one."""
     same = all(old.section_digest(name) == new.section_digest(name) for name in RULES_OF_RUNS)
-    return not same and new.text(*PUSH, "running") == "stop"
+    network = all(old.value(*path) == new.value(*path) for path in NETWORK_OF_RUNS)
+    return not (same and network) and new.text(*PUSH, "running") == "stop"

@@ -34,6 +34,8 @@ from threegate.protocol.tool_lite import Job, Outcome
 NARROWER = ("allowed_imports: [base64, ", "allowed_imports: [")
 NARROWER_YET = ("allowed_imports: [binascii, ", "allowed_imports: [")
 STOP = FINISH[::-1]
+OTHER_ANCHOR = ("trust_anchors: [system]", f'trust_anchors: ["sha256:{"0" * 64}"]')
+OTHER_PROXY = ("proxy: own", "proxy: connect:/run/other.sock")
 OTHER_SECTION = ("response_bytes: 32MiB", "response_bytes: 31MiB")
 
 
@@ -176,14 +178,22 @@ def watched(ws: Workspace) -> Iterator[tuple[Rules, Callable[[], bool]]]:
         rules._store.close()
 
 
-def test_a_policy_that_leaves_the_rules_of_runs_as_they_are_ends_nothing(ws: Workspace) -> None:
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("tool-exec", NARROWER), ("fetch", OTHER_ANCHOR), ("fetch", OTHER_PROXY)],
+    ids=["rules", "whom a gateway believes", "through whom it asks"],
+)
+# claim TG-C-318
+def test_a_policy_ends_runs_if_it_changes_what_they_have_of_it_and_only_then(
+    ws: Workspace, name: str, change: tuple[str, str]
+) -> None:
     with watched(ws) as (rules, ended):
         write(ws, OTHER_SECTION, name="fetch.policy.md")
         rules._look()
-        assert not ended()
-        write(ws, NARROWER)
+        assert not ended(), "control: nothing that a run has"
+        write(ws, change, name=f"{name}.policy.md")
         rules._look()
-        assert ended(), "control: other rules for runs"
+        assert ended()
 
 
 # claim TG-C-318
@@ -273,9 +283,11 @@ def test_without_anybody_who_follows_nothing_goes_on(
     def broken(*_: object) -> None:
         raise RuntimeError("nobody thought of this")
 
-    monkeypatch.setattr(applied, "since", broken)
-    reports = ran_while(ws, [second], lambda: note(ws), Endless())
-    assert exits(reports) == [STOPPED]
+    def breaks() -> None:
+        monkeypatch.setattr(applied, "since", broken)
+        note(ws)
+
+    assert exits(ran_while(ws, [second], breaks, Endless())) == [STOPPED]
 
 
 # claim TG-C-319
