@@ -1,7 +1,7 @@
 """Executors that wait: runs in them, rules pushed to them, and runs that a policy ends.
 
-Everything takes turns in one workspace.  The heavy lane's part, a snapshot that is resumed and
-probed, stands with the other guests in `heavy`.
+Everything takes turns.  What waits in the heavy lane is a snapshot: a job resumes a clone of it,
+and so does a push, for its readback; both stand beside a bare QEMU that resumes the same one.
 """
 
 import itertools
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.figures import Plain, Sizes, compare
+from bench.heavy_machines import Bench, bench_for
 from bench.lite_programs import small_transforms
 from bench.lite_requests import approved, workspace
 from bench.lite_whole import one_by_one, value_of
@@ -37,6 +38,8 @@ from threegate.host.executors.warm import Warm
 from threegate.host.workspace import Workspace
 
 WAIT_SECONDS: Final = 60.0
+HELLO: Final = "print('hello')"
+GUEST_MIB: Final = 192
 ENDLESS: Final = "while True:\n    pass\n"
 LOOKS: Final = f"looked for every {LOOK_SECONDS * 1e3:.0f} ms"
 
@@ -116,6 +119,8 @@ def run(sizes: Sizes, directory: Path) -> Plain:
         rows += _push_rows(served, rounds)
         say("executors: runs that are stopped")
         rows.append(_stop_row(served, max(3, rounds // 3)))
+    say("executors: a guest and its snapshot")
+    rows += _snapshot_rows(bench_for(directory / "guest", HELLO, GUEST_MIB, "base"), rounds)
     return {"rows": rows, "curves": []}
 
 
@@ -227,6 +232,22 @@ def _killed(served: Scene) -> float:
     assert ended == ["crashed"], ended
     box.close()
     return took
+
+
+def _snapshot_rows(guest: Bench, rounds: int) -> list[Plain]:
+    acts = {"job": guest.warm, "readback": guest.probe, "bare": guest.bare_warm}
+    watches = {name: Watch() for name in acts}
+    for act in acts.values():
+        act()  # what is read into memory once is not a run's cost
+    for _ in range(rounds):
+        for name, act in acts.items():
+            with watches[name].lap():
+                act()
+    peer, bare = "bare QEMU resumed with the same job, no box", watches["bare"].seconds
+    return [
+        _row("a job in a clone of a snapshot that waits", watches["job"].seconds, peer, bare),
+        _row("its readback after a push: a clone", watches["readback"].seconds, peer, bare),
+    ]
 
 
 def _settle(is_so: Callable[[], bool]) -> None:

@@ -60,7 +60,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
 def _rounds(guest: Bench, others: Sequence[Peer], rounds: int) -> dict[str, list[float]]:
     """Return seconds of every act, all in turns; the slow ones not in every round."""
     acts: dict[str, Callable[[], None]] = {"warm": guest.warm, "bare warm": guest.bare_warm}
-    acts |= {"bare job": guest.bare_job, "probe": guest.probe}
+    acts["bare job"] = guest.bare_job
     acts |= {peer.name: peer.once for peer in others if not peer.missing}
     slow = {"cold": guest.cold, "bare cold": guest.bare_cold}
     watches = {name: Watch() for name in (*acts, *slow)}
@@ -94,12 +94,6 @@ def _start_rows(name: str, found: Mapping[str, list[float]], others: Sequence[Pe
             most_times=MOST_TIMES_BARE,
         ),
         _row(warm, found["warm"], "the same, asked for nothing but the job", found["bare job"]),
-        _row(
-            f"{name}: a snapshot read back after a push, by a clone that proves its ring",
-            found["probe"],
-            "bare QEMU, same image and snapshot, no box",
-            found["bare warm"],
-        ),
         _row(cold, found["cold"], "bare QEMU, same image, no box", found["bare cold"]),
     ]
     for peer in others:
