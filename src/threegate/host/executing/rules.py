@@ -11,7 +11,7 @@ SECURITY
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -82,7 +82,7 @@ class Rules:
         with ws.store.locked() as journal:
             if applied.read_current(ws.store).digest != ws.bundle.digest:
                 raise _changed()
-            self._pointer = journal.current
+            self._pointer = self._seen = journal.current
             self._mark = mark_of(ws.root)
         self._store: Store | None = None  # of the thread: its lock keeps out who opened another
         self._lock, self._runs = threading.Lock(), list[Running]()
@@ -143,8 +143,10 @@ class Rules:
             return
         try:
             self._store = self._store or Store.open(self._ws.root, clock=self._ws.clock)
-            with self._store.locked():  # what an applier left half done is settled by now
-                news = _since(self._store, self._last)
+            with self._store.locked() as journal:  # what an applier left half done is settled
+                applied.read_recorded_pointer(self._store)
+                news = _since(self._store, self._last) if journal.current != self._seen else []
+                seen = journal.current
         except (PolicyDenied, HandoffTampered, AuditTampered):
             words = (self._last.text(*PUSH, key) for key in ("on_bad_bundle", "running"))
             if tuple(words) == ("quarantine", "stop"):
@@ -152,7 +154,7 @@ class Rules:
         except (WorkspaceBusy, StorageFailed):
             return
         else:
-            self._last = news[0] if news else self._last
+            self._last, self._seen = news[0] if news else self._last, seen
             if any(_ends(self._ws.bundle, bundle) for bundle in news):
                 self._stop()
         self._mark = found
@@ -162,7 +164,8 @@ class Rules:
             self._stopped = True
             for run in self._runs:
                 run.stopped = True
-                run.end()
+                with suppress(OSError):  # of one that cannot be killed: the others can
+                    run.end()
 
 
 def _replaced() -> GateUnavailable:

@@ -271,6 +271,19 @@ def note(ws: Workspace) -> None:
         journal.log.append([("note", {})])
 
 
+def test_one_that_cannot_be_killed_does_not_save_the_others(ws: Workspace) -> None:
+    def refuses() -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    rules, ended = Rules(ws), threading.Event()
+    with rules.running(refuses), rules.running(ended.set):
+        write(ws, NARROWER)
+        rules._look()
+        assert ended.is_set()
+    assert rules._store is not None
+    rules._store.close()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 # claim TG-C-318
 def test_without_anybody_who_follows_nothing_goes_on(
@@ -284,7 +297,7 @@ def test_without_anybody_who_follows_nothing_goes_on(
         raise RuntimeError("nobody thought of this")
 
     def breaks() -> None:
-        monkeypatch.setattr(applied, "since", broken)
+        monkeypatch.setattr(applied, "read_recorded_pointer", broken)
         note(ws)
 
     assert exits(ran_while(ws, [second], breaks, Endless())) == [STOPPED]
