@@ -1,11 +1,13 @@
 """A policy applied while `serve` runs: every executor takes it over, and the log says so."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,49 @@ def test_a_policy_nobody_signed_puts_executors_into_quarantine(tmp_path: Path) -
         found = cli("policy", "status", "--json").json["executors"]
         assert [(one["state"], one["code"]) for one in found] == [("unavailable", "TG-PSH-005")]
         assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+
+
+# claim TG-C-80
+def test_a_serve_that_stands_still_is_not_taken_for_one_that_follows(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--warm", "1") as served:
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+        before, after = held(cli, fresh(USES), fresh(USES))
+        yes(cli, before)
+        assert served.wait_for("ran")["outcome"] == "ok", "control: under the rules before"
+        with standing_still(cli, served.process.pid):
+            edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
+            behind = [("monty-1", "applied", 1)]
+            assert rows(cli("policy", "apply", "--yes", "--wait", "1", "--json").json) == behind
+            assert "in force: generation 2" in cli("policy", "status").out
+            assert rows(cli("policy", "push", "--wait", "1", "--json", code=69).json) == behind
+            yes(cli, after)
+        assert served.wait_for("ran", 2)["outcome"] == "refused:import"
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 2)]
+
+
+@contextmanager
+def standing_still(cli: Cli, pid: int) -> Iterator[None]:
+    """Stop a process at a moment at which it does not hold the workspace."""
+    assert cli.workspace is not None
+    with (cli.workspace / "handoff/lock").open() as lock:
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            wait_for(lambda: all(_stands(task) for task in Path(f"/proc/{pid}/task").iterdir()))
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _stands(task: Path) -> bool:
+    return (task / "stat").read_text("utf-8").rpartition(")")[2].split()[0] == "T"
 
 
 SLOWLY = """#!/bin/sh
