@@ -59,6 +59,10 @@ class Bench:
         """Run the program as `threegate run` does: a clone, an approval, an outcome."""
         self._check(self.backend.run(self.want, self.asked).outcome)
 
+    def probe(self) -> None:
+        """Resume a clone that proves its ring and answers, as a push has a waiting one do."""
+        self.backend.probe(self.want)
+
     def cold(self) -> None:
         """Run the program in a guest that is booted for it; the lane itself never does."""
         self._check(parse_outcome(Untrusted(self.conversation(self.ask, None).message)))

@@ -21,6 +21,7 @@ from bench.lite_raw import RawSyncs, open_pool, recorded_syncs, run_raw
 from bench.lite_requests import approved, workspace
 from bench.measure import Memory, Watch, noise, say
 from threegate.host.executing import running
+from threegate.host.executing.rules import Rules
 from threegate.host.executing.running import Report, run_requests
 from threegate.host.workspace import Workspace
 
@@ -34,14 +35,13 @@ LOOK_EVERY: Final = 50
 class OneByOne:
     """Runs approved requests in a box that is open: all that `run` does for each, in order."""
 
-    def __init__(self, ws: Workspace, lane: running._Lane) -> None:
-        self._ws, self._lane = ws, lane
-        self._same_policy = running._policy_watch(ws)
+    def __init__(self, ws: Workspace, rules: Rules, lane: running._Lane) -> None:
+        self._ws, self._rules, self._lane = ws, rules, lane
 
     def __call__(self, request_id: str) -> Report:
         (group,) = running._groups(self._ws, [request_id])
         assert isinstance(group, list), group
-        claimed, refused = running._claim(self._ws, group, self._same_policy)
+        claimed, refused = running._claim(self._ws, group, self._rules)
         assert not refused, refused
         started = [self._lane.start(ready) for ready in claimed]
         (report,) = running._store(self._ws, deque([started]))
@@ -51,9 +51,9 @@ class OneByOne:
 @contextmanager
 def one_by_one(ws: Workspace) -> Iterator[OneByOne]:
     """Yield what runs requests one by one; its box is open."""
-    with running._Lane(ws, 1) as lane:
+    with Rules(ws) as rules, running._Lane(ws, rules, 1) as lane:
         lane.prove(LEVEL)
-        yield OneByOne(ws, lane)
+        yield OneByOne(ws, rules, lane)
 
 
 def value_of(report: Report) -> object:

@@ -33,6 +33,7 @@ TOPICS = (
     "lite",
     "heavy",
     "ring",
+    "executors",
     "normalize",
     "readers",
     "proxy",

@@ -40,7 +40,7 @@ TINY = Sizes(
 
 
 # Guests are booted for it: minutes.
-GUESTS = ("heavy", "ring")  # what boots one
+GUESTS = ("heavy", "ring", "executors")  # what boots one
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in GUESTS]
 
 

@@ -1,16 +1,24 @@
 """A policy applied while `serve` runs: every executor takes it over, and the log says so."""
 
+import fcntl
+import json
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.cli import Cli, made
-from tests.support.console import Console, console, fresh, held
+from tests.support.cli import PYTHON, Cli, made
+from tests.support.console import Console, console, fresh, held, opened
 from tests.support.lite import tree
 from tests.support.reviewing import approved
 from tests.support.sessions import living
+from threegate.host.executors.board import Board
+from threegate.host.executors.states import APPLIED, UNAVAILABLE, Status
+from threegate.host.review.following import followed
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import open_workspace
 
@@ -103,6 +111,89 @@ def test_a_policy_nobody_signed_puts_executors_into_quarantine(tmp_path: Path) -
         found = cli("policy", "status", "--json").json["executors"]
         assert [(one["state"], one["code"]) for one in found] == [("unavailable", "TG-PSH-005")]
         assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+
+
+# claim TG-C-80
+def test_a_serve_that_stands_still_is_not_taken_for_one_that_follows(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--warm", "1") as served:
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+        before, after = held(cli, fresh(USES), fresh(USES))
+        yes(cli, before)
+        assert served.wait_for("ran")["outcome"] == "ok", "control: under the rules before"
+        with standing_still(cli, served.process.pid):
+            edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
+            behind = [("monty-1", "applied", 1)]
+            assert rows(cli("policy", "apply", "--yes", "--wait", "1", "--json").json) == behind
+            assert "in force: generation 2" in cli("policy", "status").out
+            assert rows(cli("policy", "push", "--wait", "1", "--json", code=69).json) == behind
+            yes(cli, after)
+        assert served.wait_for("ran", 2)["outcome"] == "refused:import"
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 2)]
+
+
+@contextmanager
+def standing_still(cli: Cli, pid: int) -> Iterator[None]:
+    """Stop a process at a moment at which it does not hold the workspace."""
+    assert cli.workspace is not None
+    with (cli.workspace / "handoff/lock").open() as lock:
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            wait_for(lambda: all(_stands(task) for task in Path(f"/proc/{pid}/task").iterdir()))
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _stands(task: Path) -> bool:
+    return (task / "stat").read_text("utf-8").rpartition(")")[2].split()[0] == "T"
+
+
+SLOWLY = """#!/bin/sh
+touch PLACE/signing
+while [ ! -e PLACE/go ]; do sleep 0.05; done
+PATH=${PATH#*:} exec ssh-keygen "$@"
+"""
+
+
+# claim TG-C-80
+def test_what_an_executor_says_while_a_policy_is_signed_is_no_answer_to_it(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
+    slow = tmp_path / "slow" / "ssh-keygen"
+    slow.parent.mkdir()
+    slow.write_text(SLOWLY.replace("PLACE", str(tmp_path)))
+    slow.chmod(0o755)
+    env = cli.env(PATH=f"{slow.parent}:{os.environ['PATH']}")
+    words = [*PYTHON, "policy", "apply", "--yes", "--json", "--wait", "30"]
+    with (
+        opened(cli) as ws,
+        subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.PIPE) as applying,
+    ):
+        wait_for((tmp_path / "signing").exists)
+        board = Board(ws.store, [])
+        board.tell(Status("monty-1", "monty", UNAVAILABLE, reason="starting"))
+        (tmp_path / "go").touch()
+        wait_for(lambda: followed(ws).bundle.generation == 2)
+        time.sleep(0.5)
+        assert applying.poll() is None, "it waits for an answer to this policy"
+        board.tell(Status("monty-1", "monty", APPLIED, 2, followed(ws).bundle.digest))
+        out, _ = applying.communicate(timeout=60)
+    assert rows(json.loads(out)) == [("monty-1", "applied", 2)]
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def count_of(served: Console, state: str) -> int:

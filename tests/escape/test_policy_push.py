@@ -12,11 +12,11 @@ import pytest
 
 from tests.support.lite import Program, job_for
 from tests.support.policies import altered, policy
-from tests.support.pushing import FINISH, after, chain, edited, signed
+from tests.support.pushing import after, chain, signed
 from tests.support.sshlab import Key
 from threegate.errors import GateUnavailable, PolicyDenied
 from threegate.host.executors.kinds import Signed
-from threegate.host.executors.lite import STOPPED, LentBox, LiteExecutor, LiteKind
+from threegate.host.executors.lite import LentBox, LiteExecutor, LiteKind
 from threegate.host.executors.pool import Pool
 from threegate.host.executors.states import APPLIED, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Bundle
@@ -25,7 +25,6 @@ from threegate.sandbox.machine import find_machine
 
 FIRST, SECOND, THIRD = chain(3)
 USES = Program("import base64\n1")
-ENDLESS = Program("while True:\n    pass")
 
 
 @contextmanager
@@ -187,27 +186,3 @@ def test_a_gate_whose_box_is_signed_otherwise_is_flagged_and_restarted() -> None
         # What this program starts lets more happen than was signed: no restart helps.
         boxes.pool.push(third)
         boxes.wait(*said, (RESTART, 2, ""), (UNAVAILABLE, 0, "TG-BOX-040"))
-
-
-@pytest.mark.parametrize(("changes", "exit_state"), [((), STOPPED), ((FINISH,), "limit:time")])
-# claim TG-C-315
-def test_a_run_in_progress_is_stopped_or_keeps_its_rules_as_policy_says(
-    changes: tuple[tuple[str, str], ...], exit_state: str
-) -> None:
-    first = signed(edited(*changes).bundle())
-    second = signed(after(first.bundle, chain(2, *changes)[1].bundle))
-    program = replace(ENDLESS, limits=replace(ENDLESS.limits, wall_ms=3000))
-    with kept(first) as boxes:
-        lent = LentBox(boxes.pool.take(first.bundle, seconds=60))
-        ended: list[str] = []
-        job = job_for(program, first.bundle)
-        thread = threading.Thread(
-            target=lambda: ended.append(lent.run(job, wall_ms=3000).outcome.exit)
-        )
-        thread.start()
-        while lent._lent.executor.box._jobs == 0:  # it was handed its job
-            threading.Event().wait(0.01)
-        boxes.pool.push(second)
-        thread.join()
-        assert ended == [exit_state]
-        boxes.wait((APPLIED, 1, ""), (RESTART, 1, ""), (APPLIED, 2, ""))

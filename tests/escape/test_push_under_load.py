@@ -24,8 +24,9 @@ from threegate.handoff.records import INTENT
 from threegate.host.changes import apply_policy
 from threegate.host.console.dispatching import Dispatcher, tools
 from threegate.host.drafts import lanes_of
+from threegate.host.executing.results import STOPPED
 from threegate.host.executors.board import STATE
-from threegate.host.executors.lite import STOPPED, LiteExecutor, LiteKind
+from threegate.host.executors.lite import LiteExecutor, LiteKind
 from threegate.host.executors.states import APPLIED, Status
 from threegate.host.executors.warm import Warm
 from threegate.host.lite.boxes import LiteBox, Ran

@@ -15,6 +15,7 @@ from tests.support.approved import (
     request_for,
 )
 from tests.support.workspaces import keep_blob, take_in
+from tests.unit.host.executing.test_rules import NARROWER, Endless, ran_while, write
 from tests.unit.host.review.test_approving import edit_policy
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short
@@ -319,6 +320,21 @@ def test_a_replay_is_never_the_first_run(tmp_path: Path, monkeypatch: pytest.Mon
     found = replay(ws, refused.made.id)
     assert (found.verdict, found.again) == ("not-reproducible", None), "its use is spent, no more"
     assert found.why.startswith("nothing ran")
+
+
+# claim TG-C-319
+def test_what_a_policy_stopped_is_not_run_by_a_replay(tmp_path: Path) -> None:
+    ws = live_workspace(tmp_path)
+    (ran,) = run_requests(ws, [approved_request(ws, "6 * 7")])
+    box, request_id = Endless(), approved_request(ws, "1")
+    (stopped,) = ran_while(ws, [request_id], lambda: write(ws, NARROWER), box)
+    assert ran.made is not None
+    assert stopped.made is not None
+    # Its rules are kept, so the box would take it: what ran to its end under them is replayed.
+    assert replay(ws, ran.made.id).verdict == "same", "control"
+    found = replay(ws, stopped.made.id)
+    assert (found.verdict, found.again) == ("not-reproducible", None)
+    assert "limit:policy" in found.why
 
 
 def test_a_request_that_moves_while_it_is_read_is_read(

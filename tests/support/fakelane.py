@@ -33,6 +33,9 @@ def install(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
             assert wall_ms > 0
             return answer(job)
 
+        def kill(self) -> None:
+            """It has answered already."""
+
     class FakeBoxes:
         def __init__(self, bundle: Bundle) -> None:
             self.bundle = bundle

@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, place, with_sources
 from tests.support.ring_bypasses import HARNESS, bypasses
+from tests.support.ring_table import Found
 from threegate.host.images.ours import Sources
 
 LAYERS: Final = ("hook", "view", "kernel")
@@ -58,9 +59,6 @@ def _change(own: Path, edit: Edit) -> None:
     text = (own / file).read_text("utf-8")
     assert text.count(old) == 1, edit
     (own / file).write_text(text.replace(old, new), "utf-8")
-
-
-Found = dict[str, tuple[str, str]]  # name of a bypass -> done, refused or harmless; and why
 
 
 def attempt(lab: Lab) -> Found:

@@ -111,9 +111,6 @@ def _library() -> bytes:
         return made.read_bytes()
 
 
-Found = dict[str, tuple[str, str]]  # name of a bypass -> done, refused or stopped; and why
-
-
 def attempt(names: tuple[str, ...] = (), columns: tuple[str, ...] = ("none", "all")) -> Any:
     """Try ways in one guest, each with these sets of layers; return a `Found` for each set."""
     ways = [[one.name, one.end, one.argv] for one in bypasses() if one.name in names or not names]

@@ -1,9 +1,12 @@
 """The table of command bypasses: `python -m tests.support.ring_commands_report` writes it anew."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.support.ring_commands import COLUMNS, LAYERS, Found, attempt
+from tests.support import ring_table
+from tests.support.ring_commands import COLUMNS, LAYERS, attempt
+from tests.support.ring_table import Found
 
 PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-commands.md"
 
@@ -31,30 +34,10 @@ words are not, so no other layer has anything to say.
 
 def table(found: dict[str, Found]) -> str:
     """Return the document."""
-    held = {layer: _held(found[layer]) for layer in LAYERS}
-    count = len(found["none"])
-    bare, ringed = (count - len(_held(found[name])) for name in ("none", "all"))
-    alone = ", ".join(f"the {layer} hold{_s(layer)} {len(held[layer])}" for layer in LAYERS)
-    lines = [
-        f"{HEAD}{count} ways; without the ring {bare} work, with it {ringed}. Alone, {alone}.\n\n",
-        "| way | words | view | kernel | stopped by |\n|---|---|---|---|---|\n",
-    ]
-    for name, (state, why) in found["all"].items():
-        marks = [name in held[layer] for layer in LAYERS]
-        said = " | ".join("yes" if mark else "no" for mark in marks)
-        lines.append(f"| {name} | {said} | {stopped(state, why, marks)} |\n")
-    return "".join(lines)
+    return ring_table.table(HEAD, LAYERS, found, stopped)
 
 
-def _s(layer: str) -> str:
-    return "" if layer == "words" else "s"
-
-
-def _held(found: Found) -> set[str]:
-    return {name for name, (state, _) in found.items() if state != "done"}
-
-
-def stopped(state: str, why: str, alone: list[bool]) -> str:
+def stopped(state: str, why: str, alone: Sequence[bool]) -> str:
     """Return the layer whose refusal it was, by its words; of a silent one, the first to hold."""
     if state == "refused":
         return "words"

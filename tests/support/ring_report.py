@@ -1,10 +1,13 @@
 """The table of bypasses and layers: `python -m tests.support.ring_report` writes it anew."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.support import ring_table
 from tests.support.heavy import lab
-from tests.support.ring import LAYERS, Found, attempt, lab_with
+from tests.support.ring import LAYERS, attempt, lab_with
+from tests.support.ring_table import Found
 
 PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-imports.md"
 
@@ -27,25 +30,10 @@ way from its end; the last says what stopped it in the guest as it is.
 
 def table(found: dict[str, Found]) -> str:
     """Return the document."""
-    held = {layer: _held(found[layer]) for layer in LAYERS}
-    count = len(found["none"])
-    bare, ringed = (count - len(_held(found[name])) for name in ("none", "all"))
-    alone = ", ".join(f"the {layer} holds against {len(held[layer])}" for layer in LAYERS)
-    lines = [
-        f"{HEAD}{count} ways; without the ring {bare} work, with it {ringed}. Alone, {alone}.\n\n",
-        "| way | hook | view | kernel | stopped by |\n|---|---|---|---|---|\n",
-    ]
-    for name, (state, why) in found["all"].items():
-        marks = " | ".join("yes" if name in held[layer] else "no" for layer in LAYERS)
-        lines.append(f"| {name} | {marks} | {stopped(state, why)} |\n")
-    return "".join(lines)
+    return ring_table.table(HEAD, LAYERS, found, stopped)
 
 
-def _held(found: Found) -> set[str]:
-    return {name for name, (state, _) in found.items() if state != "done"}
-
-
-def stopped(state: str, why: str) -> str:
+def stopped(state: str, why: str, _alone: Sequence[bool]) -> str:
     """Return the layer whose refusal it was, by its words."""
     if "of profile python)" in why or "'scipy'" in why:  # the hook takes archives off the path
         return "hook"

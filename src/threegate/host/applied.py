@@ -10,7 +10,7 @@ SECURITY
     Without the log an older bundle, or one a revoked key signed, would only need a pointer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from threegate import canonical
@@ -35,10 +35,7 @@ def read_current(store: Store) -> Bundle:
 
     The caller holds the lock: else another command may put a policy in force meanwhile.
     """
-    digest, at = read_pointer(store)
-    if sha256_hex(_pointer(digest, at)) != store.journal.current:
-        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
-        raise HandoffTampered(detail, code="TG-HND-009")
+    digest, at = read_recorded_pointer(store)
     bundle = read_bundle(store, digest)
     signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
     check_signature(store, bundle, by=signers, at=at)
@@ -51,6 +48,15 @@ def read_bundle(store: Store, digest: str) -> Bundle:
         return parse_bundle(store.read_file(states.BUNDLES, f"{digest}.json"))
     except FileNotFoundError as exc:
         raise PolicyInvalid(f"policy bundle {digest[:12]} is missing") from exc
+
+
+def since(store: Store, bundle: Bundle, last: str) -> Iterator[Bundle]:
+    """Yield a bundle and those before it, back to the one after the digest `last`."""
+    while bundle.digest != last:
+        yield bundle
+        if bundle.previous is None:
+            return
+        bundle = read_bundle(store, bundle.previous)
 
 
 def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Signed:
@@ -93,6 +99,15 @@ def read_pointer(store: Store) -> tuple[str, int]:
             raise ValueError("not a pointer")
     except (ValueError, KeyError, TypeError) as exc:
         raise HandoffTampered(f"{states.BUNDLES}/{CURRENT} is not readable") from exc
+    return digest, at
+
+
+def read_recorded_pointer(store: Store) -> tuple[str, int]:
+    """Return what `read_pointer` does, if the log recorded it; the caller holds the lock."""
+    digest, at = read_pointer(store)
+    if sha256_hex(_pointer(digest, at)) != store.journal.current:
+        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
+        raise HandoffTampered(detail, code="TG-HND-009")
     return digest, at
 
 

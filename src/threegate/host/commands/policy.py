@@ -250,10 +250,10 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         question = f"apply {counted(len(found), 'change')}, {widening} wider?"
         if not args.yes and not context.out.confirm(question):
             raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
-        asked = ws.store.journal.log.size
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
+        asked = ws.store.journal.log.size  # what was said while it was signed is no answer to it
         settle(replace(ws, bundle=bundle), context.out.note)
-        rows = policy_push.wait(ws, asked, bundle.generation, args.wait)
+        rows = policy_push.wait(ws, asked, bundle, args.wait)
     return _applied(args, context, bundle, found, rows)
 
 

@@ -12,6 +12,7 @@ from threegate.host.grammar import Group
 if TYPE_CHECKING:
     from threegate.host.executors.board import Row
     from threegate.host.workspace import Workspace
+    from threegate.policy.bundle import Bundle
 
 WAIT_SECONDS = 60
 LOOK_SECONDS = 0.1
@@ -73,17 +74,15 @@ def run_status(args: argparse.Namespace, context: Context) -> int:
 def run_push(args: argparse.Namespace, context: Context) -> int:
     """Ask, wait, print the table."""
     from threegate.host.executors.board import ask_again
-    from threegate.host.executors.states import APPLIED
 
     with context.workspace(args) as ws:
         asked = ask_again(ws.store, ws.bundle.generation)
-        rows = wait(ws, asked, ws.bundle.generation, args.wait)
-        generation = ws.bundle.generation
+        rows = wait(ws, asked, ws.bundle, args.wait)
     if args.json:
-        context.out.document({"generation": generation, "executors": plain(rows)})
+        context.out.document({"generation": ws.bundle.generation, "executors": plain(rows)})
     else:
         show(context, rows)
-    done = all(row.status.state == APPLIED and row.entry >= asked for row in rows)
+    done = all(row.entry >= asked and row.enforces(ws.bundle) for row in rows)
     return os.EX_OK if done else os.EX_UNAVAILABLE
 
 
@@ -95,12 +94,12 @@ def look(ws: "Workspace") -> "list[Row]":
         return executors(journal.log)
 
 
-def wait(ws: "Workspace", asked: int, generation: int, seconds: float) -> "list[Row]":
+def wait(ws: "Workspace", asked: int, bundle: "Bundle", seconds: float) -> "list[Row]":
     """Wait until every executor has answered since an entry of the log; return the table."""
     end = time.monotonic() + seconds
     while True:
         rows = look(ws)
-        if all(row.has_answered(asked, generation) for row in rows) or time.monotonic() >= end:
+        if all(row.has_answered(asked, bundle) for row in rows) or time.monotonic() >= end:
             return rows
         time.sleep(LOOK_SECONDS)
 

@@ -15,6 +15,7 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
+    from threegate.artifacts.tool_result import ToolResult
     from threegate.host.executing.running import Report
     from threegate.host.workspace import Workspace
 
@@ -23,7 +24,9 @@ Each request runs once, in a fresh interpreter inside the sandbox, and leaves a 
 never changed again. One use of its approval is spent before that. What a crash interrupts
 does not run again by itself: it waits for you in `threegate review`, or for the next run if
 its approval has a use left. Ctrl-C lets what is claimed, up to 64 requests at a time, come to
-its end, keeps the results and claims nothing more; a second one stops at once.
+its end, keeps the results and claims nothing more; a second one stops at once. A policy that is
+applied meanwhile stops what is running (`limit:policy`) or lets it finish, as its `push.running`
+says; nothing more is claimed under the rules before.
 
 The exit code is 0 if every request left a result, whatever its exit state: a program that
 failed is a result like any other. A request whose file was moved or changed by hand is named
@@ -151,7 +154,6 @@ def _plain(report: "Report") -> dict[str, Any]:
 
 def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     from threegate.artifacts.ids import short
-    from threegate.host.heavy.lane import ENDED
     from threegate.host.output import counted
 
     name, out = short(report.request_id), context.out
@@ -163,9 +165,8 @@ def _tell(context: Context, report: "Report", *, alone: bool) -> None:
         return
     result = report.made.result
     out.line(f"{result.exit} {name} {short(report.made.id)} {result.resources.wall_ms} ms")
-    for item in result.versions:
-        if item.name == ENDED:  # the gate's own word, whatever the guest printed
-            out.line(f"  {item.version.replace('-', ' ')}")
+    for words in _why(result):
+        out.line(f"  {words}")
     for row in result.carried:
         passed = f"{row.up_bytes} bytes sent, {row.down_bytes} received"
         out.line(f"  spoke to {row.host}: {counted(row.requests, 'request')}, {passed}")
@@ -175,3 +176,13 @@ def _tell(context: Context, report: "Report", *, alone: bool) -> None:
             if text.open_for_display():
                 out.line(word)
                 out.foreign(text.open_for_display())
+
+
+def _why(result: "ToolResult") -> list[str]:
+    """Return why a run was ended from outside, in the host's and the gate's own words."""
+    from threegate.host.executing.results import STOPPED
+    from threegate.host.heavy.lane import ENDED
+
+    if result.exit == STOPPED:
+        return ["a policy was applied that replaces its rules and stops what ran under them"]
+    return [item.version.replace("-", " ") for item in result.versions if item.name == ENDED]

@@ -28,6 +28,8 @@ LOOK_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 30.0  # after a lane could not be had, or for what waits for time to pass
 MAX_AGE_SECONDS: Final = 24 * 3600  # of a packet that answers instead of a question, as `fetch` has
 
+PUSH_CODES: Final = "TG-PSH-"
+
 Stop = Callable[[], bool]
 Tell = Callable[..., None]
 
@@ -76,21 +78,15 @@ class Dispatcher:
         before: Mark = ("", -1)
         wait = 0.0
         while not self._stopped.is_set():
-            found = self._mark()
+            found = mark_of(self._root)
             if found != before or self._woken.is_set() or wait <= 0:
                 self._woken.clear()
                 wait = AGAIN_SECONDS
                 self._look()
-                before = self._mark()  # what we did ourselves is no news
+                before = mark_of(self._root)  # what we did ourselves is no news
                 continue
             self._woken.wait(LOOK_SECONDS)
             wait -= LOOK_SECONDS
-
-    def _mark(self) -> Mark:
-        try:
-            return mark_of(self._root)
-        except OSError:  # a segment that was sealed between two looks
-            return ("", -1)
 
     def _look(self) -> None:
         try:
@@ -109,7 +105,8 @@ class Dispatcher:
         settle(ws, lambda words: self._tell("settled", words=words), aside)
         approvals = approvals_by_request(ws.store)
         for ended in self._run(ws, self._chosen(ws, approvals, aside), self._stopped.is_set):
-            if ended.code:
+            # An executor that is in quarantine, or was given other rules, is there again soon.
+            if ended.code and not ended.code.startswith(PUSH_CODES):
                 self._tried[ended.request] = frozenset(approvals.get(ended.request, ()))
             facts = {"request": ended.request, "made": ended.made, "outcome": ended.outcome}
             self._tell("ran", kind=self._kind, **facts, code=ended.code)

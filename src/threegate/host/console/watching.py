@@ -1,6 +1,5 @@
 """Whether the workspace changed, told to every page."""
 
-from contextlib import suppress
 from pathlib import Path
 
 from threegate.host.console.events import Events
@@ -16,8 +15,7 @@ class Watch:
 
     def look(self) -> None:
         """Tell that something changed, if it did since the last look."""
-        with suppress(OSError):  # a segment that was sealed between two looks
-            found = mark_of(self._root)
-            if found != self._before:
-                self._before = found
-                self._events.tell("changed")
+        found = mark_of(self._root)
+        if found != self._before:
+            self._before = found
+            self._events.tell("changed")

@@ -41,8 +41,9 @@ MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream as it stands in the arti
 EXCERPT_CHARS: Final = 64 * 1024  # of a stream whose bytes are a blob
 _INDENT_CHARS: Final = 4
 
+STOPPED: Final = "limit:policy"  # ended because its rules were replaced
 # Not the program's doing alone: another machine, or this one on another day, may end otherwise.
-NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", "crashed")
+NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", STOPPED, "crashed")
 
 Outcome = tool_lite.Outcome | tool_heavy_outcome.Outcome
 

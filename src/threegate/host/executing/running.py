@@ -14,7 +14,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,7 +24,6 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import (
     ArtifactRejected,
     GateUnavailable,
-    PolicyDenied,
     StorageFailed,
     ThreeGateError,
 )
@@ -33,10 +32,10 @@ from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request
 from threegate.handoff.claims import Claim, End, claim_group, finish_group
 from threegate.handoff.journal import Act, Put
-from threegate.host import applied
 from threegate.host.covering import void_if_refused
 from threegate.host.executing.ready import Ready, make_ready
 from threegate.host.executing.results import Box, MadeResult, Measured, make_result
+from threegate.host.executing.rules import Rules
 from threegate.host.heavy import backend as heavy_backend
 from threegate.host.heavy.lane import HeavyAnswer, Lane
 from threegate.host.lite.boxes import Boxes, Ran, SomeBoxes
@@ -100,41 +99,64 @@ def run_requests(
 ) -> Iterator[Report]:
     """Run every request that may run, and say of each what became of it.
 
-    Nothing more is claimed once `stop` says so; what is claimed runs to its end.  `heavy`
-    opens the heavy lane when the first request for it comes.  `lite` says where boxes of the
-    lite lane come from if they are not to be started here.
+    Nothing more is claimed once `stop` says so; what is claimed runs to its end, unless its
+    rules are replaced and policy says that it is stopped.  `heavy` opens the heavy lane when the
+    first request for it comes.  `lite` says where boxes of the lite lane come from if they are
+    not to be started here.
     """
     ws.refuse_wrong_clock()
-    same_policy = _policy_watch(ws)
     under_way: deque[list[_Started]] = deque()
     boxes = min(MAX_BOXES, os.cpu_count() or 1, len(request_ids))
-    with _Lane(ws, boxes, lite) as lane, _Heavy(ws, heavy) as machines:
+    with (
+        Rules(ws) as rules,
+        _Lane(ws, rules, boxes, lite) as lane,
+        _Heavy(ws, rules, heavy) as machines,
+    ):
+        failed: ThreeGateError | None = None
         try:
-            for group in _groups(ws, request_ids):
-                if isinstance(group, Report):
-                    yield group
-                    continue
-                if stop():
-                    break
-                # Before a use is spent.
-                if group[0].request.backend == "monty":
-                    lane.prove(group[0].request.confidentiality)
-                elif (refusal := machines.refusal(group[0])) is not None:
-                    yield Report(group[0].request_id, None, refusal)
-                    continue
-                if stop():  # proving may boot a machine, for minutes
-                    break
-                claimed, refused = _claim(ws, group, same_policy)
-                starts = {"monty": lane.start, "era": machines.start}
-                under_way.append([starts[item.request.backend](item) for item in claimed])
-                yield from refused
-                if len(under_way) > 1:
-                    yield from _store(ws, under_way)
+            try:
+                yield from _begun(ws, request_ids, rules, (lane, machines), under_way, stop=stop)
+            except ThreeGateError as exc:  # told after what was begun: another policy, say
+                failed = exc
             while under_way:
                 yield from _store(ws, under_way)
         finally:
             while under_way:  # after an interrupt too: what was claimed is stored
                 _store(ws, under_way)
+        if failed is not None:
+            raise failed
+
+
+def _begun(
+    ws: Workspace,
+    request_ids: Sequence[str],
+    rules: Rules,
+    lanes: "tuple[_Lane, _Heavy]",
+    under_way: deque[list[_Started]],
+    *,
+    stop: Callable[[], bool],
+) -> Iterator[Report]:
+    lane, machines = lanes
+    for group in _groups(ws, request_ids):
+        if isinstance(group, Report):
+            yield group
+            continue
+        if stop():
+            break
+        # Before a use is spent.
+        if group[0].request.backend == "monty":
+            lane.prove(group[0].request.confidentiality)
+        elif (refusal := machines.refusal(group[0])) is not None:
+            yield Report(group[0].request_id, None, refusal)
+            continue
+        if stop():  # proving may boot a machine, for minutes
+            break
+        claimed, refused = _claim(ws, group, rules)
+        starts = {"monty": lane.start, "era": machines.start}
+        under_way.append([starts[item.request.backend](item) for item in claimed])
+        yield from refused
+        if len(under_way) > 1:
+            yield from _store(ws, under_way)
 
 
 def _groups(ws: Workspace, request_ids: Iterable[str]) -> Iterator[list[Ready] | Report]:
@@ -165,34 +187,14 @@ def _fits(group: Sequence[Ready], size: int, ready: Ready) -> bool:
     return same and len(group) < GROUP and size + ready.input_bytes <= GROUP_INPUT_BYTES
 
 
-def _policy_watch(ws: Workspace) -> Callable[[], None]:
-    """Return a check that the policy of this command is still the one in force."""
-    changed = PolicyDenied(
-        "the policy was changed meanwhile",
-        hint="run it again: each approval is then judged by the rules in force",
-    )
-    with ws.store.locked() as journal:
-        if applied.read_current(ws.store).digest != ws.bundle.digest:
-            raise changed
-        pointer = journal.current
-
-    def check() -> None:
-        if ws.store.journal.current != pointer:
-            raise changed
-
-    return check
-
-
-def _claim(
-    ws: Workspace, group: Sequence[Ready], same_policy: Callable[[], None]
-) -> tuple[list[Ready], list[Report]]:
+def _claim(ws: Workspace, group: Sequence[Ready], rules: Rules) -> tuple[list[Ready], list[Report]]:
     claims = [Claim(item.request_id, item.approval_id, item.max_uses) for item in group]
     reserve = ws.bundle.integer("handoff", "reserve_bytes")
     most = max(item.request.limits.disk_bytes for item in group)
     each = max(RESULT_BYTES + most, -(-reserve // len(group)))
 
     def check() -> None:
-        same_policy()
+        rules.refuse_changed()
         _refuse_full(ws, group)
 
     refused = claim_group(ws.store, claims, reserve_bytes=each, check=check)
@@ -285,9 +287,13 @@ class _Lane:
     """A few boxes, and the threads that wait for their answers."""
 
     def __init__(
-        self, ws: Workspace, boxes: int, opened: Callable[[Bundle], SomeBoxes] | None = None
+        self,
+        ws: Workspace,
+        rules: Rules,
+        boxes: int,
+        opened: Callable[[Bundle], SomeBoxes] | None = None,
     ) -> None:
-        self._ws = ws
+        self._ws, self._rules = ws, rules
         self._idle: SimpleQueue[SomeBoxes] = SimpleQueue()
         self._all = [(opened or Boxes)(ws.bundle) for _ in range(max(1, boxes))]
         for item in self._all:
@@ -320,11 +326,13 @@ class _Lane:
         boxes = self._idle.get()
         try:
             for _ in range(MAX_TRIES):
+                self._rules.refuse_stopped()
                 box = boxes.box(ready.request.confidentiality)
                 started = self._ws.now()
-                ran = box.run(ready.job(), wall_ms=ready.request.limits.wall_ms)
+                with self._rules.running(box.kill) as run:
+                    ran = box.run(ready.job(), wall_ms=ready.request.limits.wall_ms)
                 if ran.sent:
-                    return _Answer(started, ran, box.box)
+                    return _Answer(started, run.told(ran), box.box)
             raise GateUnavailable("boxes of the lite lane end before they are given a job")
         finally:
             self._idle.put(boxes)
@@ -346,8 +354,8 @@ class _Lane:
 class _Heavy:
     """The heavy lane, opened when the first request for it comes; one machine at a time."""
 
-    def __init__(self, ws: Workspace, open_lane: Callable[[], Lane] | None) -> None:
-        self._ws, self._open = ws, open_lane
+    def __init__(self, ws: Workspace, rules: Rules, open_lane: Callable[[], Lane] | None) -> None:
+        self._ws, self._rules, self._open = ws, rules, open_lane
         self._lane: Lane | None = None
         self._threads = ThreadPoolExecutor(1, "heavy")
 
@@ -366,7 +374,12 @@ class _Heavy:
         """Hand a claimed request to the lane."""
         lane = self._lane
         assert lane is not None
-        return _Started(ready, self._threads.submit(lane.run, ready, self._ws.now()))
+        return _Started(ready, self._threads.submit(self._run, lane, ready, self._ws.now()))
+
+    def _run(self, lane: Lane, ready: Ready, started: str) -> HeavyAnswer:
+        with self._rules.running(lane.stop) as run:
+            answer = lane.run(ready, started)
+        return replace(answer, ran=run.told(answer.ran))
 
     def __enter__(self) -> Self:
         return self

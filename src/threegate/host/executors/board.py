@@ -17,6 +17,7 @@ from threegate.audit.log import AuditLog
 from threegate.handoff.lease import Lease, current_lease, is_alive
 from threegate.handoff.store import Store
 from threegate.host.executors.states import APPLIED, NONE, RESTART, Status, status_of
+from threegate.policy.bundle import Bundle
 
 STATE: Final = "executors.state"
 PUSH: Final = "executors.push"  # somebody asks every executor to be read back
@@ -38,11 +39,17 @@ class Row:
         """Return it for `--json`."""
         return {**self.status.plain(), "entry": self.entry, "pid": self.pid, "time": self.time}
 
-    def has_answered(self, asked: int, generation: int) -> bool:
+    def has_answered(self, asked: int, bundle: Bundle) -> bool:
         """Tell whether it has said, since an entry of the log, what it made of a policy."""
         if self.entry < asked or self.status.state == RESTART:
             return False
-        return self.status.state != APPLIED or self.status.generation >= generation
+        return self.status.state != APPLIED or self.enforces(bundle)
+
+    def enforces(self, bundle: Bundle) -> bool:
+        """Tell whether it was read back with a policy, or with a later one."""
+        found = self.status
+        later = found.generation > bundle.generation  # a number alone is no policy
+        return found.state == APPLIED and (found.policy == bundle.digest or later)
 
 
 class Board:

@@ -10,15 +10,14 @@ SECURITY
     rules for code are another snapshot, and this one is not resumed any more.
 """
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from threegate.host.executing.ready import Ready
 from threegate.host.executors.kinds import Signed
-from threegate.host.executors.lite import STOPPED, boxes_differ
+from threegate.host.executors.lite import boxes_differ
 from threegate.host.executors.pool import Lent, Pool
 from threegate.host.gates import EVERY_GATE
 from threegate.host.heavy.holding import compile_here
@@ -27,8 +26,6 @@ from threegate.host.heavy.outward import Outward
 from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiling import offline
 from threegate.policy.ring.executors import HEAVY_PYTHON
-from threegate.protocol.tool_heavy_outcome import Outcome
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY
 
 LANE: Final = ("tool-exec", "lanes", "era")
@@ -55,17 +52,14 @@ class HeavyExecutor:
         self, bundle: Bundle, cache: Path, find_image: FindImage, outward: Outward | None = None
     ) -> None:
         """Compare and probe a snapshot, making it if there is none; raise `GateUnavailable`."""
-        self._lock = threading.Lock()
-        self._machine: Companion | None = None
-        self._stopped = False
         self._bundle = bundle
-        self.lane = HeavyLane(bundle, cache, find_image, begun=self._begun, outward=outward)
+        self.lane = HeavyLane(bundle, cache, find_image, outward=outward)
         self._backend, self._want = self.lane.prove_usual()
 
     @property
     def alive(self) -> bool:
         """Tell whether it can be given work."""
-        return not self._stopped
+        return not self.lane.stopped
 
     def adopt(self, signed: Signed) -> None:
         """Take other rules over that leave the snapshot as it is."""
@@ -76,30 +70,13 @@ class HeavyExecutor:
         self._backend.probe(self._want)
         return Resumable(self._bundle.generation, self._bundle.digest, self._want.ring.digest)
 
-    def run(self, ready: Ready, started: str) -> HeavyAnswer:
-        """Run a claimed request in a clone of its own."""
-        try:
-            return self.lane.run(ready, started)
-        finally:
-            with self._lock:
-                self._machine = None
-
-    def _begun(self, machine: Companion) -> None:
-        with self._lock:
-            self._machine = machine
-            if self._stopped:
-                machine.kill()
-
     def stop(self) -> None:
         """End it from any thread, whatever it does."""
-        with self._lock:
-            self._stopped = True
-            if self._machine is not None:
-                self._machine.kill()
+        self.lane.stop()
 
     def close(self) -> None:
         """Let go of the engine."""
-        self._stopped = True
+        self.lane.stop()
         self.lane.close()
 
 
@@ -151,12 +128,12 @@ class WarmLane:
 
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         """Run a claimed request in a machine that was proved for it."""
-        lent = self._taken()
-        answer = lent.executor.run(ready, started)
-        if lent.stopped and answer.ran.outcome.exit == "crashed":
-            outcome = replace(Outcome(STOPPED), probes=answer.ran.outcome.probes)
-            return replace(answer, ran=replace(answer.ran, outcome=outcome))
-        return answer
+        return self._taken().executor.lane.run(ready, started)
+
+    def stop(self) -> None:
+        """End it from any thread, whatever it does."""
+        if self._lent is not None:
+            self._lent.executor.stop()
 
     def close(self) -> None:
         """Give back what was taken."""

@@ -11,6 +11,7 @@ SECURITY
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,7 +110,7 @@ class Keeper:
                 pool.open()
             before = ("", -1)
             while not self._stopped.wait(LOOK_SECONDS):
-                found = _mark(self._root)
+                found = mark_of(self._root)
                 if found != before and self._look(ws):
                     before = found
         finally:
@@ -150,21 +151,11 @@ class Keeper:
         return steps, asked
 
 
-def _mark(root: Path) -> tuple[str, int]:
-    try:
-        return mark_of(root)
-    except OSError:  # a segment that was sealed between two looks
-        return ("", -1)
-
-
 def _since(store: Store, bundle: Bundle, last: str) -> list[Signed]:
     """Return the policies since the last one that was pushed, the newest at the end."""
     found: list[Signed] = []
-    while bundle.digest != last and len(found) < MAX_STEPS:
+    for one in islice(applied.since(store, bundle, last), MAX_STEPS if last else 1):
         with suppress(FileNotFoundError):  # of an earlier one; then executors are started anew
-            armored = store.read_file(places.BUNDLES, f"{bundle.digest}.sig")
-            found.append(Signed(bundle, armored))
-        if bundle.previous is None or not last:
-            break
-        bundle = applied.read_bundle(store, bundle.previous)
+            armored = store.read_file(places.BUNDLES, f"{one.digest}.sig")
+            found.append(Signed(one, armored))
     return found[::-1]

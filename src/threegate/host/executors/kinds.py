@@ -5,13 +5,10 @@ what an import or a snapshot is.
 """
 
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from threegate.host.executors.states import Status
 from threegate.policy.bundle import Bundle
-
-# What an approval binds, and the boxes: a run under the same ones is under the same rules.
-RULES_OF_RUNS: Final = ("tool-exec", "signers", "gates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +70,9 @@ class Slot(Generic[E]):
     bundle: Bundle | None = None  # what the executor enforces, as it was read back
     working: bool = False  # its thread is at it
     taken: bool = False  # it runs, or is about to
-    stopped: bool = False  # while it ran
     stuck: bool = False  # nothing more is tried before the next push
     asked: int = 0  # how often it was asked to be read back
     answering: int = 0  # up to which of these its thread is at it
     answered: int = 0
     again_at: float = 0.0
     since: float = 0.0
-
-
-def same_rules(old: Bundle | None, new: Bundle | None) -> bool:
-    """Tell whether a run under `old` would be under the very same rules with `new`."""
-    if old is None or new is None:
-        return False
-    return all(old.section_digest(name) == new.section_digest(name) for name in RULES_OF_RUNS)

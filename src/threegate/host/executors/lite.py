@@ -21,13 +21,12 @@ from threegate.policy.ring.compiling import compile_ring
 from threegate.policy.ring.executors import MONTY
 from threegate.policy.sections import GATES
 from threegate.protocol import tool_lite
-from threegate.protocol.tool_lite import Job, Outcome
+from threegate.protocol.tool_lite import Job
 from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove, parse_enforced
 from threegate.sandbox import worker
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import TOOL_LITE
 
-STOPPED: Final = "limit:policy"  # a run that was ended because its rules were replaced
 BOXES: Final = (EVERY_GATE, TOOL_LITE.name, worker.NAME)
 # A box that works has more descriptors open than one that has just begun.
 ONLY_AT_START: Final = "descriptors:"
@@ -125,12 +124,13 @@ class LentBox:
     def run(self, job: Job, *, wall_ms: int) -> Ran:
         """Run an approved request; the box ends with it."""
         try:
-            ran = self._lent.executor.box.run(job, wall_ms=wall_ms)
-            if self._lent.stopped and ran.sent and ran.outcome.exit == "crashed":
-                return replace(ran, outcome=Outcome(STOPPED), refused=None)
-            return ran
+            return self._lent.executor.box.run(job, wall_ms=wall_ms)
         finally:
             self._lent.give_back(used=True)
+
+    def kill(self) -> None:
+        """End it from another thread than the one that waits for its answer."""
+        self._lent.executor.stop()
 
     def close(self) -> None:
         """Give it back unused, if it is."""

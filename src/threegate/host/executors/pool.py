@@ -2,7 +2,7 @@
 
 Each has a thread of its own, which starts it, hands it new rules while it waits, reads back what
 it enforces, and only then says so: first in the log, then to whoever looks for an executor.  One
-that runs is not touched; it ends with its job, or is stopped with it where policy says so.
+that runs is not touched: it ends with its job, and who runs that follows the rules of runs.
 
 SECURITY
     Decides under which rules an executor may be given work: exactly those it was read back
@@ -18,8 +18,9 @@ from functools import partial
 from typing import Final, Generic
 
 from threegate.errors import GateUnavailable, PolicyDenied, ThreeGateError
+from threegate.host.executing.rules import PUSH, REPLACED, ROLLED_BACK
 from threegate.host.executors import states
-from threegate.host.executors.kinds import E, Kind, Signed, Slot, same_rules
+from threegate.host.executors.kinds import E, Kind, Signed, Slot
 from threegate.host.executors.states import (
     APPLIED,
     RESTART,
@@ -35,7 +36,6 @@ WAIT_SECONDS: Final = 120.0  # for one that is being started or changed
 IDLE_SECONDS: Final = 600.0  # then it is replaced: what it runs may not be on disk any more
 LOOK_SECONDS: Final = 1.0
 MAX_STEPS: Final = 32  # generations an executor is led through; beyond, it is started anew
-PUSH: Final = ("tool-exec", "push")
 
 
 @dataclass(eq=False, slots=True)
@@ -46,11 +46,6 @@ class Lent(Generic[E]):
     slot: Slot[E]
     executor: E
     back: bool = False
-
-    @property
-    def stopped(self) -> bool:
-        """Tell whether it was ended because its rules were replaced."""
-        return self.slot.stopped
 
     def give_back(self, *, used: bool) -> None:
         """Let go of it; one that was used ends here.  Twice is once."""
@@ -115,11 +110,10 @@ class Pool(Generic[E]):
                 return  # a quarantine stays until somebody asks again
             if now is not None and signed.bundle.generation <= now.bundle.generation:
                 message = f"generation {signed.bundle.generation} is not newer than what is pushed"
-                raise PolicyDenied(message, code=states.ROLLED_BACK)
+                raise PolicyDenied(message, code=ROLLED_BACK)
             self._target, self._refused = signed, None
             self._remember(steps)
             self._ask_all()
-            self._stop_replaced(signed.bundle)
             self._changed.notify_all()
 
     def again(self) -> None:
@@ -136,7 +130,6 @@ class Pool(Generic[E]):
                 return
             if self._target.bundle.text(*PUSH, "on_bad_bundle") == "quarantine":
                 self._refused = error
-                self._stop_replaced(None)
             self._changed.notify_all()
 
     def take(self, bundle: Bundle, *, seconds: float = WAIT_SECONDS) -> Lent[E]:
@@ -147,7 +140,7 @@ class Pool(Generic[E]):
                 found = next((slot for slot in self.slots if self._fits(slot, bundle)), None)
                 if found is not None:
                     assert found.executor is not None
-                    found.taken, found.stopped = True, False
+                    found.taken = True
                     return Lent(self, found, found.executor)
                 self._refuse_hopeless(bundle, late=self.clock() >= end)
                 self._changed.wait(LOOK_SECONDS)
@@ -184,7 +177,8 @@ class Pool(Generic[E]):
         try:
             act()
         except Exception as exc:  # noqa: BLE001  # of the log: then nothing works, or is said to
-            self._drop(slot)
+            if not slot.taken:  # who took it sees it to its end
+                self._drop(slot)
             with self._changed:
                 slot.status = failed(slot.status, exc)
                 slot.stuck, slot.again_at = True, self.clock() + self.again_seconds
@@ -349,7 +343,7 @@ class Pool(Generic[E]):
         if target is not None and target.bundle.digest != bundle.digest:
             if bundle.generation <= target.bundle.generation:
                 detail = "the rules were replaced before the job began"
-                raise GateUnavailable(detail, code=states.REPLACED)
+                raise GateUnavailable(detail, code=REPLACED)
         elif target is not None and not self.kind.wanted(bundle):
             raise GateUnavailable(f"policy has no {self.kind.name} lane")
         elif target is not None and all(slot.stuck for slot in self.slots):
@@ -362,16 +356,6 @@ class Pool(Generic[E]):
         if self._target is None or self._closed or slot.status.state == RESTART:
             return False
         return slot.status.policy != self._target.bundle.digest
-
-    def _stop_replaced(self, bundle: Bundle | None) -> None:
-        """Stop what runs under rules that are not in force any more, if policy says so."""
-        rules = bundle or (self._target.bundle if self._target is not None else None)
-        if rules is None or rules.text(*PUSH, "running") != "stop":
-            return
-        for slot in self.slots:
-            if slot.taken and slot.executor is not None and not same_rules(slot.bundle, bundle):
-                slot.stopped = True
-                slot.executor.stop()
 
     def _ask_all(self) -> None:
         """Have every executor answer once, whatever it answered before."""

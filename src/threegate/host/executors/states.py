@@ -17,9 +17,7 @@ UNAVAILABLE: Final = "unavailable"
 STATES: Final = (APPLIED, RESTART, UNAVAILABLE)
 NONE: Final = "none"  # policy has no such executor: it stands in no table
 
-ROLLED_BACK: Final = "TG-PSH-001"  # as the box says it
 OTHER_RULES: Final = "TG-PSH-003"
-REPLACED: Final = "TG-PSH-004"
 QUARANTINED: Final = "TG-PSH-005"
 STARTING: Final = "starting"
 MAX_REASON_CHARS: Final = 200

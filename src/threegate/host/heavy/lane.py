@@ -5,6 +5,7 @@ name.  Where policy names several, the strongest that works is taken, and the re
 which one it was.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Final, Protocol
 
 from threegate import __version__, canonical
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.tool_request import Gateway, ToolRequest
+from threegate.artifacts.tool_request import Gateway, Network, ToolRequest
 from threegate.artifacts.tool_result import Evidence
 from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
@@ -143,12 +144,43 @@ class Lane(Protocol):
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         """Run a claimed request in a machine that was proved for it."""
 
+    def stop(self) -> None:
+        """End it from any thread, whatever it does."""
+
     def close(self) -> None:
         """Let go of what there is."""
 
 
+class Stopper:
+    """The machine that runs, if one does; ended from any thread, and then every later one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._machine: Companion | None = None
+        self.stopped = False
+
+    def begun(self, machine: Companion) -> None:
+        """Take note of a machine."""
+        with self._lock:
+            self._machine = machine
+            if self.stopped:
+                machine.kill()
+
+    def ended(self) -> None:
+        """Forget it."""
+        with self._lock:
+            self._machine = None
+
+    def stop(self) -> None:
+        """End what runs."""
+        with self._lock:
+            self.stopped = True
+            if self._machine is not None:
+                self._machine.kill()
+
+
 class HeavyLane:
-    """The heavy lane of one command; `begun` is told each machine, and may end it."""
+    """The heavy lane of one command."""
 
     def __init__(
         self,
@@ -157,26 +189,26 @@ class HeavyLane:
         find_image: FindImage,
         *,
         say: Say = lambda _: None,
-        begun: Callable[[Companion], None] = lambda _: None,
         outward: Outward | None = None,
     ) -> None:
         self._bundle, self._cache, self._find_image = bundle, cache, find_image
-        self._say, self._begun, self._outward = say, begun, outward
+        self._say, self._outward = say, outward
+        self._stopper = Stopper()
         self._backends: dict[str, Backend] = {}
         self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
 
     def under(self, bundle: Bundle) -> "HeavyLane":
         """Return the lane under other rules, with the engines this one has opened."""
         lane = HeavyLane(
-            bundle,
-            self._cache,
-            self._find_image,
-            say=self._say,
-            begun=self._begun,
-            outward=self._outward,
+            bundle, self._cache, self._find_image, say=self._say, outward=self._outward
         )
-        lane._backends = self._backends
+        lane._backends, lane._stopper = self._backends, self._stopper
         return lane
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it was ended; then it runs nothing any more."""
+        return self._stopper.stopped
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
@@ -229,17 +261,27 @@ class HeavyLane:
             signature=given.signature,
             inputs=ready.inputs,
             wall_ms=ready.request.limits.wall_ms,
-            begun=self._begun,
+            begun=self._stopper.begun,
         )
-        network = ready.request.network
         programs = _programs(backend, want, ready.request)
+        try:
+            ran, passed = self._ran(backend, want, asked, ready.request.network)
+        finally:
+            self._stopper.ended()
+        return HeavyAnswer(started, ran, _box(backend, ran, programs, passed), passed)
+
+    def _ran(
+        self, backend: Backend, want: Want, asked: Asked, network: Network
+    ) -> tuple[Ran, Passed | None]:
         if not isinstance(network, Gateway):
-            ran = backend.run(want, asked)
-            return HeavyAnswer(started, ran, _box(backend, ran, programs))
+            return backend.run(want, asked), None
         outward = refuse_unusable(self._bundle, want.ring, self._outward)
         with opened_gateway(self._bundle, network, want.ring, outward) as (port, passed):
-            ran = backend.run(want, replace(asked, gateway=port))
-        return HeavyAnswer(started, ran, _box(backend, ran, programs, passed), passed)
+            return backend.run(want, replace(asked, gateway=port)), passed
+
+    def stop(self) -> None:
+        """End it from any thread, whatever it does."""
+        self._stopper.stop()
 
     def close(self) -> None:
         """Let go of the engines."""

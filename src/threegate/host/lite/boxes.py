@@ -64,6 +64,9 @@ class SomeBox(Protocol):
     def run(self, job: Job, *, wall_ms: int) -> Ran:
         """Run an approved request."""
 
+    def kill(self) -> None:
+        """End it from another thread than the one that waits for its answer."""
+
 
 class SomeBoxes(Protocol):
     """Where one thread gets its boxes from."""

@@ -13,7 +13,10 @@ Mark = tuple[str, int]
 def mark_of(root: Path) -> Mark:
     """Return name and size of the log's last segment: everything that happens makes it grow."""
     found = max((root / AUDIT).glob("segment-*.jsonl"), default=None)
-    return ("", 0) if found is None else (found.name, found.stat().st_size)
+    try:
+        return ("", 0) if found is None else (found.name, found.stat().st_size)
+    except OSError:  # sealed between two looks
+        return ("", -1)
 
 
 def followed(ws: Workspace) -> Workspace:

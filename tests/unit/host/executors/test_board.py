@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.pushing import chain
 from tests.support.workspaces import make_workspace
 from threegate.handoff.lease import current_lease
 from threegate.host.executors.board import (
@@ -58,22 +59,27 @@ def test_what_a_policy_has_not_stands_in_no_table_and_an_end_empties_it(tmp_path
     assert shown(ws) == []
 
 
-def test_who_has_answered_is_told_by_entry_and_generation(tmp_path: Path) -> None:
+# claim TG-C-80
+def test_who_has_answered_is_told_by_entry_and_policy_and_not_by_a_number(tmp_path: Path) -> None:
     ws = make_workspace(tmp_path)
+    first, second, third = (one.bundle for one in chain(3))
     board = Board(ws.store, [])
     board.tell(ONE)
     asked = ask_again(ws.store, 2)
     (row,) = executors(ws.store.journal.log)
-    assert not row.has_answered(asked, 1), "before it was asked"
-    for status, answered in (
-        (Status("monty-1", "monty", RESTART, 1, "0" * 64), False),
-        (ONE, False),  # of an older policy
-        (Status("monty-1", "monty", APPLIED, 2, "0" * 64), True),
-        (Status("monty-1", "monty", UNAVAILABLE, code="TG-PSH-003"), True),
+    assert not row.has_answered(asked, first), "before it was asked"
+    for state, generation, policy, answered, enforces in (
+        (RESTART, 1, first.digest, False, False),
+        (APPLIED, 1, first.digest, False, False),
+        (APPLIED, 2, "0" * 64, False, False),  # another policy of the same number
+        (APPLIED, 2, second.digest, True, True),
+        (APPLIED, 3, third.digest, True, True),  # somebody applied another one meanwhile
+        (UNAVAILABLE, 0, "", True, False),
     ):
-        board.tell(status)
+        board.tell(Status("monty-1", "monty", state, generation, policy))
         (row,) = executors(ws.store.journal.log)
-        assert row.has_answered(asked, 2) == answered, status
+        assert row.has_answered(asked, second) == answered, row
+        assert row.enforces(second) == enforces, row
 
 
 ROW = {**ONE.plain(), "entry": 1, "time": "2026-11-15T21:50:55Z"}

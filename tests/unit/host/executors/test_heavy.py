@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.heavy import ENABLED, ROOM, Task, request_for
 from tests.support.policies import altered, policy
-from tests.support.pushing import FINISH, after, settled, signed
+from tests.support.pushing import after, settled, signed
 from tests.support.small_images import kept
 from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
@@ -19,6 +19,7 @@ from threegate.host.executors.pool import Pool
 from threegate.host.executors.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
 from threegate.host.heavy import lane as module
 from threegate.host.heavy.backend import Asked, Ran, Say, Want
+from threegate.host.heavy.lane import HeavyLane, Lane
 from threegate.images.keeping import Image
 from threegate.policy.bundle import Compiled
 from threegate.protocol.tool_heavy_outcome import Outcome
@@ -175,28 +176,31 @@ class Stub:
     inputs: tuple[()] = ()
 
 
+@pytest.mark.parametrize("waits", [True, False], ids=["waiting", "of-one-command"])
 @pytest.mark.parametrize("stops", [True, False])
 # claim TG-C-315
-def test_a_machine_that_runs_is_stopped_or_finishes_as_policy_says(
-    tmp_path: Path, engine: FakeBackend, stops: bool
+def test_a_lane_that_is_stopped_ends_its_machine_and_starts_no_other(
+    tmp_path: Path, engine: FakeBackend, waits: bool, stops: bool
 ) -> None:
-    changes = {"running": "stop" if stops else FINISH[1].partition(": ")[2]}
-    base = altered(BASE, lambda one: one["tool-exec"]["push"].update(changes))
-    first = signed(base.bundle())
     engine.patience = 60.0 if stops else 0.2
-    pool, told = opened(tmp_path, engine, first)
-    lane, ready = WarmLane(pool, first.bundle), cast("Ready", Stub())
+    pool, _ = opened(tmp_path, engine)
+    ready = cast("Ready", Stub())
+    lane: Lane = WarmLane(pool, FIRST.bundle)
+    if not waits:
+        lane = HeavyLane(FIRST.bundle, tmp_path, lambda _: engine.image)
     lane.prove(ready)
     ended: list[str] = []
     thread = threading.Thread(target=lambda: ended.append(lane.run(ready, "now").ran.outcome.exit))
     thread.start()
     while not engine.machines:
         threading.Event().wait(0.01)
-    pool.push(signed(after(first.bundle, edited(base, allowed_imports=["json"]))))
+    if stops:
+        lane.stop()
     thread.join()
-    assert ended == ["limit:policy" if stops else "ok"]
-    assert engine.machines[0].killed.is_set() == stops
+    assert ended == ["crashed" if stops else "ok"]
+    lane.prove(ready)
+    assert (lane.run(ready, "now").ran.outcome.exit == "crashed") == stops, "the next one as well"
+    assert [one.killed.is_set() for one in engine.machines] == [stops] * 2
     lane.close()
     settled(pool)
-    assert told[-1].state == APPLIED
-    assert told[-1].generation == 2
+    pool.take(FIRST.bundle, seconds=0).give_back(used=False)  # another one, if that was stopped

@@ -9,6 +9,7 @@ import pytest
 from tests.support.workspaces import make_workspace
 from threegate.errors import GateUnavailable
 from threegate.host.executing import running
+from threegate.host.executing.rules import Rules
 from threegate.host.workspace import Workspace
 
 
@@ -48,7 +49,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def test_all_boxes_start_at_once(ws: Workspace, fake: type[FakeBoxes]) -> None:
-    with running._Lane(ws, 2) as lane:
+    with running._Lane(ws, Rules(ws), 2) as lane:
         lane.prove("internal")
         lane.prove("internal")
     assert fake.opened == ["internal", "internal"]
@@ -57,7 +58,7 @@ def test_all_boxes_start_at_once(ws: Workspace, fake: type[FakeBoxes]) -> None:
 def test_a_lane_without_a_box_says_so_before_anything_is_claimed(
     ws: Workspace, fake: type[FakeBoxes]
 ) -> None:
-    with running._Lane(ws, 2) as lane:
+    with running._Lane(ws, Rules(ws), 2) as lane:
         for _ in range(2):  # it is not taken for proven
             with pytest.raises(GateUnavailable):
                 lane.prove("confidential")
