@@ -13,6 +13,7 @@ from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Gateway, Limits, ToolRequest, network_word
 from threegate.handoff.store import Store
+from threegate.host.heavy.holding import says_kernel
 from threegate.host.judging import Plan, decisions, plans
 from threegate.host.review import parts
 from threegate.host.review.code_flags import code_flags
@@ -24,7 +25,6 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
 from threegate.policy.ring.compiling import ProfileRejected
-from threegate.policy.sections.tool_exec import KERNEL, LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
 
 MEANINGS: Final = {
@@ -154,8 +154,7 @@ def _gateway(request: ToolRequest, bundle: Bundle) -> parts.Gateway | None:
         return None
     methods = tuple(bundle.words(*GATEWAY_RULES, "methods"))
     sizes = (BYTES.show(network.up_bytes), BYTES.show(network.down_bytes))
-    path = ("tool-exec", RING, request.profile, "executor_network")
-    held = bundle.has(*path) and bundle.text(*path) == KERNEL
+    held = says_kernel(bundle, request.profile)
     return parts.Gateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)), held)
 
 

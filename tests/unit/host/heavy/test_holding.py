@@ -45,6 +45,14 @@ def test_the_kernel_is_asked_only_where_a_profile_needs_it(
         holding.compile_here(HELD, KIND, "online")
 
 
+def test_a_profile_that_is_not_there_is_no_error_of_ours() -> None:
+    decision = holding.may_enforce_here(HELD, KIND, "nobody's")
+    assert isinstance(decision, Deny)
+    assert "is not offered" in decision.reason
+    assert not holding.says_kernel(HELD, "nobody's")
+    assert holding.says_kernel(HELD, "online"), "control"
+
+
 @pytest.mark.parametrize("inside", ["10.0.0.5", "127.0.0.1", "169.254.169.254", "::1", "fd00::5"])
 def test_an_address_of_the_inside_does_not_go_into_the_rules(inside: str) -> None:
     outside = (ip_address("104.18.0.1"), ip_address("2606:4700::1"))
