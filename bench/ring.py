@@ -1,28 +1,51 @@
 """The interpreter ring: scripts under it next to plain ones in the same guest, and its compiler.
 
-Both kinds take turns in one guest, by emulation, which works on every machine.  What counts is
-what comes after the start: imports are timed by the script itself, and of programs that start
-others the time of one that starts none is taken away.  Of several laps the fastest counts.
+Both kinds run in one guest, by emulation, which works on every machine.  What counts is what
+comes after the start: imports are timed by scripts that were started before and stop themselves
+between laps, and of programs that start others the time of one that starts none is taken away.
+
+Emulation on a machine that does other things is slowed down by any factor, for seconds at a
+time: a lap under the ring and a plain one right beside it are slowed alike, laps far apart are not.
+So the ratio of each such pair counts, who is first changes from pair to pair, and the verdict
+is that of an interval for their median.  The interval is one of order statistics: it needs no
+shape of the noise, nothing drawn by chance, and no single lap moves it.  The fastest lap of each
+kind, which counted before, is one lap that may have had the machine to itself.
+
+The same laps are counted in a second guest whose clock ticks once for every instruction that its
+processor executes: what others do on the machine does not move it.  It knows nothing of what an
+instruction costs, so time has rows of its own.
 """
 
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
 from bench.figures import Plain, Sizes, alone, compare
 from bench.measure import noise, say, seconds_of
 from tests.support.heavy import rules
 from tests.support.policies import GATES, policy_files
-from tests.support.ring_commands import DRIVER, drive, ring
+from tests.support.ring_commands import DRIVER, armed, drive, ring
+from threegate.host.heavy import engine
+from threegate.host.heavy.backend import QemuBackend
 from threegate.policy.compiler import compile_policy
 from threegate.policy.ring.compiling import compile_ring
 from threegate.policy.ring.executors import HEAVY_PYTHON, HEAVY_SHELL
 
 MOST_TIMES_PLAIN: Final = 1.05
-STARTS: Final = 30  # programs that one script starts
+CONFIDENCE: Final = 0.95
+LEAST_PAIRS: Final = 6  # fewer say nothing, whatever they say
+MOST_SECONDS: Final = 45  # for each kind of script
+COUNTED: Final = ", instructions of the guest"
+STARTS: Final = 10  # programs that one script starts
 PROFILE: Final = "wide"
 
 IMPORTS: Final = """\
-import sys, time
+import os, sys, time
 names = ('argparse base64 bisect calendar copy csv dataclasses datetime decimal fractions glob '
          'gzip hashlib heapq json random statistics string textwrap zipfile').split()
 def once():
@@ -34,7 +57,9 @@ def once():
         __import__(name)
     return time.perf_counter() - begin
 once()
-print(*(once() for _ in range(10)))
+while True:
+    os.kill(os.getpid(), 19)  # SIGSTOP: whoever takes turns lets it go on
+    os.write(1, f'{once()}\\n'.encode())
 """
 IN_GUEST: Final = f"""{DRIVER}
 from threegate.tool_exec.era.guest import interpreting
@@ -45,7 +70,7 @@ def drained(pid, streams):
         while piece := os.read(fd, 65536):
             said[name] += piece
         os.close(fd)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, said
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL, said
     return [float(word) for word in said["stdout"].split()]
 
 def ringed(code):
@@ -57,7 +82,7 @@ def ringed(code):
     one = interpreting.Interpreter(plain, partial(_become, landlock=True), own_view=True)
     one.load(rules["imports"], PACKAGES)  # as before a snapshot
     streams = one.run({{**job, "ring": rules}}, code.encode())
-    return drained(one.pid, streams)
+    return one.pid, streams
 
 def plain(code):
     leave(())
@@ -67,7 +92,23 @@ def plain(code):
         _become((write, write), (), landlock=False)
         os.execve("/usr/bin/python3.11", ["python3.11", "-I", "-S", "-B", "-c", code], {{}})
     os.close(write)
-    return drained(pid, {{out: "stdout"}})
+    return pid, {{out: "stdout"}}
+
+def turns():
+    both = [ringed(GIVEN["code"]), plain(GIVEN["code"])]
+    for pid, _ in both:
+        assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), drained(*both[0])
+    for number in in_time(GIVEN["laps"]):
+        for pid, _ in both if number % 2 else both[::-1]:
+            os.kill(pid, signal.SIGCONT)
+            assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]), number
+    for pid, _ in both:
+        os.kill(pid, signal.SIGKILL)
+    return [drained(*one) for one in both]
+
+def in_time(count):
+    end = time.monotonic() + GIVEN["seconds"]
+    return (number for number in range(count) if number < GIVEN["least"] or time.monotonic() < end)
 
 def starts(layers, count):
     leave(layers)
@@ -78,12 +119,12 @@ def starts(layers, count):
     assert frames[-1][1] == {{"code": 0, "oom": False, "signal": 0}}, frames
     return took
 
-names = ("ringed", "plain", "shell", "plain shell", "shell of none", "plain shell of none")
+names = ("shell", "plain shell", "shell of none", "plain shell of none")
 answer = {{name: [] for name in names}}
-for _ in range(GIVEN["rounds"]):
-    answer["ringed"] += ringed(GIVEN["code"])
-    answer["plain"] += plain(GIVEN["code"])
-    for name, layers in (("shell", ("view", "kernel")), ("plain shell", ())):
+answer["ringed"], answer["plain"] = turns()
+for number in in_time(GIVEN["rounds"]):
+    kinds = [("shell", ("view", "kernel")), ("plain shell", ())]
+    for name, layers in kinds if number % 2 else kinds[::-1]:
         answer[name].append(starts(layers, GIVEN["starts"]))
         answer[f"{{name}} of none"].append(starts(layers, 0))
 """
@@ -91,57 +132,107 @@ for _ in range(GIVEN["rounds"]):
 
 def run(sizes: Sizes, _: Path) -> Plain:
     """Measure and return rows."""
-    rounds = max(3, sizes.singles // 60)
-    say(f"ring: one guest, {rounds} rounds")
+    say("ring: one guest")
+    timed = _rows(sizes.singles, sizes.singles // 8, Unit("ms", 1e3, ""))
+    say("ring: one guest that counts instructions")
+    with counting():
+        counted = _rows(sizes.singles // 10, sizes.singles // 25, Unit("million", 1e3, COUNTED))
+    say("ring: compiling")
+    return {"rows": [*timed, *counted, *_compiler_rows()], "curves": []}
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """Start guests whose clock says a nanosecond for every instruction that they execute."""
+    accel = f"tcg,thread=single,tb-size={engine.CODE_CACHE_MIB}"
+    words = ("-accel", accel, "-icount", "shift=0,sleep=off", "-cpu", "max,la57=off")
+    armed.cache_clear()
+    with (
+        mock.patch.object(engine, "_processor", lambda _: words),
+        mock.patch.object(QemuBackend, "_rate", lambda _: 1_000_000),
+    ):
+        yield
+    armed.cache_clear()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What laps are given in, how many to a second of the guest, and what is said of it."""
+
+    name: str
+    to_a_second: float
+    note: str
+
+
+def _rows(laps: int, rounds: int, unit: Unit) -> list[Plain]:
     given = {
         # A profile with a shell in it, which the words of its own rules would refuse.
         "ring": {**ring(), "binaries": ["/usr/bin/dash", "/usr/bin/true"], "patterns": []},
         "python": compile_ring(rules(), HEAVY_PYTHON, "python").plain(),
         "code": IMPORTS,
         "starts": STARTS,
-        "rounds": rounds,
+        "laps": max(LEAST_PAIRS, laps),
+        "rounds": max(LEAST_PAIRS, rounds),
+        "least": LEAST_PAIRS,
+        "seconds": MOST_SECONDS,
     }
     found = drive(IN_GUEST, given)
     what = f"{STARTS} programs that a shell starts"
-    rows = [
-        _row("20 imports under the ring", found, "ringed", "plain Python", "plain"),
-        _row(what, found, "shell", "plain shell", "plain shell"),
+    return [
+        _row("20 imports under the ring", found, ("ringed", "plain"), "plain Python", unit),
+        _row(what, found, ("shell", "plain shell"), "plain shell", unit),
     ]
-    say("ring: compiling")
-    return {"rows": [*rows, *_compiler_rows()], "curves": []}
 
 
-def _row(what: str, found: dict[str, list[float]], ours: str, peer: str, theirs: str) -> Plain:
-    mine, other = _fastest(found, ours), _fastest(found, theirs)
-    unrest = (noise(found[ours]), noise(found[theirs]))
+def _row(
+    what: str, found: dict[str, list[float]], names: tuple[str, str], peer: str, unit: Unit
+) -> Plain:
+    mine, other = (_laps(found, name) for name in names)
+    ratios = [one / beside for one, beside in zip(mine, other, strict=True)]
+    met = verdict(ratios)
     return compare(
-        what,
-        mine * 1000,
+        f"{what}{unit.note}",
+        statistics.median(mine) * unit.to_a_second,
         peer=f"{peer}, same guest",
-        theirs=other * 1000,
-        unit="ms",
+        theirs=statistics.median(other) * unit.to_a_second,
+        unit=unit.name,
         smaller_is_better=True,
-        target=f"≤ {MOST_TIMES_PLAIN}×",
-        met=verdict(mine / other, unrest),
-        noise=unrest,
+        target=f"≤ {MOST_TIMES_PLAIN}× ({_said(ratios)}{', no verdict' if met is None else ''})",
+        met=met,
+        noise=(noise(mine), noise(other)),
     )
 
 
-def verdict(times: float, unrest: tuple[float | None, float | None]) -> bool | None:
-    """Return whether the target is met; nothing if laps differ by more than the target allows."""
-    most = (MOST_TIMES_PLAIN - 1) * 100
-    if any(percent is None or percent > most for percent in unrest):
-        return None
-    return times <= MOST_TIMES_PLAIN
+def _laps(found: dict[str, list[float]], name: str) -> list[float]:
+    """Return the laps, less the middle of those that start nothing."""
+    nothing = statistics.median(found.get(f"{name} of none", [0.0]))
+    return [lap - nothing for lap in found[name]]
 
 
-def _fastest(found: dict[str, list[float]], name: str) -> float:
-    """Return the fastest lap, less the fastest of those that start nothing.
+def interval(ratios: Sequence[float]) -> tuple[float, float] | None:
+    """Return between which two of them their median lies; nothing if there are too few to say.
 
-    Emulation on a machine that does other things is only ever slowed down.  Each part has a
-    fastest of its own: that of a difference would be the lap whose empty half was slowest.
+    With a probability of at least `CONFIDENCE`, whatever they are spread like.
     """
-    return min(found[name]) - min(found.get(f"{name} of none", [0.0]))
+    count, ordered = len(ratios), sorted(ratios)
+    outside, tail = 0, 0.0
+    while (tail := tail + math.comb(count, outside) / 2**count) <= (1 - CONFIDENCE) / 2:
+        outside += 1
+    return (ordered[outside - 1], ordered[count - outside]) if outside else None
+
+
+def verdict(ratios: Sequence[float]) -> bool | None:
+    """Return whether the target is met; nothing if their interval is on both sides of it."""
+    found = interval(ratios)
+    if found is None or found[0] <= MOST_TIMES_PLAIN < found[1]:
+        return None
+    return found[1] <= MOST_TIMES_PLAIN
+
+
+def _said(ratios: Sequence[float]) -> str:
+    found = interval(ratios)
+    between = f", between {found[0]:.3f} and {found[1]:.3f}" if found else ""
+    return f"median of {len(ratios)} pairs {statistics.median(ratios):.3f}{between}"
 
 
 def wide() -> str:

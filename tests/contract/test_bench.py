@@ -5,7 +5,9 @@ Nothing here asserts a time.
 
 import hashlib
 import json
+import math
 import os
+import random
 import re
 import zipfile
 from pathlib import Path
@@ -56,12 +58,42 @@ def test_every_topic_measures_something_and_says_it(topic: str, tmp_path: Path) 
     assert set(report.pictures(figures)) == {f"{item['of']}.svg" for item in found["curves"]}
 
 
-def test_a_target_is_not_called_met_where_the_noise_is_larger_than_it() -> None:
-    assert ring.verdict(1.04, (2.0, 3.0)) is True
-    assert ring.verdict(1.06, (2.0, 3.0)) is False
-    assert ring.verdict(1.04, (80.0, 3.0)) is None
-    assert ring.verdict(0.7, (2.0, 30.0)) is None, "faster than plain is noise as well"
-    assert ring.verdict(1.04, (None, 3.0)) is None
+def pairs(middle: float, spread: float, count: int = 200) -> list[float]:
+    drawn = random.Random(7)  # the same noise every time
+    return [middle * math.exp(drawn.gauss(0.0, spread)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "met"),
+    [
+        (pairs(1.01, 0.1), True),
+        (pairs(1.12, 0.2), False),
+        (pairs(1.05, 0.1), None),
+        (pairs(1.01, 0.2, count=12), None),  # too few for so much noise
+        (pairs(1.08, 0.2, count=12), None),
+        ([*pairs(1.01, 0.02), 1000.0], True),  # one lap that had to wait
+        ([*pairs(1.12, 0.02), 0.0001], False),
+        ([1.0] * 5, None),  # too few for anything
+        ([1.0] * 6, True),
+        ([1.05] * 6, True),
+        ([1.06] * 6, False),
+        ([], None),
+    ],
+)
+def test_the_rings_target_is_met_or_missed_only_if_all_of_the_interval_is(
+    ratios: list[float], met: bool | None
+) -> None:
+    assert ring.verdict(ratios) is met
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+    drawn = random.Random(11)
+    missed = 0
+    for _ in range(2000):
+        found = ring.interval([drawn.paretovariate(3) for _ in range(25)])
+        assert found is not None
+        missed += not found[0] <= 2 ** (1 / 3) <= found[1]
+    assert 0 < missed <= 2000 * (1 - ring.CONFIDENCE)
 
 
 @pytest.mark.parametrize("power", [0, 1, 2])

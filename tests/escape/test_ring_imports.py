@@ -95,6 +95,27 @@ def test_violations_never_end_a_run_and_are_bounded() -> None:
     assert lab().run("print(1)").outcome.violations == (), "control"
 
 
+LEFT = """\
+import sys
+frame = sys._getframe()
+while frame.f_back: frame = frame.f_back
+register = frame.f_globals['atexit'].register
+register(lambda: print([name in sys.modules for name in ('socket', 'ssl', 'json')]))
+register(__import__, 'socket')
+register(sys.modules['_frozen_importlib']._gcd_import, 'ssl')
+register(__import__, 'json')
+"""
+
+
+# claim TG-C-248
+def test_an_import_left_for_the_end_of_the_run_is_judged() -> None:
+    outcome = lab().run(LEFT).outcome
+    assert outcome.stdout == b"[False, False, True]\n", outcome
+    assert [(one.argument, one.line) for one in outcome.violations] == [("ssl", 0), ("socket", 0)]
+    bare = lab_with().run(LEFT).outcome
+    assert (bare.stdout, bare.violations) == (b"[True, True, True]\n", ()), f"control: {bare}"
+
+
 WORKS = """\
 import argparse, csv, dataclasses, datetime, decimal, glob, gzip, hashlib, io, json, math, os
 import pathlib, random, re, statistics, string, struct, sys, textwrap, time, typing, zipfile

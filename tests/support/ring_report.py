@@ -35,11 +35,13 @@ def table(found: dict[str, Found]) -> str:
 
 def stopped(state: str, why: str, _alone: Sequence[bool]) -> str:
     """Return the layer whose refusal it was, by its words."""
-    if "of profile python)" in why or "'scipy'" in why:  # the hook takes archives off the path
+    # The hook takes archives off the path, and looks for a caller.
+    if any(words in why for words in ("of profile python)", "'scipy'", "stack is not deep")):
         return "hook"
     if any(words in why for words in ("not permitted", "Permission denied", "not executed")):
         return "kernel"
-    if any(words in why for words in ("No module named", "No such file", "KeyError", "IndexError")):
+    absent = ("No module named", "cannot import name", "No such file", "KeyError", "IndexError")
+    if any(words in why for words in absent):
         return "view"  # looked for, and not there
     return f"{state}: {why.partition(':')[0]}"
 

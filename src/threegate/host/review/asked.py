@@ -25,6 +25,7 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
 from threegate.policy.ring.compiling import ProfileRejected
+from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
 
 MEANINGS: Final = {

@@ -16,7 +16,6 @@ SECURITY
 
 import _frozen_importlib
 import _io
-import _thread
 import atexit
 import builtins
 import gc
@@ -26,7 +25,6 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would leave it in memory
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType, TracebackType
     from typing import Any
 
@@ -73,10 +71,10 @@ class Hook:
         self.rules: Message = {}
         self.closure = frozenset(closure)
         self.reported = 0
-        self._judged: dict[int, int] = {}  # thread -> how many imports it is in that were judged
         self._import = builtins.__import__
         self._find = bootstrap._find_and_load
         self._own, self._frame = globals(), sys._getframe  # code may put others in their place
+        self._held = Hook.held_import.__code__, Hook.held_find.__code__
 
     def install(self) -> None:
         """Put the hook in front of every way to import."""
@@ -93,50 +91,47 @@ class Hook:
         level: int = 0,
     ) -> "Any":
         """Stand in for `__import__`: every import statement comes by here."""
-        # PyImport_Import hands over a list, and no statement does.
-        # What the import system itself imports on the way is nobody's wish.
-        asker = None if _is_import_system(self._frame(1)) else self._asker()
-        if asker is not None:
-            self._judge(self._absolute(name, globals, level), asker, by_c=type(fromlist) is list)
-        return self._judging(lambda: self._import(name, globals, locals, fromlist, level))
+        frame = self._frame(1)
+        # Nearly all who ask are libraries, so this is all that most imports pay.  What the import
+        # system itself imports on the way is nobody's wish.
+        if not _is_library(frame) and frame.f_code is not self._held[0]:
+            # PyImport_Import hands over a list, and no statement does.
+            by_c = type(fromlist) is list
+            self._judge(self._absolute(name, globals, level), frame, by_c=by_c)
+        return self._import(name, globals, locals, fromlist, level)
 
     def held_find(self, name: str, import_: object) -> "Any":
         """Stand in for the import system's own search, which importlib calls directly."""
-        if not self._judged.get(_thread.get_ident()):
-            asker = self._asker()
+        frame = self._frame(1)
+        if frame.f_code is not self._held[0]:  # where it was judged
+            asker = self._asker(frame)
             if asker is not None:
                 self._judge(name, asker, by_c=import_ is not bootstrap._gcd_import)
-        return self._judging(lambda: self._find(name, import_))
-
-    def _judging(self, act: "Callable[[], Any]") -> "Any":
-        me = _thread.get_ident()
-        self._judged[me] = self._judged.get(me, 0) + 1
-        try:
-            return act()
-        finally:
-            self._judged[me] -= 1
+        return self._find(name, import_)
 
     def _absolute(self, name: str, globals: "Message | None", level: int) -> str:
-        if not level:
+        if type(level) is int and not level:
             return name
+        if type(level) is not int or type(globals) is not dict:
+            return "."  # they may say one thing here, and another to the import
         try:
-            package = bootstrap._calc___package__(globals or {})
+            package = bootstrap._calc___package__(globals)
             return str(bootstrap._resolve_name(name, package, level))
         except (ImportError, KeyError, TypeError):
             return name or "."
 
-    def _asker(self) -> "FrameType | None":
-        """Return the frame of user code that asks, or nothing if a package does."""
-        frame: FrameType | None = self._frame(2)
-        while frame is not None:
-            inside = frame.f_globals
-            if inside is not self._own and not _is_import_system(frame):
-                return None if _is_library(frame) else frame
+    def _asker(self, frame: "FrameType") -> "FrameType | None":
+        """Return the frame that asks the import system; nothing if it is that of a package."""
+        while _is_import_system(frame):
+            if frame.f_back is None:
+                return frame  # a thread that begins there is nobody's but the user's
             frame = frame.f_back
-        return None
+        is_part = frame.f_code in self._held  # of an import that was judged
+        return None if is_part or _is_library(frame) else frame
 
     def _judge(self, name: str, frame: "FrameType", *, by_c: bool) -> None:
-        top = str.partition(name, ".")[0]  # of a text that may lie about its methods
+        name = str.__str__(name)  # a text may lie about its methods, and about what it equals
+        top = name.partition(".")[0]
         if top in self.denied:
             rule = "denied_imports"
         elif top in self.imports or top == "__future__":
@@ -145,31 +140,30 @@ class Hook:
             return  # compiled code that loads a part of its own late
         else:
             rule = "allowed_imports"
-        line = frame.f_lineno or 0
+        ours = frame.f_globals is self._own or _is_library(frame)
+        line = 0 if ours else frame.f_lineno or 0
         if self.reported < MAX_REPORTS:
             self.reported += 1
-            report("violation", rule, str.__str__(name)[:200] or "?", str(line))
+            report("violation", rule, name[:200] or "?", str(line))
         place = self.rules.get(f"{rule}/{top}") or self.rules.get(rule, "the policy")
         verb = "denied" if rule == "denied_imports" else "not allowed"
         message = f"import of {top} is {verb} by {place} ({rule} of profile {self.profile})"
         raise ImportError(message, name=top)
 
 
-def _is_import_system(frame: "FrameType") -> bool:
-    file = frame.f_code.co_filename
-    return file.startswith("<frozen importlib") or (
-        file.startswith(f"{LIBRARY}.") and "/importlib/" in file
-    )
-
-
 def _is_library(frame: "FrameType") -> bool:
     """Tell whether a frame belongs to a module of the image, as it was loaded."""
     file = frame.f_code.co_filename
-    if file.startswith("<frozen "):
+    spec: Any = frame.f_globals.get("__spec__")
+    if type(spec) is bootstrap.ModuleSpec and spec.origin == file and file.startswith(LIBRARY):
         return True
-    spec = frame.f_globals.get("__spec__")
-    known = type(spec) is bootstrap.ModuleSpec and getattr(spec, "origin", None) == file
-    return known and file.startswith(LIBRARY)
+    return file.startswith("<frozen ")
+
+
+def _is_import_system(frame: "FrameType") -> bool:
+    """Tell whether a frame is of the modules that import for others."""
+    file = frame.f_code.co_filename
+    return file.startswith("<frozen importlib") or ("/importlib/" in file and _is_library(frame))
 
 
 def load(names: list[str]) -> list[str]:
