@@ -59,7 +59,7 @@ def once():
 once()
 while True:
     os.kill(os.getpid(), 19)  # SIGSTOP: whoever takes turns lets it go on
-    os.write(1, f'{once()}\\n'.encode())
+    os.write(1, f'{sum(once() for _ in range(5))}\\n'.encode())  # the collector comes by in each
 """
 IN_GUEST: Final = f"""{DRIVER}
 from threegate.tool_exec.era.guest import interpreting
@@ -179,7 +179,7 @@ def _rows(laps: int, rounds: int, unit: Unit) -> list[Plain]:
     found = drive(IN_GUEST, given)
     what = f"{STARTS} programs that a shell starts"
     return [
-        _row("20 imports under the ring", found, ("ringed", "plain"), "plain Python", unit),
+        _row("100 imports under the ring", found, ("ringed", "plain"), "plain Python", unit),
         _row(what, found, ("shell", "plain shell"), "plain shell", unit),
     ]
 
