@@ -34,6 +34,7 @@ from threegate.host.asking.answering import (
 from threegate.host.asking.boxed import Boxed
 from threegate.host.asking.serving import Say
 from threegate.host.expressing import Ask, asking
+from threegate.host.fetching.noting import Noter
 from threegate.host.index import Index
 from threegate.host.models.catalogue import Model
 from threegate.host.models.running import ModelServer
@@ -140,7 +141,8 @@ def threegate(place: Place) -> Iterator[System]:
 
     def answer(question: Question) -> Answer:
         place.index.catch_up()
-        sides = Timed(Boxed(place.asked, place.models, place.runtime, lambda _: None))
+        noter = Noter(place.asked.store)
+        sides = Timed(Boxed(place.asked, place.models, place.runtime, lambda _: None, noter))
         began = time.perf_counter()
         outcome = answer_by_model(place.asked, place.index, place.wish(question), sides)
         cost = sides.cost(time.perf_counter() - began)

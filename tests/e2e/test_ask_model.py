@@ -60,6 +60,23 @@ def test_a_question_is_answered_with_quotes_and_a_draft(tmp_path: Path) -> None:
     assert cli("audit", "verify").code == 0
 
 
+# claim TG-C-246
+def test_that_a_model_runs_no_code_stands_in_the_log_with_its_proofs(cli: Cli) -> None:
+    def logged() -> list[dict[str, object]]:
+        entries = cli("audit", "show", "--json", "--limit", "1000").json["items"]
+        return [one["data"] for one in entries if one["kind"] == "ring.no-op"]
+
+    with own_server() as server:
+        server.complete = replies(CLAIM, NOTHING)
+        use_server(cli, server.port)
+        before = logged()
+        assert "bridge" not in [one["executor"] for one in before], "control: nobody asked yet"
+        cli("ask", QUESTION)
+    new = logged()[len(before) :]
+    assert {"executor": "bridge", "proved": ["exec", "fork"]} in new
+    assert {one["executor"] for one in new} <= {"bridge", "embedder"}
+
+
 def test_a_model_that_claims_nothing_is_not_credited_with_sentences(cli: Cli) -> None:
     with own_server() as server:
         server.complete = replies({"claims": []}, NOTHING)

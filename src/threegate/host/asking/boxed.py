@@ -8,6 +8,7 @@ from pathlib import Path
 from threegate.host.asking.serving import Say, Tell, serving
 from threegate.host.expressing import Ask, asking
 from threegate.host.fetching.noting import Noter
+from threegate.host.models.codeless import noted_by
 from threegate.host.models.remote import Leaving
 from threegate.host.workspace import Workspace
 
@@ -20,6 +21,7 @@ class Boxed:
     models: Path  # where model files lie
     runtime: Path | None
     tell: Tell
+    noter: Noter
     # What a remote model's host is shown; without it nothing leaves for any.
     key: Callable[[str], str | None] | None = None
 
@@ -27,8 +29,15 @@ class Boxed:
         """Return CORE with its model, once that is loaded."""
         leaving = None
         if self.key is not None:
-            leaving = Leaving(self.ws.root, self.key, Noter(self.ws.store))
-        return serving(self.ws.bundle, self.models, self.runtime, self.tell, leaving)
+            leaving = Leaving(self.ws.root, self.key, self.noter)
+        return serving(
+            self.ws.bundle,
+            self.models,
+            self.runtime,
+            self.tell,
+            noted=noted_by(self.noter),
+            leaving=leaving,
+        )
 
     def asking(self) -> AbstractContextManager[Ask]:
         """Return the lite lane, to check programs; started for the first one."""

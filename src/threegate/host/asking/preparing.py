@@ -11,8 +11,10 @@ from threegate.errors import GateUnavailable
 from threegate.host.asking.meaning import Meaning
 from threegate.host.asking.vectors import Vectors
 from threegate.host.context import Context
+from threegate.host.fetching.noting import Noter
 from threegate.host.index import Index
 from threegate.host.models.catalogue import MINILM
+from threegate.host.models.codeless import noted_by
 from threegate.host.models.embedding import Embedder
 from threegate.host.models.keeping import Cache
 from threegate.host.workspace import Workspace
@@ -20,11 +22,13 @@ from threegate.sandbox.machine import find_machine
 
 
 @contextmanager
-def meaning(context: Context, ws: Workspace, index: Index) -> Iterator[Meaning | None]:
+def meaning(
+    context: Context, ws: Workspace, index: Index, noter: Noter
+) -> Iterator[Meaning | None]:
     """Yield how near texts are in meaning, None where that cannot be told here."""
     with ExitStack() as stack:
         try:
-            found = _filled(stack, context, ws, index)
+            found = _filled(stack, context, ws, index, noter)
         except GateUnavailable as exc:
             context.out.note(f"sources are ranked by words alone: {exc.message}")
             found = None
@@ -37,14 +41,17 @@ def prepare_new(context: Context, ws: Workspace) -> None:
         return
     with context.index(ws) as index, ExitStack() as stack:
         try:
-            _filled(stack, context, ws, index)
+            _filled(stack, context, ws, index, Noter(ws.store))
         except GateUnavailable as exc:
             context.out.note(f"no vectors of the new packets: {exc.message}")
 
 
-def _filled(stack: ExitStack, context: Context, ws: Workspace, index: Index) -> Meaning:
+def _filled(
+    stack: ExitStack, context: Context, ws: Workspace, index: Index, noter: Noter
+) -> Meaning:
     models = context.settings.cache_home / "models"
-    embedder = stack.enter_context(Embedder.start(ws.bundle, find_machine(), models))
+    starting = Embedder.start(ws.bundle, find_machine(), models, noted=noted_by(noter))
+    embedder = stack.enter_context(starting)
     vectors = stack.enter_context(closing(Vectors(ws.root, embedder.sha256)))
     found = Meaning(vectors, embedder.vectors)
     with context.out.progress("computing vectors of new passages") as show:

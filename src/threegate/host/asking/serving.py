@@ -17,6 +17,7 @@ from threegate.artifacts.analysis import Model
 from threegate.errors import GateUnavailable
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.models.choosing import chosen
+from threegate.host.models.codeless import Noted
 from threegate.host.models.remote import Leaving
 from threegate.host.models.running import ModelServer
 from threegate.policy.bundle import Bundle
@@ -48,7 +49,13 @@ def model_of(bundle: Bundle) -> Model:
 
 @contextmanager
 def serving(
-    bundle: Bundle, cache: Path, runtime: Path | None, tell: Tell, leaving: Leaving | None = None
+    bundle: Bundle,
+    cache: Path,
+    runtime: Path | None,
+    tell: Tell,
+    *,
+    noted: Noted,
+    leaving: Leaving | None = None,
 ) -> Iterator[Say]:
     """Yield the way to ask CORE; its model is loaded by then.  Raises `GateUnavailable`.
 
@@ -64,7 +71,7 @@ def serving(
         tell(f"{TOKENS} {words}: {progress.done} of {progress.total} tokens")
 
     with ModelServer.start(
-        bundle, machine, cache, runtime=runtime, told=told, leaving=leaving
+        bundle, machine, cache, runtime=runtime, told=told, leaving=leaving, noted=noted
     ) as server:
 
         def say(task: Task) -> Said:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from threegate.host.asking.answering import Outcome, Wish
     from threegate.host.asking.boxed import Boxed
     from threegate.host.asking.serving import Tell
+    from threegate.host.fetching.noting import Noter
     from threegate.host.workspace import Workspace
 
 _ABOUT = """\
@@ -75,21 +76,23 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Ask."""
     from threegate.host.asking.answering import answer_by_extracts, answer_by_model
     from threegate.host.asking.preparing import meaning
+    from threegate.host.fetching.noting import Noter
 
     with context.workspace(args) as ws, context.index(ws) as index:
         ws.refuse_wrong_clock()
-        with meaning(context, ws, index) as near:
+        noter = Noter(ws.store)
+        with meaning(context, ws, index, noter) as near:
             if args.extractive:
                 outcome = answer_by_extracts(ws, index, _wish(args), near)
             else:
                 with _progress(context) as tell:
-                    boxed = sides(context, ws, tell)
+                    boxed = sides(context, ws, tell, noter)
                     outcome = answer_by_model(ws, index, _wish(args), boxed, near)
     _tell(args, context, outcome)
     return 0
 
 
-def sides(context: Context, ws: "Workspace", tell: "Tell") -> "Boxed":
+def sides(context: Context, ws: "Workspace", tell: "Tell", noter: "Noter") -> "Boxed":
     """Return how the model of the policy and CORE are reached, each in a box."""
     from threegate.host.asking.boxed import Boxed
     from threegate.host.credentials import model_credential
@@ -97,7 +100,7 @@ def sides(context: Context, ws: "Workspace", tell: "Tell") -> "Boxed":
     settings = context.settings
     models, runtime = settings.cache_home / "models", settings.runtime_home
     return Boxed(
-        ws, models, runtime, tell, lambda host: model_credential(settings, ws.bundle, host)
+        ws, models, runtime, tell, noter, lambda host: model_credential(settings, ws.bundle, host)
     )
 
 

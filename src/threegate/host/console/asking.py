@@ -16,6 +16,7 @@ from threegate.host.commands.ask import sides
 from threegate.host.console.jobs import Doing, Job, Tell
 from threegate.host.console.offices import Desk, Office
 from threegate.host.context import Context
+from threegate.host.fetching.noting import Noter
 from threegate.host.output import Output
 
 
@@ -54,11 +55,12 @@ class Asking(Doing[Question]):
 
         desk.ws.refuse_wrong_clock()
         context = replace(self._context, out=_Heard(step))
-        with meaning(context, desk.ws, desk.index) as near:
+        noter = Noter(desk.ws.store)
+        with meaning(context, desk.ws, desk.index, noter) as near:
             if job.extractive:
                 outcome = answer_by_extracts(desk.ws, desk.index, wish, near)
             else:
-                boxed = sides(context, desk.ws, step)
+                boxed = sides(context, desk.ws, step, noter)
                 outcome = answer_by_model(desk.ws, desk.index, wish, boxed, near)
         job.analysis, job.drafts = outcome.stored.id, len(outcome.stored.drafts)
         for words in (*outcome.told, *([outcome.withheld] if outcome.withheld else [])):

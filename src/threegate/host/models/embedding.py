@@ -19,6 +19,7 @@ from threegate.errors import GateUnavailable
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
 from threegate.host.models.choosing import NO_FILE
+from threegate.host.models.codeless import Noted, no_op_of
 from threegate.host.models.keeping import Cache
 from threegate.policy.bundle import Bundle
 from threegate.protocol.embed import (
@@ -52,19 +53,26 @@ Told = Callable[[int], None]  # texts done since the last time
 class Embedder:
     """The embedding model of a policy; used by the thread that started it."""
 
-    def __init__(self, machine: Machine, given: dict[str, str]) -> None:
+    def __init__(
+        self, machine: Machine, given: dict[str, str], noted: Noted = lambda _: None
+    ) -> None:
         self.sha256 = MINILM.sha256  # names the model wherever its vectors are kept
-        self._machine, self._given = machine, given
+        self._machine, self._given, self._noted = machine, given, noted
         self._session: Session | None = None
         self._batches = 0
 
     @classmethod
     @contextmanager
-    def start(cls, bundle: Bundle, machine: Machine, cache: Path) -> Iterator[Self]:
-        """Yield the model the policy names, and no other; raise `GateUnavailable`."""
+    def start(
+        cls, bundle: Bundle, machine: Machine, cache: Path, *, noted: Noted = lambda _: None
+    ) -> Iterator[Self]:
+        """Yield the model the policy names, and no other; raise `GateUnavailable`.
+
+        `noted` hears of each box that it runs no code, by which proofs.
+        """
         given = _files(bundle, Cache(cache))
         refuse_unapplied_profile(bundle, EMBEDDER)
-        embedder = cls(machine, given)
+        embedder = cls(machine, given, noted)
         try:
             yield embedder
         finally:
@@ -109,14 +117,15 @@ class Embedder:
         if self._batches >= MAX_BATCHES:
             self.close()
         if self._session is None:
-            self._session = _open(self._machine, self._given)
+            self._session = _open(self._machine, self._given, self._noted)
             self._batches = 0
         return self._session
 
 
-def _open(machine: Machine, given: dict[str, str]) -> Session:
+def _open(machine: Machine, given: dict[str, str], noted: Noted) -> Session:
     session = Session.open(machine, Start(EMBEDDER, PAYLOAD, given))
     try:
+        noted(no_op_of(session.evidence))
         opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
         reply = session.ask(opening.to_bytes(), deadline_seconds=LOAD_SECONDS)
         if reply.why != "done":

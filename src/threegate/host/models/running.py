@@ -28,6 +28,7 @@ from threegate.host.fetching.listening import Listening, listening
 from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.models.boxes import Box, Opening, box_of
 from threegate.host.models.choosing import Chosen, chosen
+from threegate.host.models.codeless import Noted, no_op_of
 from threegate.host.models.remote import Leaving, remote_box
 from threegate.policy.bundle import Bundle
 from threegate.protocol.chat import Served
@@ -91,10 +92,12 @@ class ModelServer:
         runtime: Path | None = None,
         told: Told = lambda _: None,
         leaving: Leaving | None = None,
+        noted: Noted = lambda _: None,
     ) -> Iterator[Self]:
         """Serve the model the policy names, and no other; raise `GateUnavailable`.
 
-        Without `leaving` there is none on another machine.
+        Without `leaving` there is none on another machine.  `noted` hears that the box runs no
+        code, by which proofs; one that has not proved it loads nothing.
         """
         model = chosen(bundle)
         with ExitStack() as stack:
@@ -111,7 +114,8 @@ class ModelServer:
             server._thread = work
             work.start()
             try:
-                server._opened.result()
+                evidence, _ = server._opened.result()
+                noted(no_op_of(evidence))
                 yield server
             finally:
                 server.close()
@@ -157,6 +161,7 @@ class ModelServer:
         why: str | None = "interrupted"
         try:
             self._greet(line)
+            no_op_of(evidence)  # the model is not even named to a box that could start something
             ready = _ready(line, opening, self._close)
             _let_go(self._fd)
             self._opened.set_result((evidence, ready))

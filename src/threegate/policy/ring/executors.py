@@ -23,32 +23,46 @@ class Abilities:
 
     lane: str | None  # whose network and places it has; none without a code mode
     code_mode: bool = True
-    imports: bool = False  # refuses imports in the code it runs
+    imports: bool = False  # nothing is imported against the rules: refused, or there is no Python
     networks: frozenset[str] = frozenset((OFF,))
+    files: bool = False  # has a place to write to, of as many bytes as its lane grants
     binaries: bool = False  # only these can be started, by the kernel's rule
     patterns: bool = False  # sees every command before it is started
     must_prove: frozenset[str] = frozenset()
 
 
 # Programs that run Python: whoever may start one imports past every hook.
-PYTHON_PROGRAMS: Final = ("python", "pypy")
-# Programs that start others as their own scripts say, where no rule about a command can look.
+PYTHON_PROGRAMS: Final = (
+    *("bpython", "graalpy", "ipython", "jython", "micropython", "pdb", "pydoc", "pypy", "pytest"),
+    *("python", "xonsh"),
+)
+# Programs that start others as their own scripts say, where no rule about a command can look;
+# each also in every version and variant: lua5.4, vim.tiny, bash-static.
 COMMAND_INTERPRETERS: Final = frozenset(
     (
-        *("ash", "bash", "busybox", "csh", "dash", "ed", "ex", "expect", "fish", "gdb", "ksh"),
-        *("lua", "make", "node", "nodejs", "octave", "perl", "php", "R", "rbash", "Rscript"),
-        *("ruby", "sh", "tclsh", "tcsh", "toybox", "vi", "vim", "zsh"),
+        *("ash", "bash", "busybox", "clisp", "csh", "dash", "deno", "ed", "elvish", "emacs", "erl"),
+        *("ex", "expect", "fish", "gdb", "ghci", "gnuplot", "groovy", "guile", "irb", "java"),
+        *("jjs", "jshell", "julia", "ksh", "lldb", "lua", "luajit", "luatex", "m4", "make", "mksh"),
+        *("node", "nodejs", "nu", "nvim", "ocaml", "octave", "perl", "php", "pwsh", "qjs", "R"),
+        *("racket", "rbash", "rksh", "Rscript", "ruby", "runghc", "rvim", "rzsh", "sbcl", "sh"),
+        *("tclsh", "tcsh", "texlua", "toybox", "vi", "view", "vim", "vimdiff", "wish", "yash"),
+        "zsh",
     )
 )
 
 EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
     {
         MONTY: Abilities("monty", imports=True),
-        HEAVY_PYTHON: Abilities("era", imports=True, binaries=True, networks=frozenset(NETWORKS)),
-        HEAVY_SHELL: Abilities("era", binaries=True, patterns=True),
+        HEAVY_PYTHON: Abilities(
+            "era", imports=True, files=True, binaries=True, networks=frozenset(NETWORKS)
+        ),
+        # It runs no Python: no profile holds a program that does.
+        HEAVY_SHELL: Abilities("era", imports=True, files=True, binaries=True, patterns=True),
         # Runtimes that compute and run no code of anybody's; their boxes may start nothing.
-        "model-server": Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
-        "embedder": Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
+        **dict.fromkeys(
+            ("model-server", "embedder", "bridge", "bridge-socket", "bridge-remote"),
+            Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
+        ),
     }
 )
 
