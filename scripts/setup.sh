@@ -54,6 +54,7 @@ missing_test_packages() {
   command -v runsc >/dev/null || echo runsc # the other engine of the heavy lane
   command -v fsck.erofs >/dev/null || echo erofs-utils # reads what our writer of images wrote
   command -v busybox >/dev/null || echo busybox-static # a program in disguise, for the guests of tests
+  command -v zip >/dev/null || echo zip # starts another program when it is told to
 }
 
 missing_for() {

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_heavy_run import approved, enable, lane
+from tests.support import samples
 from tests.support.cli import Cli, made, write
+from threegate.artifacts import registry
+from threegate.artifacts.ids import sha256_hex
 
 FOREIGN = b"""\
 interpreter_ring:
@@ -48,6 +51,26 @@ def test_why_shows_each_import_with_its_rule_before_anybody_approves(cli: Cli) -
     assert "allowed  import" in shown
     assert "policy/tool-exec.policy.md:" in shown
     assert "interpreter ring, profile pure" in cli("review", "show", asked.json["id"]).out
+
+
+# claim TG-C-245
+def test_code_under_a_profile_its_executor_cannot_enforce_is_refused_and_nothing_is_stored(
+    cli: Cli,
+) -> None:
+    assert cli.workspace is not None
+    enable(cli)
+    program = write(cli.base / "p.py", b"print(1)\n")
+    asked = ["request", "new", "--purpose", "x", "--backend", "era", "--why", "files"]
+    asked += ["--code", str(program), "--output", "rows.json=1KiB"]
+    lines = (cli.workspace / "policy" / "tool-exec.policy.md").read_text("utf-8").splitlines()
+    told = cli(*asked, "--ring", "tools", code=77).err
+    rule = '    denied_patterns: ["curl"'
+    (line,) = [number for number, text in enumerate(lines, 1) if text.startswith(rule)]
+    assert f"policy/tool-exec.policy.md:{line}" in told
+    assert "heavy-python does not see the commands of its code" in told
+    assert cli("request", "list", "--json").json["items"] == []
+    control = cli(*asked, "--ring", "python", "--json").json["id"]
+    assert [one["id"] for one in cli("request", "list", "--json").json["items"]] == [control]
 
 
 def command(*words: str, ring: str = "tools") -> list[str]:
@@ -113,6 +136,26 @@ def test_only_what_was_refused_something_can_be_learned_from(cli: Cli) -> None:
     (run,) = cli("run", asked, "--json").json["runs"]
     assert "refused nothing" in cli("ring", "learn", run["result"], code=2).err
     assert "only a tool request" in cli("ring", "why", run["result"], code=2).err
+
+
+# claim TG-C-250
+def test_what_monty_has_not_is_not_learned_and_said_so(cli: Cli) -> None:
+    # Written by somebody else: `request new` would have told its author.
+    code = "import os\n1\n"
+    asked = samples.tool_request(
+        code=samples.box(code),
+        code_sha256=sha256_hex(code.encode()),
+        functions=(),
+        inputs=(),
+        profile="pure",
+    )
+    path = write(cli.base / "tr.md", registry.emit(asked))
+    cli("admit", path)
+    request_id = registry.id_of(asked)
+    cli("review", "approve", request_id, "--yes")
+    (run,) = cli("run", request_id, "--json", code=None).json["runs"]
+    told = cli("ring", "learn", run["result"], code=2).err
+    assert "there is nothing to learn: the lane cannot import os" in told
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 The guest's agent is the real one; root beside it has the guest's kernel trace every process.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support import ring_commands_report
-from tests.support.heavy import Task, lab, runsc_lab
+from tests.support.heavy import Task, asked_for, lab, rules, runsc_lab
 from tests.support.ring_commands import COLUMNS, DRIVER, attempt, bypasses, drive, ring
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "ring-commands.md"
@@ -157,4 +158,18 @@ def test_the_gate_refuses_what_no_reviewer_should_have_seen(argv: tuple[str, ...
     outcome = lab().run(Task(argv=argv)).outcome
     assert outcome.exit == "refused:approval"
     assert outcome.code == "TG-RNG-004"
+    assert BY in (outcome.message or "")
+
+
+# claim TG-C-245
+def test_the_gate_starts_nothing_under_a_profile_the_executor_cannot_enforce() -> None:
+    fine = Task("print('ran')")
+    want = lab().want(fine)
+    control = lab().backend.run(want, asked_for(fine, rules())).outcome
+    assert (control.exit, control.stdout) == ("ok", b"ran\n"), "control: under its own profile"
+    # The host that would have refused it lies: request and approval are signed as they are.
+    outcome = lab().backend.run(want, asked_for(replace(fine, profile="tools"), rules())).outcome
+    assert (outcome.exit, outcome.code) == ("refused:approval", "TG-RNG-001")
+    assert (outcome.stdout, outcome.stderr) == (b"", b"")
+    assert "heavy-python does not see the commands of its code" in (outcome.message or "")
     assert BY in (outcome.message or "")

@@ -79,6 +79,7 @@ class Task:
     inputs: Mapping[str, bytes] = field(default_factory=dict)
     outputs: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = LIMITS
+    profile: str = ""  # of the ring; the usual one of its kind, unless it says otherwise
 
     def limited(self, **changes: int) -> "Task":
         return replace(self, limits=replace(self.limits, **changes))
@@ -92,10 +93,11 @@ def request_for(task: Task, **changes: Any) -> ToolRequest:
     else:
         why = Escalation("files", None)
         outputs = outputs or (Output("unused", 1),)
+    usual = "tools" if task.argv and "python" not in task.argv[0] else "python"
     base = samples.tool_request(
         backend="era",
         why_not_monty=why,
-        profile="tools" if task.argv and "python" not in task.argv[0] else "python",
+        profile=task.profile or usual,
         argv=tuple(samples.box(word) for word in task.argv),
         code=samples.box(task.code),
         code_sha256=sha256_hex(task.code.encode()),

@@ -21,6 +21,7 @@ from threegate.policy.bundle import Compiled, Lines, check_together, signer_line
 from threegate.policy.limits import MAX_FILE_BYTES
 from threegate.policy.nodes import Value, frozen
 from threegate.policy.reasons import Reason, invalid, place
+from threegate.policy.ring.compiling import beyond_every_executor
 from threegate.policy.sections import FILES, GATES, SECTIONS, SIGNERS, SIGNERS_FILE
 from threegate.policy.sections.gates import check_gates
 from threegate.policy.sections.signers import read_signers, signers_of
@@ -53,7 +54,18 @@ def compile_policy(files: Mapping[str, bytes], *, gates: Mapping[str, Any]) -> C
     check_gates(sections[GATES])
     compiled = Compiled(MappingProxyType(sections), MappingProxyType(refs))
     check_together(compiled)
+    _check_profiles(compiled)
     return compiled
+
+
+def _check_profiles(compiled: Compiled) -> None:
+    """Refuse a profile that a lane offers and none of its executors could enforce.
+
+    Not of a bundle that is in force: what was applied before stays readable, and is refused
+    where it would be used.
+    """
+    for where, reason in beyond_every_executor(compiled):
+        raise invalid(Reason.CONFLICT, str(where), reason)
 
 
 def load_policy(directory: Path, *, gates: Mapping[str, Any]) -> Compiled:

@@ -132,10 +132,12 @@ class Examples:
     """What a rule must match, or must not; checked when the policy is read, then dropped."""
 
     words: str
+    needed: bool = False  # whoever reads the section refuses a rule without one
 
     def describe(self) -> str:
         """Return what an example is, for people."""
-        return f"list of {self.words}, checked at load; may be left out"
+        rest = "at least one" if self.needed else "may be left out"
+        return f"list of {self.words}, checked at load; {rest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _SPACE_BY_NAME = re.compile(r"\$IFS|\$\{IFS\}")
 _EMPTY_BY_NAME = re.compile(r"\$\{[^{}]*\}|\$[@*#?!0-9]|\$(?=['\"])")
 _QUOTES = re.compile(r"['\"\\]")
 _PARTS = re.compile(r"[^\s;|&()<>`{},=]+")
-_CLUSTER = re.compile(r"[A-Za-z]{1,16}")
+EVERYTHING = "*"  # denied: the program is not started at all, not even without words
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,15 @@ class Refusal:
 def base(word: str) -> str:
     """Return the last part of a path."""
     return word.rpartition("/")[2]
+
+
+def names_of(program: str) -> set[str]:
+    """Return what a program may be known as: `vim.tiny` is a vim, `perl5.36-x86_64-linux` a perl.
+
+    Its own name, and that name without what stands behind a character that is no letter.
+    """
+    name = base(program)
+    return {name, *(name[:at] for at, char in enumerate(name) if at and not char.isalpha())}
 
 
 def resolve(binaries: Sequence[str], word: str) -> str | None:
@@ -146,16 +155,21 @@ def is_long(option: str, word: str) -> bool:
 def told(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
     """Return what a command tells a program of this rule that it must not, or leaves out."""
     behind = False
+    names: set[str] = set()  # of the word before
     for at, word in enumerate(argv):
-        old_style = at > 0 and base(argv[at - 1]) in OLD_STYLE
+        old_style = not names.isdisjoint(OLD_STYLE)
         if behind and any(_is_told(item, word, old_style=old_style) for item in rule.denied):
             return _shown(word)
-        if base(word) not in rule.programs:
+        # Behind the first word, what is called nearly so is a file: `cat /in/tar.txt`.
+        names = {base(word)} if at else names_of(word)
+        if names.isdisjoint(rule.programs):
             continue
         behind = True
         # Further back it could be the value of another option: `sed -l --sandbox '1e id'`.
         if tuple(argv[at + 1 : at + 1 + len(rule.required)]) != rule.required:
             return _shown(f"{base(word)} without {' '.join(rule.required)}")
+        if EVERYTHING in rule.denied and at + 1 == len(argv):
+            return _shown(word)  # `make` alone reads a file that lies where it is started
     return None
 
 
@@ -163,9 +177,10 @@ def _is_told(item: str, word: str, *, old_style: bool) -> bool:
     if item.startswith("--"):
         return is_long(item, word)
     if item.startswith("-") and len(item) == 2:
-        old = old_style and _CLUSTER.fullmatch(word)
+        if old_style and not word.startswith("-"):
+            return item[1] in word  # all of it is options, however long and whatever is between
         cluster = word.startswith("-") and not word.startswith("--")
-        return bool(old or cluster) and item[1] in word.removeprefix("-").partition("=")[0]
+        return cluster and item[1] in word.partition("=")[0]
     if item.startswith("-"):
         return item == word.partition("=")[0]
     return matches(item, word) or matches(item, "".join(_QUOTES.split(word)))

@@ -18,6 +18,7 @@ from threegate.protocol.commands import (
     denied_by,
     is_long,
     matches,
+    names_of,
     parts_of,
     refusal,
     resolve,
@@ -120,13 +121,41 @@ def test_a_program_in_disguise_is_refused_by_the_shipped_rule(rule: str, line: s
 
 def test_every_shipped_rule_has_its_attacks() -> None:
     assert {rule for rule, _ in DISGUISED} == set(RULES)
-    assert len(DISGUISED) >= 120
+    assert len(DISGUISED) >= 190
 
 
 @pytest.mark.parametrize("line", ORDINARY)
 def test_ordinary_commands_are_not_refused(line: str) -> None:
     words = shlex.split(line)
     assert [rule.name for rule in RULES.values() if told(rule, words)] == []
+
+
+def test_a_cluster_without_its_dash_has_no_longest_length() -> None:
+    for filling in ("", "v" * 16, "v" * 4000, "b1", "_", "20"):
+        assert told(RULES["archives"], ["tar", f"c{filling}If", "sh", "a"]) is not None, filling
+        assert told(RULES["archives"], ["tar", f"c{filling}f", "a"]) is None, filling  # control
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        *(("lua5.4", "lua"), ("perl5.36-x86_64-linux-gnu", "perl"), ("vim.tiny", "vim")),
+        *(("bash-static", "bash"), ("/usr/bin/ruby3.1", "ruby"), ("tar", "tar")),
+    ],
+)
+def test_a_program_is_known_in_every_version_and_variant(name: str, known: str) -> None:
+    assert known in names_of(name)
+
+
+def test_another_name_is_another_program() -> None:
+    for name, other in (("sha256sum", "sh"), ("envsubst", "env"), ("tarts", "tar"), ("x", "")):
+        assert other not in names_of(name), name
+
+
+def test_a_program_that_is_not_started_at_all_is_not_started_without_words_either() -> None:
+    assert told(RULES["interpreters"], ["/usr/bin/make"]) == "/usr/bin/make"
+    assert told(RULES["launchers"], ["sort", "env"]) == "env"
+    assert told(RULES["archives"], ["tar"]) is None, "control: of others only words are denied"
 
 
 def test_a_rule_also_holds_behind_a_launcher() -> None:

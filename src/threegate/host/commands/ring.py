@@ -2,7 +2,8 @@
 
 SECURITY
     Opens what a run said it was refused, which may be anything.  Only names that could be
-    modules go on, into a draft that a human reviews; nothing is written or run.
+    modules and paths that could be programs go on, into a draft that a human reviews; nothing
+    is written or run.
 """
 
 import argparse
@@ -26,10 +27,13 @@ network that its code or command shows whether the ring allows it, with file and
 rule. Imports by other means than a statement do not show before the run; they are judged there.
 The exit code is 0 if all of it is allowed, 77 if not."""
 _LEARN = """\
-Takes a result in which the ring refused something and proposes the narrowest profile under
-which it would not have: what the code imports, and what was refused for want of a rule. What a
-rule denies by name stays denied. The answer is a diff of the policy file to review and edit;
-nothing is written, and nothing is in force before `threegate policy apply`."""
+Takes a result in which the ring refused an import or a program and proposes the narrowest
+profile under which it would not have: what the code imports, the programs of its profile, and
+what was refused for want of a rule. What a rule denies by name stays denied, and what no
+profile could allow (a module that Monty has not, a program that is none of the image, a Python) is
+named and left out; if nothing remains the exit code is 2. Denied patterns and argument rules are
+never learned from. The answer is a diff of the policy file to review and edit; nothing
+is written, and nothing is in force before `threegate policy apply`."""
 _IMPORT = """\
 Reads one `interpreter_ring` block, as other systems write it, and prints it as a profile of
 this policy. All five rules must be there. `tappass-only` becomes `gateway`, which the default
@@ -110,21 +114,26 @@ def run_learn(args: argparse.Namespace, context: Context) -> int:
     context.out.text(diff)
     for name in learned.still_denied:
         context.out.note(f"{name} is denied by name, and stays so")
+    for words in learned.beyond:
+        context.out.note(words)
     context.out.note("a draft: put it into policy/, `threegate policy diff`, then apply")
     return 0
 
 
 def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
     from threegate.host.foreseeing import foresee, imports_in
-    from threegate.policy.ring.learning import learn
+    from threegate.policy.ring.learning import Tried, learn
 
     request = _request(ws, result.request)
     ring, _ = foresee(ws.bundle, request)
-    tried = [one for one in result.violations if one.rule.endswith("_imports")]
-    refused = {one.argument.open_for_validation().partition(".")[0] for one in tried}
-    words = {word for word in refused if word.isidentifier()}
-    used = imports_in(request)
-    return learn(ring, lane=request.backend, name=name, used=used, refused=words)
+    refused = [(one.rule, one.argument.open_for_validation()) for one in result.violations]
+    modules = {word.partition(".")[0] for rule, word in refused if rule.endswith("_imports")}
+    programs = {word for rule, word in refused if rule == "allowed_binaries"}
+    identifiers = {word for word in modules if word.isidentifier()}
+    tried = Tried(imports_in(request), identifiers, programs)
+    lane = ("tool-exec", "lanes", request.backend)
+    known = ws.bundle.words(*lane, "imports") if ws.bundle.has(*lane, "imports") else None
+    return learn(ring, tried, lane=request.backend, name=name, known=known)
 
 
 def _diff(ws: "Workspace", learned: "Learned") -> str:
@@ -133,7 +142,7 @@ def _diff(ws: "Workspace", learned: "Learned") -> str:
     from threegate.host.changes import edited
     from threegate.host.gates import program_gates
     from threegate.policy.compiler import compile_policy
-    from threegate.policy.ring.learning import drafted
+    from threegate.policy.ring.learning import drafted, refuse_useless
     from threegate.policy.sections import FILES
 
     compiled = edited(ws)
@@ -142,7 +151,8 @@ def _diff(ws: "Workspace", learned: "Learned") -> str:
     name = FILES["tool-exec"]
     old = files[name].decode("utf-8")
     new = drafted(old, compiled, learned)
-    compile_policy({**files, name: new.encode()}, gates=program_gates())  # it is a policy
+    found = compile_policy({**files, name: new.encode()}, gates=program_gates())
+    refuse_useless(found, learned)
     where = f"policy/{name}"
     return "\n".join(
         [*difflib.unified_diff(old.split("\n"), new.split("\n"), where, where, lineterm=""), ""]

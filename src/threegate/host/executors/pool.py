@@ -175,7 +175,7 @@ class Pool(Generic[E]):
                 return False
             slot.working, slot.answering = True, slot.asked
         try:
-            act()
+            self._told(slot, act)
         except Exception as exc:  # noqa: BLE001  # of the log: then nothing works, or is said to
             if not slot.taken:  # who took it sees it to its end
                 self._drop(slot)
@@ -187,6 +187,16 @@ class Pool(Generic[E]):
                 slot.working = False
                 self._changed.notify_all()
         return True
+
+    def _told(self, slot: Slot[E], act: Callable[[], None]) -> None:
+        """Do it; that an executor or its kind cannot is a failure like any, and is said."""
+        try:
+            act()
+        except (ThreeGateError, OSError) as exc:
+            if slot.taken:  # it was to be flagged, and the log did not take that
+                raise
+            # What its rules refuse, they refuse again.
+            self._fail(slot, exc, again=not isinstance(exc, PolicyDenied))
 
     def _due(self, slot: Slot[E]) -> Callable[[], None] | None:
         if slot.working:
@@ -214,11 +224,7 @@ class Pool(Generic[E]):
         return partial(self._prove, slot) if slot.answered < slot.asked else None
 
     def _start(self, slot: Slot[E], target: Signed) -> None:
-        try:
-            executor = self.kind.start(target.bundle)
-        except (ThreeGateError, OSError) as exc:
-            self._fail(slot, exc, again=True)
-            return
+        executor = self.kind.start(target.bundle)
         slot.since = self.clock()
         self._read_back(slot, executor, target.bundle)
 
@@ -254,12 +260,7 @@ class Pool(Generic[E]):
     def _read_back(self, slot: Slot[E], executor: E, bundle: Bundle) -> None:
         """Believe an executor only if it answers what we work out ourselves; then say so."""
         slot.executor, slot.bundle = executor, None
-        try:
-            found = executor.enforced()
-        except ThreeGateError as exc:
-            self._fail(slot, exc, again=True)
-            return
-        if found != self.kind.expected(bundle):
+        if executor.enforced() != self.kind.expected(bundle):
             message = f"it does not enforce generation {bundle.generation}, whatever it says"
             self._fail(slot, GateUnavailable(message, code=states.OTHER_RULES), again=False)
             return

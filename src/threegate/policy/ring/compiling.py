@@ -7,9 +7,10 @@ and nothing starts.  The rules, in order; the first that fails decides:
  2. one without a code mode has proved that it can start nothing: a no-op, said as such;
  3. the profile exists and the executor's lane offers it;
  4. its network is one the executor has, and not more than its lane's;
- 5. its programs can be held: by an executor that starts any, none of them a Python where
+ 5. the executor holds code to import rules, and has files where its lane grants any;
+ 6. its programs can be held: by an executor that starts any, none of them a Python where
     imports could not be held in it;
- 6. its denied patterns can be held, where there is any program to start: by an executor that
+ 7. its denied patterns can be held, where there is any program to start: by an executor that
     sees commands, and with no program that runs commands of its own.
 """
 
@@ -27,7 +28,7 @@ from threegate.policy.ring.executors import (
     Abilities,
 )
 from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
-from threegate.protocol.commands import ArgumentRule, base
+from threegate.protocol.commands import ArgumentRule, base, names_of
 from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.text import quote
 
@@ -69,17 +70,15 @@ class Runtime:
     """What the lane of an executor gives it, whatever a profile says."""
 
     network: str  # the widest
-    disk_bytes: int  # of what it may write
-    rule: RuleRef | None  # where the network is written; Monty has none to write of
+    disk_bytes: int  # of what it may write; a request's own limit is this at most
 
 
 def runtime_of(policy: Compiled, lane: str) -> Runtime:
     """Return the runtime of a lane, from its network and file rules."""
     path = (_SECTION, "lanes", lane)
     disk_bytes = policy.integer(*path, "max", "disk_bytes")
-    if not policy.has(*path, "network"):
-        return Runtime(OFF, disk_bytes, None)
-    return Runtime(policy.text(*path, "network"), disk_bytes, policy.ref(*path, "network"))
+    network = policy.text(*path, "network") if policy.has(*path, "network") else OFF
+    return Runtime(network, disk_bytes)
 
 
 def compile_ring(
@@ -155,6 +154,22 @@ def may_enforce(
     return Allow(policy.ref(_SECTION, RING, name), f"{kind} can enforce profile {name}")
 
 
+def beyond_every_executor(
+    policy: Compiled, *, executors: Executors = EXECUTORS
+) -> Iterator[tuple[RuleRef, str]]:
+    """Yield where a profile is offered that no executor of the lane could enforce, and why.
+
+    Networks are left out: which of them there are is a matter of the machine.
+    """
+    for lane in sorted(policy.words(_SECTION, "lanes")):
+        kinds = [(kind, able) for kind, able in executors.items() if able.lane == lane]
+        for name in sorted(policy.words(_SECTION, "lanes", lane, "profiles")):
+            found = [next(_beyond(policy, kind, name, able), None) for kind, able in kinds]
+            if found and found[-1] is not None and None not in found:
+                path, reason = found[-1]
+                yield policy.ref(*path), f"profile {name}: {reason}"
+
+
 def _refuse_unenforceable(policy: Compiled, kind: str, name: str, able: Abilities) -> None:
     for field, reason in _unenforceable(policy, kind, name, able):
         raise ProfileRejected(f"profile {name}: {reason}", policy.ref(*field))
@@ -172,6 +187,20 @@ def _unenforceable(
     widest = runtime_of(policy, able.lane).network
     if NETWORKS.index(network) > NETWORKS.index(widest):
         yield (*path, "executor_network"), f"network {network} is more than its lane's {widest}"
+    yield from _beyond(policy, kind, name, able)
+
+
+def _beyond(
+    policy: Compiled, kind: str, name: str, able: Abilities
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each rule beside the network that an executor could not hold code to."""
+    path = (_SECTION, RING, name)
+    assert able.lane is not None
+    if not able.imports:  # an empty list means none: that too must be enforced
+        yield (*path, "allowed_imports"), f"{kind} does not refuse imports"
+    if runtime_of(policy, able.lane).disk_bytes and not able.files:
+        where = (_SECTION, "lanes", able.lane, "max", "disk_bytes")
+        yield where, f"{kind} has no files to write, and its lane grants them"
     binaries = policy.words(*path, "allowed_binaries")
     denied = policy.words(*path, "denied_patterns")
     if binaries and not able.binaries:
@@ -180,7 +209,7 @@ def _unenforceable(
         if binary.rpartition("/")[2].startswith(PYTHON_PROGRAMS):
             reason = f"{kind} cannot hold the imports of {binary}"
             yield (*path, "allowed_binaries", binary), reason
-        if denied and base(binary) in COMMAND_INTERPRETERS:
+        if denied and not names_of(binary).isdisjoint(COMMAND_INTERPRETERS):
             reason = f"{binary} runs commands that no denied pattern sees"
             yield (*path, "allowed_binaries", binary), reason
     if binaries and denied and not able.patterns:
@@ -202,11 +231,12 @@ def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
 
 def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[ArgumentRule]:
     """Yield the argument rules about these programs, and only what they say of them."""
-    names = {base(path) for path in binaries}
+    names = [(name, names_of(name)) for name in sorted({*map(base, binaries)})]
     for name in sorted(policy.words(_SECTION, ARGUMENT_RULES)):
         path = (_SECTION, ARGUMENT_RULES, name)
-        if names.isdisjoint(programs := policy.words(*path, "programs")):
+        programs = policy.words(*path, "programs")
+        about = tuple(name for name, known in names if not known.isdisjoint(programs))
+        if not about:
             continue
         denied, required = policy.words(*path, "denied"), policy.words(*path, "required")
-        about = tuple(sorted(names & {*programs}))
         yield ArgumentRule(name, about, tuple(sorted(denied)), tuple(sorted(required)))

@@ -22,12 +22,19 @@ def profile_text(name: str, rules: Mapping[str, str | tuple[str, ...]]) -> str:
 
 
 def _listed(field: str, items: tuple[str, ...]) -> str:
-    quoted = (f'"{item}"' if field == "denied_patterns" else item for item in items)
+    quoted = (_quoted(item) if field == "denied_patterns" else item for item in items)
     return f"[{', '.join(quoted)}]"
 
 
+def _quoted(pattern: str) -> str:
+    """Return a pattern in quotes; the reader of policies knows no escapes."""
+    if '"' in pattern or "\\" in pattern:
+        return "'" + pattern.replace("'", "''") + "'"
+    return f'"{pattern}"'
+
+
 def _wrapped(line: str, indent: int) -> list[str]:
-    if line.endswith('"]'):
+    if line.endswith(('"]', "']")):
         return [line]  # a pattern may hold spaces that count
     more = " " * indent
     return textwrap.wrap(

@@ -7,9 +7,12 @@ a policy with a rule that does not keep to its own examples is no policy.
 | a denied word | refuses |
 |---|---|
 | `--name` | this option, `--name=value`, and what it may be abbreviated to |
-| `-x` | this letter in any cluster of options |
+| `-x` | this letter in any cluster of options, also one without its dash where `tar` takes one |
 | `-name` | exactly this word, and `-name=value` |
+| `*` | the program, with whatever words or none |
 | anything else | a word it covers, with `*` for any characters |
+
+A rule speaks of its programs in every version and variant: `vim` also of `vim.tiny`.
 """
 
 import shlex
@@ -35,8 +38,10 @@ RULE: Final = Record(
         Field("programs", Group(PROGRAM, "removed"), "programs an argument rule is for"),
         Field("denied", Group(ARGUMENT, "removed"), "arguments they may not be given"),
         Field("required", Group(ARGUMENT, "removed", most=1), "their first argument"),
-        Field("match", Examples("commands it refuses"), "examples"),
-        Field("not_match", Examples("commands it does not refuse"), "counter-examples"),
+        Field("match", Examples("commands it refuses", needed=True), "examples"),
+        Field(
+            "not_match", Examples("commands it does not refuse", needed=True), "counter-examples"
+        ),
     )
 )
 TABLE: Final = Table(NAME, RULE, most=MOST_RULES, widens="removed")

@@ -10,6 +10,7 @@ from threegate.host.executors.kinds import Slot
 from threegate.host.executors.pool import Pool
 from threegate.host.executors.states import APPLIED, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Bundle
+from threegate.policy.ring.compiling import ProfileRejected
 
 FIRST, SECOND, THIRD = chain(3)
 
@@ -292,3 +293,28 @@ def test_a_log_that_takes_nothing_does_not_end_a_job_from_under_who_runs_it() ->
     with pytest.raises(GateUnavailable, match="no room"):
         pool.take(SECOND.bundle, seconds=0)
     assert kind.made[0].closed, "control: one that nobody took is ended"
+
+
+@pytest.mark.parametrize("what", ["needs_restart", "expected"])
+# claim TG-C-312
+def test_rules_that_no_executor_can_enforce_are_a_failure_that_is_told(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = FakeKind()
+    pool, told = opened(kind)
+
+    def cannot(*_: Bundle) -> str:
+        raise ProfileRejected("profile python: it cannot", None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, what, cannot)
+        pool.push(SECOND)
+        settled(pool)
+        assert said(told) == [(UNAVAILABLE, 0, "TG-RNG-001")]
+        assert told[0].reason == "profile python: it cannot"
+        with pytest.raises(GateUnavailable, match="it cannot"):
+            pool.take(SECOND.bundle, seconds=0)
+        assert all(one.closed for one in kind.made)
+    pool.push(THIRD)
+    settled(pool)
+    assert said(told)[-1] == (APPLIED, 3, ""), "control: with rules it can, it serves again"

@@ -1,5 +1,6 @@
 """The ring's compiler: one pure function per kind of executor, closed where it cannot enforce."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,12 @@ from threegate.policy.ring.compiling import (
     may_enforce,
     runtime_of,
 )
-from threegate.policy.ring.executors import EXECUTORS, Abilities, executor_of
+from threegate.policy.ring.executors import (
+    COMMAND_INTERPRETERS,
+    EXECUTORS,
+    Abilities,
+    executor_of,
+)
 from threegate.protocol.ring import FIELDS, parse_profile
 
 POLICY = policy()
@@ -121,7 +127,9 @@ def _with_network(sections: dict[str, Any]) -> None:
 
 
 def test_an_executor_gets_a_network_by_declaring_it_and_never_more_than_its_lane() -> None:
-    able = {**EXECUTORS, "heavy-python": Abilities("era", networks=frozenset(("off", "gateway")))}
+    networks = frozenset(("off", "gateway"))
+    declared = Abilities("era", imports=True, files=True, networks=networks)
+    able = {**EXECUTORS, "heavy-python": declared}
     net = altered(POLICY, _with_network)
     assert compile_ring(net, "heavy-python", "net", executors=able).network == "gateway"
     lane_off = altered(net, lambda s: s["tool-exec"]["lanes"]["era"].update(network="off"))
@@ -177,7 +185,7 @@ def test_a_no_op_is_only_for_what_proved_that_it_starts_nothing() -> None:
 
 
 def test_a_code_mode_comes_with_a_declaration() -> None:
-    able = {**EXECUTORS, "embedder": Abilities("era", imports=True, binaries=True)}
+    able = {**EXECUTORS, "embedder": Abilities("era", imports=True, files=True, binaries=True)}
     assert compile_ring(POLICY, "embedder", PYTHON, executors=able).kind == "embedder"
 
 
@@ -221,7 +229,14 @@ def test_host_and_gate_compile_the_same_argument_rules() -> None:
     assert parse_profile(ring.plain()) == ring
 
 
-@pytest.mark.parametrize("shell", ["/usr/bin/dash", "/usr/bin/perl", "/bin/busybox"])
+@pytest.mark.parametrize(
+    "shell",
+    [
+        *("/usr/bin/dash", "/usr/bin/perl", "/bin/busybox", "/usr/bin/lua5.4", "/usr/bin/tclsh8.6"),
+        *("/usr/bin/perl5.36.0", "/usr/bin/vim.basic", "/usr/bin/vim.tiny", "/usr/bin/ruby3.1"),
+        *("/usr/bin/php8.2", "/usr/bin/bash-static", "/usr/bin/perl5.36-x86_64-linux-gnu"),
+    ],
+)
 # claim TG-C-261
 def test_an_interpreter_of_commands_beside_denied_patterns_is_rejected(shell: str) -> None:
     free = with_rules("tools", allowed_binaries=[shell], denied_patterns=[])
@@ -230,3 +245,87 @@ def test_an_interpreter_of_commands_beside_denied_patterns_is_rejected(shell: st
     assert "runs commands that no denied pattern sees" in exc.reason
     assert exc.rule is not None
     assert exc.rule.path == FILE
+
+
+def test_a_program_with_nearly_the_name_of_an_interpreter_is_another_one() -> None:
+    near = ["/usr/bin/editcap", "/usr/bin/envsubst", "/usr/bin/sha256sum", "/usr/bin/shuf"]
+    ring = compile_ring(with_rules("tools", allowed_binaries=near), "heavy-shell", "tools")
+    assert (ring.binaries, ring.arguments) == (tuple(near), ())
+
+
+def test_argument_rules_speak_of_programs_in_every_version() -> None:
+    several = ["/usr/bin/gawk-5.2.1", "/usr/bin/sort", "/usr/bin/tar-1.34"]
+    ring = compile_ring(with_rules("tools", allowed_binaries=several), "heavy-shell", "tools")
+    about = {rule.name: rule.programs for rule in ring.arguments}
+    assert about == {"archives": ("tar-1.34",), "awk": ("gawk-5.2.1",), "sorting": ("sort",)}
+    found = ring.command(["tar-1.34", "cvvvvvvvvvvvvvvvvvvIf", "sh", "/out/a"])
+    assert found is not None
+    assert (found.rule, found.item) == ("argument_rules", "archives")
+    assert ring.command(["tar-1.34", "cf", "/out/a", "/in/a"]) is None, "control"
+
+
+def test_what_runs_commands_of_its_own_is_also_judged_by_its_words() -> None:
+    lists = (POLICY.words("tool-exec", "argument_rules", name, "programs") for name in _ALL)
+    assert set().union(*lists) >= COMMAND_INTERPRETERS
+
+
+_ALL = ("interpreters", "launchers")
+
+
+@pytest.mark.parametrize(
+    ("programs", "reason"),
+    [
+        ("/usr/bin/python3.11", "heavy-shell cannot hold the imports of /usr/bin/python3.11"),
+        ("/usr/bin/vim.tiny", "/usr/bin/vim.tiny runs commands that no denied pattern sees"),
+    ],
+)
+# claim TG-C-245
+def test_a_profile_that_no_executor_of_its_lane_can_enforce_makes_the_policy_invalid(
+    programs: str, reason: str
+) -> None:
+    usual = "allowed_binaries: [/usr/bin/cmp, "
+    policy(tool_exec=(usual, "allowed_binaries: [/usr/bin/cat, "))  # control
+    files = policy_files()
+    at = line_of(files, "tool-exec.policy.md", usual)
+    with pytest.raises(PolicyInvalid) as caught:
+        policy(tool_exec=(usual, f"allowed_binaries: [{programs}, "))
+    assert caught.value.message == f"{FILE}:{at}: profile tools: {reason}"
+
+
+def test_a_network_this_machine_has_not_is_no_error_of_the_policy() -> None:
+    written = "    executor_network: off\n    allowed_binaries: [/usr/bin/cmp"
+    found = policy(tool_exec=(written, written.replace("off", "kernel-allowlist")))
+    assert isinstance(may_enforce(found, "heavy-shell", "tools"), Deny), "where it would be used"
+
+
+# claim TG-C-245
+def test_an_executor_enforces_only_what_it_declares() -> None:
+    full = Abilities("era", imports=True, files=True, binaries=True, patterns=True)
+    able = {"new": full}
+    for name in (PYTHON, "tools"):
+        assert compile_ring(POLICY, "new", name, executors=able).kind == "new", "control"
+    for less, field, reason in (
+        (replace(full, imports=False), "allowed_imports", "new does not refuse imports"),
+        (replace(full, binaries=False), "allowed_binaries", "new starts no programs"),
+        (
+            replace(full, patterns=False),
+            "denied_patterns",
+            "new does not see the commands of its code",
+        ),
+    ):
+        exc = rejected(POLICY, "new", "tools", executors={"new": less})
+        assert exc.reason == f"profile tools: {reason}"
+        assert exc.rule == POLICY.ref("tool-exec", "interpreter_ring", "tools", field)
+    exc = rejected(POLICY, "new", "tools", executors={"new": replace(full, files=False)})
+    assert exc.reason == "profile tools: new has no files to write, and its lane grants them"
+    assert exc.rule == POLICY.ref("tool-exec", "lanes", "era", "max", "disk_bytes")
+    assert runtime_of(POLICY, "monty").disk_bytes == 0, "and so Monty needs none"
+
+
+def test_a_profile_for_code_and_for_commands_has_no_program_that_could_import() -> None:
+    both = with_rules(PYTHON, allowed_binaries=["/usr/bin/sort"])
+    for kind in ("heavy-python", "heavy-shell"):
+        assert compile_ring(both, kind, PYTHON).binaries == ("/usr/bin/sort",)
+    for program in ("/usr/bin/python3.11", "/usr/bin/pypy3", "/usr/bin/ipython3"):
+        exc = rejected(with_rules(PYTHON, allowed_binaries=[program]), "heavy-shell", PYTHON)
+        assert exc.reason.endswith(f"cannot hold the imports of {program}")
