@@ -76,6 +76,32 @@ def test_a_policy_that_is_applied_reaches_every_executor_and_is_acknowledged(
     assert cli("audit", "verify", "--json").json["ok"]
 
 
+def test_apply_and_push_say_by_the_same_exit_code_that_an_executor_did_not_follow(
+    tmp_path: Path,
+) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--warm", "1"):
+        assert rows(cli("policy", "push", "--json").json) == [("monty-1", "applied", 1)]
+        edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
+        cli("policy", "apply", "--yes", code=0)  # control: it follows
+        # The heavy lane has no image here, so its executor cannot be had.
+        edit(cli, "enabled: no", "enabled: yes")
+        edit(cli, "disk_bytes: 64MiB", "disk_bytes: 1MiB")
+        edit(cli, "disk_bytes: 256MiB", "disk_bytes: 1MiB")
+        applied = cli("policy", "apply", "--yes", "--json", code=69).json
+        assert applied["generation"] == 3, "it is in force all the same"
+        states = {one["executor"]: one["state"] for one in applied["executors"]}
+        assert states == {"monty-1": "applied", "era-1": "unavailable"}
+        cli("policy", "push", code=69)
+        cli("policy", "push", "--wait", "0", code=0)
+        edit(
+            cli,
+            "enabled: yes\n    default_profile: python",
+            "enabled: no\n    default_profile: python",
+        )
+        cli("policy", "apply", "--yes", code=0)  # control: with the lane gone nobody is missing
+
+
 # claim TG-C-316
 def test_a_killed_serve_leaves_no_executor_behind(tmp_path: Path) -> None:
     cli = made(tmp_path)

@@ -22,7 +22,9 @@ _MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
 it in force. The key must be one that the policy in force allows. Executors that wait under
-`threegate serve` take it over, and are waited for."""
+`threegate serve` take it over, and are waited for. Exit code 69 if one of them is not `applied` by
+then: the policy is in force all the same, and `policy status` says what each of them does; with
+--wait 0 nobody is waited for, and that is no question."""
 _EXPLAIN = """\
 A URL, the id of a request, or `read KIND` or `draft KIND` for a gate: prints every rule that
 was tried, with file and line, and the decision."""
@@ -243,7 +245,8 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         if is_in_force(ws.bundle, compiled):
             if not args.json:
                 context.out.line("no difference")
-            return _applied(args, context, ws.bundle, found)
+            _applied(args, context, ws.bundle, found)
+            return 0
         if not args.json:
             _tell(context, ws.bundle, compiled, found)
         widening = sum(change.effect == "widens" for change in found)
@@ -254,7 +257,8 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         asked = ws.store.journal.log.size  # what was said while it was signed is no answer to it
         settle(replace(ws, bundle=bundle), context.out.note)
         rows = policy_push.wait(ws, asked, bundle, args.wait)
-    return _applied(args, context, bundle, found, rows)
+    _applied(args, context, bundle, found, rows)
+    return policy_push.exit_code(rows, asked, bundle, args.wait)
 
 
 def _applied(
@@ -263,14 +267,13 @@ def _applied(
     bundle: "Bundle",
     found: "Sequence[Change]",
     rows: "Sequence[Row]" = (),
-) -> int:
+) -> None:
     if args.json:
         place = {"generation": bundle.generation, "digest": bundle.digest}
         changes = [_document(change) for change in found]
         executors = policy_push.plain(rows)
         context.out.document({**place, "changes": changes, "executors": executors})
-        return 0
+        return
     context.out.line(f"in force: generation {bundle.generation}, {bundle.digest}")
     if rows:
         policy_push.show(context, rows)
-    return 0

@@ -25,7 +25,8 @@ enforces; `restart-required`, it gets no work until it was restarted, which `ser
 _PUSH = """\
 A policy that is applied reaches every executor by itself. This asks each of them, once more, to
 take over what is in force, to try its lock again and to say what it enforces, and waits for the
-answers. It also ends a quarantine. Exit code 69 if one of them is not `applied`."""
+answers. It also ends a quarantine. Exit code 69 if one of them is not `applied` by then; with
+--wait 0 nobody is waited for, and that is no question."""
 
 
 def add(group: Group) -> None:
@@ -82,8 +83,7 @@ def run_push(args: argparse.Namespace, context: Context) -> int:
         context.out.document({"generation": ws.bundle.generation, "executors": plain(rows)})
     else:
         show(context, rows)
-    done = all(row.entry >= asked and row.enforces(ws.bundle) for row in rows)
-    return os.EX_OK if done else os.EX_UNAVAILABLE
+    return exit_code(rows, asked, ws.bundle, args.wait)
 
 
 def look(ws: "Workspace") -> "list[Row]":
@@ -102,6 +102,14 @@ def wait(ws: "Workspace", asked: int, bundle: "Bundle", seconds: float) -> "list
         if all(row.has_answered(asked, bundle) for row in rows) or time.monotonic() >= end:
             return rows
         time.sleep(LOOK_SECONDS)
+
+
+def exit_code(rows: "Sequence[Row]", asked: int, bundle: "Bundle", seconds: float) -> int:
+    """Return 69 if an executor that was waited for does not enforce what is in force."""
+    if seconds == 0:
+        return os.EX_OK  # nobody was waited for
+    done = all(row.entry >= asked and row.enforces(bundle) for row in rows)
+    return os.EX_OK if done else os.EX_UNAVAILABLE
 
 
 def plain(rows: "Sequence[Row]") -> list[dict[str, Any]]:
