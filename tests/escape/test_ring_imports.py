@@ -12,6 +12,7 @@ from tests.support import ring_report
 from tests.support.heavy import Task, lab, runsc_lab
 from tests.support.ring import attempt, lab_with
 from tests.support.ring_bypasses import bypasses
+from threegate.host.heavy.runsc import RUNSC
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "ring-imports.md"
 BY = "policy/tool-exec.policy.md:"
@@ -35,11 +36,19 @@ def test_no_way_around_the_import_rules_gets_what_it_is_for() -> None:
 @pytest.mark.slow
 # claim TG-C-247
 def test_nor_does_any_under_a_user_space_kernel() -> None:
-    within = attempt(runsc_lab())
+    # The control is a guest of the same engine without the ring.
+    without, within = attempt(lab_with(engine=RUNSC)), attempt(runsc_lab())
+    assert len(without) == len(bypasses()) >= 60
+    assert {name: row for name, row in without.items() if row[0] != "done"} == {}, "control"
     assert {state for state, _ in within.values()} == {"refused", "harmless"}, {
         name: row for name, row in within.items() if row[0] not in ("refused", "harmless")
     }
-    assert {state for state, _ in attempt(lab_with()).values()} == {"done"}, "control"
+    reasons = {name: why for name, (_, why) in within.items()}
+    for name, rule in (("import", "denied_imports"), ("native _socket", "allowed_imports")):
+        assert f"by {BY}" in reasons[name]
+        assert f"({rule} of profile python)" in reasons[name]
+    assert "No module named 'socket'" in reasons["the hook taken out"], "by the view"
+    assert reasons["built-in importer"].startswith("PermissionError"), "by the kernel"
 
 
 DENIED = """\

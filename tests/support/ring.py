@@ -9,9 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.support.heavy import AGENT, MIB, Lab, Task, backend_for, place, with_sources
+from tests.support.heavy import (
+    AGENT,
+    ENGINE,
+    MIB,
+    Lab,
+    Task,
+    backend_for,
+    place,
+    runsc_for,
+    with_sources,
+)
 from tests.support.ring_bypasses import HARNESS, bypasses
 from tests.support.ring_table import Found
+from threegate.host.heavy.runsc import RUNSC
 from threegate.host.images.ours import Sources
 
 LAYERS: Final = ("hook", "view", "kernel")
@@ -30,6 +41,12 @@ WITHOUT: Final[dict[str, tuple[Edit, ...]]] = {
         ("kernel.py", "    program = _filter()\n", "    return\n    program = _filter()\n"),
     ),
 }
+# Under a user-space kernel one function lays the view and what may be executed.
+SEALED: Final = (
+    "interpreting.py",
+    '            view.seal_in_place(self.ring["binaries"], paths)\n',
+    "            pass\n",
+)
 # The guest would say that it is not what was promised, and get no job.
 PRETEND: Final = (
     "interpreter.py",
@@ -39,19 +56,25 @@ PRETEND: Final = (
 
 
 @cache
-def lab_with(*layers: str) -> Lab:
+def lab_with(*layers: str, engine: str = ENGINE) -> Lab:
     """Return the lane with a guest whose ring has these layers alone."""
     name = "-".join(layers) or "none"
-    own = place() / f"agent-{name}"
+    own = place() / f"agent-{engine}-{name}"
     shutil.copytree(AGENT.parent, own, ignore=shutil.ignore_patterns("__pycache__"))
     for layer in LAYERS:
         for edit in WITHOUT[layer] if layer not in layers else ():
             _change(own, edit)
+    if engine == RUNSC:
+        assert not layers, "there all layers, or none"
+        _change(own, SEALED)
     _change(own, PRETEND)
     sources = Sources(Sources.usual({}).init, own, {}).read().agent
     # Not among the images of the other tests: its manifest is that of the whole agent.
-    cache_home = place() / f"cache-{name}"
-    return Lab(backend_for(with_sources(sources, cache_home / "images"), cache_home=cache_home))
+    cache_home = place() / f"cache-{engine}-{name}"
+    made = with_sources(sources, cache_home / "images")
+    if engine == RUNSC:
+        return Lab(runsc_for(made, cache_home))
+    return Lab(backend_for(made, cache_home=cache_home))
 
 
 def _change(own: Path, edit: Edit) -> None:
