@@ -195,7 +195,7 @@ executor = starting.Commands(GIVEN["ring"], partial(_become, landlock=True), own
 ATTEMPT: Final = f"""{DRIVER}
 SCRIPT = "#!/bin/sh\\nid >/out/ran\\nid >&2\\n"
 TEXTS = {{"list": "id\\n", "words": "-rf /out/victim\\n", "plain": "id >/out/ran\\n",
-         "awk": 'BEGIN{{system("id")}}\\n', "sed": "1e id\\n", "rows": "id\\n" * 40000,
+         "awk": 'BEGIN{{system("id")}}\\n', "sed": "1e id\\n", "rows": "id\\n" * 12000,
          "deletes": "rm -rf /out/victim\\n", "mark": SCRIPT + "cat\\n", "git-x": SCRIPT,
          "once": SCRIPT,
          "shebang": "#!/usr/bin/dash\\nid\\n", "by-env": "#!/usr/bin/env -S dash\\nid\\n"}}
