@@ -7,8 +7,14 @@ import pytest
 from tests.e2e.test_heavy_run import approved, enable, lane
 from tests.support import samples
 from tests.support.cli import Cli, made, write
+from tests.support.small_images import kept
+from tests.unit.images.test_trees import layer
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
+from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.lock import parse_lock
+from threegate.host.images.ours import Sources
+from threegate.images.manifest import agent_digest
 
 FOREIGN = b"""\
 interpreter_ring:
@@ -117,6 +123,60 @@ def test_a_denied_command_is_refused_before_anybody_is_asked_with_file_and_line(
     shown = [(one["what"], one["allowed"], one["rule"], one["place"]) for one in found]
     assert ("command", False, "denied_patterns", place) in shown
     assert place in cli("review", "approve", asked, "--yes", code=77).err
+
+
+def image_of_this_program(cli: Cli, *programs: str, **links: str) -> None:
+    """Put an image with these files in the place of programs where the command finds it."""
+    files: dict[str, bytes | str] = {f"usr/bin/{name}": b"x" for name in programs}
+    files |= {f"usr/bin/{name}": target for name, target in links.items()}
+    said = {
+        "lock_sha256": parse_lock(SHIPPED.read_bytes()).digest,
+        "agent_sha256": agent_digest(Sources.usual({}).read().agent),
+    }
+    layers = {"base.erofs": layer(files), "agent.erofs": layer({})}
+    kept(cli.base / ".cache/threegate/images", said, **layers)
+
+
+# claim TG-C-382
+def test_a_program_that_the_image_lacks_or_links_is_said_before_anybody_approves(cli: Cli) -> None:
+    assert cli.workspace is not None
+    enable(cli)
+    asked = cli(*command("sort", "/in/rows"), "--json").json["id"]
+    assert cli("ring", "why", asked).out.count("missing") == 0, "control: without an image"
+    names = ("cmp", "comm", "cut", "diff", "head", "join", "sha256sum", "sort", "tail", "uniq")
+    image_of_this_program(cli, *names, wc="sort")
+    policy = (cli.workspace / "policy" / "tool-exec.policy.md").read_text("utf-8").splitlines()
+    (line,) = [number for number, text in enumerate(policy, 1) if "/usr/bin/wc]" in text]
+    found = cli("ring", "why", asked, "--json", code=77).json["foreseen"]
+    (one,) = [one for one in found if one["what"] == "missing"]
+    assert (one["argument"], one["rule"]) == ("/usr/bin/wc", "allowed_binaries")
+    assert one["place"] == f"policy/tool-exec.policy.md:{line}"
+    assert "refused  missing" in cli("ring", "why", asked, code=77).out
+    refused = cli("request", "check", asked, code=77).err
+    assert "the image has no program /usr/bin/wc, or it is a link" in refused
+    assert f"policy/tool-exec.policy.md:{line}" in refused
+
+
+# claim TG-C-382
+def test_an_image_with_all_programs_is_no_reason_to_say_anything(cli: Cli) -> None:
+    enable(cli)
+    names = (
+        "cmp",
+        "comm",
+        "cut",
+        "diff",
+        "head",
+        "join",
+        "sha256sum",
+        "sort",
+        "tail",
+        "uniq",
+        "wc",
+    )
+    image_of_this_program(cli, *names)
+    asked = cli(*command("sort", "/in/rows"), "--json").json["id"]
+    assert cli("ring", "why", asked).out.count("allowed ") == 3
+    assert "no rule of profile tools refuses" in cli("request", "check", asked).out
 
 
 def test_a_foreign_ring_becomes_a_profile_to_review(cli: Cli) -> None:

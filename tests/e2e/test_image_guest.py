@@ -10,7 +10,9 @@ import pytest
 
 from tests.support.boxes import run_as
 from tests.support.guests import Ended, built, copied_packages, run
+from threegate.host.images.executables import EXCEPT, is_program
 from threegate.images.keeping import Image, digest_of
+from threegate.images.trees import tree_of
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,25 @@ def test_an_ordinary_user_builds_the_very_same_image(base: Image) -> None:
 def test_the_authors_program_finds_every_layer_in_order(base: Image) -> None:
     for path in base.layers.values():
         subprocess.run(["fsck.erofs", str(path)], capture_output=True, check=True)
+
+
+# claim TG-C-381
+def test_no_program_is_among_the_libraries_of_a_layer(base: Image) -> None:
+    _compare_libraries(base, "base")
+
+
+@pytest.mark.slow
+# claim TG-C-381
+def test_nor_among_those_of_the_scientific_layer(tmp_path: Path) -> None:
+    _compare_libraries(built(tmp_path, "base", "science"), "base", "science")
+
+
+def _compare_libraries(image: Image, *layers: str) -> None:
+    root, _ = tree_of(image, layers)
+    files = [path for path in (root / "usr").rglob("*") if path.is_file() and not path.is_symlink()]
+    programs = {str(path.relative_to(root)) for path in files if is_program(path)}
+    assert "usr/bin/true" in programs, "control: a program is known"
+    assert {path for path in programs if not path.startswith("usr/bin/")} == EXCEPT
 
 
 LOOK = """

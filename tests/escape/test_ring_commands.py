@@ -20,6 +20,7 @@ SOME = (
     *("a copy with an allowed name", "find -exec", "git -c core.sshCommand", "options apart"),
     *("a hole: exec", "a hole: a static program", "a hole: the loader with a copy"),
     "a hole: another user's namespace and a mount that executes",
+    "a hole: the loader with a program among the libraries",
 )
 
 # The guest's kernel writes down every process that is made and every program that is started.
@@ -70,7 +71,7 @@ def test_a_denied_command_never_has_a_process_by_the_kernels_own_trace() -> None
         assert violation["rule"] == rule
         assert told.startswith(f"threegate: not started, refused by {rule} ({BY}")
         assert ended["code"] == 126
-    assert {"commands", "exec"} <= {*proved}
+    assert {*proved} == {"commands", "exec", "socket"}, "prober is no program it was built with"
 
 
 # claim TG-C-284
@@ -85,6 +86,8 @@ def test_no_way_around_the_command_rules_gets_what_it_is_for() -> None:
     assert "No such file" in reasons["a hole: exec"], "by the view"
     assert "Permission denied" in reasons["a hole: a static program"], "by the kernel"
     assert "failed to map segment" in reasons["a hole: the loader with a copy"], "by the kernel"
+    among = reasons["a hole: the loader with a program among the libraries"]
+    assert "no program is among the libraries" in among, "by what the image has"
     # What the kernel refused a running command is seen by its own trace.
     assert "['/tmp/bin/busybox']" in reasons["a hole: a static program"]
 
@@ -134,14 +137,36 @@ def test_the_table_says_which_layer_alone_would_have_held() -> None:
     )
 
 
+# The same guest, with one mechanism of the kernel taken out at a time.
+LACKING = f"""{DRIVER}
+PARTS = {{"noexec": (view, "MS_NOEXEC", 0),
+         "landlock": (kernel, "only_execute", lambda paths: None),
+         "seccomp": (kernel, "refuse_calls", lambda: None)}}
+answer = {{"": executor.prove()}}
+for part, (module, name, other) in PARTS.items():
+    usual = getattr(module, name)
+    setattr(module, name, other)
+    answer[part] = executor.prove()
+    setattr(module, name, usual)
+"""
+
+
+# claim TG-C-380
+def test_commands_prove_each_mechanism_of_the_kernel_and_not_what_is_gone() -> None:
+    found = drive(LACKING, {"ring": ring()})
+    assert {"exec", "socket"} <= {*found[""]}, "control"
+    gone = {part: {*found[""]} - {*proved} for part, proved in found.items() if part}
+    # Without Landlock the process that tries becomes what it executes, and says no more.
+    assert gone == {"noexec": {"exec"}, "landlock": {"exec", "socket"}, "seccomp": {"socket"}}
+
+
 # claim TG-C-264
 def test_a_command_as_deployed_brings_its_proofs() -> None:
     ran = lab().run(Task(argv=("sha256sum", "/in/data"), inputs={"data": b"hello"}))
     assert ran.outcome.exit == "ok", ran.outcome.stderr
     assert ran.outcome.violations == ()
-    assert {"guest-ring-commands", "guest-ring-exec", "guest-ring-programs"} <= {
-        *ran.outcome.probes
-    }
+    proofs = {f"guest-ring-{name}" for name in ("commands", "exec", "programs", "socket")}
+    assert proofs <= {*ran.outcome.probes}
 
 
 @pytest.mark.slow

@@ -5,17 +5,35 @@ with the ring taken out: there every way works.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import ring_report
-from tests.support.heavy import Task, lab, runsc_lab
-from tests.support.ring import attempt, lab_with
+from tests.support.heavy import (
+    ENABLED,
+    ROOM,
+    Task,
+    asked_for,
+    lab,
+    lab_of,
+    request_for,
+    runsc_lab,
+)
+from tests.support.policies import altered, policy
+from tests.support.ring import MECHANISMS, attempt, lab_lacking, lab_with
 from tests.support.ring_bypasses import bypasses
+from threegate.errors import GateUnavailable
+from threegate.host.heavy.engine import EMULATION
+from threegate.host.heavy.lane import want_of
 from threegate.host.heavy.runsc import RUNSC
+from threegate.policy.bundle import Bundle
+from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED
 
 EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence" / "ring-imports.md"
 BY = "policy/tool-exec.policy.md:"
+NOT_PROMISED = "the guest is not what was promised: "
+AMONG = "the loader with a program among the libraries"
 
 
 # claim TG-C-247
@@ -31,6 +49,7 @@ def test_no_way_around_the_import_rules_gets_what_it_is_for() -> None:
     assert "No module named 'socket'" in reasons["the hook taken out"], "by the view"
     assert reasons["built-in importer"].startswith("PermissionError"), "by the kernel"
     assert reasons["os itself"].startswith("PermissionError"), "by the kernel"
+    assert "no program is among the libraries" in reasons[AMONG], "by what the image has"
 
 
 @pytest.mark.slow
@@ -73,7 +92,7 @@ def test_a_denied_import_is_an_import_error_that_names_the_rule_and_is_recorded(
     assert last[-1].startswith(f"ImportError: import of antigravity is not allowed by {BY}")
     found = [(one.rule, one.argument, one.line) for one in outcome.violations]
     assert found == [("denied_imports", "requests", 3), ("allowed_imports", "antigravity", 7)]
-    for name in ("applied", "exec", "imports", "view"):
+    for name in ("applied", "exec", "imports", "socket", "view"):
         assert f"guest-ring-{name}" in outcome.probes, "tried in this very run"
 
 
@@ -186,7 +205,8 @@ def test_the_table_says_which_layer_alone_would_have_held() -> None:
         "all": attempt(lab()),
     }
     assert {state for state, _ in found["none"].values()} == {"done"}, "control"
-    assert "done" not in {state for state, _ in found["kernel"].values()}
+    through = {name for name, (state, _) in found["kernel"].items() if state == "done"}
+    assert through == {AMONG}, "the loader runs it: so there is none"
     assert "done" not in {state for state, _ in found["all"].values()}
     assert ring_report.table(found) == EVIDENCE.read_text("utf-8"), (
         "write it anew: python -m tests.support.ring_report"
@@ -207,3 +227,108 @@ def test_what_no_allowed_package_needs_is_not_in_view() -> None:
     assert lab().run(GREEDY).outcome.stdout == b"[] False True\n"
     outcome = lab_with().run(GREEDY).outcome
     assert outcome.stdout.count(b"smtplib") == 2, f"control: {outcome}"
+
+
+# Which promise of a guest is broken when one mechanism is gone; nobody forges its answer.
+BROKEN = {
+    "hook": "imports",
+    "view": "view",
+    "noexec": "exec",
+    "landlock": "exec",
+    "seccomp": "socket",
+    "lists": "applied",
+}
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        *("landlock", "seccomp"),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("hook", "lists", "noexec", "view")),
+    ],
+)
+# claim TG-C-380
+def test_a_guest_that_lacks_one_mechanism_gets_no_job(mechanism: str) -> None:
+    with pytest.raises(GateUnavailable) as caught:
+        lab_lacking(mechanism).run("print(1)")
+    assert f"{NOT_PROMISED}guest-ring-{BROKEN[mechanism]}" in caught.value.message
+    whole = lab().run("print(1)").outcome
+    assert whole.stdout == b"1\n", "control: with all of them it runs"
+    assert f"guest-ring-{BROKEN[mechanism]}" in whole.probes
+    assert {*BROKEN} == {*MECHANISMS}
+
+
+STARTS = """\
+import os
+for path in ('/usr/bin/true', '/tmp/none', '/tmp/x'):
+    if path == '/tmp/x':
+        open(path, 'w').write('#!/usr/bin/true')
+        os.chmod(path, 0o755)
+    try:
+        os.posix_spawn(path, [path], {})
+    except OSError as exc:
+        print(path, exc.strerror)
+print(os.system('true') != 0)
+"""
+
+
+# claim TG-C-285
+def test_what_the_kernel_refused_code_to_execute_stands_in_its_result() -> None:
+    outcome = lab().run(STARTS).outcome
+    assert outcome.stdout.decode().splitlines() == [
+        "/usr/bin/true Permission denied",
+        "/tmp/none No such file or directory",
+        "/tmp/x Permission denied",
+        "True",
+    ]
+    found = [(one.rule, one.argument) for one in outcome.violations]
+    assert found == [
+        ("allowed_binaries", "/usr/bin/true"),
+        ("allowed_binaries", "/tmp/x"),
+        ("allowed_binaries", "/bin/sh"),
+    ], "what was not there is none"
+    assert lab().run("print(1)").outcome.violations == (), "control: our own attempts are none"
+
+
+SORTS = """\
+import os
+open('/tmp/rows', 'w').write('b\\na\\n')
+for path in ('/usr/bin/sort', '/usr/bin/head'):
+    try:
+        pid = os.posix_spawn(path, [path, '/tmp/rows'], {})
+        print(os.waitpid(pid, 0)[1], flush=True)
+    except OSError as exc:
+        print(type(exc).__name__)
+"""
+
+
+def with_programs(*paths: str) -> Bundle:
+    """Return the rules of the tests with these programs in the profile of Python."""
+
+    def change(sections: dict[str, Any]) -> None:
+        sections["tool-exec"]["interpreter_ring"]["python"]["allowed_binaries"] = [*paths]
+
+    return altered(policy(tool_exec=ENABLED, handoff=ROOM), change).bundle()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [EMULATION, RUNSC])
+# claim TG-C-264
+def test_code_that_may_start_a_program_starts_that_one_as_it_was_built(engine: str) -> None:
+    found, task = lab_of(engine).backend, Task(SORTS)
+    rules = with_programs("/usr/bin/sort")
+    want = want_of(rules, request_for(task), found.image.manifest)
+    outcome = found.run(want, asked_for(task, rules)).outcome
+    why = "PermissionError" if engine == EMULATION else "FileNotFoundError"
+    assert outcome.stdout.decode().split() == ["a", "b", "0", why], outcome
+    assert {"guest-ring-exec", "guest-ring-programs", "guest-ring-socket"} <= {*outcome.probes}
+    # A link to the same bytes is not what was built.
+    rules = with_programs("/usr/bin/awk", "/usr/bin/sort")
+    want = want_of(rules, request_for(task), found.image.manifest)
+    if engine == EMULATION:
+        with pytest.raises(GateUnavailable, match=f"{NOT_PROMISED}guest-ring-programs"):
+            found.run(want, asked_for(task, rules))
+    else:  # it is mounted where it really is, which is no place the profile names
+        outcome = found.run(want, asked_for(task, rules)).outcome
+        told = f"{NOT_PROMISED}guest-only-its-image"
+        assert (outcome.exit, outcome.note) == (NOT_AS_PROMISED, told)

@@ -94,7 +94,7 @@ def _programs() -> dict[str, bytes]:
             at = f"usr/lib/x86_64-linux-gnu/{library.name}"
             if not (root / at).exists():
                 found[at] = library.read_bytes()
-    return {**found, "usr/lib/preload.so": _library()}
+    return {**found, "usr/lib/among.so": b"no program yet", "usr/lib/preload.so": _library()}
 
 
 def _libraries(program: Path) -> list[Path]:
@@ -154,17 +154,24 @@ def anywhere(ring, word):
 OUT = {
     "words": {(commanding, "judge"): lambda ring, argv: None, (commanding, "program"): anywhere},
     "view": {(view, "lay_programs"): lambda: None,
-             (commanding, "environment"): lambda: {"PATH": "/usr/bin"}},
+             (commanding, "environment"): lambda: {"PATH": "/usr/bin"},
+             (view, "MS_BIND"): kernel.MS_BIND | kernel.MS_REC},
     "kernel": {(view, "MS_NOEXEC"): 0, (kernel, "only_execute"): lambda paths: None,
                (kernel, "refuse_calls"): lambda: None},
 }
 USUAL = {place: getattr(*place) for parts in OUT.values() for place in parts}
+# No image has a program there; without a view this one is put there.
+AMONG, PUT = "/usr/lib/among.so", []
 
 def leave(layers):
     changed = {place: new for layer, parts in OUT.items() if layer not in layers
                for place, new in parts.items()}
     for (module, name), usual in USUAL.items():
         setattr(module, name, changed.get((module, name), usual))
+    while PUT: kernel.let_go(PUT.pop())
+    if "view" not in layers:
+        kernel.mount("/usr/bin/id", AMONG, "", kernel.MS_BIND)
+        PUT.append(AMONG)
     with open("/proc/sys/user/max_user_namespaces", "w") as file:
         file.write("0" if "kernel" in layers else "100")
 
@@ -174,12 +181,21 @@ def command(executor, argv):
     not_used(said, one, executor)
     return said.frames
 
+# The guest was made ready for code, and traces that: one trace is all a kernel has.
+os.makedirs("/run/first")
+kernel.mount("trace", "/run/first", "tracefs", 0)
+with open("/run/first/events/enable", "w") as file: file.write("0")
+kernel.let_go("/run/first")
+for fd in map(int, os.listdir("/proc/self/fd")):
+    at = f"/proc/self/fd/{fd}"
+    if os.path.lexists(at) and "trace_pipe" in os.readlink(at):
+        os.close(fd)
 executor = starting.Commands(GIVEN["ring"], partial(_become, landlock=True), own_view=True)
 """
 ATTEMPT: Final = f"""{DRIVER}
 SCRIPT = "#!/bin/sh\\nid >/out/ran\\nid >&2\\n"
 TEXTS = {{"list": "id\\n", "words": "-rf /out/victim\\n", "plain": "id >/out/ran\\n",
-         "awk": 'BEGIN{{system("id")}}\\n', "sed": "1e id\\n", "rows": "id\\n" * 40000,
+         "awk": 'BEGIN{{system("id")}}\\n', "sed": "1e id\\n", "rows": "id\\n" * 12000,
          "deletes": "rm -rf /out/victim\\n", "mark": SCRIPT + "cat\\n", "git-x": SCRIPT,
          "once": SCRIPT,
          "shebang": "#!/usr/bin/dash\\nid\\n", "by-env": "#!/usr/bin/env -S dash\\nid\\n"}}

@@ -13,7 +13,7 @@ PLACE: Final = Path(__file__).parents[2] / "docs" / "evidence" / "ring-commands.
 HEAD: Final = """\
 # Ways around the command rules
 
-Written by `python -m tests.support.ring_commands_report` on 2026-11-16; `make slow` compares. Each
+Written by `python -m tests.support.ring_commands_report` on 2026-11-17; `make slow` compares. Each
 way is a command in a real guest, under a profile that offers every program by which others
 can be started. What it is for: `id`, which the profile does not name, runs; or a directory is
 deleted as a denied pattern forbids. The ways are in `tests/vectors/ring/commands.txt`. In the same
@@ -26,8 +26,10 @@ have kept the way from its end; the last says what stopped it with all of them.
   by mounts that execute nothing; a filter refuses files without a place and new mounts.
 
 Ways called a hole are what an allowed program could do if it were made to do anything: no rule
-about words sees them. Deleting is something else: the program that deletes is allowed, only the
-words are not, so no other layer has anything to say.
+about words sees them. The loader runs whatever program it can map, and libraries must be mapped: a
+program among them is in no image, so the column of the view stands for what the image has; in
+the other columns one is put there. Deleting is something else: the program that deletes is allowed,
+only the words are not, so no other layer has anything to say.
 
 """
 

@@ -25,6 +25,9 @@ way from its end; the last says what stopped it in the guest as it is.
 - **kernel**: nothing but the profile's programs can be executed, by Landlock and by mounts that
   execute nothing; a filter refuses sockets other than Unix ones and files without a place.
 
+The loader runs whatever program it can map, and libraries must be mapped: against a program among
+them no rule of the kernel holds. No image has one; a guest without the view is given one.
+
 """
 
 

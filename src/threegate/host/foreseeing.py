@@ -5,10 +5,11 @@ SECURITY
     statement do not show here: in the run they are judged like any other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from threegate.artifacts.tool_request import ToolRequest, network_word
+from threegate.host.heavy.offering import rule_of
 from threegate.host.review.code_flags import imports_of
 from threegate.host.review.colour import lex
 from threegate.policy.approvals import command_of, ring_for
@@ -20,7 +21,7 @@ from threegate.protocol.ring import ExecutorProfile
 class Foreseen:
     """One thing a request would do, and the rule that decides."""
 
-    what: str  # import | program | command | network
+    what: str  # import | program | command | missing (no such program in the image) | network
     argument: str  # foreign
     line: int  # of the code; 0 for none
     allowed: bool
@@ -28,13 +29,17 @@ class Foreseen:
     place: str
 
 
-def foresee(policy: Compiled, request: ToolRequest) -> tuple[ExecutorProfile, list[Foreseen]]:
+def foresee(
+    policy: Compiled, request: ToolRequest, missing: Collection[str] = ()
+) -> tuple[ExecutorProfile, list[Foreseen]]:
     """Return the profile a request would run under, and everything it shows that it would do.
 
-    Raises `ProfileRejected` if its executor could not enforce the profile.
+    `missing` are programs of the profile that the image lacks.  Raises `ProfileRejected` if its
+    executor could not enforce the profile.
     """
     ring = ring_for(policy, request)
-    return ring, [*_imports(ring, request), *_programs(ring, request), _network(ring, request)]
+    found = [*_imports(ring, request), *_programs(ring, request), *_missing(policy, ring, missing)]
+    return ring, [*found, _network(ring, request)]
 
 
 def imports_in(request: ToolRequest) -> dict[str, int]:
@@ -64,6 +69,12 @@ def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]
         if found is not None:
             rule, item, shown = (found.rule, found.item, found.argument)
         yield Foreseen("command", shown, 0, found is None, rule, ring.place(rule, item))
+
+
+def _missing(policy: Compiled, ring: ExecutorProfile, paths: Collection[str]) -> Iterator[Foreseen]:
+    for path in paths:
+        place = str(rule_of(policy, ring, path))
+        yield Foreseen("missing", path, 0, allowed=False, rule="allowed_binaries", place=place)
 
 
 def _network(ring: ExecutorProfile, request: ToolRequest) -> Foreseen:

@@ -59,6 +59,7 @@ PROBES: Final = (
     "guest-ring-imports",
     "guest-ring-offline",
     "guest-ring-programs",
+    "guest-ring-socket",
     "guest-ring-view",
     "guest-root-read-only",
 )

@@ -29,7 +29,7 @@ MAX_FILES_BYTES: Final = 256 * limits.MIB  # of all files together; the box hold
 MAX_ANSWER_BYTES: Final = limits.MAX_HEADER_BYTES + 2 * limits.MAX_STREAM_BYTES + MAX_FILES_BYTES
 NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
 DID_NOT_WAKE: Final = "refused:guest-did-not-wake"  # or stopped before it was given its job
-STOPPED: Final = ("crashed", DID_NOT_WAKE)
+STOPPED: Final = ("crashed", DID_NOT_WAKE, NOT_AS_PROMISED)
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 _NOTE: Final = re.compile(r"[a-zA-Z0-9 :,.'()/_-]{1,200}")  # words of ours, with the engine's

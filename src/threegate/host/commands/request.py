@@ -207,12 +207,14 @@ def _check_command(
     args: argparse.Namespace, context: Context, ws: "Workspace", program: "Program"
 ) -> int:
     """Say that no rule refuses a command, or raise with the rule that does."""
+    from threegate.host.heavy.offering import refuse_missing_here
     from threegate.policy.approvals import command_of, executor_for
     from threegate.policy.ring.commanding import refuse_command
 
     request = program.request
     assert request is not None
     refuse_command(ws.bundle, executor_for(request), request.profile, command_of(request))
+    refuse_missing_here(ws.bundle, request, context.settings)
     if args.json:
         context.out.document({"profile": request.profile, "starts": True})
     else:

@@ -25,7 +25,9 @@ _WHY = """\
 Shows the executor and the profile a request would run under, and of each import, program and
 network that its code or command shows whether the ring allows it, with file and line of the
 rule. Imports by other means than a statement do not show before the run; they are judged there.
-The exit code is 0 if all of it is allowed, 77 if not."""
+A program of the profile that the guest image lacks, or has a link in place of, is `missing`;
+without an image on this machine nothing is said of that. The exit code is 0 if all of it is
+allowed, 77 if not."""
 _LEARN = """\
 Takes a result in which the ring refused an import or a program and proposes the narrowest
 profile under which it would not have: what the code imports, the programs of its profile, and
@@ -74,10 +76,12 @@ def add(commands: Group) -> None:
 def run_why(args: argparse.Namespace, context: Context) -> int:
     """Show what would be allowed."""
     from threegate.host.foreseeing import foresee
+    from threegate.host.heavy.offering import missing_here
 
     with context.workspace(args) as ws:
         request = _request(ws, args.id)
-        ring, found = foresee(ws.bundle, request)
+        missing = missing_here(ws.bundle, request, context.settings)
+        ring, found = foresee(ws.bundle, request, missing)
     if args.json:
         document = {"executor": ring.kind, "profile": ring.plain()}
         context.out.document({**document, "foreseen": [asdict(one) for one in found]})

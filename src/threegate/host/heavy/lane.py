@@ -22,12 +22,12 @@ from threegate.host.gates import refuse_unapplied_profile
 from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
 from threegate.host.heavy.holding import compile_here
+from threegate.host.heavy.offering import layers_for, programs_in
 from threegate.host.heavy.outward import Outward, Passed, opened_gateway, refuse_unusable
 from threegate.host.heavy.runsc import RUNSC, find_runsc
 from threegate.host.heavy.runsc_backend import RunscBackend
 from threegate.images.keeping import Image, Images
 from threegate.images.manifest import Manifest
-from threegate.images.programs import digests_in
 from threegate.policy.approvals import command_of, executor_for, ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
@@ -44,7 +44,6 @@ NO_ENGINE_NAMED: Final = "TG-ERA-004"
 TOO_SMALL: Final = "TG-ERA-005"
 MIN_MEMORY_MIB: Final = 128  # a guest that boots with less has no room for a job
 BY_STRENGTH: Final = (KVM, EMULATION, RUNSC)
-SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 
 ENDED: Final = "ended"
 MAX_VERSION_CHARS: Final = 100  # as a result may hold it
@@ -97,9 +96,7 @@ def usual(bundle: Bundle, manifest: Manifest) -> Want:
 def _wanted(
     cpus: int, memory_mib: int, manifest: Manifest, ring: ExecutorProfile, *, command: bool
 ) -> Want:
-    allowed = {*ring.imports}
-    science = bool(allowed & SCIENCE)
-    layers = tuple(name for name in manifest.layers if name != "science" or science)
+    allowed, layers = {*ring.imports}, layers_for(manifest, ring)
     # Its fonts are listed once, before the snapshot, and not in every run.
     more = {"matplotlib.pyplot"} if "matplotlib" in allowed and "science" in layers else set()
     # A command starts a program of its own: nothing that was loaded before would help it.
@@ -196,6 +193,7 @@ class HeavyLane:
         self._stopper = Stopper()
         self._backends: dict[str, Backend] = {}
         self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
+        self._programs: dict[tuple[str, str], dict[str, str]] = {}  # by image and ring
 
     def under(self, bundle: Bundle) -> "HeavyLane":
         """Return the lane under other rules, with the engines this one has opened."""
@@ -243,8 +241,18 @@ class HeavyLane:
             self._backends[name] = open_backend(name, self._cache, self._find_image)
         backend = self._backends[name]
         want = wanted(backend.image.manifest)
+        self._programs_of(backend, want)
         backend.prepare(want, self._say)
         return backend, want
+
+    def _programs_of(self, backend: Backend, want: Want) -> dict[str, str]:
+        """Return the digests of a profile's programs; raise `ProfileRejected` if one is missing."""
+        if not want.ring.binaries:
+            return {}
+        known = backend.image.digest, want.ring.digest
+        if known not in self._programs:
+            self._programs[known] = programs_in(self._bundle, backend.image, want.ring)
+        return self._programs[known]
 
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         """Run a claimed request in a machine that was proved for it.
@@ -263,7 +271,7 @@ class HeavyLane:
             wall_ms=ready.request.limits.wall_ms,
             begun=self._stopper.begun,
         )
-        programs = _programs(backend, want, ready.request)
+        programs = _programs(self._programs_of(backend, want), ready.request)
         try:
             ran, passed = self._ran(backend, want, asked, ready.request.network)
         finally:
@@ -289,14 +297,13 @@ class HeavyLane:
             backend.close()
 
 
-def _programs(backend: Backend, want: Want, request: ToolRequest) -> dict[str, str]:
+def _programs(digests: dict[str, str], request: ToolRequest) -> dict[str, str]:
     """Return what a profile of programs was, by the bytes in the image: all, and the command's."""
-    if not want.ring.binaries:
+    if not digests:
         return {}
-    digests = digests_in(backend.image, want.layers, want.ring.binaries)
     found = {"ring-programs-sha256": sha256_hex(canonical.encode(digests))}
     for word in command_of(request)[:1]:
-        program = resolve(want.ring.binaries, word)
+        program = resolve([*digests], word)
         if program in digests:
             found |= {"program": program[:MAX_VERSION_CHARS], "program-sha256": digests[program]}
     return found

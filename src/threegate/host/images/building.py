@@ -14,6 +14,7 @@ from typing import Final
 from threegate import canonical
 from threegate.host.images import initramfs, kernel, recipe
 from threegate.host.images.compiling import compile_all
+from threegate.host.images.executables import drop_programs
 from threegate.host.images.lock import Lock
 from threegate.host.images.ours import Ours, Sources
 from threegate.host.images.packages import Packages, Told
@@ -80,6 +81,8 @@ class _Build:
             tree = self._tree(layer)
             for package in self.lock.of_layer(layer):
                 unpack(self.packages.path(package), tree, _is_wanted)
+            for path in drop_programs(tree):
+                self.say(f"left out, a program among the libraries: {path}")
             add_own(layer, tree)
             self._finish(layer, tree)
         self._finish(recipe.AGENT, self._agent())

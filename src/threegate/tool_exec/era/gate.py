@@ -121,7 +121,10 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
         if not job.channels.greeted:  # no clone: started for this job, it has no ring yet
             machine.boot((), task.ring, deadline)
         facts = machine.wake(deadline)
-        probes = kept(facts, job.shape, task.ring)
+        try:
+            probes = kept(facts, job.shape, task.ring)
+        except ValueError as exc:
+            return Outcome(NOT_AS_PROMISED, note=f"the guest is not what was promised: {exc}")
         if job.shape.kind == "process":
             for item, pieces in disk_contents(job.disk, job.inputs):
                 machine.give(item.name, item.bytes, pieces, deadline)
@@ -129,8 +132,6 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
         return Outcome(DID_NOT_WAKE, note="the guest did not wake up")
     except Ended as exc:
         return Outcome(DID_NOT_WAKE, note=str(exc))
-    except ValueError:
-        return Outcome(NOT_AS_PROMISED)
     outcome = jobs.run(machine, task, code, bounds)
     return Outcome(
         **{name: getattr(outcome, name) for name in outcome.__slots__ if name != "probes"},

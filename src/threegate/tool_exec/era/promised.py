@@ -20,8 +20,8 @@ _OWN_KINDS: Final = frozenset(
 
 # What an executor tries itself just before a job, by its kind.
 _PROOFS: Final = {
-    "heavy-python": ("exec", "imports", "view"),
-    "heavy-shell": ("commands", "exec", "programs"),
+    "heavy-python": ("exec", "imports", "socket", "view"),
+    "heavy-shell": ("commands", "exec", "programs", "socket"),
 }
 
 
@@ -85,8 +85,10 @@ def kept(facts: Facts, shape: Shape, ring: ExecutorProfile) -> tuple[str, ...]:
             raise ValueError(name)
     if facts.ring != ring.digest:
         raise ValueError("guest-ring-applied")
-    proofs = _PROOFS[ring.kind] + (("offline",) if ring.network == "off" else ())
-    for name in proofs:
+    proofs = {*_PROOFS[ring.kind]}
+    proofs |= {"offline"} if ring.network == "off" else set()
+    proofs |= {"programs"} if ring.binaries else set()
+    for name in sorted(proofs):
         if name not in facts.ring_proved:
             raise ValueError(f"guest-ring-{name}")
     return tuple(sorted((*promises, "guest-ring-applied", *(f"guest-ring-{n}" for n in proofs))))

@@ -20,6 +20,7 @@ from threegate.host.heavy.engine import EMULATION, KVM
 from threegate.host.heavy.lane import ENDED, HeavyLane
 from threegate.host.heavy.runsc import RUNSC
 from threegate.images.keeping import Image
+from threegate.policy.ring.compiling import ProfileRejected
 from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.launch import Evidence
 
@@ -145,7 +146,20 @@ def test_why_a_machine_stopped_is_told_apart_from_what_the_guest_printed(
 def test_a_result_names_the_program_and_its_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = {"usr/bin/sort": b"sort", "usr/bin/wc": b"wc", "usr/bin/other": b"other"}
+    names = (
+        "cmp",
+        "comm",
+        "cut",
+        "diff",
+        "head",
+        "join",
+        "sha256sum",
+        "sort",
+        "tail",
+        "uniq",
+        "wc",
+    )
+    run = {f"usr/bin/{name}": name.encode() for name in (*names, "other")}
     engine = FakeBackend(EMULATION, layered(tmp_path, {**run}, {}))
     monkeypatch.setattr(module, "open_backend", lambda *_: engine)
     monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
@@ -158,7 +172,35 @@ def test_a_result_names_the_program_and_its_digest(
 
     found = versions(Task(argv=("sort", "/in/a")))
     assert (found["program"], found["program-sha256"]) == ("/usr/bin/sort", sha256_hex(b"sort"))
-    profile = {"/usr/bin/sort": sha256_hex(b"sort"), "/usr/bin/wc": sha256_hex(b"wc")}
+    profile = {f"/usr/bin/{name}": sha256_hex(name.encode()) for name in names}
     assert found["ring-programs-sha256"] == sha256_hex(canonical.encode(profile))
     assert versions(Task(argv=("/usr/bin/wc",)))["program-sha256"] == sha256_hex(b"wc")
     assert not {"program", "ring-programs-sha256"} & {*versions(Task("print(1)"))}, "control"
+
+
+@pytest.mark.parametrize("there", [{}, {"usr/bin/wc": "head"}, {"usr/bin": "bin"}])
+# claim TG-C-382
+def test_a_program_that_the_image_lacks_or_links_is_refused_with_its_line_before_a_guest(
+    there: dict[str, bytes | str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = ("cmp", "comm", "cut", "diff", "head", "join", "sha256sum", "sort", "tail", "uniq")
+    have: dict[str, bytes | str] = {f"usr/bin/{name}": b"x" for name in named}
+    if "usr/bin" in there:
+        have = {path.replace("usr/bin", "bin"): data for path, data in have.items()}
+    engine = FakeBackend(EMULATION, layered(tmp_path, {**have, **there}, {}), works=False)
+    monkeypatch.setattr(module, "open_backend", lambda *_: engine)
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
+    lacking = "cmp" if "usr/bin" in there else "wc"
+    line = rules().ref("tool-exec", "interpreter_ring", "tools", "allowed_binaries", "/usr/bin/wc")
+    with pytest.raises(ProfileRejected) as caught:
+        lane.prove(ready("1", Task(argv=("sort", "/in/a"))))
+    told = f"profile tools: the image has no program /usr/bin/{lacking}, or it is a link"
+    assert caught.value.message.startswith(told)
+    assert str(caught.value.rule).startswith("policy/tool-exec.policy.md:")
+    if lacking == "wc":
+        assert caught.value.rule == line
+    engine.image = layered(tmp_path, {**have, "usr/bin/wc": b"x"}, {})
+    if "usr/bin" not in there:
+        with pytest.raises(GateUnavailable, match="does not work here"):  # control: it gets so far
+            lane.prove(ready("1", Task(argv=("sort", "/in/a"))))

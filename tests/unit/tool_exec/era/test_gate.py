@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.heavy import Task, asked_for, rules
+from threegate import canonical
 from threegate.artifacts import registry
 from threegate.errors import PolicyDenied, ProtocolBroken
 from threegate.policy.approvals import OUTSIDE_WINDOW
-from threegate.protocol import wire
+from threegate.protocol import guest, wire
 from threegate.protocol.tool_heavy import PROTOCOL, Channels, Job, Shape, parse_ask
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE
+from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, parse_outcome
 from threegate.tool_exec.era import gate
 from threegate.tool_exec.era import job as jobs
 from threegate.tool_exec.era.machine import Machine
@@ -44,6 +45,35 @@ def test_a_guest_that_never_wakes_is_told_apart_from_a_job_that_crashed() -> Non
         assert (outcome.exit, outcome.note) == (DID_NOT_WAKE, told)
         assert not outcome.stdout
         assert not outcome.probes
+
+
+# claim TG-C-380
+def test_a_guest_that_breaks_a_promise_gets_no_job_and_the_promise_is_named() -> None:
+    agent, guest_end = socket.socketpair()
+    monitor, engine_end = socket.socketpair()
+    with agent, guest_end, monitor, engine_end:
+        bundle, request = gate.approved(job(), now=int(time.time()))
+        facts = {
+            "cpus": 1,
+            "environment": 0,
+            "interfaces": [],
+            "memory_kib": TASK.limits.memory_bytes // 1024,
+            "mounts": [["/", "overlay", "ro"]],
+            "resolver": False,
+            "ring": gate.task_for(bundle, request)[0].ring.digest,
+            "ring_proved": ["exec", "imports", "offline", "view"],
+            "routes": 0,
+        }
+        body = canonical.encode({"facts": facts, "nonce": "1" * 32})
+        guest_end.sendall(guest.HEADER.pack(guest.FACTS, len(body)) + body)
+        channels = Channels(agent.fileno(), monitor.fileno(), "1" * 32)
+        outcome = gate.run(replace(job(), channels=channels, seconds=5))
+        guest_end.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            guest_end.recv(1)  # it heard of no job
+    told = "the guest is not what was promised: guest-ring-socket"
+    assert (outcome.exit, outcome.note) == (NOT_AS_PROMISED, told)
+    assert parse_outcome(Untrusted(outcome.to_bytes())) == outcome, "and the host hears it"
 
 
 # claim TG-C-322

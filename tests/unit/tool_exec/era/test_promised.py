@@ -18,7 +18,7 @@ FACTS = Facts(
     (("/", "rootfs", "rw"), ("/", "overlay", "ro"), ("/out", "tmpfs", "rw")),
     resolver=False,
     ring=NOTHING.digest,
-    ring_proved=("exec", "imports", "offline", "view"),
+    ring_proved=("exec", "imports", "offline", "socket", "view"),
     routes=0,
 )
 
@@ -32,7 +32,7 @@ IN_USER_SPACE = replace(
 def test_a_guest_as_promised_gets_all_names() -> None:
     process, shell = Shape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
     named = kept(FACTS, SHAPE, NOTHING), kept(IN_USER_SPACE, process, NOTHING)
-    proofs = ("commands", "exec", "offline", "programs")
+    proofs = ("commands", "exec", "offline", "programs", "socket")
     commands = kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)
     assert {*named[0], *named[1], *commands} == {*PROBES}, "all that may be said of a guest"
     of_commands = {"guest-ring-commands", "guest-ring-programs"}
@@ -59,9 +59,10 @@ def test_a_guest_as_promised_gets_all_names() -> None:
         ({"mounts": ()}, "guest-root-read-only"),
         ({"ring": "0" * 64}, "guest-ring-applied"),
         ({"ring_proved": ()}, "guest-ring-exec"),
-        ({"ring_proved": ("exec", "view")}, "guest-ring-imports"),
-        ({"ring_proved": ("exec", "imports")}, "guest-ring-view"),
-        ({"ring_proved": ("exec", "imports", "view")}, "guest-ring-offline"),
+        ({"ring_proved": ("exec", "socket", "view")}, "guest-ring-imports"),
+        ({"ring_proved": ("exec", "imports", "offline", "socket")}, "guest-ring-view"),
+        ({"ring_proved": ("exec", "imports", "socket", "view")}, "guest-ring-offline"),
+        ({"ring_proved": ("exec", "imports", "offline", "view")}, "guest-ring-socket"),
     ],
 )
 def test_one_broken_promise_is_named(change: dict[str, object], broken: str) -> None:
@@ -87,10 +88,24 @@ def test_a_guest_of_a_user_space_kernel_has_its_image_and_no_other_folder(
         kept(IN_USER_SPACE, SHAPE, NOTHING)  # it would not do for a machine
 
 
-@pytest.mark.parametrize("missing", ["commands", "exec", "programs"])
+OF_COMMANDS = ("commands", "exec", "offline", "programs", "socket")
+
+
+@pytest.mark.parametrize("missing", OF_COMMANDS)
 # claim TG-C-264
-def test_an_executor_of_commands_proves_all_three(missing: str) -> None:
+def test_an_executor_of_commands_proves_all_of_it(missing: str) -> None:
     shell = replace(NOTHING, kind="heavy-shell")
-    proofs = tuple(name for name in ("commands", "exec", "programs") if name != missing)
+    proofs = tuple(name for name in OF_COMMANDS if name != missing)
     with pytest.raises(ValueError, match=f"guest-ring-{missing}"):
         kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)
+
+
+# claim TG-C-264
+def test_code_that_may_start_programs_needs_them_compared_like_commands() -> None:
+    ring = replace(NOTHING, binaries=("/usr/bin/sort",))
+    facts = replace(FACTS, ring=ring.digest)
+    with pytest.raises(ValueError, match="guest-ring-programs"):
+        kept(facts, SHAPE, ring)
+    proved = (*FACTS.ring_proved, "programs")
+    assert "guest-ring-programs" in kept(replace(facts, ring_proved=proved), SHAPE, ring)
+    assert "guest-ring-programs" not in kept(FACTS, SHAPE, NOTHING), "control: without programs"

@@ -166,8 +166,10 @@ class Agent:
 
     def _ring_facts(self) -> Message:
         """Return which ring is in force, and what was tried against it just now."""
-        digest = hashlib.sha256(spelled(self._ring)).hexdigest() if self._ring else "0" * 64
         proved = self._executor.prove() if self._executor is not None else []
+        held = self._executor.held if self._executor is not None else {}  # read back, not echoed
+        ring = {**self._ring, **held}
+        digest = hashlib.sha256(spelled(ring)).hexdigest() if ring else "0" * 64
         if relay.is_offline(clone=self._clone):
             proved = [*proved, "offline"]
         return {"ring": digest, "ring_proved": sorted(proved)}
@@ -184,9 +186,8 @@ def run(port: Port, job: Message, executor: Interpreter | Commands) -> None:
     else:
         pid, streams = executor.start(job)
     status = _stream(port, pid, {fd: KINDS[name] for fd, name in streams.items()})
-    if isinstance(executor, Commands):
-        for found in executor.refused()[:MAX_VIOLATIONS]:
-            port.tell(VIOLATION, found)
+    for refused in executor.refused()[:MAX_VIOLATIONS]:
+        port.tell(VIOLATION, refused)
     ended = os.waitstatus_to_exitcode(status)
     for name in job["outputs"]:
         hand_over(port, name)

@@ -89,9 +89,12 @@ def prove(ring: Message, digests: dict[str, str]) -> list[str]:
     tried = [["/nowhere"], ["sh/x"], *([*ring["binaries"][:1], *line] for line in words)]
     if all(judge(ring, argv) is not None for argv in tried):
         proved.append("commands")
-    if all(is_built(path, digests) for path in ring["binaries"]):
-        proved.append("programs")
-    return proved
+    return [*proved, *prove_programs(ring["binaries"], digests)]
+
+
+def prove_programs(binaries: list[str], digests: dict[str, str]) -> list[str]:
+    """Return whether every program is the one that was built, as what was tried just now."""
+    return ["programs"] if all(is_built(path, digests) for path in binaries) else []
 
 
 def violation(found: Refusal) -> Message:

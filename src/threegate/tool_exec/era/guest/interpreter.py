@@ -25,6 +25,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would leave it in memory
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, TracebackType
     from typing import Any
 
@@ -36,7 +37,8 @@ LIBRARY = "/usr/lib/python3"
 # Loaded by Python and by this program for themselves; packages that want one import it again.
 OWN = ("__main__", "atexit", "gc", "marshal", "zipimport")
 MAX_REPORTS = 64
-FORBIDDEN_TO_EXECUTE = "/usr/bin/python3"
+EPERM, EACCES, AF_INET, SOCK_STREAM = 1, 13, 2, 1
+REFUSED = 13  # how a process ends in which something was tried and refused
 
 
 def report(*words: str) -> None:
@@ -191,21 +193,27 @@ def seal(hook: Hook) -> None:
     hook.install()
 
 
-def prove(hidden: list[str]) -> list[str]:
-    """Try what the ring forbids; return the names of what was refused, and rightly."""
+def prove(asked: "Message") -> list[str]:
+    """Try what the ring forbids; return the names of what was refused, and rightly.
+
+    Nothing to try is nothing proved.
+    """
     proved = []
-    if _raises("import threegate_probe", "is not allowed by"):
+    denied = all(_is_refused(name, "is denied by") for name in asked["denied"])
+    if denied and _is_refused("threegate_probe", "is not allowed by"):
         proved.append("imports")
-    if all(_is_absent(path) for path in hidden):
+    if asked["hidden"] and all(_is_absent(path) for path in asked["hidden"]):
         proved.append("view")
-    if _cannot_execute(FORBIDDEN_TO_EXECUTE):
+    if asked["closed"] and all(_ends_refused(_execute, path) for path in asked["closed"]):
         proved.append("exec")
+    if _ends_refused(_open_socket, ""):
+        proved.append("socket")
     return proved
 
 
-def _raises(code: str, words: str) -> bool:
+def _is_refused(name: str, words: str) -> bool:
     try:
-        exec(compile(code, "probe", "exec"), {"__name__": "__main__"})  # noqa: S102
+        exec(compile(f"__import__({name!r})", "probe", "exec"), {"__name__": "__main__"})  # noqa: S102
     except ImportError as exc:
         return words in str(exc)
     return False
@@ -221,17 +229,33 @@ def _is_absent(path: str) -> bool:
     return False
 
 
-def _cannot_execute(path: str) -> bool:
+def _ends_refused(act: "Callable[[str], bool]", path: str) -> bool:
+    """Do something in a process of its own; tell whether it was refused there."""
     pid = posix.fork()
     if pid == 0:
+        code = 1
         try:
-            posix.execve(path, [path, "-I", "-S", "-c", "pass"], {})
-        except (PermissionError, FileNotFoundError):
-            posix._exit(13)
-        except OSError:
-            pass
-        posix._exit(1)
-    return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1]) == 13
+            code = REFUSED if act(path) else 1
+        finally:
+            posix._exit(code)
+    return posix.waitstatus_to_exitcode(posix.waitpid(pid, 0)[1]) == REFUSED
+
+
+def _execute(path: str) -> bool:
+    try:
+        posix.execve(path, [path, "-I", "-S", "-c", "pass"], {})
+    except OSError as exc:
+        return exc.errno == EACCES
+
+
+def _open_socket(_: str) -> bool:
+    # Not by the hook, which would refuse the import: what counts here is the kernel.
+    spec = bootstrap.BuiltinImporter.find_spec("_socket")
+    try:
+        bootstrap._load(spec).socket(AF_INET, SOCK_STREAM)
+    except OSError as exc:
+        return bool(exc.errno == EPERM)
+    return False
 
 
 def run(job: "Message") -> int:
@@ -308,7 +332,9 @@ def main() -> None:
     seal(hook)
     while "code" not in (job := order()):
         hook.rules = {}
-        report("proved", *prove(job["hidden"]))
+        report("proved", *prove(job))
+        for name, held in (("imports", hook.imports), ("denied_imports", hook.denied)):
+            report(name, *sorted(held))
     hook.reported, hook.rules = 0, job["rules"]
     posix.close(ORDERS)
     posix._exit(run(job))

@@ -11,11 +11,12 @@ import os
 import resource
 from typing import Any
 
-from threegate.tool_exec.era.guest import kernel, view
+from threegate.tool_exec.era.guest import commanding, kernel, view
 from threegate.tool_exec.era.guest.closure import closure, top_of
+from threegate.tool_exec.era.guest.watching import Watch, refused_by
 
 PROGRAM = f"{os.path.dirname(os.path.abspath(__file__))}/interpreter.py"
-PYTHON = "/usr/bin/python3.11"
+PYTHON, ITS_LINK = "/usr/bin/python3.11", "/usr/bin/python3"
 AGENT, CLIENT = os.path.dirname(PROGRAM), "threegate_gateway"
 RECORDS = "/threegate/imports"
 ORDERS_FD, REPORTS_FD = 3, 4
@@ -38,6 +39,9 @@ class Interpreter:
 
     def __init__(self, ring: Message, become: Any, *, own_view: bool) -> None:
         self.ring, self._own_view = ring, own_view
+        self.held: Message = {}  # the lists of its hook, as it said last
+        self._digests = commanding.read_digests()
+        self._watch = Watch(ring["binaries"]) if own_view else None
         self.out, out = os.pipe()
         self.err, err = os.pipe()
         self.reports, reports = os.pipe()
@@ -97,14 +101,29 @@ class Interpreter:
 
     def prove(self) -> list[str]:
         """Return what it tried just now and could not do."""
-        self._order({"hidden": self._hidden})
-        return self._heard("proved")
+        denied = self.ring["denied_imports"]
+        self._order({"closed": self._closed(), "denied": denied, "hidden": self._hidden})
+        proved = self._heard("proved")
+        self.held = {name: self._heard(name) for name in ("imports", "denied_imports")}
+        return [*proved, *commanding.prove_programs(self.ring["binaries"], self._digests)]
+
+    def _closed(self) -> list[str]:
+        """Return what it must not be able to execute: one file for each rule that forbids it."""
+        if not self._own_view:
+            return view.closed_in_place(self.ring["binaries"])
+        # Landlock lets Python be executed, the mount does not; with the library it is the reverse.
+        return [ITS_LINK, kernel.LIBRARY]
+
+    def refused(self) -> list[Message]:
+        """Return what the kernel refused to execute since this was last asked."""
+        return refused_by(self._watch)
 
     def run(self, job: Message, code: bytes) -> dict[int, str]:
         """Give it its code; return its streams by descriptor."""
         processes = job["processes"]
         resource.prlimit(self.pid, resource.RLIMIT_NPROC, (processes, processes))
         rules = job["ring"]["rules"]
+        self.refused()  # by our own attempts
         # A library that took long to load may have said so: in every clone, and not by the job.
         for fd in (self.out, self.err):
             forget(fd)

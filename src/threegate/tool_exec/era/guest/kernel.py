@@ -7,6 +7,7 @@ SECURITY
 """
 
 import ctypes
+import errno
 import os
 import struct
 
@@ -18,11 +19,14 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_EXECUTE, LANDLOCK_PATH_BENEATH = 1, 1
 LOADER = "/lib64/ld-linux-x86-64.so.2"
+# A library that is also a program: it says its version.  Only Landlock keeps it from being run.
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 AUDIT_ARCH_X86_64, X32 = 0xC000003E, 0x40000000
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # the last: EPERM
 SOCKET, SOCKETPAIR, UNIX = 41, 53, 1
+INTERNET, STREAM = 2, 1
 # Files without a place, other kernels' doors, and what makes new rules for oneself.
 REFUSED_CALLS = {
     "memfd_create": 319,
@@ -133,6 +137,11 @@ def refuse_calls() -> None:
         LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0),
         "seccomp",
     )
+
+
+def refuses_sockets() -> bool:
+    """Try to open an internet socket; tell whether the filter refused it."""
+    return LIBC.socket(INTERNET, STREAM, 0) < 0 and ctypes.get_errno() == errno.EPERM
 
 
 def _filter() -> bytes:

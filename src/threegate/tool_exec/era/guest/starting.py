@@ -5,15 +5,18 @@ SECURITY
     the rules of the profile; if anything of that fails, it ends without starting anything.
 """
 
+import errno
+import mmap
 import os
 import resource
 from collections.abc import Callable
 from typing import Any
 
 from threegate.tool_exec.era.guest import commanding, kernel, view
-from threegate.tool_exec.era.guest.watching import Watch, violation
+from threegate.tool_exec.era.guest.watching import Watch, refused_by
 
-FORBIDDEN = "/usr/bin/python3.11"
+UNMAPPABLE = "/etc/passwd"  # on a mount that executes nothing
+EXEC, SOCKET = 1, 2  # how the process ends in which both were tried
 NOT_STARTED = 127  # as a shell would say it
 Message = dict[str, Any]
 
@@ -23,6 +26,7 @@ class Commands:
 
     def __init__(self, ring: Message, become: Callable[..., None], *, own_view: bool) -> None:
         self._ring, self._become, self._own_view = ring, become, own_view
+        self.held: Message = {}  # nobody else has lists of it
         self._digests = commanding.read_digests()
         self._watch: Watch | None = None
         binaries = ring["binaries"]
@@ -35,7 +39,8 @@ class Commands:
 
     def prove(self) -> list[str]:
         """Return what was tried just now and could not be done."""
-        proved = ["exec"] if self._cannot_execute() else []
+        tried = self._tried()
+        proved = [name for name, bit in (("exec", EXEC), ("socket", SOCKET)) if tried & bit]
         return [*proved, *commanding.prove(self._ring, self._digests)]
 
     def start(self, job: Message) -> tuple[int, dict[int, str]]:
@@ -56,7 +61,7 @@ class Commands:
 
     def refused(self) -> list[Message]:
         """Return what the kernel refused to execute since this was last asked."""
-        return [violation(name) for name in self._watch.refused()] if self._watch else []
+        return refused_by(self._watch)
 
     def _exec(self, job: Message, streams: tuple[int, int]) -> None:
         binaries = job["ring"]["binaries"]
@@ -67,18 +72,24 @@ class Commands:
         program = commanding.program(job["ring"], job["argv"][0])
         os.execve(program, job["argv"], commanding.environment())
 
-    def _cannot_execute(self) -> bool:
-        """Try, as a command would be started, to execute what no profile offers."""
+    def _tried(self) -> int:
+        """Try, with all that a command is held by, what no command may do; return what failed."""
         pid = os.fork()
         if pid == 0:
-            code = 1
+            code, binaries = 0, self._ring["binaries"]
             try:
+                nothing = os.open("/dev/null", os.O_WRONLY)
                 if self._own_view:
-                    _confine(self._ring["binaries"])
-                code = _refused_to_execute(FORBIDDEN)
+                    _confine(binaries)
+                self._become((nothing, nothing), tuple(binaries))
+                # Landlock alone forbids the library; the mount alone that code is mapped.
+                closed = [kernel.LIBRARY] if self._own_view else view.closed_in_place(binaries)
+                unmapped = not self._own_view or _cannot_map(UNMAPPABLE)
+                code = SOCKET if kernel.refuses_sockets() else 0
+                code |= EXEC if unmapped and all(map(_cannot_execute, closed)) else 0
             finally:
                 os._exit(code)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 13
+        return max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
 
 def _confine(binaries: list[str]) -> None:
@@ -88,8 +99,17 @@ def _confine(binaries: list[str]) -> None:
     view.seal(binaries, ())
 
 
-def _refused_to_execute(path: str) -> int:
+def _cannot_execute(path: str) -> bool:
     try:
-        os.execve(path, [path, "-I", "-S", "-c", "pass"], {})
-    except (PermissionError, FileNotFoundError):
-        return 13
+        os.execve(path, [path], {})
+    except OSError as exc:
+        return exc.errno == errno.EACCES
+
+
+def _cannot_map(path: str) -> bool:
+    with open(path, "rb") as file:
+        try:
+            mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+        except OSError as exc:
+            return exc.errno == errno.EPERM
+    return False

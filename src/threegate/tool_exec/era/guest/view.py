@@ -22,6 +22,7 @@ LAYERS, NOTHING = "/run/ring", "/run/ring/nothing"
 ORIGINALS, FEWER = "/run/ring/programs", "/run/ring/fewer"
 PROGRAMS, LIBRARIES = "/usr/bin", "/usr/lib"
 CACHE = "__pycache__"
+CLOSED = "/run/ring/closed"  # could be executed, but for its mount
 WRITABLE = ("/dev", "/dev/shm", "/out", "/run", "/tmp")  # noqa: S108
 AGENT = "/threegate"
 
@@ -122,6 +123,7 @@ def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
     kernel.mount("shm", "/dev/shm", "tmpfs", writable, "mode=1777,size=64m")  # noqa: S108
     for place in (NOTHING, ORIGINALS):
         os.makedirs(place)
+    os.close(os.open(CLOSED, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755))
     real = [os.path.realpath(path) for path in binaries]
     if not real:
         kernel.mount("ring", LIBRARIES, "overlay", closed, f"lowerdir={NOTHING}:{LIBRARIES}")
@@ -134,6 +136,11 @@ def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
     kernel.let_go(ORIGINALS)
     if os.path.isdir(AGENT):
         kernel.mount("none", AGENT, "tmpfs", closed, "mode=0555,size=4k")
+
+
+def closed_in_place(binaries: Collection[str]) -> list[str]:
+    """Return what cannot be executed then: with programs, libraries are not among it."""
+    return [CLOSED] if binaries else [CLOSED, kernel.LIBRARY]
 
 
 def lay_fewer(binaries: Collection[str]) -> None:

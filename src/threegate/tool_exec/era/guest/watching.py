@@ -1,9 +1,9 @@
-"""What the kernel refused a command to execute, by the kernel's own trace.
+"""What the kernel refused a job to execute, by the kernel's own trace.
 
-A command that is running may try to start any file.  The kernel refuses what the profile does
-not name; here is written down what that was.  Two events do it: a file is opened to be executed,
-and the call comes back with an error.  Names of the profile are filtered out in the kernel, so
-that what is allowed costs no record.
+A command or code that is running may try to start any file.  The kernel refuses what the profile
+does not name; here is written down what that was.  Two events do it: a file is opened to be
+executed, and the call comes back with an error.  Names of the profile are filtered out in the
+kernel, so that what is allowed costs no record.
 
 SECURITY
     Runs as root inside the guest.  Reads names that a hostile program chose, and passes on
@@ -98,6 +98,11 @@ def _leave_out(names: tuple[str, ...]) -> None:
 def _write(name: str, text: str) -> None:
     with open(f"{PLACE}/{name}", "w", encoding="ascii") as file:
         file.write(text)
+
+
+def refused_by(watch: Watch | None) -> list[dict[str, object]]:
+    """Return what was refused since this was last asked, as the gate hears of it."""
+    return [violation(name) for name in watch.refused()] if watch else []
 
 
 def violation(name: str) -> dict[str, object]:
