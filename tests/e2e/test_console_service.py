@@ -1,8 +1,8 @@
 """The console as a service: what is approved runs, an end loses nothing, events are resumed."""
 
-import json
 import signal
 import socket
+import time
 from pathlib import Path
 
 from tests.support.cli import Cli, made
@@ -75,5 +75,34 @@ def test_events_go_on_where_a_page_lost_its_connection(tmp_path: Path) -> None:
             assert f"id: {last}\n" not in heard(stream, "event: changed"), "only what came after"
         with listened(served, known, "0badcafe-7") as stream:
             heard(stream, "event: missed")
-        events = [one for one in served.events if one["event"] == "http"]
-        assert json.dumps(events)
+
+
+def test_a_page_that_is_open_does_not_keep_the_console_from_ending(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--no-run") as served, listened(served, served.login()) as stream:
+        heard(stream, "retry:")
+        served.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        heard(stream, "0\r\n\r\n")  # the end of the stream; the connection is kept, as browsers do
+        assert served.process.wait(60) == 0
+        assert time.monotonic() - began < 15, "an idle connection would be waited for"
+
+
+def test_every_answer_is_an_event_with_its_time_and_without_its_secrets(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with console(cli, "--no-run") as served:
+        link = served.link
+        known = served.login()
+        path = "/packets?q=in+confidence"
+        assert served.ask("GET", path, **known)[0] == 200
+        assert served.ask("DELETE", "/inbox", **known)[0] == 405
+        served.wait_for("http", 3)
+        lines = [one for one in served.events if one["event"] == "http"]
+    for line in lines:
+        assert set(line) == {"event", "time", "method", "path", "status", "ms"}
+        assert 0 <= line["ms"] < 60_000
+    told = [(line["method"], line["path"], line["status"]) for line in lines]
+    assert told == [("GET", "/login", 303), ("GET", "/packets", 200), ("DELETE", "/inbox", 405)]
+    assert link.rpartition("/")[2] in str(served.events), "control: it was told, once, at the start"
+    assert link.rpartition("/")[2] not in str(lines)
+    assert "confidence" not in str(served.events), "nor what was searched for"

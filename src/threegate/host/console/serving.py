@@ -30,8 +30,8 @@ from threegate.policy.units import BYTES
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 64
-REQUEST_SECONDS: Final = 15.0  # from its first byte to its last
-UPLOAD_SECONDS: Final = 120.0  # the same, of a form with files
+REQUEST_SECONDS: Final = 15.0  # of its head, from the first byte on, and of its body
+UPLOAD_SECONDS: Final = 120.0  # of the body of a form with files
 MAX_UPLOADS: Final = 2  # at once
 LINGER_SECONDS: Final = 15.0  # a browser listens when it has sent everything, and not before
 IDLE_SECONDS: Final = 75.0
@@ -59,6 +59,7 @@ class Server:
             await stop.wait()
             server.close()
             for task, conversation in list(self._open.items()):
+                conversation.ending = True  # a browser would keep the connection, and us
                 if not conversation.answering:
                     task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
@@ -100,7 +101,7 @@ class _Conversation:
         self._reader, self._writer = reader, writer
         self._room, self._uploads = room, uploads
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self.answering = False
+        self.answering = self.ending = False
 
     async def run(self, answer: Answer) -> None:
         while True:
@@ -114,6 +115,8 @@ class _Conversation:
             self.answering = True
             await self._send(await answer(request), request.method)
             self.answering = False
+            if self.ending:
+                return
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
@@ -121,6 +124,8 @@ class _Conversation:
     async def _request(self) -> Request | None:
         """Return the next request, None if there is none any more."""
         async with asyncio.timeout(IDLE_SECONDS):
+            await self._begun()
+        async with asyncio.timeout(REQUEST_SECONDS):
             first = await self._event()
         if not isinstance(first, h11.Request):
             return None
@@ -146,6 +151,11 @@ class _Conversation:
                 if len(body) > most:
                     raise TooLong(f"it is longer than {BYTES.show(most)}")
         return bytes(body) if isinstance(event, h11.EndOfMessage) else None
+
+    async def _begun(self) -> None:
+        """Wait for the first byte of a request, unless it came with the last one."""
+        if not self._http.trailing_data[0]:
+            self._http.receive_data(await self._reader.read(_READ_BYTES))
 
     async def _event(self) -> object:
         while True:
