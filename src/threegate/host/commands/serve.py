@@ -159,7 +159,7 @@ class _Voice:
             if self._json:
                 self._print(line)
             elif kind in _TOLD:
-                self._out.note(_TOLD[kind].format_map(line))
+                self._out.note(_TOLD[kind].format_map(line).rstrip())
 
     def link(self, address: str) -> None:
         """Print the link."""
