@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from tests.support.cli import PYTHON, made
@@ -48,7 +49,10 @@ def test_a_day_is_told_in_plain_words(tmp_path: Path) -> None:
         first = process.stdout.readline().rstrip("\n")
         link = first.removeprefix("open this link in your browser; it works once: ")
         port = int(re.fullmatch(r"http://127\.0\.0\.1:([0-9]+)/login/[\w-]{43}", link)[1])  # type: ignore[index]
-        told = [{"event": "serving", "port": port}, {"event": "link", "link": link}]
+        told: list[dict[str, Any]] = [
+            {"event": "serving", "port": port},
+            {"event": "link", "link": link},
+        ]
         served = Console(process, told)
         known = served.login()
         wait_for(notes, "threegate: a browser was let in")

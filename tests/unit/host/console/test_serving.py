@@ -1,6 +1,7 @@
 """How long a connection may take: for the head, for the body, and for saying nothing at all."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 
@@ -34,7 +35,7 @@ def served(act: Callable[[Callable[[], Awaitable[Streams]]], Awaitable[None]]) -
     away: list[str] = []
 
     async def run() -> None:
-        listening = serving.socket.create_server(("127.0.0.1", 0))
+        listening = socket.create_server(("127.0.0.1", 0))
         port, stop = listening.getsockname()[1], asyncio.Event()
         server = serving.Server(_hello, _room, away.append)
         task = asyncio.create_task(server.serve(listening, stop))
