@@ -87,8 +87,9 @@ class Chrome:
         self._tabs.append(target)
         found = self.call("Target.attachToTarget", targetId=target, flatten=True)
         tab = Tab(self, str(found["sessionId"]))
-        for domain in ("Page", "Runtime", "Network", "Log"):
+        for domain in ("Page", "Runtime", "Log"):
             tab.call(f"{domain}.enable")
+        tab.call("Network.enable", maxPostDataSize=1024)  # a form may have ten megabytes
         tab.size(1280, 900)
         return tab
 
