@@ -1,7 +1,8 @@
 """Pages of the console, of a workspace with much in it, next to a static server of their bytes.
 
-One client asks both for the same pages in turns, on connections that stay open.  What is measured
-is from the first byte sent to the last byte read.  An hour of use is a page every five seconds.
+There are as many results and as many answers as held requests.  One client asks both for the same
+pages in turns, on connections that stay open.  What is measured is from the first byte sent to the
+last byte read.  An hour of use is a page every five seconds.
 """
 
 import http.server

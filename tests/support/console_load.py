@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from itertools import count
@@ -11,15 +11,23 @@ from itertools import count
 from bench.data import prose_packets, season_of
 from tests.support.cli import Cli
 from tests.support.console import Console, now, opened
+from tests.support.results import put_results
 from tests.support.reviewing import program
-from tests.support.samples import box, fetch_request
+from tests.support.samples import analysis, box, fetch_request
 from threegate.artifacts import registry
-from threegate.handoff.admission import CHUNK, admit
+from threegate.artifacts.analysis import Analysis, Cite, Claim
+from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.handoff import states
+from threegate.handoff.admission import CHUNK, Admission, admit
+from threegate.handoff.journal import Put
 from threegate.host.index import Index
+from threegate.host.workspace import Workspace
 from threegate.untrusted import Untrusted
 
 PER_SECOND = 40.0  # below what the console takes from everybody together
 LINES = 30
+SOURCES = 3  # of an answer
 
 
 def request(number: int) -> bytes:
@@ -34,22 +42,68 @@ def request(number: int) -> bytes:
 
 
 def fill(cli: Cli, packets: int, requests: int) -> None:
-    """Take in so many packets and held requests, and index them."""
+    """Take in so many packets and held requests, as many results and answers, and index them."""
     with opened(cli) as ws:
+        sources: list[str] = []
         for start in range(0, packets, CHUNK):
             batch = prose_packets(start, min(CHUNK, packets - start))
-            _take(admit(ws.store, map(Untrusted, batch), now=ws.now))
-        for start in range(0, requests, CHUNK):
+            sources += _take(admit(ws.store, map(Untrusted, batch), now=ws.now))
+        batches = range(0, requests, CHUNK)
+        for start in batches:
+            numbers = range(start, min(start + CHUNK, requests))
+            put_results(ws, [_output(number) for number in numbers])
+        for start in range(len(batches), requests, CHUNK):  # each of these waits, too
             numbers = range(start, min(start + CHUNK, requests))
             _take(admit(ws.store, (Untrusted(request(one)) for one in numbers), now=ws.now))
+        _put_answers(ws, sources, requests)
         index = Index(ws.store)
         index.catch_up()
         index.close()
 
 
-def _take(answers: object) -> None:
-    assert isinstance(answers, Iterator)
-    assert {answer.status for answer in answers} == {"accepted"}
+def _take(answers: Iterable[Admission]) -> list[str]:
+    found = list(answers)
+    assert {answer.status for answer in found} == {"accepted"}
+    return [answer.id for answer in found if answer.id is not None]
+
+
+def _output(number: int) -> str:
+    return "".join(f"mean of series {number}, line {line}: {number / 7}\n" for line in range(LINES))
+
+
+def _put_answers(ws: Workspace, sources: Sequence[str], count: int) -> None:
+    """Put answers there, each of a few sentences of a few packets."""
+    made = []
+    for number in range(count):
+        chosen = sorted({sources[(number * SOURCES + n) % len(sources)] for n in range(SOURCES)})
+        made.append(registry.emit(_answer(ws, number, chosen)))
+    place = states.directory_of("an", "accepted")
+    for start in range(0, count, CHUNK):
+        puts = [Put(place, f"an-{sha256_hex(one)}.md", one) for one in made[start : start + CHUNK]]
+        with ws.store.locked() as journal:
+            journal.run("ask", puts)
+
+
+def _answer(ws: Workspace, number: int, sources: Sequence[str]) -> Analysis:
+    claims, quotes = [], []
+    for source in sources:
+        packet = ws.store.read(source)
+        assert isinstance(packet, ResearchPacket)
+        for at, text in enumerate(packet.texts, 1):
+            quote = text.open_for_display().partition(". ")[0] + "."
+            cite = Cite(source, at, 0, len(quote), sha256_hex(quote.encode("utf-8")))
+            claims.append(Claim("quote found", (cite,)))
+            quotes.append(box(quote))
+    return analysis(
+        created=now(),
+        nonce=secrets.token_hex(16),
+        selection=tuple(sources),
+        derived_from=tuple(sources),
+        question=box(f"What is known of series {number}?"),
+        claims=tuple(claims),
+        claim_texts=tuple(quotes),
+        quotes=tuple(quotes),
+    )
 
 
 class Reader:
@@ -87,6 +141,8 @@ def pages(reader: Reader, packets: int) -> dict[str, Iterator[str]]:
     """Return every kind of page, each with ever other addresses of it."""
     found = _ids(reader, "[ft]r", "/inbox", "/inbox?page=3")
     sources = _ids(reader, "rp", "/packets", "/packets?page=9")
+    results = _ids(reader, "res", "/results", "/results?page=3")
+    answers = _ids(reader, "an", "/analyses", "/analyses?page=3")
     numbers = count()
     last = max(1, packets // 25)
     named: dict[str, tuple[str, ...]] = {
@@ -96,8 +152,12 @@ def pages(reader: Reader, packets: int) -> dict[str, Iterator[str]]:
         "packets": ("/packets", f"/packets?page={last // 2}", f"/packets?page={last}"),
         "packet": tuple(f"/artifact/{one}" for one in sources),
         "provenance": tuple(f"/provenance/{one}" for one in sources),
-        "results": ("/results",),
-        "answers": ("/analyses",),
+        "results": ("/results", "/results?page=2", "/results?page=17"),
+        "result": tuple(f"/artifact/{one}" for one in results),
+        "answers": ("/analyses", "/analyses?page=2", "/analyses?page=17"),
+        "answer": tuple(f"/artifact/{one}" for one in answers),
+        "provenance of an answer": tuple(f"/provenance/{one}" for one in answers),
+        "report": tuple(f"/report/{one}" for one in answers),
         "ask": ("/ask",),
         "fetch": ("/fetch",),
         "run": ("/run",),
