@@ -12,6 +12,7 @@ from threegate.host.console.inbox import AT_ONCE, PAGE, Inbox, Page
 from threegate.host.console.offices import Desk
 from threegate.host.index import Index
 from threegate.host.review.deciding import deny
+from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import Workspace
 
 
@@ -94,3 +95,12 @@ def test_a_meddled_file_stands_above_everything_and_says_why(ws: Workspace, desk
     path.chmod(0o444)
     look(inbox, desk)
     assert [row.problem for row in look(inbox, desk).rows] == ["", ""], "control: put back"
+
+
+def test_a_profile_that_policy_does_not_have_is_a_denial_and_not_the_end_of_the_list(
+    ws: Workspace, desk: Desk
+) -> None:
+    unknown, known = take_in(ws, program("x = 1\nx\n", profile="no-such"), program())
+    assert ids(look(Inbox(), desk)) == [known, unknown]
+    assert "deny" in {one.verdict for one in read_sheet(ws, unknown).verdicts}
+    assert "deny" not in {one.verdict for one in read_sheet(ws, known).verdicts}, "control"
