@@ -236,6 +236,7 @@ def test_keys_move_search_leave_and_go_home(served: Scene) -> None:
     served.hold(*(fresh(f"k = {n}\nk\n") for n in range(3)))
     tab = served.tab("/inbox")
     cards = texts(tab, ".card .open")
+    assert len(cards) > 2, tab.text()
     focused = "document.activeElement.innerText"
     for key, at in (("j", 0), ("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0), ("j", 1)):
         tab.press(key)
