@@ -11,7 +11,7 @@ from tests.e2e.test_console_session import looked_over, violations
 from tests.support.chrome import Tab
 from tests.support.console import fresh, now
 from tests.support.console_scene import PICTURES, Scene, scene
-from tests.support.papers import paper
+from tests.support.papers import found_by_search, paper
 from tests.support.reviewing import drafted
 from tests.support.samples import box, fetch_request
 from threegate.artifacts.ids import short
@@ -190,6 +190,7 @@ def everything(served: Scene) -> dict[str, str]:
     (packet,) = served.hold(paper(14, "Ice floats.", hazards=(Hazard("bidi", 2),)))
     analysis = served.cli("ask", "--extractive", "Does ice float?", "--json").json["id"]
     (result,) = served.result("1.25")
+    (found,) = served.hold(found_by_search("title: Ice\npublished: 2020\ndoi:10.5555/1"))
     similar = box("The mean of a few measurements of ice")
     served.hold(fresh(CODE, purpose=similar))
     changed = CODE.replace("x3 = 3", "x3 = 33").replace("x4 = 4 * 1.5\n", "")
@@ -197,9 +198,10 @@ def everything(served: Scene) -> dict[str, str]:
     joined = drafted(fetch_request(created=now(), references=(box("10.1000/182"),)))
     (fetch,) = served.hold(replace(joined, confidentiality="confidential"))
     names = ("inbox", "ask", "analyses", "results", "packets", "policy", "audit", "doctor")
-    pages = {name: f"/{name}" for name in (*names, "fetch", "run", "nothing")}
+    pages = {name: f"/{name}" for name in (*names, "fetch", "search", "run", "nothing")}
     shown = {"result": result, "packet": packet, "answer": analysis}
     pages |= {name: f"/artifact/{one}" for name, one in shown.items()}
+    pages |= {"candidates": f"/candidates/{found}", "heavy": "/run?backend=era"}
     pages |= {"provenance": f"/provenance/{analysis}", "sources": f"/request/{fetch}"}
     return {**pages, "code": f"/request/{request}", "bytes": f"/request/{request}/bytes"}
 
