@@ -113,9 +113,16 @@ def _print_unit(args: argparse.Namespace, context: Context) -> int:
     words += ["--port", str(args.port), "--json", "--no-link"]
     words += [] if place is None else ["--socket", str(place)]
     words += ["--no-run"] if args.no_run else ["--warm", str(args.warm)]
-    words += [] if args.key is None else ["--key", args.key]
+    words += [] if args.key is None else ["--key", _key(args.key, context)]
     context.out.text(unit(words))
     return 0
+
+
+def _key(chosen: str, context: Context) -> str:
+    """Return a key as a service finds it, which starts in another directory."""
+    from threegate.host.operator import AGENT, named_key
+
+    return chosen if chosen == AGENT else str(named_key(context.settings, chosen))
 
 
 def _serve(args: argparse.Namespace, context: Context) -> int:
