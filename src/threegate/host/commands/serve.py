@@ -25,18 +25,20 @@ once. Only your own account can connect. Approving is signing with your key, as 
 review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
 elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
 proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
-claimed come to its end; a second one stops at once.
+claimed, and a question that is being answered, come to its end; a second one stops at once.
 
 --link prints a new link to the console that runs, for another browser or another day. With
 --socket the console listens on a file and on no port; bring your browser there, for example by
-`ssh -L 7433:FILE`, and name that port with --port. --print-unit prints a unit for your own
-systemd, with the other options as you give them."""
+`ssh -L 7433:FILE`, and name that port with --port. Whoever reaches that port then comes as you,
+every account of the machine it is on: the login is the only door left. --print-unit prints a
+unit for your own systemd, with the other options as you give them."""
 _TOLD = {
     "held": "held {requests} for review",
     "approved": "approved {request}",
     "denied": "denied {request}",
     "ran": "{request}: {outcome}",
     "not-run": "approved requests do not run: {reason} [{code}]",
+    "not-rated": "what waits is not rated: {reason} [{code}]",
     "settled": "{words}",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",

@@ -37,6 +37,7 @@ LINGER_SECONDS: Final = 15.0  # a browser listens when it has sent everything, a
 IDLE_SECONDS: Final = 75.0
 SEND_SECONDS: Final = 30.0
 _READ_BYTES: Final = 64 * 1024
+TOO_MANY, OTHER_USER = "too many", "another user"  # why a connection is not listened to
 
 Answer = Callable[[Request], Awaitable[Response]]
 Room = Callable[[Request], Awaitable[int]]  # how many bytes may follow a head
@@ -59,6 +60,7 @@ class Server:
             await stop.wait()
             server.close()
             for task, conversation in list(self._open.items()):
+                conversation.last = True
                 if not conversation.answering:
                     task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
@@ -73,7 +75,7 @@ class Server:
         assert task is not None
         connection = writer.get_extra_info("socket")
         if len(self._open) >= MAX_CONNECTIONS or not is_ours(connection):
-            self._refused("too many" if len(self._open) >= MAX_CONNECTIONS else "another user")
+            self._refused(TOO_MANY if len(self._open) >= MAX_CONNECTIONS else OTHER_USER)
             writer.transport.abort()
             return
         self._open[task] = conversation = _Conversation(reader, writer, self._room, self._uploads)
@@ -101,6 +103,7 @@ class _Conversation:
         self._room, self._uploads = room, uploads
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self.answering = False
+        self.last = False  # whether the answer that is being given is the last one
 
     async def run(self, answer: Answer) -> None:
         while True:
@@ -114,7 +117,11 @@ class _Conversation:
             self.answering = True
             await self._send(await answer(request), request.method)
             self.answering = False
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            if (
+                self.last
+                or self._http.our_state is not h11.DONE
+                or self._http.their_state is not h11.DONE
+            ):
                 return
             self._http.start_next_cycle()
 
