@@ -181,6 +181,7 @@ def test_a_quote_is_marked_in_the_text_it_is_of(tmp_path: Path) -> None:
             page = served.ask("GET", f"/artifact/{artifact}?{place}", **known)[2].decode()
             parts = re.findall(r"<h2>([^<]+)</h2>(.*?)</section>", page, re.DOTALL)
             found = [heading for heading, text in parts if 'id="quote"' in text]
+            assert len({heading for heading, _ in parts}) == len(parts), "each stands there once"
             assert ("no such place" in page) == (not found)
             return found, "marked below" in page
 
