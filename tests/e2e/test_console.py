@@ -107,12 +107,13 @@ with socket.socket() as found:
 """
 
 
-def owners(port: int, *, over: bool) -> list[tuple[str, str]]:
+def owners(port: int, served: Console, *, over: bool) -> list[tuple[str, str]]:
     """Return uid and inode of an end of ours that was closed, once the kernel has let go of it."""
+    ends = [f"0100007F:{number:04X}" for number in (port, served.port)]
     until = time.monotonic() + 20
     while time.monotonic() < until:
         table = [line.split() for line in Path("/proc/net/tcp").read_text().split("\n")[1:-1]]
-        left = [(one[7], one[9]) for one in table if one[1] == f"0100007F:{port:04X}"]
+        left = [(one[7], one[9]) for one in table if one[1:3] == ends]
         if over or left == [("0", "0")]:
             break
         time.sleep(0.05)
@@ -135,7 +136,7 @@ def test_another_account_of_the_machine_is_hung_up_on(served: Console) -> None:
     for count, how in enumerate(("closes", "breaks"), 2):
         served.process.send_signal(signal.SIGSTOP)
         try:
-            left = owners(int(says(65534, how)), over=how == "breaks")
+            left = owners(int(says(65534, how)), served, over=how == "breaks")
         finally:
             served.process.send_signal(signal.SIGCONT)
         assert left == [("0", "0")] * (how == "closes"), "control: so it says"

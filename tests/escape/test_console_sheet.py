@@ -3,34 +3,22 @@
 import json
 import re
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.chrome import Tab
 from tests.support.console import fresh, now
-from tests.support.console_scene import Scene, is_disabled, read_all, scene, settled
+from tests.support.console_scene import Scene, is_disabled, read_all, settled
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
 from threegate.artifacts.tool_request import Input
 
+pytestmark = pytest.mark.usefixtures("closed_tabs")
 _SHEET = (
     "[...document.querySelectorAll('#sheet .part')].map((part) => [part.querySelector('h2')"
     ".textContent, [...part.querySelectorAll('.row')].map((row) => row.textContent)])"
 )
 _AGAIN = ("    : ", "      : ")  # what a terminal has before the rest of a line
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with scene(tmp_path_factory.mktemp("console"), "--no-run") as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def _tabs(served: Scene) -> Iterator[None]:
-    yield
-    served.chrome.close_tabs()
 
 
 def printed(served: Scene, request_id: str) -> list[str]:

@@ -25,7 +25,7 @@ once. Only your own account can connect. Approving is signing with your key, as 
 review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
 elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
 proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
-claimed, and a question that is being answered, come to its end; a second one stops at once.
+claimed, a question and a search come to their end; a second one stops at once.
 
 --link prints a new link to the console that runs, for another browser or another day. With
 --socket the console listens on a file and on no port; bring your browser there, for example by
