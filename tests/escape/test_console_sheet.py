@@ -2,13 +2,12 @@
 
 import json
 import re
-import time
 
 import pytest
 
 from tests.support.chrome import Tab
 from tests.support.console import fresh, now
-from tests.support.console_scene import Scene, is_disabled, read_all, settled
+from tests.support.console_scene import Scene, is_disabled, read_all
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
 from threegate.artifacts.tool_request import Input
@@ -86,14 +85,21 @@ def test_what_is_off_the_screen_of_a_zoomed_page_was_not_seen(served: Scene) -> 
     assert not is_disabled(tab), "control: the same way without zoom shows all of it"
 
 
+# As long as the script of the page takes to look at it a few times, on a busy machine too.
+_TICKS = (
+    "new Promise((done) => { let left = 4; const timer = setInterval(() => {"
+    "left -= 1; if (!left) { clearInterval(timer); done(); } }, 200); })"
+)
+
+
 def walk(tab: Tab) -> None:
     """Let all of a page come by, and stay at each place for a moment."""
     tab.call("Page.bringToFront")
-    settled(tab)
+    tab.js(_TICKS)
     end = "scrollY + innerHeight >= document.documentElement.scrollHeight - 2"
     while not tab.js(f"window.scrollBy(0, 200), {end}"):
-        time.sleep(0.45)
-    settled(tab)
+        tab.js(_TICKS)
+    tab.js(_TICKS)
 
 
 def enlarge(tab: Tab, scale: float) -> None:
