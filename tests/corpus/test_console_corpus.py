@@ -13,6 +13,7 @@ from tests.support.chrome import Tab
 from tests.support.console import fresh
 from tests.support.console_scene import Scene, canary, has_hidden, refuse_live, scene
 from tests.support.papers import paper
+from tests.support.reviewing import unspelled
 from threegate.fetch.normalize.hazards import Findings, show
 from threegate.host.reporting.spelling import in_lines
 from threegate.text import FORBIDDEN
@@ -22,6 +23,15 @@ CODE_CHARS = 60_000
 _FOREIGN = (
     "[...document.querySelectorAll('main .foreign')].map((box) =>"
     "[...box.querySelectorAll('bdi')].map((line) => line.textContent).join('\\n'))"
+)
+
+
+_PART = "part.querySelector('h2').textContent.startsWith('code, ')"
+_CODE = (
+    f"[...[...document.querySelectorAll('#sheet .part')].find((part) => {_PART})"
+    ".querySelectorAll('.row')]"
+    ".filter((row) => /[|!] $/.test(row.querySelector('.margin').textContent))"
+    ".map((row) => row.querySelector('.text').textContent)"
 )
 
 
@@ -88,6 +98,10 @@ def test_the_corpus_is_shown_as_text_and_nothing_else(served: Scene, corpus: Pat
         code = FORBIDDEN.sub("", whole[at : at + CODE_CHARS]).replace("\n", "\n# ")
         (request,) = served.hold(fresh(f"# {code}\nx = 1\n"))
         look(served, tab, f"/request/{request}")
+        shown = "\n".join(map(unspelled, tab.js(_CODE)))
+        assert shown == f"# {code}\nx = 1", (
+            "every character of it is there, spelled out or as it is"
+        )
         look(served, tab, f"/request/{request}/bytes")
     for path in ("/inbox", "/packets", "/results", "/packets?q=ignore"):
         look(served, tab, path)

@@ -21,8 +21,17 @@ import os, socket, sys
 os.setuid(int(sys.argv[2]))
 with socket.socket(socket.AF_UNIX) as found:
     found.connect(sys.argv[1])
+    if sys.argv[3]:
+        found.sendall(sys.argv[3].encode())
     print(found.recv(17).decode())
 """
+
+
+def says(place: Path, uid: int, sent: str = "") -> str:
+    """Return what a socket says to a process of somebody, or why it does not."""
+    argv = [sys.executable, "-c", _TRY, str(place), str(uid), sent]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
 
 
 # claim TG-C-216
@@ -41,17 +50,12 @@ def test_a_new_link_while_it_runs_is_for_the_operator_alone(tmp_path: Path) -> N
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
         assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
-        def says(uid: int) -> str:
-            argv = [sys.executable, "-c", _TRY, str(place), str(uid)]
-            done = subprocess.run(argv, capture_output=True, text=True, check=False)
-            return done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
-
-        assert says(0) == "http://127.0.0.1:", "control: a process of the operator's gets one"
-        assert "PermissionError" in says(65534)
+        assert says(place, 0) == "http://127.0.0.1:", "control: the operator's own get one"
+        assert "PermissionError" in says(place, 65534)
         for one in (place, *list(place.parents)[:4]):
             one.chmod(0o777)
         open_to_all(tmp_path)
-        assert says(65534) == "", "let through by the files, it is still told nothing"
+        assert says(place, 65534) == "", "let through by the files, it is still told nothing"
         told = "".join(map(str, [*served.events, *served.noted]))
         assert path.removeprefix("/login/") not in told
     assert "[TG-CON-013]" in cli("serve", "--link", "--port", port, code=69).err
@@ -156,6 +160,34 @@ def test_on_a_socket_and_through_broken_connections_a_page_hears_everything(
             assert cli("serve", "--socket", str(place), "--port", "1", code=69).err
             assert served.process.poll() is None
     assert not place.exists()
+
+
+# claim TG-C-277
+def test_on_a_socket_another_account_is_hung_up_on_too(tmp_path: Path) -> None:
+    assert os.getuid() == 0, "needs root, to be somebody else"
+    cli, place = made(tmp_path), Path("/tmp") / f"console-other-{os.getpid()}.sock"
+    with console(cli, "--no-run", "--socket", str(place), "--port", "7433") as served:
+        ask = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:7433\r\n\r\n"
+        assert says(place, 0, ask).startswith("HTTP/1.1 200"), "control: the operator's own"
+        assert "PermissionError" in says(place, 65534, ask), "by the mode of the file"
+        place.chmod(0o777)
+        told = says(place, 65534, ask)
+        assert told == "" or "ConnectionReset" in told or "BrokenPipe" in told, told
+        assert served.wait_for("turned-away")["reason"] == "another user", "and by the kernel"
+
+
+def test_the_unit_names_the_file_of_a_key_from_anywhere(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+
+    def key(named: str) -> str:
+        text = cli("serve", "--print-unit", "--key", named).out
+        line = next(one for one in text.split("\n") if one.startswith("ExecStart="))
+        return _as_systemd_reads(line.removeprefix("ExecStart="))[-1]
+
+    assert key("keys/mine") == str(tmp_path / "keys/mine")
+    assert key("~/mine") == str(tmp_path / "mine")
+    assert key("/etc/mine") == "/etc/mine"
+    assert key("agent") == "agent", "control: that is no file"
 
 
 def test_the_unit_runs_the_console_as_systemd_reads_it(tmp_path: Path) -> None:

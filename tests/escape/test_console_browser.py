@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
+from html import escape
 
 import pytest
 
-from tests.escape.test_report_browser import ESCAPES, LOADS, MARKS, SCRIPTS
+from tests.escape.test_report_browser import ESCAPES, GOES_ELSEWHERE, LOADS, MARKS, SCRIPTS
 from tests.support.browser import BASE
 from tests.support.chrome import PageError, Tab
 from tests.support.console import fresh, now
@@ -22,13 +23,31 @@ from tests.support.console_scene import (
 )
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
+from threegate.host.console.doors import POLICY
 from threegate.text import FORBIDDEN
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 
 
+_ALL_MARKS = (
+    f"{json.dumps(sorted(MARKS))}.every((m) => document.documentElement.outerHTML.includes(m))"
+)
+
+
 def marks(tab: Tab) -> set[str]:
     return {mark for mark in MARKS if mark in tab.html()}
+
+
+def sends_away(served: Scene, enemy: Canary) -> str:
+    """Return markup that leads a page elsewhere, having seen it do so."""
+    found = GOES_ELSEWHERE.replace(BASE, enemy.base)
+    icon = '<link rel="icon" href="data:,">'  # so that the browser asks for none of its own accord
+    enemy.pages["/leaves"] = f"<!DOCTYPE html><html><head>{icon}</head><body>{found}</body></html>"
+    enemy.pages["/refresh"] = f"<!DOCTYPE html><html><head>{icon}</head><body></body></html>"
+    tab = served.chrome.tab()
+    tab.call("Page.navigate", url=f"{enemy.base}/leaves")
+    tab.wait(f"location.href === '{enemy.base}/refresh'")  # control: elsewhere it does
+    return found
 
 
 # claim TG-C-270
@@ -37,13 +56,13 @@ def test_hostile_text_is_inert_in_the_console(served: Scene, enemy: Canary) -> N
     text = "\n".join(parts).replace(BASE, enemy.base)
     enemy.pages["/plain"] = f"<!DOCTYPE html><html><body>{text}</body></html>"
     plain = served.chrome.tab().open(f"{enemy.base}/plain")
-    plain.wait(
-        f"{json.dumps(sorted(MARKS))}.every((m) => document.documentElement.outerHTML.includes(m))"
-    )
+    plain.wait(_ALL_MARKS)
     settled(plain)
     assert set(enemy.asked) >= {f"/{name}" for name in LOADS}, "control: elsewhere it acts"
+    leaves = sends_away(served, enemy)
     enemy.asked.clear()
 
+    text += f"\n{leaves}"
     said = f"{ESCAPES}\n{text}\njavascript:alert(1) data:text/html,<script>1</script> <math><mi>"
     written = FORBIDDEN.sub("", said)  # what no artifact can hold
     request = fresh(f"# {written}\nx = 1\n".replace("\n", "\n# ") + "\n", purpose=box(written))
@@ -62,32 +81,45 @@ def test_hostile_text_is_inert_in_the_console(served: Scene, enemy: Canary) -> N
 
 # claim TG-C-270
 def test_the_policy_of_the_pages_would_hold_without_escaping(served: Scene, enemy: Canary) -> None:
-    act = (
-        f"(() => {{ new Image().src = '{enemy.base}/image';"
-        f"fetch('{enemy.base}/fetch').catch(() => 0);"
-        f"navigator.sendBeacon('{enemy.base}/beacon');"
-        "const s = document.createElement('style'); s.textContent = 'body{color:red}';"
-        "document.head.append(s); return getComputedStyle(document.body).color; })()"
-    )
-    enemy.pages["/plain"] = "<!DOCTYPE html><html><head></head><body></body></html>"
-    plain = served.chrome.tab().open(f"{enemy.base}/plain")
-    assert plain.js(act) == "rgb(255, 0, 0)", "control: a style counts elsewhere"
-    settled(plain)
-    assert set(enemy.asked) >= {"/image", "/fetch", "/beacon"}, "control"
-    plain.js("document.body.innerHTML = '<b>x</b>'")
-    enemy.asked.clear()
+    """The second wall alone: a real page in which the text is markup, with the policy and without.
 
-    tab = served.tab()
-    assert tab.js(act) != "rgb(255, 0, 0)"
-    settled(tab)
-    assert enemy.asked == []
+    What it does not stop is a page that sends itself elsewhere; that is left to the escaping.
+    """
+    text = "\n".join([*LOADS.values(), *SCRIPTS.values()]).replace(BASE, enemy.base)
+    (result,) = served.result(f"x {text}")
+    page = served.tab(f"/artifact/{result}").html()
+    spelled = "".join(
+        f'<bdi dir="auto">{escape(one, quote=False)}</bdi><br>' for one in text.split("\n")
+    )
+    broken = page.replace(
+        spelled.removesuffix("<br>").removeprefix('<bdi dir="auto">'), f"{text}</bdi>"
+    )
+    assert text in broken, "control: the text is markup now"
+    # From another name than that of what it asks for, as a page of the console would.
+    base = f"http://{ELSEWHERE}:{enemy.port}"
+    for path in ("/with", "/without"):
+        enemy.pages[path] = broken
+    enemy.headers["/with"] = {"Content-Security-Policy": POLICY}
+    acting = served.chrome.tab().open(f"{base}/without")
+    acting.wait(_ALL_MARKS)
+    settled(acting)
+    assert set(enemy.asked) >= {f"/{name}" for name in LOADS}, "control: without it all of it acts"
+    enemy.asked.clear()
+    held = served.chrome.tab().open(f"{base}/with")
+    settled(held)
+    assert marks(held) == set()
+    ours = {"/with", "/static/console.css", "/static/console.js", "/static/icon.svg"}
+    assert set(enemy.asked) <= ours, "nothing but what our pages are made of"
+    assert "/static/console.css" in enemy.asked, "control: that is allowed"
     with pytest.raises(PageError, match="TrustedHTML"):
-        tab.js("document.body.innerHTML = '<b>x</b>'")
+        served.tab().js("document.body.innerHTML = '<b>x</b>'")
+    acting.js("document.body.innerHTML = '<b>x</b>'")
 
 
 # claim TG-C-81
 def test_a_page_elsewhere_approves_nothing(served: Scene, enemy: Canary) -> None:
     """The other page even knows the tokens of the form; what gives it away is where it is."""
+    before = served.approvals()
     (request_id,) = served.hold(fresh())
     tab = served.tab(f"/request/{request_id}")
     read_all(tab)
@@ -105,10 +137,14 @@ def test_a_page_elsewhere_approves_nothing(served: Scene, enemy: Canary) -> None
     sent = [cookie for cookie in enemy.cookies if "threegate-" in cookie]
     assert sent, "control: the browser sends the cookie to every port of this name"
     assert served.state(request_id) == "held"
-    assert served.approvals() == set()
+    assert served.approvals() == before
     tab.acts(lambda: tab.click("#approve-button"))
     assert "approved " in tab.text(), "control: the same form, from its own page"
     assert served.state(request_id) == "approved"
+
+
+def refusals(served: Scene) -> list[str]:
+    return [one["code"] for one in served.console.events if one["event"] == "refused"]
 
 
 # claim TG-C-81
@@ -118,8 +154,10 @@ def test_a_page_elsewhere_reads_nothing(served: Scene, enemy: Canary) -> None:
     read = f"fetch('{url}', {{credentials: 'include'}}).then((r) => r.text(), () => 'refused')"
     assert "Inbox" in served.tab().js(read), "control: a page of the console can"
     other = served.chrome.tab().open(f"{enemy.base}/reader")
+    before = refusals(served)
     assert other.js(read) == "refused"
-    assert served.console.refused("TG-CON-002")
+    served.console.wait_for("refused", len(before) + 1)
+    assert refusals(served)[len(before) :] == ["TG-CON-002"], "for this one, and this reason"
 
 
 # claim TG-C-272

@@ -101,7 +101,7 @@ def test_a_tick_names_a_candidate_and_nothing_else(served: Scene) -> None:
     status, words = post(tab, path, fields)
     assert (status, "tick what is to be fetched" in words) == (422, True)
     status, words = post(tab, f"/candidates/{other}", {**fields, "pick-1": "yes"})
-    assert (status, "not the packet of a search" in words) == (404, True)
+    assert (status, "not the packet of a search" in words) == (422, True)
     status, words = post(tab, path, {**fields, "pick-1": "yes", "csrf": "x"})
     assert (status, "TG-CON-007" in words) == (403, True)
     assert held(served) == before

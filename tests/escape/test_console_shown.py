@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.escape.test_console_browser import sends_away
 from tests.escape.test_report_browser import ESCAPES, LOADS, MARKS, SCRIPTS
 from tests.support.browser import BASE
 from tests.support.chrome import Tab
@@ -39,7 +40,7 @@ def hostile(base: str, *more: str) -> str:
 def test_hostile_sources_answers_and_results_are_inert_on_every_page(
     served: Scene, enemy: Canary
 ) -> None:
-    text = hostile(enemy.base, STYLE, FRAME)
+    text = hostile(enemy.base, STYLE, FRAME, sends_away(served, enemy))
     acting = hostile(enemy.base)  # what hides or moves all of a page keeps others from acting
     enemy.pages["/plain"] = f"<!DOCTYPE html><html><body>{acting}</body></html>"
     plain = served.chrome.tab().open(f"{enemy.base}/plain")
@@ -145,15 +146,23 @@ def test_lines_as_long_as_anything_allows_cover_nothing(served: Scene) -> None:
 # claim TG-C-217
 def test_names_of_files_that_drive_a_terminal_are_spelled_out(served: Scene) -> None:
     name = "\x1b]52;c;aGk=\x07\x1b[31m<img src=x onerror=alert(1)>\u202etxt.exe"
-    stray = served.root / "handoff" / "packets" / "accepted" / name
+    accepted = served.root / "handoff" / "packets" / "accepted"
+    stray, turned = accepted / name, accepted / "\u05d0 12 \u05d1 34.md"
     stray.write_bytes(b"x")
+    turned.write_bytes(b"x")
     tab = served.tab("/audit")
     tab.js(f"document.title = {json.dumps(name)}")
     assert has_hidden(tab), "control: the page would show them"
     tab.acts(lambda: tab.click("main button"))
     assert visible(name) in tab.text()
     refuse_live(served, tab, "/audit")
+    lines = "main .part :is(.reason, .note)"
+    assert all(in_order(tab, lines)), "letters of another direction turn no line of ours around"
+    assert "\\u{5d0} 12 \\u{5d1} 34.md" in tab.text()
+    tab.js(f"document.querySelector('main .part .note').textContent += {json.dumps(turned.name)}")
+    assert not all(in_order(tab, lines)), "control: as they are they would"
     stray.unlink()
+    turned.unlink()
 
 
 _MOMENT_MS = 1500  # until both tabs say yes

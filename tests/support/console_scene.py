@@ -148,6 +148,7 @@ class Canary:
 
     server: http.server.ThreadingHTTPServer
     pages: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)  # more of them, by path
     asked: list[str] = field(default_factory=list)
     cookies: list[str] = field(default_factory=list)
 
@@ -173,6 +174,8 @@ def canary() -> Iterator[Canary]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Access-Control-Allow-Origin", "*")
+            for name, value in found.headers.get(self.path, {}).items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

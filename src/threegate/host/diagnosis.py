@@ -3,12 +3,14 @@
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from threegate.errors import GateUnavailable, StorageFailed, ThreeGateError
 from threegate.host.context import Context
 from threegate.host.gates import unapplied
 from threegate.host.operator import known_keys
 from threegate.host.signing import key_strength
+from threegate.policy.bundle import Bundle
 from threegate.policy.change import Change
 from threegate.sandbox.attacks.results import AttackResult
 from threegate.sandbox.doctor import Check
@@ -19,38 +21,46 @@ _NAME = "boxes as signed"
 _LANE = ("tool-exec", "lanes", "era")
 
 
-def boxes_as_signed(context: Context, args: argparse.Namespace) -> list[Check]:
-    """Return whether the policy of the workspace, if there is one here, holds these boxes."""
+def of_workspace(context: Context, args: argparse.Namespace) -> list[Check]:
+    """Return what is to be said of the workspace, if there is one here."""
     try:
-        root = context.root(args)
+        context.root(args)
     except ThreeGateError as exc:
         named = args.workspace is not None or context.settings.workspace is not None
-        return [Check(_NAME, "missing", "standard", exc.message, exc.hint)] if named else []
+        return [_unreadable(exc)] if named else []
     try:
         with context.workspace(args) as ws:
-            bundle = ws.bundle
+            root, bundle = ws.root, ws.bundle
     except ThreeGateError as exc:
-        return [Check(_NAME, "missing", "standard", exc.message, exc.hint)]
+        return [_unreadable(exc)]
+    return of_policy(context, root, bundle)
+
+
+def of_policy(context: Context, root: Path, bundle: Bundle) -> list[Check]:
+    """Return whether a policy holds these boxes, and which engines of its heavy lane answer."""
+    return [_boxes_as_signed(root, bundle), *_heavy_lane(context, bundle)]
+
+
+def _unreadable(error: ThreeGateError) -> Check:
+    return Check(_NAME, "missing", "standard", error.message, error.hint)
+
+
+def _boxes_as_signed(root: Path, bundle: Bundle) -> Check:
     # A change of what holds for all gates is one change, not one for each of them.
     found: dict[str, Change] = {}
     for profile in PROFILES.values():
         found |= {change.path: change for change in unapplied(bundle, profile)}
     place = f"policy generation {bundle.generation} of {visible(str(root))}"
     if not found:
-        return [Check(_NAME, "in-force", "standard", place)]
+        return Check(_NAME, "in-force", "standard", place)
     fix = "`threegate policy diff` shows all, `threegate policy apply` signs them"
     first = next(iter(found.values())).sentence
     detail = f"{place} does not hold {len(found)} of them: {first}"
-    return [Check(_NAME, "missing", "standard", detail, fix)]
+    return Check(_NAME, "missing", "standard", detail, fix)
 
 
-def heavy_lane(context: Context, args: argparse.Namespace) -> list[Check]:
-    """Return which engines of the heavy lane answer; a machine is started for each one named."""
-    try:
-        with context.workspace(args) as ws:
-            bundle = ws.bundle
-    except ThreeGateError:
-        return []  # without a policy nothing names an engine
+def _heavy_lane(context: Context, bundle: Bundle) -> list[Check]:
+    """Return which engines answer; a machine is started for each one named."""
     if bundle.text(*_LANE, "enabled") != "yes":
         return [Check("heavy lane", "not-applicable", "information", "policy does not enable it")]
     with context.out.progress("starting a guest of the heavy lane", 1):

@@ -25,6 +25,7 @@ from threegate.keys.public import PublicKey
 from threegate.text import quote, visible
 
 FILE: Final = "operator.json"
+AGENT: Final = "agent"  # named in place of a file
 KEY_NAME: Final = "operator_ed25519"
 DEFAULT_PRINCIPAL: Final = "operator"
 MAX_KEYS: Final = 16
@@ -43,10 +44,10 @@ def choose_key(
     settings: Settings, tools: SshTools, *, chosen: str | None, workspace: Path
 ) -> Operator:
     """Return the key `chosen` names (a path, `agent`, `new`), the remembered one, or a new one."""
-    if chosen == "agent":
+    if chosen == AGENT:
         return _from_agent(settings, tools)
     if chosen is not None and chosen != "new":
-        path = _named(settings, chosen)
+        path = named_key(settings, chosen)
         return Operator(path, public_key_of(path, tools))
     remembered = [] if chosen == "new" else _remembered(settings)
     if remembered:
@@ -59,7 +60,8 @@ def choose_key(
     return Operator(path, public, made_now=True)
 
 
-def _named(settings: Settings, chosen: str) -> Path:
+def named_key(settings: Settings, chosen: str) -> Path:
+    """Return the file of a key that was named; raise `UsageError` if no file has such a name."""
     try:
         chosen.encode("utf-8")  # it will be written down
         return settings.cwd / Path(chosen).expanduser()
@@ -106,10 +108,10 @@ def signer_for(
 
     Of several known keys it is the last used one that `may_sign` there.
     """
-    if chosen == "agent":
+    if chosen == AGENT:
         path = _from_agent(settings, tools, may_sign).key
     elif chosen is not None:
-        path = _named(settings, chosen)
+        path = named_key(settings, chosen)
     else:
         path = _known_key(settings, tools, may_sign)
     return SshKeygenSigner(path, workspace, tools, notify)

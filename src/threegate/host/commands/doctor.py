@@ -37,17 +37,11 @@ def add(commands: Group) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Examine, tell, and fail unless every gate can be started as promised."""
-    from threegate.host.diagnosis import (
-        boxes_as_signed,
-        heavy_lane,
-        key_of_operator,
-        refuse_weakness,
-    )
+    from threegate.host.diagnosis import key_of_operator, of_workspace, refuse_weakness
     from threegate.sandbox.doctor import Diagnosis
 
     machine = _examined(context)
-    signed, guests = boxes_as_signed(context, args), heavy_lane(context, args)
-    diagnosis = Diagnosis((*machine.checks, *signed, *guests))
+    diagnosis = Diagnosis((*machine.checks, *of_workspace(context, args)))
     key = key_of_operator(context)
     results = _attacked(context, machine) if args.attack else []
     checks = diagnosis.checks

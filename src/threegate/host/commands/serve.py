@@ -25,18 +25,20 @@ once. Only your own account can connect. Approving is signing with your key, as 
 review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
 elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
 proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
-claimed come to its end; a second one stops at once.
+claimed, a question and a search come to their end; a second one stops at once.
 
 --link prints a new link to the console that runs, for another browser or another day. With
 --socket the console listens on a file and on no port; bring your browser there, for example by
-`ssh -L 7433:FILE`, and name that port with --port. --print-unit prints a unit for your own
-systemd, with the other options as you give them."""
+`ssh -L 7433:FILE`, and name that port with --port. Whoever reaches that port then comes as you,
+every account of the machine it is on: the login is the only door left. --print-unit prints a
+unit for your own systemd, with the other options as you give them."""
 _TOLD = {
     "held": "held {requests} for review",
     "approved": "approved {request}",
     "denied": "denied {request}",
     "ran": "{request}: {outcome}",
     "not-run": "approved requests do not run: {reason} [{code}]",
+    "not-rated": "what waits is not rated: {reason} [{code}]",
     "settled": "{words}",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
@@ -113,9 +115,16 @@ def _print_unit(args: argparse.Namespace, context: Context) -> int:
     words += ["--port", str(args.port), "--json", "--no-link"]
     words += [] if place is None else ["--socket", str(place)]
     words += ["--no-run"] if args.no_run else ["--warm", str(args.warm)]
-    words += [] if args.key is None else ["--key", args.key]
+    words += [] if args.key is None else ["--key", _key(args.key, context)]
     context.out.text(unit(words))
     return 0
+
+
+def _key(chosen: str, context: Context) -> str:
+    """Return a key as a service finds it, which starts in another directory."""
+    from threegate.host.operator import AGENT, named_key
+
+    return chosen if chosen == AGENT else str(named_key(context.settings, chosen))
 
 
 def _serve(args: argparse.Namespace, context: Context) -> int:

@@ -10,7 +10,7 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -39,8 +39,10 @@ from threegate.host.console.metrics import Metrics
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import PLACE, Pages
 from threegate.host.console.searching import Searching
+from threegate.host.console.serving import TOO_MANY
 from threegate.host.console.sessions import Bucket, Session, Sessions
 from threegate.host.console.watching import Watch
+from threegate.host.context import Context
 from threegate.host.request_inputs import largest_input
 from threegate.host.review.terminal.desk import Signing
 
@@ -51,6 +53,8 @@ _STATIC: Final = {
 }
 _BURST, _PER_SECOND = 240.0, 60.0  # of all requests together; a page is three
 _LOGINS, _LOGINS_PER_SECOND = 8.0, 0.1
+# Whoever is refused must not be able to fill a journal, or the memory for pages that come again.
+_TOLD, _TOLD_PER_SECOND = 32.0, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,16 @@ def route(method: str, pattern: str, handler: Handler) -> Route:
     return Route(method, re.compile(rf"\A{whole}\Z"), handler)
 
 
+def _telling() -> Bucket:
+    return Bucket(_TOLD, _TOLD_PER_SECOND, time.monotonic)
+
+
 @dataclass(slots=True)
 class App:
     """The console: what every page needs."""
 
     root: Path
+    context: Context
     port: int
     hosts: frozenset[str]
     cookie: str
@@ -114,6 +123,8 @@ class App:
     _logins: Bucket = field(
         default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
     )
+    _strangers: Bucket = field(default_factory=_telling)
+    _refusals: Bucket = field(default_factory=_telling)
 
     async def room(self, head: Request) -> int:
         """Return how many bytes may follow a head: more than a form's for files of our own alone.
@@ -136,6 +147,8 @@ class App:
         seconds = time.perf_counter() - began
         path = "/login" if request.path.startswith(doors.LOGIN) else request.path
         self.metrics.answered(response.status, seconds)
+        if response.refused and not self._told(response.refused):
+            return response
         self.events.log(
             "http",
             method=request.method[:8],
@@ -160,18 +173,31 @@ class App:
             return self._enter(request)
         session = self.sessions.find(request.cookie(self.cookie), _agent(request))
         if session is None:
-            self._told(doors.NO_SESSION)
-            return self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+            return self._unknown()
         return await self._within(request, session)
 
     def refuse(self, refused: doors.Refusal) -> Response:
-        """Return a refusal, and tell it."""
-        self._told(refused.code)
-        return plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
+        """Return a refusal."""
+        found = plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
+        return replace(found, refused=refused.code)
 
-    def _told(self, code: str) -> None:
+    def _unknown(self) -> Response:
+        found = self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+        return replace(found, refused=doors.NO_SESSION)
+
+    def _told(self, code: str) -> bool:
+        """Count a refusal; tell it too, and say so, unless too many were told lately."""
         self.metrics.refused(code)
+        if not self._refusals.take():
+            return False
         self.events.tell("refused", code=code)
+        return True
+
+    def turned_away(self, reason: str) -> None:
+        """Count a connection that was not listened to, and tell it in the same measure."""
+        self.metrics.refused(doors.TOO_MANY if reason == TOO_MANY else doors.OTHER_USER)
+        if self._strangers.take():
+            self.events.tell("turned-away", reason=reason)
 
     def _enter(self, request: Request) -> Response:
         if not self._logins.take():
@@ -180,8 +206,7 @@ class App:
         token = request.path.removeprefix(doors.LOGIN)
         cookie = self.sessions.enter(token, _agent(request))
         if cookie is None:
-            self._told(doors.NO_SESSION)
-            return self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+            return self._unknown()
         self.events.tell("login", sessions=len(self.sessions))
         kept = f"{self.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
         return redirect("/inbox", ("Set-Cookie", kept))
@@ -202,15 +227,18 @@ class App:
         except Malformed as exc:
             return plain(HTTPStatus.BAD_REQUEST, f"not answered: {exc}")
         except ThreeGateError as exc:
-            return self.failed(session, exc)
+            return self._failed(request, session, exc)
         except Exception as exc:  # noqa: BLE001 -- a page that fails must not end the console
-            return self.failed(session, self._unexpected(exc))
+            return self._failed(request, session, self._unexpected(exc))
         return self.pages.page("missing", session, HTTPStatus.NOT_FOUND)
 
-    def failed(self, session: Session, error: ThreeGateError) -> Response:
-        """Return the page of an error."""
+    def _failed(self, request: Request, session: Session, error: ThreeGateError) -> Response:
+        """Return the page of an error, with the way back to what was to be done."""
         self.metrics.failed(error.code)
-        return self.pages.page("failed", session, _status(error), error=error)
+        posted = request.method == "POST"
+        back = request.path.removesuffix("/approve").removesuffix("/deny") if posted else ""
+        status = _status(error, posted=posted)
+        return self.pages.page("failed", session, status, error=error, back=back)
 
     def _unexpected(self, exc: Exception) -> ThreeGateError:
         # Its own words may be foreign, and are told to nobody.
@@ -232,9 +260,9 @@ def _static(name: str, kind: str) -> Response:
     return Response(body=(PLACE / "static" / name).read_bytes(), kind=kind)
 
 
-def _status(error: ThreeGateError) -> int:
+def _status(error: ThreeGateError, *, posted: bool) -> int:
     if isinstance(error, UsageError):
-        return HTTPStatus.NOT_FOUND
+        return HTTPStatus.UNPROCESSABLE_ENTITY if posted else HTTPStatus.NOT_FOUND
     if isinstance(error, PolicyDenied):
         return HTTPStatus.CONFLICT
     if isinstance(error, GateUnavailable):

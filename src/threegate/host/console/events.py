@@ -77,9 +77,10 @@ class Events:
         """Yield events as a browser reads them, from after the one it heard last."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._listeners.add(queue)
+        before = self._since(last)  # now: what is told from here on comes by the queue
         try:
             yield b"retry: 1000\n\n"
-            for event in self._since(last):
+            for event in before:
                 yield self._spelled(event)
             while True:
                 try:

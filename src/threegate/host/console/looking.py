@@ -1,6 +1,6 @@
 """Pages about the workspace itself: its policy, its log, and what confines the gates here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from threegate.host.console.application import Call
 from threegate.host.console.messages import Malformed, Response
 from threegate.host.console.offices import Desk
 from threegate.host.console.reviewing import page_number
+from threegate.host.context import Context
+from threegate.host.diagnosis import key_of_operator, of_policy
 from threegate.host.executors.board import Row, executors
 from threegate.host.history import history, told
 from threegate.host.output import Output
@@ -88,15 +90,23 @@ def _verified(out: Output, desk: Desk) -> Report:
 
 async def doctor(call: Call) -> Response:
     """Show where the workspace stands; the boxes are tried when asked for."""
-    return call.page("doctor", facts=await _facts(call), diagnosis=None)
+    return call.page("doctor", facts=await _facts(call), diagnosis=None, key=None)
 
 
 async def examined(call: Call) -> Response:
     """Start every gate and say what confines it."""
     if not call.app.examining.take():
         raise Malformed("the boxes were tried this moment")
-    diagnosis: Diagnosis = await call.app.slow.do(lambda _: examine(lambda _: None))
-    return call.page("doctor", facts=await _facts(call), diagnosis=diagnosis)
+    context = replace(call.app.context, out=call.app.asking.quiet)
+    diagnosis = await call.app.slow.do(partial(_diagnosed, context))
+    key = key_of_operator(context)
+    return call.page("doctor", facts=await _facts(call), diagnosis=diagnosis, key=key)
+
+
+def _diagnosed(context: Context, desk: Desk) -> Diagnosis:
+    """Return what `threegate doctor` finds in this workspace."""
+    ours = of_policy(context, desk.ws.root, desk.ws.bundle)
+    return Diagnosis((*examine(lambda _: None).checks, *ours))
 
 
 async def _facts(call: Call) -> dict[str, Any]:

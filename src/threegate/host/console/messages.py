@@ -102,6 +102,7 @@ class Response:
     kind: str = HTML
     headers: Sequence[tuple[str, str]] = ()
     policy: str = ""  # its own content policy, in place of that of our pages
+    refused: str = ""  # by which code, if nobody was let in
     stream: AsyncIterator[bytes] | None = field(default=None, compare=False)
 
 

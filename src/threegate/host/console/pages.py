@@ -18,6 +18,7 @@ from threegate.host.console.messages import Response
 from threegate.host.console.sessions import Session
 from threegate.host.output import counted
 from threegate.host.reporting.spelling import in_lines, on_one_line
+from threegate.host.review.characters import exposed
 from threegate.host.review.render import age
 from threegate.policy.units import BYTES
 from threegate.text import visible
@@ -41,6 +42,11 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, Markup):  # what another template made
         return value
     return visible(value) if isinstance(value, str) else value
+
+
+def _named(foreign: str) -> str:
+    """Return the name of a file as it stands between our own words: it turns nothing around."""
+    return visible(exposed(foreign, code=True))
 
 
 def place_of(text: str) -> str:
@@ -68,6 +74,7 @@ class Pages:
             "age": age,
             "foreign": on_one_line,
             "foreign_lines": in_lines,
+            "name": _named,
             "place": place_of,
             "size": BYTES.show,
         }

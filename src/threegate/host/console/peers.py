@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 _TABLE: Final = Path("/proc/net/tcp")
-_UID: Final = 7  # column
-_LOCAL, _REMOTE = 1, 2
+_LOCAL, _REMOTE, _UID, _INODE = 1, 2, 7, 9  # columns
+_NOBODY: Final = "0"  # the inode of an end that was closed; the kernel then says uid 0 of anybody's
 
 
 def is_ours(connection: socket.socket) -> bool:
@@ -26,7 +26,10 @@ def uid_of(connection: socket.socket) -> int | None:
         size = struct.calcsize("3i")
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         return int(struct.unpack("3i", found)[1])
-    here, there = connection.getsockname(), connection.getpeername()
+    try:
+        here, there = connection.getsockname(), connection.getpeername()
+    except OSError:  # it broke off already
+        return None
     return uid_in(_TABLE.read_text("ascii"), near=there, far=here)
 
 
@@ -36,7 +39,7 @@ def uid_in(table: str, *, near: tuple[str, int], far: tuple[str, int]) -> int | 
     for line in table.splitlines()[1:]:
         columns = line.split()
         if (columns[_LOCAL], columns[_REMOTE]) == wanted:
-            return int(columns[_UID])
+            return int(columns[_UID]) if columns[_INODE] != _NOBODY else None
     return None
 
 

@@ -96,7 +96,7 @@ async def artifact(call: Call) -> Response:
         )
     view = shown(found)
     place = _place(call.request.query)
-    texts = list(_texts(found, view, place))
+    texts = _texts(found, view, place)
     here = "packets" if isinstance(found, ResearchPacket) else "results"
     return call.page(
         "artifact",
@@ -105,7 +105,7 @@ async def artifact(call: Call) -> Response:
         fields=list(field_lines(view.fields)),
         texts=texts,
         cautions=told,
-        sought=place is not None,
+        sought=None if place is None else any(mark for _, text in texts for _, mark in text),
         chooses=isinstance(found, ResearchPacket) and is_search(found),
     )
 
@@ -130,16 +130,17 @@ def _texts(
     found: Artifact, view: Shown, place: tuple[int, int, int] | None
 ) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Return each text under its heading, in pieces: the quote that is sought, and the rest."""
-    numbered = [text.open_for_display() for text in texts_of(found)]
-    wanted = numbered[place[0] - 1] if place and 0 < place[0] <= len(numbered) else None
-    made, marked = [], False
-    for heading, text in section_texts(view.sections):
-        pieces = [(text, False)]
-        if place and wanted is not None and text.startswith(wanted) and not marked:
-            start, end = place[1], place[1] + place[2]
-            pieces = [(text[:start], False), (text[start:end], True), (text[end:], False)]
-            marked = True
-        made.append((heading, pieces))
+    made = [(heading, [(text, False)]) for heading, text in section_texts(view.sections)]
+    quotable = texts_of(found)
+    if place is None or not 0 < place[0] <= len(quotable):
+        return made
+    number, start, end = place[0], place[1], place[1] + place[2]
+    if not start < end <= len(quotable[number - 1].open_for_display()):
+        return made
+    # Numbered as they stand there; equal beginnings are no reason to take another one.
+    heading, ((text, _),) = made[number - 1]
+    pieces = [(text[:start], False), (text[start:end], True), (text[end:], False)]
+    made[number - 1] = heading, pieces
     return made
 
 

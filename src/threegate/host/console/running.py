@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import EX_INTERRUPTED, GateUnavailable, UsageError
+from threegate.errors import EX_INTERRUPTED, GateUnavailable, ThreeGateError, UsageError
 from threegate.host.console.application import App
 from threegate.host.console.asking import Asking
 from threegate.host.console.dispatching import Dispatcher, fetches, tools
@@ -107,8 +107,7 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
         port = listening.getsockname()[1]
     warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
     app = _app(plan, events, port, warm)
-    refused = partial(events.tell, "turned-away")
-    server = Server(app.answer, app.room, lambda reason: refused(reason=reason))
+    server = Server(app.answer, app.room, app.turned_away)
     background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
     try:
         await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
@@ -147,6 +146,7 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
     dispatchers = [Dispatcher(plan.root, kind, run, told) for kind, run in runs.items()]
     app = App(
         root=plan.root,
+        context=plan.context,
         port=port,
         hosts=names_of(port),
         cookie=f"threegate-{port}",
@@ -206,7 +206,19 @@ async def _watch(app: App) -> None:
 
 
 async def _rate(app: App) -> None:
-    """Rate what waits before anybody asks, a few at a time."""
+    """Rate what waits before anybody asks, a few at a time; whatever happens, it goes on."""
+    told = ""
     while True:
-        more = await app.reading.do(app.inbox.rate_some)
+        more = False
+        try:
+            more = await app.reading.do(app.inbox.rate_some)
+            told = ""
+        except ThreeGateError as exc:
+            if exc.code != told:  # once, not every two seconds
+                app.events.tell("not-rated", code=exc.code, reason=exc.message)
+            told = exc.code
+        except Exception as exc:  # noqa: BLE001 -- told, and tried again
+            if told != "bug":
+                app.events.tell("bug", kind=type(exc).__name__, where="rating")
+            told = "bug"
         await asyncio.sleep(0 if more else LOOK_SECONDS * 4)

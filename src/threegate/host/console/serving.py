@@ -37,6 +37,7 @@ LINGER_SECONDS: Final = 15.0  # a browser listens when it has sent everything, a
 IDLE_SECONDS: Final = 75.0
 SEND_SECONDS: Final = 30.0
 _READ_BYTES: Final = 64 * 1024
+TOO_MANY, OTHER_USER = "too many", "another user"  # why a connection is not listened to
 
 Answer = Callable[[Request], Awaitable[Response]]
 Room = Callable[[Request], Awaitable[int]]  # how many bytes may follow a head
@@ -74,7 +75,7 @@ class Server:
         assert task is not None
         connection = writer.get_extra_info("socket")
         if len(self._open) >= MAX_CONNECTIONS or not is_ours(connection):
-            self._refused("too many" if len(self._open) >= MAX_CONNECTIONS else "another user")
+            self._refused(TOO_MANY if len(self._open) >= MAX_CONNECTIONS else OTHER_USER)
             writer.transport.abort()
             return
         self._open[task] = conversation = _Conversation(reader, writer, self._room, self._uploads)

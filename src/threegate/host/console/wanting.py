@@ -15,9 +15,10 @@ from threegate.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reading import read_list
 from threegate.host.console.application import Call
-from threegate.host.console.messages import Response, redirect
+from threegate.host.console.messages import MAX_BODY_BYTES, Response, redirect
 from threegate.host.console.offices import Desk
 from threegate.host.fetching.holding import hold
+from threegate.policy.units import BYTES
 from threegate.protocol.references import Reference
 from threegate.untrusted import Untrusted
 
@@ -35,7 +36,7 @@ async def fetch(call: Call) -> Response:
 
 def _fetch_form(call: Call, typed: Mapping[str, str], problems: Sequence[str]) -> Response:
     fields = {name: typed.get(name, "") for name in _FETCH_FIELDS}
-    choices = {"levels": LEVELS, "wants": WANTS}
+    choices = {"levels": LEVELS, "wants": WANTS, "most": BYTES.show(MAX_BODY_BYTES)}
     return call.page("fetch", status_of(problems), typed=fields, problems=problems, **choices)
 
 

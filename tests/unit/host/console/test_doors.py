@@ -128,6 +128,8 @@ TABLE = """\
    0: 0100007F:1D09 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 100 1
    1: 0100007F:C001 0100007F:1D09 01 00000000:00000000 00:00000000 00000000  1001        0 101 1
    2: 0100007F:1D09 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 102 1
+   3: 0100007F:C002 0100007F:1D09 05 00000000:00000000 00:00000000 00000000     0        0 0 1
+   4: 0100007F:C003 0100007F:1D09 01 00000000:00000000 00:00000000 00000000     0        0 103 1
 """
 
 
@@ -135,3 +137,10 @@ def test_the_owner_of_the_other_end_is_read_and_not_our_own() -> None:
     here, there = ("127.0.0.1", 0x1D09), ("127.0.0.1", 0xC001)
     assert uid_in(TABLE, near=there, far=here) == 1001
     assert uid_in(TABLE, near=("127.0.0.1", 5), far=here) is None
+
+
+def test_an_end_that_was_closed_belongs_to_nobody() -> None:
+    """The kernel then says that it is root's, whoever had it."""
+    here = ("127.0.0.1", 0x1D09)
+    assert uid_in(TABLE, near=("127.0.0.1", 0xC003), far=here) == 0, "control: one of root's"
+    assert uid_in(TABLE, near=("127.0.0.1", 0xC002), far=here) is None

@@ -32,12 +32,14 @@
     return at >= height - 1 ? -1 : at;
   };
   const covered = () => seen.reduce((sum, [a, b]) => sum + b - a, 0) / Math.max(1, height);
+  const zoomed = () => (window.visualViewport?.scale ?? 1) > 1.01;
   const look = () => {
     const box = sheet.getBoundingClientRect();
     if (box.width !== width || box.height !== height) {
       seen = []; last = null; width = box.width; height = box.height;
     }
-    if (document.visibilityState !== "visible") { last = null; return; }
+    // What is zoomed into is laid out as before, and not all of it is on screen.
+    if (document.visibilityState !== "visible" || zoomed()) { last = null; update(); return; }
     const [from, to] = onScreen();
     if (last) {
       const begin = Math.max(from, last[0]), end = Math.min(to, last[1]);
@@ -54,7 +56,8 @@
     if (!form || form.dataset.sent) return;
     const all = unseenAt() < 0 && performance.now() > LEAST_MS, typed = typedRight();
     $("approve-button").disabled = !(all && typed);
-    const words = !all ? `seen ${Math.floor(covered() * 100)} %: scroll through all of it first`
+    const words = !all && zoomed() ? "zoomed in: what is on screen counts when you zoom out"
+      : !all ? `seen ${Math.floor(covered() * 100)} %: scroll through all of it first`
       : !typed ? "all of it was on screen; now type the digits" : "all of it was on screen";
     if ($("seen").textContent !== words) $("seen").textContent = words;
   };
@@ -131,13 +134,14 @@
     $("live").hidden = false;
     $("live-reload").href = location.pathname + location.search;
   };
+  const gone = () => news("No news any more.");
   // A browser has six connections to a server, and a stream keeps one: one tab listens for all.
-  const follows = ["inbox", "request", "listing"].some((one) => document.body.classList.contains(`page-${one}`));
+  const follows = ["inbox", "request", "listing", "policy", "audit", "doctor"].some((one) => document.body.classList.contains(`page-${one}`));
   // What takes a while, `ask` or `search`: told by news, and asked for should news be missed.
   const doing = $("asking")?.dataset.asking;
   const isOver = () => fetch(`/${doing}/state`).then((answer) => answer.json()).then((found) => {
     if (found.over && found.next) location.href = found.next; else if (found.over) location.reload();
-  });
+  }).catch(gone);
   const hear = (kind, data) => {
     if (doing) {
       if (kind === `${doing}ing`) $("asking-words").textContent = String(JSON.parse(data).words);
@@ -152,8 +156,12 @@
   if (navigator.locks && window.BroadcastChannel) {
     const others = new BroadcastChannel("threegate-events");
     others.addEventListener("message", (event) => hear(String(event.data.kind), event.data.data));
-    navigator.locks.request("threegate-events", () => new Promise(() => {
+    navigator.locks.request("threegate-events", () => new Promise((over) => {
       const source = new EventSource(`/events?after=${document.body.dataset.heard}`);
+      // A lost connection is tried again; a refusal is for good, and another tab may try.
+      source.addEventListener("error", () => {
+        if (source.readyState === EventSource.CLOSED) { gone(); over(); }
+      });
       for (const kind of ["changed", "missed", "ran", "asking", "asked", "searching", "searched"]) {
         source.addEventListener(kind, (event) => {
           hear(kind, event.data);
