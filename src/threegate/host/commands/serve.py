@@ -38,6 +38,7 @@ _TOLD = {
     "ran": "{request}: {outcome}",
     "not-run": "approved requests do not run: {reason} [{code}]",
     "settled": "{words}",
+    "meddled": "{reason} [{code}]",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
     "executor": "{executor}: {state}, generation {generation} {reason}",
