@@ -193,6 +193,19 @@ def checked(cli: Cli, granted: dict[str, int]) -> Counter[str]:
     return Counter(found.values())
 
 
+MOMENTS = ("begun", "claimed", "ran", "approved")
+
+
+def reached(cli: Cli, served: Console, moment: str) -> None:
+    """Wait for a moment, however busy the machine is."""
+    assert cli.workspace is not None
+    claimed = cli.workspace / "handoff/requests/claimed"
+    if moment == "claimed":
+        until(lambda: any(claimed.glob("tr-*.md")))
+    elif moment != "begun":
+        served.wait_for(moment)
+
+
 @pytest.mark.slow
 # claim TG-C-390
 def test_killed_again_and_again_nothing_is_lost_and_nothing_runs_twice(tmp_path: Path) -> None:
@@ -210,7 +223,8 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_runs_twice(tmp_path:
                 yes(cli, one, granted[one])
             granted[ids[0]] = 1
             thread = sent(partial(served.approve, known, ids[0]))
-            time.sleep(chance.random() * 3)
+            reached(cli, served, MOMENTS[number % len(MOMENTS)])
+            time.sleep(chance.random() * 0.3)
             ended = {one["event"] for one in served.events}
             moments["something ran"] += "ran" in ended
             moments["signed in the browser"] += "approved" in ended
@@ -221,8 +235,8 @@ def test_killed_again_and_again_nothing_is_lost_and_nothing_runs_twice(tmp_path:
         known = served.login()
         assert shown(served, known) == Counter(standing(cli).values()), "as it is"
     print(dict(moments), dict(checked(cli, granted)))
-    assert moments["left claimed"] > KILLS // 8, "control: in the middle of a run"
-    assert moments["left approved"] > KILLS // 8, "control: before one"
-    assert moments["something ran"] > KILLS // 8, "control: after one"
+    assert moments["left claimed"] >= KILLS // 8, "control: in the middle of a run"
+    assert moments["left approved"] >= KILLS // 8, "control: before one"
+    assert moments["something ran"] >= KILLS // 8, "control: after one"
     assert 0 < moments["signed in the browser"] < KILLS, "control: before a yes, and after one"
     assert cli("audit", "verify", "--json").json["ok"]
