@@ -1,4 +1,4 @@
-"""A long day with much in the workspace: nothing grows, and no event is lost on the way.
+"""A long day with much in the workspace: it takes no more, and no event is lost on the way.
 
 Executors wait all day: each approved run takes one, and every policy that is applied is pushed to
 them.  What is read, held, approved, run and pushed in an hour of use is the same in the compressed
