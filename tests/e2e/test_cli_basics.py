@@ -158,8 +158,9 @@ def test_closed_descriptors_do_not_become_the_log(tmp_path: Path, closed: str) -
 
 
 def test_an_interrupt_is_exit_130(cli: Cli) -> None:
+    # Whoever started the tests may have let it be ignored, which a child inherits.
     process = subprocess.Popen(
-        [*PYTHON, "validate", "-"],
+        ["env", "--default-signal=INT", *PYTHON, "validate", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

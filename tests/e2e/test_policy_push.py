@@ -150,7 +150,10 @@ def test_a_serve_that_stands_still_is_not_taken_for_one_that_follows(tmp_path: P
         with standing_still(cli, served.process.pid):
             edit(cli, "allowed_imports: [base64, ", "allowed_imports: [")
             behind = [("monty-1", "applied", 1)]
-            assert rows(cli("policy", "apply", "--yes", "--wait", "1", "--json").json) == behind
+            assert (
+                rows(cli("policy", "apply", "--yes", "--wait", "1", "--json", code=69).json)
+                == behind
+            )
             assert "in force: generation 2" in cli("policy", "status").out
             assert rows(cli("policy", "push", "--wait", "1", "--json", code=69).json) == behind
             yes(cli, after)

@@ -14,7 +14,7 @@ from threegate.errors import HandoffTampered
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT
 
 Aside = dict[str, HandoffTampered] | None  # by the id of the request
-_OF_ONE_FILE: Final = (MISPLACED, OTHER_CONTENT)
+OF_ONE_FILE: Final = (MISPLACED, OTHER_CONTENT)
 
 
 @contextmanager
@@ -23,6 +23,6 @@ def set_aside(aside: Aside, request_id: str) -> Iterator[None]:
     try:
         yield
     except HandoffTampered as exc:
-        if aside is None or exc.code not in _OF_ONE_FILE:
+        if aside is None or exc.code not in OF_ONE_FILE:
             raise
         aside[request_id] = exc

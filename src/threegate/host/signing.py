@@ -241,8 +241,14 @@ def _start(
     program, pipe = Path(argv[0]).name, subprocess.PIPE
     environment, signals = dict(tools.environment), _HeldSignals()
     try:
+        os.stat(argv[0])  # else it is `setpriv` that says that it is not there
         with subprocess.Popen(
-            argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/"
+            [*_tied(environment), *argv],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=environment,
+            cwd="/",
         ) as process:
             try:
                 signals.release()
@@ -259,6 +265,18 @@ def _start(
     finally:
         signals.release()
     return _Done(argv, process.returncode, out, err)
+
+
+def _tied(environment: Mapping[str, str]) -> list[str]:
+    """Return the words before a command that let it end when we are killed.
+
+    Whatever waits for a passphrase would else go on reading the operator's terminal.  Without
+    the tool of util-linux it does; what it signs then is for nobody.
+    """
+    found = Path(shutil.which("setpriv", path=environment.get("PATH", os.defpath)) or "")
+    # Busybox has one of that name, a link, that cannot do this.
+    fits = found.is_absolute() and found.resolve().name == "setpriv"
+    return [str(found), "--pdeathsig", "TERM"] if fits else []
 
 
 class _HeldSignals:

@@ -12,6 +12,7 @@ from threegate.host.output import counted
 from threegate.host.rules import SECTIONS
 
 if TYPE_CHECKING:
+    from threegate.errors import HandoffTampered
     from threegate.host.executors.board import Row
     from threegate.host.workspace import Workspace
     from threegate.policy.bundle import Bundle, Compiled
@@ -236,9 +237,11 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
     from threegate.errors import PolicyDenied
     from threegate.host.applied import is_in_force
     from threegate.host.changes import apply_policy, edited
+    from threegate.host.review.several import name_meddled
     from threegate.host.review.telling import settle
     from threegate.policy.diff import diff
 
+    aside: dict[str, HandoffTampered] = {}  # it is in force, whatever somebody did to a request
     with context.workspace(args) as ws:
         compiled = edited(ws)
         found = diff(ws.bundle, compiled)
@@ -255,10 +258,11 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
             raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
         asked = ws.store.journal.log.size  # what was said while it was signed is no answer to it
-        settle(replace(ws, bundle=bundle), context.out.note)
+        settle(replace(ws, bundle=bundle), context.out.note, aside)
         rows = policy_push.wait(ws, asked, bundle, args.wait)
     _applied(args, context, bundle, found, rows)
-    return policy_push.exit_code(rows, asked, bundle, args.wait)
+    meddled = name_meddled(aside, context.out.error)
+    return meddled or policy_push.exit_code(rows, asked, bundle, args.wait)
 
 
 def _applied(

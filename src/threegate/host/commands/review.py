@@ -29,10 +29,13 @@ that waits, approve it with your key, or deny it. The commands below do the same
 _APPROVE: Final = """\
 Shows the request, asks, and signs an approval of exactly these bytes under the rules in force
 with your key. It is for one use within an hour unless you say otherwise; policy says how much
-more there can be. Several ids are asked for and signed one by one."""
+more there can be. Several ids are asked for and signed one by one, each by itself: one that is
+refused is named, and the others go on. A request whose file was moved or changed by hand is
+never approved, and named also if you did not ask for it. The exit code is 0 only if every
+request was approved and none was meddled with; 76 if one was, else that of the refusals."""
 _DENY: Final = """\
 The reason is kept beside the request. Whoever asked will read it, CORE included: as data, so it
-may be as plain as you like."""
+may be as plain as you like. Of several, one that cannot be denied is named, and the others are."""
 _EXPORT: Final = """\
 Writes approval.md, approval.md.sig and allowed_signers. With these, and without ThreeGate,
 `ssh-keygen -Y verify` tells whether the approval was signed, and by whom."""
@@ -131,6 +134,7 @@ def run_session(args: argparse.Namespace, context: Context) -> int:
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of requests."""
     from threegate.host.review.listing import listed, total
+    from threegate.host.review.several import name_meddled
     from threegate.host.review.telling import settle
 
     named = {"waiting": _WAITING, "all": _STATES}
@@ -150,7 +154,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
             head = ("ID", "STATE", "LANE", "BY", "AGE", "LEFT", "FLAGS", "PURPOSE")
             context.out.table(head, [_cells(item) for item in items])
         context.out.showing(args.page, args.limit, len(items), count)
-    return _tell_meddled(context, aside)
+    return name_meddled(aside, context.out.error)
 
 
 def _cells(item: "Item") -> tuple[str, ...]:
@@ -169,6 +173,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.artifacts.ids import prefix_of
     from threegate.host.places import refuse_absent, resolve
     from threegate.host.review.document import document
+    from threegate.host.review.several import name_meddled
     from threegate.host.review.sheet import read_sheet
     from threegate.host.review.telling import settle
 
@@ -185,14 +190,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
         context.out.document(document(sheet))
     else:
         _print(context, sheet)
-    return _tell_meddled(context, aside)
-
-
-def _tell_meddled(context: Context, aside: "dict[str, HandoffTampered]") -> int:
-    """Name every other request that somebody meddled with; return the exit code."""
-    for error in aside.values():
-        context.out.error(error)
-    return max((error.exit_code for error in aside.values()), default=0)
+    return name_meddled(aside, context.out.error)
 
 
 def _print(context: Context, sheet: "Sheet") -> None:
@@ -231,33 +229,53 @@ def _show_approval(
 
 def run_approve(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, keep: one request after the other."""
-    from threegate.errors import PolicyDenied, UsageError
+    from threegate.errors import UsageError
     from threegate.host.places import resolve
-    from threegate.host.review.approving import approve, refuse
-    from threegate.host.review.sheet import read_sheet
+    from threegate.host.review.approving import refuse_terms
+    from threegate.host.review.several import decide_each, name_meddled, worst
     from threegate.host.review.telling import settle
-    from threegate.host.signing import public_key_of
 
     if args.json and not args.yes:
         raise UsageError("--json approves without showing anything", hint="say --yes as well")
     given: list[Given] = []
+    aside: dict[str, HandoffTampered] = {}
     with context.workspace(args) as ws, _telling_approved(args, context, given):
-        settle(ws, context.out.note)
+        settle(ws, context.out.note, aside)
         terms = _terms(args)
-        for request_id in dict.fromkeys(resolve(ws.store, text) for text in args.ids):
-            with context.index(ws) as index:
-                sheet = read_sheet(ws, request_id, index)
-            if not args.yes:
-                _print(context, sheet)
-            refuse(ws, sheet, terms)
-            if not args.yes and not context.out.confirm(_question(ws, sheet, terms)):
-                raise PolicyDenied("not approved: the operator said no", code="TG-ASK-002", hint="")
-            signer = context.signer(args, ws)
-            key = public_key_of(signer.key, context.tools())
-            given.append(approve(ws, sheet, signer, key, terms))
+        refuse_terms(ws.bundle, terms)
+        ids = dict.fromkeys(resolve(ws.store, text) for text in args.ids)
+
+        def decide(request_id: str) -> None:
+            if request_id in aside:
+                raise aside.pop(request_id)
+            given.append(_approved(args, context, ws, request_id, terms))
             if not args.json:
                 _tell(context, given[-1])
-    return 0
+
+        codes = decide_each(ids, decide, context.out.error)
+        return worst([*codes, name_meddled(aside, context.out.error)])
+
+
+def _approved(
+    args: argparse.Namespace, context: Context, ws: "Workspace", request_id: str, terms: "Terms"
+) -> "Given":
+    """Show one request, ask, sign and keep; raise if it is not approved."""
+    from threegate.artifacts.ids import short
+    from threegate.errors import PolicyDenied
+    from threegate.host.review.approving import approve, refuse
+    from threegate.host.review.sheet import read_sheet
+    from threegate.host.signing import public_key_of
+
+    with context.index(ws) as index:
+        sheet = read_sheet(ws, request_id, index)
+    if not args.yes:
+        _print(context, sheet)
+    refuse(ws, sheet, terms)
+    if not args.yes and not context.out.confirm(_question(ws, sheet, terms)):
+        detail = f"{short(request_id)} not approved: the operator said no"
+        raise PolicyDenied(detail, code="TG-ASK-002", hint="")
+    signer = context.signer(args, ws)
+    return approve(ws, sheet, signer, public_key_of(signer.key, context.tools()), terms)
 
 
 @contextmanager
@@ -322,20 +340,24 @@ def run_deny(args: argparse.Namespace, context: Context) -> int:
     """Deny every request named."""
     from threegate.host.places import resolve
     from threegate.host.review.deciding import check_reason, deny
+    from threegate.host.review.several import decide_each, worst
 
     reason = check_reason(args.reason)
     denied: list[str] = []
     try:
         with context.workspace(args) as ws:
-            for request_id in dict.fromkeys(resolve(ws.store, text) for text in args.ids):
+
+            def decide(request_id: str) -> None:
                 deny(ws, request_id, reason)
                 denied.append(request_id)
                 if not args.json:
                     context.out.line(f"denied {request_id}")
-    finally:  # those before one that is refused are denied
+
+            ids = dict.fromkeys(resolve(ws.store, text) for text in args.ids)
+            return worst(decide_each(ids, decide, context.out.error))
+    finally:  # those before one that stops it are denied
         if args.json and denied:
             context.out.document({"denied": denied})
-    return 0
 
 
 def run_revoke(args: argparse.Namespace, context: Context) -> int:

@@ -40,6 +40,7 @@ _TOLD = {
     "not-run": "approved requests do not run: {reason} [{code}]",
     "not-rated": "what waits is not rated: {reason} [{code}]",
     "settled": "{words}",
+    "meddled": "{reason} [{code}]",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
     "executor": "{executor}: {state}, generation {generation} {reason}",

@@ -54,6 +54,7 @@ class Dispatcher:
         self._root, self._kind, self._run, self._tell = root, kind, run, tell
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._tried: dict[str, frozenset[str]] = {}  # refused, with the approvals it had
+        self._meddled: frozenset[str] = frozenset()  # of those that were named
         self._thread = threading.Thread(target=self._work, name=f"dispatch-{kind}")
 
     def start(self) -> None:
@@ -103,6 +104,7 @@ class Dispatcher:
     def _run_all(self, ws: Workspace) -> None:
         aside: dict[str, HandoffTampered] = {}
         settle(ws, lambda words: self._tell("settled", words=words), aside)
+        self._tell_meddled(aside)
         approvals = approvals_by_request(ws.store)
         for ended in self._run(ws, self._chosen(ws, approvals, aside), self._stopped.is_set):
             # An executor that is in quarantine, or was given other rules, is there again soon.
@@ -110,6 +112,14 @@ class Dispatcher:
                 self._tried[ended.request] = frozenset(approvals.get(ended.request, ()))
             facts = {"request": ended.request, "made": ended.made, "outcome": ended.outcome}
             self._tell("ran", kind=self._kind, **facts, code=ended.code)
+
+    def _tell_meddled(self, aside: Mapping[str, HandoffTampered]) -> None:
+        """Name each request of our kind that somebody meddled with, once."""
+        mine = {one: exc for one, exc in aside.items() if one.startswith(self._kind)}
+        for request_id, exc in mine.items():
+            if request_id not in self._meddled:
+                self._tell("meddled", request=request_id, code=exc.code, reason=exc.message)
+        self._meddled = frozenset(mine)
 
     def _chosen(
         self, ws: Workspace, approvals: Mapping[str, Sequence[str]], aside: Mapping[str, object]

@@ -104,7 +104,7 @@ def refuse(ws: Workspace, sheet: Sheet, terms: Terms) -> None:
     if ws.clock() >= expiry_of(sheet.request, ws.bundle):
         hint = "ask again: a new request waits anew"
         raise PolicyDenied(f"{short(sheet.id)} waited too long", code=NOT_WAITING, hint=hint)
-    _refuse_terms(ws.bundle, terms)
+    refuse_terms(ws.bundle, terms)
     _refuse_denied(sheet)
     if sheet.rule_of_two.joined:
         _refuse_joined(sheet, terms)
@@ -169,7 +169,8 @@ def _not_waiting(request_id: str, state: str = "not waiting") -> PolicyDenied:
     return PolicyDenied(detail, code=NOT_WAITING, hint=hint)
 
 
-def _refuse_terms(bundle: Bundle, terms: Terms) -> None:
+def refuse_terms(bundle: Bundle, terms: Terms) -> None:
+    """Raise `UsageError` unless policy lets an approval be for so many uses and so long."""
     path = ("handoff", "approval")
     most, longest = bundle.integer(*path, "max_uses"), bundle.integer(*path, "max_lifetime_seconds")
     if not 1 <= terms.uses <= most:

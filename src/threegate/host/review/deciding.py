@@ -26,7 +26,7 @@ from threegate.handoff.disk import read_start
 from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import directory_of
 from threegate.host import applied
-from threegate.host.review.sheet import WAITING, expiry_of
+from threegate.host.review.sheet import WAITING, expiry_of, read_request
 from threegate.host.workspace import Workspace
 from threegate.policy.approvals import Presented, check_approval
 from threegate.policy.bundle import Bundle
@@ -61,9 +61,13 @@ class Swept:
 
 
 def deny(ws: Workspace, request_id: str, reason: str) -> None:
-    """Say no; the reason is kept beside the request as data, and shown with it."""
+    """Say no; the reason is kept beside the request as data, and shown with it.
+
+    Raises `HandoffTampered` for one that somebody meddled with: it stays where it is.
+    """
     words = check_reason(reason)
     try:
+        read_request(ws, request_id)
         approvals.deny(ws.store, request_id, reason=words, now=ws.now())
     except UsageError as exc:
         hint = f"`threegate review show {short(request_id)}` says what became of it"

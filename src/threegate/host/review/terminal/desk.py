@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
-from threegate.errors import GateUnavailable, ThreeGateError
+from threegate.errors import GateUnavailable, HandoffTampered, ThreeGateError
 from threegate.handoff.states import state_of
 from threegate.host.index import Index
 from threegate.host.output import counted
@@ -47,6 +47,7 @@ class WorkspaceDesk:
     signing: Signing
     tell: Callable[[str], None]
     spell: Spell
+    meddled: dict[str, HandoffTampered] = field(default_factory=dict)  # all that were found so far
     _shown: dict[str, Sheet] = field(default_factory=dict)
     _mark: Mark = ("", 0)
 
@@ -57,11 +58,15 @@ class WorkspaceDesk:
     def waiting(self) -> shown.Queue:
         """Return the requests that wait, after time and policy decided theirs."""
         self._follow()
-        deciding.sweep(self.ws)
+        deciding.sweep(self.ws, self.meddled)
         self._mark = mark_of(self.ws.root)
         self.index.catch_up(_silent)
-        items = listed(self.ws, self.index, WAITING, limit=MAX_LISTED, skip=0)
-        return shown.Queue(tuple(map(self._waiting, items)), total(self.index, WAITING))
+        aside: dict[str, HandoffTampered] = {}
+        items = listed(self.ws, self.index, WAITING, limit=MAX_LISTED, skip=0, aside=aside)
+        found = tuple(map(self._waiting, items))
+        self.meddled |= aside
+        wrong = {one: f"{exc.message} [{exc.code}]" for one, exc in self.meddled.items()}
+        return shown.Queue(found, total(self.index, WAITING) - len(aside), wrong)
 
     def fate(self, request_id: str) -> str:
         """Return where a request is that waits no more."""

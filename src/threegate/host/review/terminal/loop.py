@@ -159,7 +159,7 @@ class Session:
         items = tuple(one for one in queue.items if one.id != request_id)
         after = neighbour(self._state, items)
         state = replace(self._state, items=items, total=queue.total, at=after, mode=Listing())
-        self._state = say(state, words)
+        self._state = say(replace(state, meddled=queue.meddled), words)
         if was_showing and after and after not in state.skipped:
             self._state = opened(self._state, self._desk.sheet(after))
 
@@ -174,7 +174,8 @@ class Session:
             return
         queue = self._desk.waiting()
         here = {item.id for item in queue.items}
-        gone = [item.id for item in self._state.items if item.id not in here]
+        named = {*here, *queue.meddled}
+        gone = [item.id for item in self._state.items if item.id not in named]
         fates = {one: self._desk.fate(one) for one in gone}
         self._state = refreshed(self._state, queue, fates)
         self._read_again()

@@ -3,8 +3,10 @@
 import argparse
 import sys
 
+from threegate.errors import HandoffTampered
 from threegate.host.context import Context
 from threegate.host.output import terminal_encoding
+from threegate.host.review.several import name_meddled
 from threegate.host.review.telling import settle
 from threegate.host.review.terminal.cells import spelling
 from threegate.host.review.terminal.desk import WorkspaceDesk
@@ -24,11 +26,14 @@ def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
         signer = context.signer(args, ws)
         return signer, public_key_of(signer.key, context.tools())
 
+    aside: dict[str, HandoffTampered] = {}
     with context.workspace(args) as ws:
-        settle(ws, out.note)
+        settle(ws, out.note, aside)
         with context.index(ws) as index:  # shows its progress while the terminal is nobody's
             encoding = terminal_encoding(sys.stdout.encoding)
-            desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding))
+            desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding), aside)
             out.flush()
             with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
-                return Session(desk, screen).run()
+                code = Session(desk, screen).run()
+    meddled = name_meddled(aside, out.error)
+    return code or meddled

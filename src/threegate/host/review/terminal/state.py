@@ -31,10 +31,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The requests to decide, oldest first, and how many wait in all."""
+    """The requests to decide, oldest first, how many wait in all, and which were meddled with."""
 
     items: tuple[Waiting, ...]
     total: int
+    meddled: Mapping[str, str] = field(default_factory=dict)  # with what is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class State:
     rows: int
     items: tuple[Waiting, ...] = ()
     total: int = 0
+    meddled: Mapping[str, str] = field(default_factory=dict)
     at: str = ""  # the current request
     mode: Mode = Listing()
     sheets: Mapping[str, Sheet] = field(default_factory=dict)
@@ -209,12 +211,14 @@ def refreshed(state: State, queue: Queue, fates: Mapping[str, str]) -> State:
     """
     items, known = queue.items, {item.id for item in state.items}
     left = [item for item in items if item.id not in known]
-    words = _fate_words(state.at, fates) or (f"{len(left)} more waiting" if left and known else "")
+    words = _meddled_words(state, queue) or _fate_words(state.at, fates)
+    words = words or (f"{len(left)} more waiting" if left and known else "")
     gone = state.at in fates or (state.at != "" and state.at not in {item.id for item in items})
     return replace(
         state,
         items=items,
         total=queue.total,
+        meddled=queue.meddled,
         at=neighbour(state, items) if gone or not state.at else state.at,
         mode=Listing() if gone else state.mode,
         said=words or state.said,
@@ -229,6 +233,13 @@ def neighbour(state: State, items: Sequence[Waiting]) -> str:
     new = [item.id for item in items if item.id not in order]
     rest = [one for one in [*order[start:], *new, *order[:start]] if one in here]
     return next((one for one in rest if one not in state.skipped), rest[0] if rest else "")
+
+
+def _meddled_words(state: State, queue: Queue) -> str:
+    """Return what is wrong with a request that nothing was said about yet."""
+    new = [words for one, words in queue.meddled.items() if one not in state.meddled]
+    more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+    return f"{new[0]}{more}" if new else ""
 
 
 def _fate_words(current: str, fates: Mapping[str, str]) -> str:

@@ -90,6 +90,7 @@ def _title(state: State) -> str:
     match state.mode:
         case Listing():
             more = f", the oldest of {state.total}" if state.total > len(state.items) else ""
+            more += f"; meddled with: {len(state.meddled)}" if state.meddled else ""
             return f" requests waiting for review: {len(state.items)}{more}"
         case Reading():
             return f" {state.mode.title}"

@@ -26,6 +26,7 @@ class FakeDesk:
     busy: bool = False
     lines: int = 10
     policy_moved: bool = False
+    meddled: dict[str, str] = field(default_factory=dict)
 
     def changed(self) -> bool:
         if self.busy:
@@ -33,7 +34,7 @@ class FakeDesk:
         return True
 
     def waiting(self) -> Queue:
-        return Queue(tuple(self.here.values()), len(self.here))
+        return Queue(tuple(self.here.values()), len(self.here), dict(self.meddled))
 
     def fate(self, request_id: str) -> str:
         return self.fates[request_id]
@@ -247,3 +248,18 @@ def test_raw_bytes_help_suspend_and_interrupt() -> None:
     assert any(f"raw {A}" in one for one in screen.frames)
     assert any("deny, with a reason" in one for one in screen.frames)
     assert "suspend" in screen.notes
+
+
+def test_a_request_that_somebody_meddles_with_is_named_and_not_said_to_be_decided() -> None:
+    desk = FakeDesk()
+
+    def meddle() -> None:
+        del desk.here[A]
+        desk.meddled[A] = f"{A}.md is not what its name says [TG-HND-008]"
+
+    code, screen = run(desk, "enter", meddle, "", "down", "q")
+    shown = "".join(screen.frames)
+    assert "[TG-HND-008]" in shown
+    assert "decided elsewhere" not in shown
+    assert "requests waiting for review: 2; meddled with: 1" in screen.frames[-1]
+    assert code == 0, "whoever started the session names it again"
