@@ -175,5 +175,5 @@ def test_only_the_tests_ask_for_what_they_start(project: Project) -> None:
     refused = setup("tests")
     assert refused.returncode == 69
     wanted = "podman crun nftables squid-openssl debootstrap systemd curl chromium "
-    wanted += "qemu-system-x86 runsc erofs-utils busybox-static\n"
+    wanted += "qemu-system-x86 runsc erofs-utils busybox-static zip\n"
     assert f"error: missing on this machine: {wanted}" in refused.stderr
