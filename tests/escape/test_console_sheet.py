@@ -41,8 +41,9 @@ def shown(served: Scene, request_id: str) -> list[str]:
 
 
 def ageless(rows: list[str]) -> list[str]:
-    """Return rows without how old the request is, which differs from moment to moment."""
-    return [re.sub(r"\d+ \w+ old", "old", row) if "  state " in row else row for row in rows]
+    """Return rows without the age of a request and when it expires: both go on meanwhile."""
+    age = re.compile(r"\d+ \w+ old, expires in \d+ \w+")
+    return [age.sub("old", row) if "  state " in row else row for row in rows]
 
 
 # claim TG-C-276
