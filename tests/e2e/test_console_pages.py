@@ -227,7 +227,11 @@ def test_every_page_can_be_read_in_both_schemes_and_fits_a_tablet(served: Scene)
         tab.shot(PICTURES / f"code-{scheme}-{width}.png", whole=True)
     assert violations(tab) == []
     tab.js("document.adoptedStyleSheets = [new CSSStyleSheet()]")
-    tab.js("document.adoptedStyleSheets[0].insertRule('.s-keyword { color: #ddd; }')")
+    grey = ".s-keyword { color: #777 !important; }"  # too pale on either ground
+    tab.js(f"document.adoptedStyleSheets[0].insertRule('{grey}')")
+    tab.wait(
+        "getComputedStyle(document.querySelector('.s-keyword')).color === 'rgb(119, 119, 119)'"
+    )
     assert contrast(tab)[1], "control: a colour that is too pale is found"
 
 

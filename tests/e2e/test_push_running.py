@@ -151,6 +151,7 @@ def test_a_run_in_progress_is_stopped_or_finishes_as_the_new_policy_says(
     assert wall >= SHORT_MS if wanted == "limit:time" else wall < LONG_MS - 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "wall", "wanted"),
     [((NARROWER,), "3000s", "limit:policy"), ((NARROWER, FINISH), "30s", "limit:time")],
