@@ -63,6 +63,7 @@ while True:
 """
 IN_GUEST: Final = f"""{DRIVER}
 from threegate.tool_exec.era.guest import interpreting
+interpreting.Watch = lambda _: None  # the agent's own has the guest's one trace, of both sides
 
 def drained(pid, streams):
     said = dict.fromkeys(streams.values(), b"")
