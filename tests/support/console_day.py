@@ -23,7 +23,14 @@ CLAIM = {"claims": [{"text": "The flexural strength was 1.31 MPa.", "from": [2]}
 COMPUTE = {"compute": "the mean of the strengths", "fetch": []}
 CODE = {"code": "mean = (1.31 + 0.88 + 0.62) / 3\nprint('mean strength', mean, 'MPa')\nmean\n"}
 REFERENCES = (works.ARTICLE, works.SECOND_ARTICLE, works.RETRACTED)
-_OVER = "!document.getElementById('asking') && document.body.innerText.includes('nswered')"
+_OVER = (
+    "document.readyState === 'complete' && !document.getElementById('asking') && "
+    "document.body.innerText.includes('nswered')"
+)
+# A click that comes before a page was drawn once is lost.
+_DRAWN = (
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+)
 
 
 class Day:
@@ -43,6 +50,7 @@ class Day:
 
     def follow(self, selector: str) -> None:
         """Click on a link."""
+        assert self.tab.js(_DRAWN)
         self.tab.acts(lambda: self.tab.click(selector))
 
     def fill(self, selector: str, words: str) -> None:
