@@ -15,8 +15,8 @@ guests=(tests/e2e/test_heavy_run.py tests/e2e/test_image_guest.py tests/e2e/test
   tests/e2e/test_gateway_run.py tests/e2e/test_cli_ring.py)
 guests+=(tests/escape/test_heavy_*.py tests/escape/test_ring_*.py tests/escape/test_push_heavy.py
   tests/escape/test_runsc.py)
-boxes=(tests/contract tests/escape "${guests[@]/#/--ignore=}")
-console=(tests/e2e/test_console*.py)
+# And what makes the parts alike in time.
+guests+=(tests/e2e/test_console*.py tests/e2e/test_fetch_*.py tests/escape/test_sandbox_escape.py)
 
 parts=()
 part() { # NAME PYTEST-OPTION...
@@ -28,11 +28,10 @@ part() { # NAME PYTEST-OPTION...
 trap 'rm -rf "$place"' EXIT
 trap 'kill -TERM "${parts[@]}" 2>/dev/null; wait || true; exit 130' INT TERM
 
-part boxes "${boxes[@]}" "$@"
-part guests "${guests[@]}" "${console[@]}" "$@"
+part boxes tests/contract tests/escape "${guests[@]/#/--ignore=}" "$@"
+part guests "${guests[@]}" "$@"
 rest=0
-"$PYTEST" --basetemp "$place/rest" tests/unit tests/e2e \
-  "${guests[@]/#/--ignore=}" "${console[@]/#/--ignore=}" "$@" || rest=$?
+"$PYTEST" --basetemp "$place/rest" tests/unit tests/e2e "${guests[@]/#/--ignore=}" "$@" || rest=$?
 for number in 0 1; do
   wait "${parts[number]}" || rest=$?
 done
