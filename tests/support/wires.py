@@ -217,7 +217,8 @@ def far(log: Path) -> None:
     ip("link set lo up", f"addr add {GATEWAY}/24 dev tg1")
     ip(f"addr add {GATEWAY_6}/64 dev tg1 nodad", "link set tg1 up")
     for address in FAR:
-        ip(f"addr add {address}/{128 if ':' in address else 32} dev lo")
+        # Without `nodad` an address may not be there yet when it is bound.
+        ip(f"addr add {address}/{'128 dev lo nodad' if ':' in address else '32 dev lo'}")
     with log.open("a", buffering=1) as told:
         for port in PORTS:
             listen(port, socket.SOCK_STREAM, told)
