@@ -17,6 +17,7 @@ guests+=(tests/escape/test_heavy_*.py tests/escape/test_ring_*.py tests/escape/t
   tests/escape/test_runsc.py)
 # And what makes the parts alike in time.
 guests+=(tests/e2e/test_console*.py tests/e2e/test_fetch_*.py tests/escape/test_sandbox_escape.py)
+commands=(tests/e2e/test_cli_*.py)
 
 parts=()
 part() { # NAME PYTEST-OPTION...
@@ -28,10 +29,11 @@ part() { # NAME PYTEST-OPTION...
 trap 'rm -rf "$place"' EXIT
 trap 'kill -TERM "${parts[@]}" 2>/dev/null; wait || true; exit 130' INT TERM
 
-part boxes tests/contract tests/escape "${guests[@]/#/--ignore=}" "$@"
+part boxes tests/contract tests/escape "${commands[@]}" "${guests[@]/#/--ignore=}" "$@"
 part guests "${guests[@]}" "$@"
 rest=0
-"$PYTEST" --basetemp "$place/rest" tests/unit tests/e2e "${guests[@]/#/--ignore=}" "$@" || rest=$?
+"$PYTEST" --basetemp "$place/rest" tests/unit tests/e2e \
+  "${guests[@]/#/--ignore=}" "${commands[@]/#/--ignore=}" "$@" || rest=$?
 for number in 0 1; do
   wait "${parts[number]}" || rest=$?
 done
