@@ -1,6 +1,7 @@
 """Something that takes a while, one at a time in a thread of its own, and how far it is."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -30,7 +31,7 @@ class Job:
 J = TypeVar("J", bound=Job)
 
 
-class Doing(Generic[J]):
+class Doing(ABC, Generic[J]):
     """Does one job after the other, and remembers the last."""
 
     def __init__(self, office: Office, tell: Tell, what: str) -> None:
@@ -61,6 +62,6 @@ class Doing(Generic[J]):
         job.over = True
         self.ended(job)
 
+    @abstractmethod
     def ended(self, job: J) -> None:
         """Tell the pages that a job is over."""
-        raise NotImplementedError
