@@ -75,7 +75,7 @@ def _build_index(ws: Workspace, size: int, costs: _Costs) -> Index:
     remove_index(ws.root)
     watch, costs.index_memory = Watch(), Memory()
     with watch.lap(size):
-        index = Index(ws.store)
+        index = Index(ws.store, ws.seals)
         costs.index_memory.look()
         index.catch_up(lambda _done, _all: costs.index_memory.look())
     assert index.count(PACKETS, state=None) == size
@@ -90,7 +90,7 @@ def _measure(ws: Workspace, index: Index, size: int, sizes: Sizes, costs: _Costs
     page = seconds_of(lambda: index.page(PACKETS, state=None, limit=PAGE, skip=0))
     costs.page.append((size, page))
     costs.count.append((size, seconds_of(lambda: index.count(PACKETS, state=None))))
-    costs.status.append((size, seconds_of(lambda: overview(ws))))
+    costs.status.append((size, seconds_of(lambda: overview(ws, index))))
     _fill_segment(ws)
     costs.opening.append((size, seconds_of(lambda: open_workspace(ws.root, clock=Clock()).close())))
 

@@ -1,4 +1,4 @@
-"""Verifying a log, and what growing does to verifying, opening and appending.
+"""Verifying a log and every file it tells of, and what growing does to that.
 
 One log grows from size to size.  Each time it is grown until its open segment is almost
 full: opening verifies that segment, so this is when opening costs most.
@@ -6,16 +6,22 @@ full: opening verifies that segment, so this is when opening costs most.
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 
 from bench.append import BATCH, EVENT
 from bench.figures import Plain, Sizes, alone, compare, curve, memory_rows
 from bench.measure import Memory, Watch, say, seconds_of
-from tests.support.stores import clock
+from tests.support.stores import clock, make_store
 from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.audit.verify import LogReport, verify_log
+from threegate.handoff.journal import MAX_BATCH, Put
+from threegate.handoff.states import BLOBS
+from threegate.handoff.store import AUDIT, Store
+from threegate.handoff.verify import FileFold, verify_files
 
 APPENDS = 25
 ROOM = 24  # lines left in the open segment
@@ -44,6 +50,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
         *_compare_verify(where, log.size),
         alone(f"grow a log to {log.size:,} events in batches", growing.rate(), "events/s"),
         *memory_rows("grow a log", memory),
+        *_files(sizes, directory / "store"),
     ]
     log.close()
     curves = [
@@ -53,6 +60,57 @@ def run(sizes: Sizes, directory: Path) -> Plain:
         curve("open the log", opening, of="events", expect="flat", picture="events"),
     ]
     return {"rows": rows, "curves": curves}
+
+
+def _files(sizes: Sizes, root: Path) -> list[Plain]:
+    """Verify a workspace of some files and one of ten times as many: memory must be the same.
+
+    Each in a process of its own: what was once taken is not given back.
+    """
+    few, many = sizes.packets[-1] // 10, sizes.packets[-1]
+    make_store(root)
+    rows: list[Plain] = []
+    peaks = []
+    for count in (few, many):
+        _keep_until(root, count)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            seconds, peak = process.submit(verified_files, root, count).result()
+        say(f"verify: {count} files, {count / seconds:,.0f}/s, {peak:.1f} MiB")
+        peaks.append(peak)
+        rows += [
+            alone(f"verify {count:,} files", count / seconds, "files/s"),
+            alone(f"verify {count:,} files: peak memory", peak, "MiB"),
+        ]
+    ratio = peaks[1] / peaks[0]
+    what = f"verify: peak memory of {many:,} files beside that of {few:,}"
+    return [*rows, alone(what, ratio, "times", target="within 1.2", met=ratio < 1.2)]
+
+
+def _keep_until(root: Path, count: int) -> None:
+    """Keep small files until there are so many."""
+    store = Store.open(root, clock=clock)
+    with store.locked() as journal:
+        first = journal.usage.of(BLOBS)[0]
+        for start in range(first, count, MAX_BATCH):
+            datas = [b"%d" % number for number in range(start, min(start + MAX_BATCH, count))]
+            journal.run("blob", [Put(BLOBS, sha256(data).hexdigest(), data) for data in datas])
+    store.close()
+
+
+def verified_files(root: Path, count: int) -> tuple[float, float]:
+    """Return the seconds and the peak in MiB of verifying the log and every file."""
+    memory, watch = Memory(), Watch()
+    store = Store.open(root, clock=clock)
+    with watch.lap(count):
+        fold = FileFold()
+        report = verify_log(root / AUDIT, visit=fold.feed, progress=lambda _: memory.look())
+        assert report.problem is None
+        look = lambda seen: memory.look() if seen % 1000 == 0 else None  # noqa: E731
+        assert list(verify_files(store.directories, fold, look)) == []
+        assert len(fold.files) == count
+    memory.look()
+    store.close()
+    return watch.total, memory.peak()
 
 
 def almost_full(size: int) -> int:

@@ -1,4 +1,4 @@
-"""Check what no linter counts: length, SECURITY paragraphs, gate statements, words in names.
+"""Check what no linter counts: length, SECURITY paragraphs, gate statements, words in names, homes.
 
 Usage: check_shape.py [SOURCE_DIRECTORY]; prints one line per finding and exits 1 if there is any.
 """
@@ -15,6 +15,12 @@ GATES = ("core", "fetch", "pixels", "tool_exec", "sandbox")
 GATE_HEADINGS = ("Runs as", "May read", "May write", "Must never", "If compromised", "Tested by")
 # Words that promise more about data than any check can: they may not be part of a name.
 PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "trusted"})
+
+# What one module does for all others, by the only files that may do it.
+SOCKETS = ("sandbox/runtime.py", "sandbox/attacks/", "tool_exec/era/guest/")
+PROGRAMS = ("sandbox/programs.py",)
+INTERPRETER = ("sandbox/attacks/",)
+NAMED_TEMPORARY = frozenset({"mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,6 +66,36 @@ def check_module(source: str) -> Iterator[tuple[int, str]]:
             yield line, f"{name}: {word} promises what no check can"
 
 
+def check_homes(name: str, source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and finding for what the module `name`, below `threegate/`, leaves to others."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            called, dir_named = _called(node), any(word.arg == "dir" for word in node.keywords)
+            if called == "gettempdir" or (called in NAMED_TEMPORARY and not dir_named):
+                yield node.lineno, f"{called}: sandbox/runtime.py makes runtime directories"
+            to_port = bool(node.args) and isinstance(node.args[0], ast.Tuple)
+            if called == "bind" and not to_port and not name.startswith(SOCKETS):
+                yield node.lineno, "bind: sandbox/runtime.py makes Unix sockets"
+            if called == "which" and not name.startswith(PROGRAMS):
+                yield node.lineno, "which: sandbox/programs.py finds programs"
+        elif isinstance(node, ast.List | ast.Tuple) and _starts_python(name, node):
+            yield node.lineno, "our own Python is started with -I as its first option"
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _starts_python(name: str, words: ast.List | ast.Tuple) -> bool:
+    """Tell whether an argument vector runs `sys.executable` without `-I`."""
+    named = [ast.unparse(word) for word in words.elts[:2]]
+    if name.startswith(INTERPRETER):
+        return False
+    return named[:1] == ["sys.executable"] and named[1:] not in (["'-I'"], ["_isolation()"])
+
+
 def check_gate(directory: Path) -> Iterator[str]:
     """Yield what is missing from a gate's public statement."""
     readme = directory / "README.md"
@@ -76,11 +112,12 @@ def check_tree(source: Path) -> list[str]:
     modules = sorted((source / "threegate").rglob("*.py"))
     if not modules:
         return [f"{source}:1: no modules, so nothing was checked"]
-    findings = [
-        f"{path}:{line}: {finding}"
-        for path in modules
-        for line, finding in check_module(path.read_text("utf-8"))
-    ]
+    findings: list[str] = []
+    for path in modules:
+        text = path.read_text("utf-8")
+        name = path.relative_to(source / "threegate").as_posix()
+        found = [*check_module(text), *check_homes(name, text)]
+        findings.extend(f"{path}:{line}: {finding}" for line, finding in found)
     for gate in GATES:
         findings.extend(check_gate(source / "threegate" / gate))
     return findings

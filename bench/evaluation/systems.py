@@ -90,7 +90,7 @@ def furnish(
         sections["core"]["model"].update(rules)
 
     asked = replace(ws, bundle=altered(ws.bundle, change).bundle())
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     ids = dict(zip(material.packets, taken, strict=True))
     return Place(ws, asked, index, material, ids, models, runtime)

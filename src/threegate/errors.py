@@ -82,6 +82,13 @@ def disk_errors(act: str) -> Iterator[None]:
         raise StorageFailed(f"cannot {act}: {os.strerror(exc.errno or 0)}") from exc
 
 
+class WorkspaceReadOnly(StorageFailed):
+    """The workspace is on a read-only file system and the command would change it."""
+
+    code = "TG-DSK-003"
+    default_hint = "copy it with `cp -a`; `audit verify`, lists, `show` and `report` work here"
+
+
 class QuotaExceeded(StorageFailed):
     """A quota or the disk has no room for what the act would leave behind."""
 
@@ -127,10 +134,10 @@ class SignatureRefused(PolicyDenied):
 
 
 class ClockRefused(PolicyDenied):
-    """The clock is behind the audit log, so nothing may be dated by it."""
+    """The clock is behind the audit log, or far ahead of it, so nothing may be dated by it."""
 
     code = "TG-CLK-001"
-    default_hint = "set the clock; the audit log already holds later entries"
+    default_hint = "set the clock; if it is right and the log is not, `threegate audit clock`"
 
 
 class PolicyInvalid(PolicyDenied):

@@ -118,8 +118,9 @@ def run(**changes: object) -> Execution:
 def test_monty_asks_and_the_heavy_lane_is_off() -> None:
     assert isinstance(may_execute(POLICY, run()), Ask)
     assert isinstance(may_execute(POLICY, run(backend="era", profile="python")), Deny)
+    # Virtual machines both; which of them works is the machine's.  Neither runs while era is off.
     assert isinstance(may_use_engine(POLICY, "qemu-kvm"), Allow)
-    assert isinstance(may_use_engine(POLICY, "qemu-emulation"), Deny)
+    assert isinstance(may_use_engine(POLICY, "qemu-emulation"), Allow)
     assert isinstance(may_use_engine(POLICY, "runsc"), Deny)
 
 

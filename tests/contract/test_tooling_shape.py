@@ -77,3 +77,27 @@ def test_a_gate_without_its_statement_is_named(tmp_path: Path) -> None:
         f"{gate / 'README.md'}:1: no heading Must never",
         f"{gate}:1: no ruff.toml with the calls this gate may not make",
     ]
+
+
+HOMES = [
+    ("import tempfile\nplace = tempfile.mkdtemp()\n", "tempfile.mkdtemp(dir=root)", "host/a.py"),
+    ("with TemporaryDirectory(prefix='x') as name: ...\n", "TemporaryFile()", "host/a.py"),
+    ("base = tempfile.gettempdir()\n", "base = root\n", "host/a.py"),
+    ("sock.bind(path)\n", "sock.bind((ADDRESS, port))\n", "host/a.py"),
+    ("found = shutil.which('git')\n", "found = find_program('git')\n", "host/a.py"),
+    ("x = [sys.executable, '-m', 'pip']\n", "x = [sys.executable, '-I', '-m']\n", "host/a.py"),
+]
+
+
+@pytest.mark.parametrize(("refused", "accepted", "name"), HOMES)
+# claim TG-C-413
+def test_one_module_makes_sockets_and_one_finds_programs(
+    refused: str, accepted: str, name: str
+) -> None:
+    assert len(list(check_shape.check_homes(name, refused))) == 1
+    assert list(check_shape.check_homes(name, accepted)) == [], "control"
+
+
+def test_the_modules_that_may_are_there() -> None:
+    for name in (*check_shape.SOCKETS, *check_shape.PROGRAMS, *check_shape.INTERPRETER):
+        assert (ROOT / "src/threegate" / name).exists(), name

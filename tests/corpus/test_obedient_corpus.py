@@ -111,7 +111,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
     ws = replace(ws, bundle=altered(ws.bundle, change).bundle())
     model = Obedient(Served(NAME, None, CONTEXT_TOKENS))
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     with serving(model, tmp_path) as path:
         yield Lab(ws, index, path, model)

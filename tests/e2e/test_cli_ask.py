@@ -26,10 +26,13 @@ def test_an_extractive_answer_says_first_what_was_checked(cli: Cli) -> None:
     assert lines[0].startswith("Analysis an-")
     assert lines[1].split(maxsplit=1) == [
         "labels",
-        "4 quote found, 0 number differs, 0 unchecked, 0 source retracted; 4 of 4 word for word",
+        (
+            "4 quote found, 0 number differs, 0 unchecked, 0 source retracted; 4 of 4 word for "
+            "word; 4 of 4 on brought packets, not retrieved here"
+        ),
     ]
     assert "no words were generated" in lines[2]
-    head = "Claim 1: quote found, word for word\n"
+    head = "Claim 1: quote found, word for word, rests on a brought packet\n"
     assert f"{head}    | Sea ice at -5 \u00b0C broke at 1.2 MPa.\n" in done.out
     shown = cli("analysis", "show", lines[0].removeprefix("Analysis ")).out
     assert shown.startswith(done.out), "the same again, with everything else behind it"

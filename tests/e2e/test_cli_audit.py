@@ -41,7 +41,7 @@ def test_verify_exits_76_and_names_each_difference(cli: Cli) -> None:
     path.write_bytes(b"x")
     done = cli("audit", "verify", code=76)
     assert f"differs: handoff/packets/accepted/{path.name}: " in done.out
-    assert done.out.endswith(" differences: 7 entries, 4 files, 1 policy, 0 checkpoints\n")
+    assert done.out.endswith("1 difference: 7 entries, 4 files, 1 policy, 0 checkpoints\n")
     found = cli("audit", "verify", "--json", code=76).json
     assert found["ok"] is False
     assert path.name in [finding["name"] for finding in found["findings"]]
@@ -155,7 +155,9 @@ def test_show_prints_the_newest_entries_and_those_of_an_artifact(cli: Cli) -> No
 def test_graph_draws_in_every_format(cli: Cli) -> None:
     artifact_id = only_packet(cli).stem
     text = cli("audit", "graph", short(artifact_id)).out
-    assert text.startswith(f"{short(artifact_id)} research-packet, accepted, from https://")
+    assert text.startswith(
+        f"{short(artifact_id)} research-packet, accepted, BROUGHT, names https://"
+    )
     assert cli("audit", "graph", artifact_id, "--format", "dot").out.startswith("digraph ")
     assert cli("audit", "graph", artifact_id, "--format", "svg").out.startswith("<svg ")
     found = cli("audit", "graph", artifact_id, "--format", "json").json

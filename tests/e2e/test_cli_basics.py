@@ -96,17 +96,13 @@ def test_version_and_validate_load_nothing_heavy(cli: Cli) -> None:
 
 def test_a_bug_is_exit_70_with_one_line_and_a_traceback_only_on_demand(tmp_path: Path) -> None:
     # A bug on purpose: the command fails with words that somebody else chose.
-    broken = tmp_path / "broken"
-    write(
-        broken / "sitecustomize.py",
-        b"""\
+    broken = """\
 import threegate.artifacts.registry as registry
 def parse(data):
     raise LookupError("\\x1b]0;owned\\x07")
 registry.parse = parse
-""",
-    )
-    cli = Cli(tmp_path, environment={"PYTHONPATH": str(broken)})
+"""
+    cli = Cli(tmp_path).patched(broken)
     file = write(tmp_path / "packet.md", registry.emit(packet()))
     done = cli("validate", file, code=70)
     first, second = done.err.splitlines()
@@ -243,9 +239,7 @@ def test_root_is_refused_in_the_workspace_of_somebody_else(tmp_path: Path) -> No
     if os.geteuid() == 0:
         os.chown(cli.workspace, 65534, 65534)
     else:  # nobody but root can give a file away, so the process takes itself for somebody else
-        stranger = b"import os\nos.geteuid = lambda: 65534\n"
-        write(tmp_path / "stranger" / "sitecustomize.py", stranger)
-        cli.environment["PYTHONPATH"] = str(tmp_path / "stranger")
+        cli = cli.patched("import os\nos.geteuid = lambda: 65534\n")
     for argv in (("status",), ("admit", "x"), ("audit", "verify"), ("packet", "list")):
         done = cli(*argv, code=69)
         assert "not to you [TG-WS-001]" in done.err

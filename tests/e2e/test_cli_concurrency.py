@@ -5,11 +5,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from tests.support import samples
+from tests.support.cli import PYTHON
 from tests.support.workspaces import key_file, make_workspace
 from threegate.artifacts import registry
 
@@ -24,7 +24,7 @@ def _start(base: Path, root: Path, *words: str) -> subprocess.Popen[str]:
         "XDG_CONFIG_HOME": str(base),
         "XDG_STATE_HOME": str(base / "state"),
     }
-    argv = [sys.executable, "-m", "threegate", "-w", str(root), *words]
+    argv = [*PYTHON, "-w", str(root), *words]
     return subprocess.Popen(
         argv, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

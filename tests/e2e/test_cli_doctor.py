@@ -98,7 +98,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *argv: str, **faul
 def test_without_bubblewrap_it_refuses_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    faults = {"threegate__sandbox__machine__shutil__which": lambda *_, **__: None}
+    faults = {"threegate__sandbox__programs__SEARCH": (str(tmp_path),)}
     assert run_here(monkeypatch, tmp_path, "--attack", **faults) == 69
     shown = capsys.readouterr()
     assert shown.out.startswith("mode  refuse\n")

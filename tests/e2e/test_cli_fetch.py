@@ -3,6 +3,7 @@
 The real command, boxes and proxy on the test internet; what it asked is what the far side saw.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -180,7 +181,7 @@ def test_dry_run_tells_rates_budgets_and_refusals(
     assert fetched.code == 0
     before = len(place.arrived())
     url = "https://publisher.example/paper"
-    told = cli("fetch", "--dry-run", "--json", "--max-age", "0s", ARTICLE, url).json
+    told = cli("fetch", "--dry-run", "--json", "--max-age", "0s", ARTICLE, url, code=77).json
     verdicts = {item["url"]: item["verdict"] for item in told["questions"]}
     assert verdicts[url] == "refused"
     assert sorted(verdicts.values()) == ["ask", "ask", "ask", "ask-if", "refused"]
@@ -229,7 +230,7 @@ def test_an_interrupt_stores_what_is_complete_and_the_same_command_goes_on(place
 def test_a_list_from_a_file(cli: PlaceCli, fetched: Done) -> None:
     assert fetched.code == 0
     listed = f"@article{{a, doi = {{{works.ARTICLE.doi}}}}}\n@book{{b, title = {{No name}}}}\n"
-    done = cli("fetch", "-f", "-", stdin=listed.encode())
+    done = cli("fetch", "-f", "-", stdin=listed.encode(), code=65)
     assert f"already here {packet_ids(cli)[ARTICLE][:15]} {ARTICLE}" in done.out
     assert "line 2" in done.err
 
@@ -282,18 +283,18 @@ def test_a_proxy_the_operator_runs_is_used_instead(place: Place) -> None:
     assert "TG-FET-062" in refused.err, "without it nothing is asked"
     assert place.arrived()[before:] == []
     script = (
-        "import json,os,subprocess,sys,time\n"
-        "socket,threegate=sys.argv[1],sys.argv[2:5]\n"
+        "import json,subprocess,sys\n"
+        "socket,threegate,fetch=json.loads(sys.argv[1])\n"
         "pipe=subprocess.PIPE\n"
         "proxy=subprocess.Popen([*threegate,'proxy','serve','--socket',socket],stdout=pipe)\n"
         "first=proxy.stdout.readline()\n"
-        "run=subprocess.run([*threegate,*sys.argv[5:]],capture_output=True)\n"
+        "run=subprocess.run([*threegate,*fetch],capture_output=True)\n"
         "proxy.terminate()\n"
         "told=[json.loads(line) for line in proxy.stdout.read().splitlines()]\n"
         "print(json.dumps([run.returncode,run.stderr.decode(),told]))\n"
     )
-    fetch = [*PYTHON, "fetch", *ALONE, ARTICLE]
-    argv = [PYTHON[0], "-c", script, str(socket), *PYTHON, *fetch[len(PYTHON) :]]
+    told_it = json.dumps([str(socket), PYTHON, ["fetch", *ALONE, ARTICLE]])
+    argv = [PYTHON[0], "-c", script, told_it]
     code, err, told = place.run(argv, env=served.env(), cwd=served.base).json
     assert (code, err) == (0, "")
     assert [line["verdict"] for line in told] == ["allow", "closed"]

@@ -133,12 +133,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def own(cli: Cli, program: Path, patch: str = "") -> Cli:
+    """Return the command of that copy of the program."""
+    return cli.patched(f"import sys\nsys.path.insert(0, {str(program)!r})\n{patch}")
+
+
 def test_an_image_is_built_from_the_lock_and_said_to_be(
     cli: Cli, program: Path, tmp_path: Path
 ) -> None:
     copied_packages(tmp_path / ".cache/threegate/debs", "base")
-    environment = {"PYTHONPATH": str(program)}
-    built = cli("image", "build", "--layer", "base", "--json", env=environment)
+    built = own(cli, program)("image", "build", "--layer", "base", "--json")
     assert built.json["layers"] == ["base", "agent"]
     assert built.json["lock_sha256"] == parse_lock(SHIPPED.read_bytes()).digest
     assert "threegate: making the layer base\n" in built.err
@@ -156,7 +160,7 @@ def test_a_version_that_vanished_is_named_and_nothing_is_left(
     ]
     (tmp_path / "old.lock").write_text(Lock.of(old).text, "ascii")
     argv = ("image", "build", "--layer", "base", "--lock", "old.lock")
-    refused = cli(*argv, code=os.EX_UNAVAILABLE, env={"PYTHONPATH": str(program)})
+    refused = own(cli, program)(*argv, code=os.EX_UNAVAILABLE)
     assert "libc6 0.1-1 is not to be had any more: apt offers" in refused.err
     assert "`threegate image lock --update`" in refused.err
     assert "[TG-IMG-021]" in refused.err
@@ -164,9 +168,7 @@ def test_a_version_that_vanished_is_named_and_nothing_is_left(
 
 
 def test_without_apt_the_way_to_an_image_is_said(cli: Cli, program: Path, tmp_path: Path) -> None:
-    nothing = tmp_path / "bin"
-    nothing.mkdir()
-    environment = {"PYTHONPATH": str(program), "PATH": str(nothing)}
-    refused = cli("image", "build", code=os.EX_UNAVAILABLE, env=environment)
+    nothing = f"from threegate.sandbox import programs\nprograms.SEARCH = ({str(tmp_path)!r},)\n"
+    refused = own(cli, program, nothing)("image", "build", code=os.EX_UNAVAILABLE)
     assert "there is no apt-cache here" in refused.err
     assert "`threegate image export`" in refused.err

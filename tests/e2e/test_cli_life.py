@@ -99,17 +99,17 @@ def test_init_takes_a_key_from_an_agent(tmp_path: Path) -> None:
 
 def test_keys_are_added_rotated_and_revoked(cli: Cli) -> None:
     other = key_file(cli.base, "ada").with_suffix(".pub")
-    cli("key", "add", other, "--name", "ada", "--for", "threegate-checkpoint")
+    cli("key", "add", other, "--yes", "--name", "ada", "--for", "threegate-checkpoint")
     cli("audit", "checkpoint", "--key", key_file(cli.base, "ada"))
     path = workspace(cli) / "policy/handoff.policy.md"
     path.write_text(path.read_text("utf-8").replace("7d", "6d"), "utf-8")
     done = cli("policy", "apply", "--yes", "--key", key_file(cli.base, "ada"), code=77)
     assert "[TG-KEY-004]" in done.err, "ada may sign checkpoints only"
     cli("policy", "apply", "--yes")
-    cli("key", "revoke", key_of("ada").fingerprint)
+    cli("key", "revoke", key_of("ada").fingerprint, "--yes")
     done = cli("audit", "checkpoint", "--key", key_file(cli.base, "ada"), code=77)
     assert "[TG-KEY-006]" in done.err
-    cli("key", "rotate", "--new", key_file(cli.base, "next"))
+    cli("key", "rotate", "--yes", "--new", key_file(cli.base, "next"))
     states = {
         line["fingerprint"]: line["state"] for line in cli("key", "list", "--json").json["keys"]
     }
@@ -122,7 +122,7 @@ def test_keys_are_added_rotated_and_revoked(cli: Cli) -> None:
 
 def test_a_rotation_in_one_workspace_leaves_the_other_signable(tmp_path: Path) -> None:
     first, second = made(tmp_path, name="first"), made(tmp_path, name="second")
-    first("key", "rotate", "--new", "new")
+    first("key", "rotate", "--yes", "--new", "new")
     first("audit", "checkpoint")
     second("audit", "checkpoint")  # by the old key, which only this one still allows
 
@@ -140,8 +140,8 @@ def test_the_last_key_cannot_be_revoked(cli: Cli) -> None:
 
 def test_withdraw_quarantines_and_is_not_admitted_again(cli: Cli) -> None:
     artifact_id = take_in(cli)
-    done = cli("withdraw", artifact_id[:20], "--reason", "retracted", "--json").json
-    assert done == {"withdrawn": [artifact_id]}
+    done = cli("withdraw", artifact_id[:20], "--yes", "--reason", "retracted", "--json").json
+    assert done == {"withdrawn": [artifact_id], "same_work": []}
     assert cli("packet", "list", "--json").json["total"] == 0
     (item,) = cli("quarantine", "list", "--json").json["items"]
     assert (item["id"], item["reason"]) == (artifact_id, "retracted")
@@ -160,7 +160,7 @@ def test_forget_removes_the_bytes_everywhere_in_the_workspace(cli: Cli) -> None:
     assert any(SECRET in data for data in files_below(workspace(cli)).values()), "control"
     assert "[TG-ASK-001]" in cli("forget", artifact_id, "--reason", "private", code=75).err
     done = cli("forget", artifact_id, "--reason", "private", "--yes", "--json").json
-    assert done == {"forgotten": [artifact_id], "may_quote": []}
+    assert done == {"forgotten": [artifact_id], "may_quote": [], "same_work": []}
     left = files_below(workspace(cli))
     assert not [name for name, data in left.items() if SECRET in data]
     assert not [name for name, data in left.items() if b"heart" in data]

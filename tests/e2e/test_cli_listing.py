@@ -1,10 +1,15 @@
 """list, show and search: pages, exact JSON, inert text."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.cli import Cli, made, write
+from tests.support.console import opened
+from tests.support.results import put_results
 from tests.support.samples import box, fetch_request, packet, tool_request
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short
@@ -45,6 +50,7 @@ def test_a_list_for_people_has_short_ids_and_a_footer(cli: Cli) -> None:
     assert shown[0].split() == [
         "ID",
         "STATE",
+        "ORIGIN",
         "MADE",
         "BYTES",
         "INTEGRITY",
@@ -52,23 +58,75 @@ def test_a_list_for_people_has_short_ids_and_a_footer(cli: Cli) -> None:
         "TITLE",
     ]
     assert shown[1].startswith(short(an_id(cli, COUNT - 1)))
-    assert shown[1].endswith("Sample 6")
+    assert shown[1].endswith("  Sample 6 (Ada Example et al., 2024)")
     assert shown[-1] == f"showing 1-2 of {COUNT}; --page 2 for more"
 
 
 def test_a_test_source_and_a_retraction_are_marked_before_the_title(tmp_path: Path) -> None:
     cli = made(tmp_path)
-    hard = packet("Ice.", title=box("Hard"), retraction="retracted", trust_anchor="ab" * 32)
-    for name, one in (("hard", hard), ("plain", packet("Water.", title=box("TEST SOURCE")))):
+    bare: dict[str, Any] = {"authors": (), "published": None}
+    title = box("RETRACTED: Hard")
+    hard = packet("Ice.", title=title, retraction="retracted", trust_anchor="ab" * 32, **bare)
+    other = {"identifiers": (), "reference": box("https://example.org/another")}
+    plain = packet("Water.", title=box("TEST SOURCE"), **other, **bare)
+    for name, one in (("hard", hard), ("plain", plain)):
         cli("admit", write(cli.base / f"{name}.md", registry.emit(one)))
     lines = {line.rpartition("  ")[2]: line for line in cli("packet", "list").out.splitlines()}
-    assert "accepted, RETRACTED, TEST SOURCE  " in lines["Hard"]
-    assert "accepted  " in lines["TEST SOURCE"], "control: a title marks nothing"
+    assert "accepted, RETRACTED, BROUGHT, TEST SOURCE  " in lines["Hard"]
+    assert "accepted, BROUGHT  " in lines["TEST SOURCE"], "control: a title marks nothing"
     items = {item["title"]: item for item in cli("packet", "search", "ice", "--json").json["items"]}
-    assert items["Hard"]["cautions"] == ["RETRACTED", "TEST SOURCE"]
+    assert items["RETRACTED: Hard"]["cautions"] == ["RETRACTED", "BROUGHT", "TEST SOURCE"]
     shown = cli("packet", "show", registry.id_of(hard)).out.splitlines()
     assert shown[1].startswith("! RETRACTED")
-    assert shown[2].startswith("! TEST SOURCE")
+    assert shown[2].startswith("! BROUGHT")
+    assert shown[3].startswith("! TEST SOURCE")
+
+
+# claim TG-C-453
+def test_a_title_of_a_list_comes_from_the_file_whatever_the_index_says(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    cli("admit", "-", stdin=registry.emit(packet("Ice.", title=box("The true title"))))
+    assert "The true title (Ada Example et al., 2024)" in cli("packet", "list").out, "control"
+    assert cli.workspace is not None
+    with closing(sqlite3.connect(cli.workspace / "index.sqlite")) as db, db:
+        assert db.execute("UPDATE artifacts SET title = 'A forged title'").rowcount == 1, "control"
+    for argv in (("packet", "list"), ("packet", "list", "--json"), ("packet", "search", "ice")):
+        shown = cli(*argv).out
+        assert "The true title" in shown
+        assert "forged" not in shown
+
+
+# claim TG-C-456
+def test_a_file_that_was_changed_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    packets = [packet(f"Ice {n}.", title=box(f"Work {n}")) for n in range(2)]
+    for one in packets:
+        cli("admit", "-", stdin=registry.emit(one))
+    assert "Work 0" in cli("packet", "list").out, "control"
+    assert cli.workspace is not None
+    changed = registry.id_of(packets[0])
+    (path,) = cli.workspace.rglob(f"{changed}.md")
+    data = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(data.replace(b"Work 0", b"Evil 0"))
+    path.chmod(0o444)
+    shown = cli("packet", "list", code=76)
+    (line,) = [one for one in shown.out.splitlines() if one.startswith(short(changed))]
+    assert "tampered with" in line
+    assert "Work 1 (" in shown.out
+    assert "Evil" not in shown.out
+    assert "is not what its name says [TG-HND-008]" in shown.err
+
+
+def test_a_result_is_listed_by_the_purpose_of_its_request_and_its_exit(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    with opened(cli) as ws:
+        (result,) = put_results(ws, ["out"])
+    (line,) = [one for one in cli("result", "list").out.splitlines() if short(result) in one]
+    assert "accepted, ended ok  " in line
+    assert line.endswith("  The mean of three measurements.")
+    (item,) = cli("result", "list", "--json").json["items"]
+    assert (item["title"], item["note"]) == ("The mean of three measurements.", "ended ok")
 
 
 def test_requests_are_both_kinds_and_can_be_filtered_by_state(cli: Cli) -> None:
@@ -103,7 +161,8 @@ def test_query_syntax_is_only_text(cli: Cli, query: str) -> None:
 
 def test_show_by_short_form_is_the_whole_artifact(cli: Cli) -> None:
     shown = cli("packet", "show", short(an_id(cli))).out
-    assert shown.startswith(f"Research Packet {an_id(cli)}\nstate")
+    assert shown.startswith(f"Research Packet {an_id(cli)}\n! BROUGHT: ")
+    assert "\norigin  brought by the operator, not retrieved here\n" in shown
     assert "\nExcerpts 1\n    | Sea ice, sample 0.\n" in shown
     found = cli("packet", "show", "--json", an_id(cli)).json
     assert found["fields"]["title"] == "Sample 0"
@@ -121,7 +180,7 @@ def test_show_raw_gives_the_very_bytes_but_not_to_a_terminal(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("rp-12", "is not an artifact id"),
+        ("rp-12", "is too short for an id"),
         ("rp-" + "0" * 64, "no artifact"),
         ("rp-" + "0" * 12, "no artifact"),
         ("../../etc/passwd", "is not an artifact id"),

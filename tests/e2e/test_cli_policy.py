@@ -53,6 +53,38 @@ def test_an_edit_is_not_in_force_until_it_is_applied(cli: Cli) -> None:
     assert "policy/      edited, not in force: 1 rule, 1 wider" in cli("status").out
 
 
+# claim TG-C-442
+def test_enabling_the_heavy_lane_is_one_edit_that_shows_as_wider(cli: Cli) -> None:
+    code = workspace(cli).parent / "rows.py"
+    code.write_text("print(1)\n", "utf-8")
+    words = ("request", "new", "--purpose", "rows", "--code", code, "--backend", "era")
+    asked = (
+        *words,
+        "--why",
+        "files",
+        "--output",
+        "rows.json=256MiB",
+        "--limit",
+        "disk_bytes=256MiB",
+    )
+    assert "lane era is not enabled" in cli(*asked, code=77).err, "control: it is off as shipped"
+    edit(cli, "  era:\n    enabled: no", "  era:\n    enabled: yes", "tool-exec.policy.md")
+    (change,) = cli("policy", "diff", "--json").json["changes"]
+    assert (change["path"], change["effect"]) == ("tool-exec/lanes/era/enabled", "widens")
+    assert "lane era is not enabled" in cli(*asked, code=77).err, "control: an edit is not in force"
+    cli("policy", "apply", "--yes")
+    assert cli(*asked).out.startswith("held tr-")
+
+
+def test_a_limit_that_is_refused_is_named_in_the_units_of_the_file(cli: Cli) -> None:
+    code = workspace(cli).parent / "one.py"
+    code.write_text("1\n", "utf-8")
+    words = ("request", "new", "--purpose", "x", "--code", code, "--limit", "memory_bytes=513MiB")
+    done = cli(*words, code=77)
+    assert "512MiB" in done.err
+    assert "536870912" not in done.err
+
+
 def test_apply_needs_a_yes_and_without_a_terminal_the_option(cli: Cli) -> None:
     edit(cli, *WIDER)
     before = files_below(workspace(cli) / "bundles")

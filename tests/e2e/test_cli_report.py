@@ -37,7 +37,11 @@ def test_an_answer_is_reported_in_three_formats(tmp_path: Path) -> None:
     cli, analysis = asked(tmp_path)
     text = cli("report", analysis[:15])
     assert text.err == ""
-    assert text.out.startswith(f"# Report on {analysis[:15]}\n")
+    assert text.out.startswith("# `How strong is sea ice?`\n")
+    title = (
+        "Flexural strength of first-year sea ice between -2 and -10 °C (Ada Nansen et al., 2024)"
+    )
+    assert f"### \\[1\\] `{title}`\n" in text.out
     assert "- 2 quote found: " in text.out
     _, code = read_markdown(text.raw_out)
     assert any(QUOTE in one for one in code)
@@ -74,7 +78,7 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 
 def test_a_terminal_is_shown_text_and_no_pdf(tmp_path: Path) -> None:
     cli, analysis = asked(tmp_path)
-    assert b"# Report on an-" in cli.in_terminal("report", analysis)
+    assert b"# `How strong is sea ice?`" in cli.in_terminal("report", analysis)
     shown = cli.in_terminal("report", analysis, "--format", "pdf", code=2)
     assert b"raw bytes are not written to a terminal" in shown
 
@@ -93,7 +97,7 @@ def test_what_is_not_public_says_so(tmp_path: Path) -> None:
     ("argv", "words"),
     [
         (("an-" + "0" * 12,), "no artifact"),
-        (("rp-" + "0" * 64,), "is no analysis"),
+        (("rp-" + "0" * 64,), "is not an analysis or a result"),
         (("nonsense",), "is not an artifact id"),
         (("an-" + "0" * 64, "--format", "docx"), "invalid choice"),
         (("an-" + "0" * 64, "--force"), "--force goes with --output"),
@@ -111,7 +115,7 @@ def test_what_cannot_be_reported_is_one_clear_error(
 def test_a_result_that_ran_here_brings_its_approval_along(tmp_path: Path) -> None:
     ws = live_workspace(tmp_path)
     take_in(ws, *shelf())
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     first = answer_by_extracts(ws, index, Wish("At which pressure did sea ice break?")).stored
     request = approved_request(

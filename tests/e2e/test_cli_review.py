@@ -67,6 +67,7 @@ def test_from_the_list_to_an_approval_and_back(cli: Cli) -> None:
     (standing,) = cli("review", "show", "--json", first).json["approvals"]
     shown = cli("review", "show", standing["id"]).out
     assert "uses left         2" in shown
+    assert "given             --yes, key: plain-file" in shown
     assert "    | Run the code of " in shown
     assert [
         i["id"] for i in cli("review", "list", "--state", "approved", "--json").json["items"]

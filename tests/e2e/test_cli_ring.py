@@ -131,7 +131,7 @@ def image_of_this_program(cli: Cli, *programs: str, **links: str) -> None:
     files |= {f"usr/bin/{name}": target for name, target in links.items()}
     said = {
         "lock_sha256": parse_lock(SHIPPED.read_bytes()).digest,
-        "agent_sha256": agent_digest(Sources.usual({}).read().agent),
+        "agent_sha256": agent_digest(Sources.usual().read().agent),
     }
     layers = {"base.erofs": layer(files), "agent.erofs": layer({})}
     kept(cli.base / ".cache/threegate/images", said, **layers)

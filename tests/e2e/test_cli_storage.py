@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.support.cli import PYTHON, Cli, made, write
 from tests.support.samples import packet
 from tests.support.workspaces import files_below
 from threegate.artifacts import registry
+from threegate.audit.entry import time_of
+from threegate.handoff.store import Store
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def limited(cli: Cli, *argv: str, file_bytes: int) -> subprocess.CompletedProces
     [
         ("admit", "packet.md"),
         ("audit", "checkpoint"),
-        ("key", "rotate", "--new", "new"),
+        ("key", "rotate", "--new", "new", "--yes"),
     ],
 )
 # claim TG-C-23
@@ -99,12 +102,46 @@ def test_a_full_quota_is_exit_74_and_nothing_is_dropped(cli: Cli) -> None:
 
 def test_a_clock_behind_the_log_signs_nothing(cli: Cli) -> None:
     # A process whose clock went back a day.
-    clock = b"import time\nreal = time.time\ntime.time = lambda: real() - 86400\n"
-    write(cli.base / "past/sitecustomize.py", clock)
-    past = {"PYTHONPATH": str(cli.base / "past")}
-    assert cli("status", "--json", env=past).json["clock_behind_seconds"] > 80000
-    assert "[TG-CLK-001]" in cli("audit", "checkpoint", env=past, code=77).err
+    past = cli.patched("import time\nreal = time.time\ntime.time = lambda: real() - 86400\n")
+    assert past("status", "--json").json["clock_behind_seconds"] > 80000
+    assert "[TG-CLK-001]" in past("audit", "checkpoint", code=77).err
     cli("audit", "checkpoint")  # control
+
+
+# claim TG-C-431
+def test_a_log_in_the_future_is_mended_on_the_command_line(cli: Cli) -> None:
+    agrees = cli("audit", "clock", "--yes")
+    assert "agrees" in agrees.err, "control: nothing to sign"
+    store = Store.open(workspace(cli), clock=lambda: int(time.time()) + 20 * 86_400)
+    with store.locked() as journal:
+        journal.log.append([("test", {})])
+    store.close()
+    assert "[TG-CLK-001]" in cli("audit", "checkpoint", code=77).err
+    assert "[TG-ASK-001]" in cli("audit", "clock", code=75).err, "nobody was asked"
+    done = cli("audit", "clock", "--yes", "--json").json
+    assert done["later"] == 1
+    assert done["time"] < done["before"]
+    cli("audit", "checkpoint")
+    assert cli("audit", "verify", "--json").json["ok"]
+    last = cli("audit", "show", "--json").json["items"]
+    assert [item["kind"] for item in last].count("clock") == 1
+
+
+# claim TG-C-430
+def test_a_clock_far_ahead_is_refused_on_the_command_line(cli: Cli) -> None:
+    store = Store.open(workspace(cli), clock=lambda: int(time.time()) - 40 * 86_400)
+    log = store.journal.log
+    with store.locked() as journal:  # as if nobody had used it for forty days
+        past = time_of(int(time.time()) - 40 * 86_400)
+        journal.set_clock({"before": log.head.time, "signature": "", "signer": ""}, time=past)
+    store.close()
+    refused = cli("admit", "packet.md", code=77)
+    assert "[TG-CLK-002]" in refused.err
+    assert "threegate audit clock" in refused.err
+    assert cli("packet", "list", "--json").json["total"] == 0, "what reads goes on"
+    cli("review", "list")
+    cli("audit", "clock", "--yes")
+    cli("admit", "packet.md")
 
 
 def test_eight_commands_at_once_lose_nothing(cli: Cli) -> None:
@@ -128,13 +165,12 @@ def test_eight_commands_at_once_lose_nothing(cli: Cli) -> None:
 
 
 def test_a_workspace_busy_for_too_long_says_so(cli: Cli) -> None:
-    hasty = b"import threegate.handoff.lock as lock\n"
-    hasty += b"lock.held.__wrapped__.__kwdefaults__['wait_seconds'] = 0.2\n"
-    write(cli.base / "hasty/sitecustomize.py", hasty)
+    hasty = "import threegate.handoff.lock as lock\n"
+    hasty += "lock.held.__wrapped__.__kwdefaults__['wait_seconds'] = 0.2\n"
     fd = os.open(workspace(cli) / "handoff/lock", os.O_RDWR)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        done = cli("status", env={"PYTHONPATH": str(cli.base / "hasty")}, code=69)
+        done = cli.patched(hasty)("status", code=69)
     finally:
         os.close(fd)
     assert "[TG-WS-002]" in done.err

@@ -72,19 +72,20 @@ def test_progress_labels_and_the_quote_of_an_answer(tmp_path: Path) -> None:
 _CLAIMS = """[...document.querySelectorAll('.claim')].map((one) => [
   one.querySelector('.chip').innerText, one.querySelector('.chip').classList[1],
   ...[...one.querySelectorAll('.foreign')].map((text) => text.innerText)])"""
+TITLE = "On the strength of sea ice (Ada Example et al., 2024)"
 
 
 def read_answer(tab: Tab) -> None:
     """Compare every mark with what was checked, and follow a quote to its place."""
     found = [tuple(one) for one in tab.js(_CLAIMS)]
     assert found[:3] == [
-        ("quote found", "good", GENERATED, QUOTE),
-        ("number differs", "bad", WRONG, QUOTE),
+        ("quote found", "good", GENERATED, QUOTE, TITLE),
+        ("number differs", "bad", WRONG, QUOTE, TITLE),
         ("unchecked", "warn", LOOSE),
     ]
     assert {one[:2] for one in found[3:]} == {("quote found", "good")}, "of the host's own"
     answer = tab.url
     for number in (1, 2):
-        tab.acts(partial(tab.click, f".claim:nth-of-type({number + 1}) .cite a"))
+        tab.acts(partial(tab.click, f".claim:nth-of-type({number}) .cite a"))
         assert tab.js("document.getElementById('quote').innerText") == QUOTE, "its exact words"
         tab.open(answer)

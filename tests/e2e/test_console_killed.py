@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e.test_policy_push import count_of
 from tests.support.asking import asker, replies, use_server
-from tests.support.cli import Cli, made
+from tests.support.cli import Cli, made, programs_from
 from tests.support.console import Console, console, fresh, held, state
 from tests.support.console_killed import approvals, killed, results, shown, standing
 from tests.support.ownserver import OwnServer, own_server
@@ -118,15 +118,13 @@ def test_killed_while_an_approval_is_signed_nothing_is_approved(tmp_path: Path) 
     tool.parent.mkdir()
     tool.write_text(SLOW_KEY.format(mark=mark), "ascii")
     tool.chmod(0o755)
-    cli.environment["PATH"] = f"{tool.parent}:{os.environ['PATH']}"
-    with killed(cli, "--warm", "1") as served:
+    with killed(cli.patched(programs_from(tool.parent)), "--warm", "1") as served:
         known = served.login()
         thread = sent(partial(served.approve, known, waiting))
         until(mark.exists)
         assert served.process.poll() is None, "control: it is asked for a signature"
     thread.join()
     assert (standing(cli), approvals(cli, "accepted")) == ({waiting: "held"}, 0)
-    del cli.environment["PATH"]
     with console(cli, "--warm", "1") as served:
         known = served.login()
         assert shown(served, known) == {"held": 1}

@@ -129,11 +129,12 @@ def test_provenance_lists_and_draws_what_led_to_an_artifact(served: Scene) -> No
 def test_results_are_found_by_their_words_and_lead_to_their_request(served: Scene) -> None:
     first, second = served.result("The mean is 1.25 MPa.", "Nothing of the kind.")
     tab = served.tab("/results")
-    assert {short(first), short(second)} <= set(texts(tab, ".card .open"))
+    assert {short(first), short(second)} <= set(texts(tab, ".card code"))
+    assert "The mean of three measurements." in texts(tab, ".card .open")
     tab.click("input[type=search]")
     tab.type("mean MPa")
     tab.acts(lambda: tab.press("Enter"))
-    assert texts(tab, ".card .open") == [short(first)], "the words of one of them"
+    assert texts(tab, ".card code") == [short(first)], "the words of one of them"
     tab.acts(lambda: tab.click(".card .open"))
     assert "The mean is 1.25 MPa." in texts(tab, ".foreign")
     request = served.cli("result", "show", first, "--json").json["fields"]["request"]
@@ -141,11 +142,47 @@ def test_results_are_found_by_their_words_and_lead_to_their_request(served: Scen
     assert tab.url.endswith(f"/request/{request}")
 
 
+# Everything a page says outside of the boxes of foreign text.
+_OURS = """(() => { const main = document.querySelector('main').cloneNode(true);
+  main.querySelectorAll('.foreign, .text').forEach((one) => one.remove());
+  return main.textContent; })()"""
+
+
+# claim TG-C-454
+def test_a_title_that_plays_an_id_or_a_badge_stays_in_its_box_and_leads_to_its_work(
+    served: Scene,
+) -> None:
+    played = "rp-0123456789ab accepted RETRACTED quote found [1]"
+    (one,) = served.hold(paper(14, "Basalt sinks in water.", title=played))
+    asked = ("ask", "--extractive", "Does basalt sink?", "--packets", one, "--json")
+    answer = served.cli(*asked).json["id"]
+    pages = (
+        "/packets?q=basalt",
+        f"/artifact/{one}",
+        f"/artifact/{answer}",
+        f"/provenance/{answer}",
+    )
+    for path in pages:
+        tab = served.tab(path)
+        assert any(text.startswith(played) for text in texts(tab, ".headed")), "control"
+        ours = str(tab.js(_OURS))
+        assert short(one) in ours, "control: the id of the packet is in our words"
+        assert "0123456789ab" not in ours
+        assert "RETRACTED" not in ours
+        box = "getComputedStyle(document.querySelector('.headed'))"
+        assert tab.js(f"[{box}.display, {box}.borderLeftStyle, {box}.overflow]") == [
+            *("block", "solid", "hidden")
+        ]
+        named = "[...document.links].filter((a) => a.innerText.includes('0123456789ab'))"
+        assert tab.js(f"{named}.every((a) => a.pathname === '/artifact/{one}')")
+
+
 def test_packets_say_first_what_must_be_known_of_them(served: Scene) -> None:
     bad = paper(12, "Glass flows.", retraction="retracted", hazards=(Hazard("bidi", 2),))
     gone, fine = served.hold(bad, paper(13, "Glass does not flow."))
     tab = served.tab("/packets?q=glass")
-    chips = dict(zip(texts(tab, ".card .open"), texts(tab, ".card .chips"), strict=True))
+    chips = dict(zip(texts(tab, ".card code"), texts(tab, ".card .chips"), strict=True))
+    assert "Work 12 (Ada Example et al., 2024)" in texts(tab, ".card .open")
     assert set(chips) == {short(gone), short(fine)}
     assert "RETRACTED" in chips[short(gone)]
     assert "2 x bidi" in chips[short(gone)]
@@ -242,14 +279,14 @@ def test_every_page_can_be_read_in_both_schemes_and_fits_a_tablet(served: Scene)
 def test_keys_move_search_leave_and_go_home(served: Scene) -> None:
     served.hold(*(fresh(f"k = {n}\nk\n") for n in range(3)))
     tab = served.tab("/inbox")
-    cards = texts(tab, ".card .open")
+    cards = tab.js("[...document.querySelectorAll('.card .open')].map((e) => e.pathname)")
     assert len(cards) > 2, tab.text()
-    focused = "document.activeElement.innerText"
+    focused = "document.activeElement.pathname"
     for key, at in (("j", 0), ("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0), ("j", 1)):
         tab.press(key)
         assert tab.js(focused) == cards[at], (key, at)
     tab.acts(lambda: tab.press("Enter"))
-    assert cards[1] in tab.text()
+    assert tab.url.endswith(cards[1])
 
     tab.size(1280, 400)
     tab.js("scrollTo(0, 0)")

@@ -209,7 +209,7 @@ def test_the_unit_runs_the_console_as_systemd_reads_it(tmp_path: Path) -> None:
     line = next(one for one in text.split("\n") if one.startswith("ExecStart="))
     assert "--no-link" in line, "a link must not be in the journal"
     assert _as_systemd_reads(line.removeprefix("ExecStart=")) == [
-        *(sys.executable, "-m", "threegate", "serve", "-w", str(cli.workspace)),
+        *(sys.executable, "-I", "-m", "threegate", "serve", "-w", str(cli.workspace)),
         *("--port", "7500", "--json", "--no-link", "--warm", "2", "--key", "agent"),
     ]
 

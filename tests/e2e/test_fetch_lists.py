@@ -42,7 +42,7 @@ def cli(place: Place) -> PlaceCli:
     found = settle(place, place.directory / "home", *scholarly.ARXIV_RATES)
     file = write(found.base / "papers.bib", BIBTEX.encode())
     place.own(file)
-    done = found("fetch", "-f", file, "--enrich", "none")
+    done = found("fetch", "-f", file, "--enrich", "none", code=65)  # for the entry in line 5
     assert f"{file}, line 5: an entry without DOI" in done.err
     return found
 
@@ -83,13 +83,14 @@ def test_a_packet_can_be_made_again_from_what_is_kept(cli: PlaceCli, place: Plac
     forged = replace(kept, title=box("Ice is warm"), retraction="unknown")
     file = write(cli.base / "forged.md", registry.emit(forged))
     place.own(file)
-    cli("admit", file)
-    found = cli("packet", "remake", registry.id_of(forged), code=65)
-    assert found.out == f"different {registry.id_of(forged)[:15]}: title, retraction\n"
+    (refused,) = cli("admit", "--json", file, code=65).json["files"]
+    assert (refused["status"], refused["code"]) == ("quarantined", "TG-HND-017")
+    assert refused["reason"].endswith("raw bytes make: title, retraction")
+    listed = {row["id"]: row["origin"] for row in cli("packet", "list", "--json").json["items"]}
+    assert listed == dict.fromkeys(ids.values(), "retrieved"), "control: what was fetched"
     entries = cli("audit", "show", "--json", "--limit", "5000").json["items"]
     logged = [entry["data"] for entry in entries if entry["kind"] == "packet.remake"]
-    assert [entry["verdict"] for entry in logged] == ["same", "same", "different"]
-    cli("withdraw", registry.id_of(forged), "--reason", "edited")
+    assert [entry["verdict"] for entry in logged] == ["same", "same"]
 
 
 def test_what_was_forgotten_cannot_be_compared(cli: PlaceCli, place: Place) -> None:

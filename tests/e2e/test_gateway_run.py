@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli import write
 from tests.support.gateways import HELD, TEXTS
-from tests.support.heavy import ENABLED, ROOM, image
+from tests.support.heavy import ENABLED, image
 from tests.support.heavy import place as cache_place
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.origins.runs import HOST, UNLISTED, WORLD
@@ -59,14 +59,12 @@ def lane(
     (cache / "threegate").symlink_to(cache_place())
     cli.environment["XDG_CACHE_HOME"] = str(cache)
     assert cli.workspace is not None
-    changes = {"tool-exec": (ENABLED, *texts), "handoff": (ROOM,)}
-    for name, pairs in changes.items():
-        path = cli.workspace / "policy" / f"{name}.policy.md"
-        text = path.read_text("utf-8")
-        for old, new in pairs:
-            assert old in text, old
-            text = text.replace(old, new.replace("qemu-emulation", engine), 1)
-        path.write_text(text, "utf-8")
+    path = cli.workspace / "policy" / "tool-exec.policy.md"
+    text = path.read_text("utf-8")
+    for old, new in (ENABLED, *texts):
+        assert old in text, old
+        text = text.replace(old, new.replace("qemu-emulation", engine), 1)
+    path.write_text(text, "utf-8")
     cli("policy", "apply", "--yes")
     return cli
 

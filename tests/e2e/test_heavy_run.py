@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import PYTHON, Cli, made, write
-from tests.support.heavy import ENABLED, ROOM, backend_for, image, place
+from tests.support.heavy import ENABLED, backend_for, image, place
 from threegate.handoff import states
 from threegate.host.heavy.lane import smallest
 
@@ -48,10 +48,9 @@ def lane(base: Path, *, engines: str = "qemu-emulation") -> Cli:
 def enable(cli: Cli, engines: str = "qemu-emulation") -> None:
     """Have the policy of a workspace let the heavy lane be used with these engines."""
     assert cli.workspace is not None
-    for name, (old, new) in (("tool-exec", ENABLED), ("handoff", ROOM)):
-        path = cli.workspace / "policy" / f"{name}.policy.md"
-        text = path.read_text("utf-8").replace(old, new.replace("qemu-emulation", engines))
-        path.write_text(text, "utf-8")
+    path = cli.workspace / "policy" / "tool-exec.policy.md"
+    named = ENABLED[1].replace("qemu-emulation", engines)
+    path.write_text(path.read_text("utf-8").replace(ENABLED[0], named), "utf-8")
     cli("policy", "apply", "--yes")
 
 
@@ -114,7 +113,8 @@ def test_an_accelerator_that_does_not_work_is_refused_and_nothing_weaker_is_take
         )
         assert done.returncode == os.EX_UNAVAILABLE, done
         error = json.loads(done.stdout)["runs"][0]["error"]
-        assert error["code"] == "TG-ERA-002"
+        assert error["code"] == "TG-ERA-007"
+        assert "`qemu-emulation` in lanes.era.engines" in error["hint"]
         assert error["reason"].startswith("qemu-kvm does not work here: ")
         assert ("Permission denied" in error["reason"]) != opens, (mode, error)
     listed = cli("review", "list", "--state", "approved", "--json")

@@ -76,7 +76,7 @@ def test_inputs_are_values_and_labels_travel(ws: Workspace) -> None:
     request_id = approved_request(
         ws,
         "sum(row['x'] for row in rows)",
-        inputs=(Input("rows", f"blob-{digest}", len(rows)),),
+        inputs=(Input("rows", f"blob-{digest}", len(rows), None),),
         confidentiality="confidential",
     )
     result = result_of(ws, request_id)

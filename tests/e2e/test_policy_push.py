@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.cli import PYTHON, Cli, made
+from tests.support.cli import Cli, made, programs_from
 from tests.support.console import Console, console, fresh, held, opened
 from tests.support.lite import tree
 from tests.support.reviewing import approved
@@ -188,7 +188,7 @@ def _stands(task: Path) -> bool:
 SLOWLY = """#!/bin/sh
 touch PLACE/signing
 while [ ! -e PLACE/go ]; do sleep 0.05; done
-PATH=${PATH#*:} exec ssh-keygen "$@"
+exec /usr/bin/ssh-keygen "$@"
 """
 
 
@@ -200,11 +200,18 @@ def test_what_an_executor_says_while_a_policy_is_signed_is_no_answer_to_it(tmp_p
     slow.parent.mkdir()
     slow.write_text(SLOWLY.replace("PLACE", str(tmp_path)))
     slow.chmod(0o755)
-    env = cli.env(PATH=f"{slow.parent}:{os.environ['PATH']}")
-    words = [*PYTHON, "policy", "apply", "--yes", "--json", "--wait", "30"]
+    words = [
+        *cli.patched(programs_from(slow.parent)).program,
+        "policy",
+        "apply",
+        "--yes",
+        "--json",
+        "--wait",
+        "30",
+    ]
     with (
         opened(cli) as ws,
-        subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.PIPE) as applying,
+        subprocess.Popen(words, env=cli.env(), cwd=tmp_path, stdout=subprocess.PIPE) as applying,
     ):
         wait_for((tmp_path / "signing").exists)
         board = Board(ws.store, [])

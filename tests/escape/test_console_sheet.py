@@ -52,7 +52,7 @@ def test_the_page_has_every_line_that_review_show_prints_in_order(served: Scene)
     (packet,) = served.hold(paper(1, data))
     code = "c\u043fde = 1  # \u05d0\u200d\ny = 2" + " " * 200 + "; z = 3\n" + "w = '" + "a" * 300
     earlier = fresh(f"{code}'\nz\n", purpose=box(odd))
-    given = (Input("text", packet, len(data)),)
+    given = (Input("text", packet, len(data), None),)
     made = {"inputs": given, "derived_from": (packet,), "integrity": "external"}
     later = fresh(f"{code}b'\nz + 1\n", purpose=box(odd), **made)
     asked = fetch_request(created=now(), references=(box("10.1000/182"), box("10.1000/183")))

@@ -20,7 +20,7 @@ from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.disk import Directories
 from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import Fold, verify_files
+from threegate.handoff.verify import FileFold, verify_files
 from threegate.untrusted import Untrusted
 
 # Which edit is made follows from its number.
@@ -43,7 +43,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def problems(root: Path, checkpoints: Sequence[Checkpoint] = ()) -> list[str]:
     """Return what a full verification says, the log's problem first."""
-    fold = Fold()
+    fold = FileFold()
     report = verify_log(root / AUDIT, visit=fold.feed, checkpoints=checkpoints)
     if report.problem is not None:
         return [str(report.problem)]
@@ -214,7 +214,7 @@ def test_stray_files_are_reported_but_not_called_tampering(template: Path, tmp_p
     (work / PACKETS / ".DS_Store").write_bytes(b"x")
     (work / PACKETS / "notes.txt~").write_bytes(b"x")
     assert problems(work) == []
-    fold = Fold()
+    fold = FileFold()
     verify_log(work / AUDIT, visit=fold.feed)
     directories = Directories.open(work)
     strays = [f.name for f in verify_files(directories, fold) if f.stray]

@@ -30,6 +30,7 @@ from tests.support.payloads import importable, start_with
 from tests.support.policies import policy
 from tests.support.reports import drawn, small
 from tests.support.samples import digest
+from threegate.host.headlines import Headline
 from threegate.host.reporting import viewing
 from threegate.host.reporting.facts import Computed, Image, LeftFile
 from threegate.host.reporting.png import as_png
@@ -178,7 +179,9 @@ def main():
     assert isinstance(found, Image)
     assert decoded(as_png(found)) == spelled, "control: it chose the points"
     file = LeftFile("plot.png", 9, digest("x"), "", found)
-    page = drawn(small(computed=(Computed("res-" + digest("r"), (file,)),)), "html").decode()
+    page = drawn(
+        small(computed=(Computed(Headline("res-" + digest("r")), (file,)),)), "html"
+    ).decode()
     (source,) = re.findall(r'<img [^>]*src="([^"]*)"', page)
     assert base64.b64decode(source.removeprefix("data:image/png;base64,")) == as_png(found)
     assert page.count("<img") == 1

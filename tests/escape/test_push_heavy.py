@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.heavy import ENABLED, ROOM, image, place
+from tests.support.heavy import ENABLED, image, place
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
 from threegate.errors import GateUnavailable
@@ -30,7 +30,7 @@ def small(rules: Compiled, imports: list[str]) -> Compiled:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [RUNSC, ENABLED], ids=["runsc", "qemu-emulation"])
 def test_a_real_machine_takes_rules_over_or_is_made_anew(engine: tuple[str, str]) -> None:
-    base = policy(tool_exec=engine, handoff=ROOM)
+    base = policy(tool_exec=engine)
     told: list[Status] = []
     pool = Pool(HeavyKind(place(), lambda _: image()), 1, told.append)
     first = signed(small(base, ["json", "os"]).bundle())

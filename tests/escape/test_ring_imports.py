@@ -12,7 +12,6 @@ import pytest
 from tests.support import ring_report
 from tests.support.heavy import (
     ENABLED,
-    ROOM,
     Task,
     asked_for,
     lab,
@@ -308,7 +307,7 @@ def with_programs(*paths: str) -> Bundle:
     def change(sections: dict[str, Any]) -> None:
         sections["tool-exec"]["interpreter_ring"]["python"]["allowed_binaries"] = [*paths]
 
-    return altered(policy(tool_exec=ENABLED, handoff=ROOM), change).bundle()
+    return altered(policy(tool_exec=ENABLED), change).bundle()
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ def test_data_is_shown_with_its_own_size_and_origin(
     approve_for(ws, made)
     (report,) = run_requests(ws, [registry.id_of(made)])
     assert report.made is not None
-    size, given = len(report.made.data), Input("x", f"blob-{sha256_hex(secret)}", len(secret))
+    size, given = len(report.made.data), Input("x", f"blob-{sha256_hex(secret)}", len(secret), None)
     asked = {
         "public": request_for(ws, "x", confidentiality="public", inputs=(given,)),
         "same level": request_for(
@@ -252,11 +252,11 @@ def test_data_is_shown_with_its_own_size_and_origin(
             "x",
             integrity="external",
             confidentiality="confidential",
-            inputs=(Input("x", report.made.id, 1),),
+            inputs=(Input("x", report.made.id, 1, None),),
         ),
     }
     shown = {}
-    with closing(Index(ws.store)) as index:
+    with closing(Index(ws.store, ws.seals)) as index:
         for name, request in asked.items():
             take_in(ws, request)
             index.catch_up()
@@ -277,7 +277,7 @@ def test_the_same_bytes_named_many_times_are_not_read_many_times(
     most = ws.bundle.integer("tool-exec", "lanes", "monty", "max", "input_bytes")
     blob = b'"' + b"x" * (most // 2) + b'"'
     digest = keep_blob(ws, blob)
-    many = tuple(Input(f"x{n:02}", f"blob-{digest}", 1) for n in range(64))
+    many = tuple(Input(f"x{n:02}", f"blob-{digest}", 1, None) for n in range(64))
     reads: list[str] = []
     plain = ws.store.read_file
 
@@ -368,7 +368,7 @@ def test_an_approval_withdrawn_while_others_run_stops_none_of_them(
     def prove(_: running._Lane, level: str) -> None:
         """Between the first group, which was read, and the second, which was not."""
         if not withdrawn:
-            with closing(Index(ws.store)) as index:
+            with closing(Index(ws.store, ws.seals)) as index:
                 withdrawn.extend(withdraw(ws, index, last, f"a mistake, {level}").ids)
 
     fakelane.install(monkeypatch, fakelane.ok)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.boxes import STARTERS, open_to_all, run_as, said
 from threegate.errors import GateUnavailable
-from threegate.sandbox import machine as machine_module
+from threegate.sandbox import programs
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
@@ -101,7 +101,7 @@ def test_missing_bubblewrap_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert find_machine().bwrap, "control: it is there"
-    monkeypatch.setattr(machine_module, "_SEARCH", str(tmp_path))
+    monkeypatch.setattr(programs, "SEARCH", (str(tmp_path),))
     with pytest.raises(GateUnavailable, match="bubblewrap is not installed") as caught:
         find_machine()
     assert (caught.value.code, caught.value.exit_code) == ("TG-BOX-010", 69)

@@ -4,7 +4,6 @@ Every attack starts from a case that works, and names the code it must end with.
 """
 
 import base64
-import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,8 +47,10 @@ def judge(
     namespace: str = APPROVAL,
     signers: Signers = SIGNERS,
     at: int = NOW,
+    past: bool = True,
 ) -> Signed:
-    return verify(message, Untrusted(signature), namespace=namespace, signers=signers, at=at)
+    armored = Untrusted(signature)
+    return verify(message, armored, namespace=namespace, signers=signers, at=at, past=past)
 
 
 def refusal(attempt: Callable[[], object]) -> str:
@@ -186,6 +187,9 @@ def test_stolen_key_is_worth_nothing_once_revoked_and_old_approvals_stay() -> No
     assert judge(signature, signers=revoked, at=NOW - DAY).principal == "operator", "control"
     for at in (NOW, NOW + DAY):
         assert refusal(partial(judge, signature, signers=revoked, at=at)) == "TG-KEY-006"
+    # Nor for something new by a clock that shows a time before the revocation.
+    new = partial(judge, signature, signers=revoked, at=NOW - DAY, past=False)
+    assert refusal(new) == "TG-KEY-006"
 
 
 # claim TG-C-51
@@ -211,7 +215,7 @@ def test_name_cannot_smuggle_a_line_into_the_list() -> None:
 
 @pytest.fixture
 def tools() -> SshTools:
-    return SshTools.find({"PATH": os.environ["PATH"]})
+    return SshTools.find({})
 
 
 @pytest.fixture
@@ -292,15 +296,30 @@ def test_replaced_ssh_keygen_cannot_hand_over_another_signature(
         assert refused.value.message.isprintable()
 
 
-def test_relative_path_entry_does_not_run_what_lies_here(
+# claim TG-C-415
+def test_the_callers_path_chooses_no_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(tmp_path / "ssh-keygen", b"#!/bin/sh\ntouch owned\n", 0o700)
+    """Whoever can set PATH would be shown every passphrase."""
+    fake = put(tmp_path / "ssh-keygen", b"#!/bin/sh\ntouch owned\n", 0o700)
     monkeypatch.chdir(tmp_path)
-    assert SshTools.find({"PATH": str(tmp_path)}).keygen == tmp_path / "ssh-keygen", "control"
-    for path in (".", "", ".:/nowhere"):
-        with pytest.raises(GateUnavailable, match="ssh-keygen is not installed"):
-            SshTools.find({"PATH": path} if path else {"PATH": ":"})
+    for path in (str(tmp_path), ".", ":", ".:/nowhere", f"{tmp_path}:/usr/bin"):
+        monkeypatch.setenv("PATH", path)
+        found = SshTools.find({"PATH": path})
+        assert found.keygen == Path("/usr/bin/ssh-keygen")
+        assert str(tmp_path) not in found.environment["PATH"]
+    monkeypatch.setattr("threegate.sandbox.programs.SEARCH", (str(tmp_path),))
+    assert SshTools.find({}).keygen == fake, "control: it could be found, and could run"
+
+
+# claim TG-C-415
+def test_an_asker_that_another_account_can_change_is_told_no_passphrase(tmp_path: Path) -> None:
+    asker = put(tmp_path / "askpass", b"#!/bin/sh\n", 0o700)
+    given = {"SSH_ASKPASS": str(asker), "SSH_ASKPASS_REQUIRE": "force"}
+    assert SshTools.find(given).environment["SSH_ASKPASS"] == str(asker), "control"
+    asker.chmod(0o722)
+    assert "SSH_ASKPASS" not in SshTools.find(given).environment
+    assert "SSH_ASKPASS" not in SshTools.find({"SSH_ASKPASS": "askpass"}).environment
 
 
 # claim TG-C-54

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,8 @@ class Tab:
 
     def open(self, url: str) -> "Tab":
         """Go to a page and wait until it is there."""
-        self.js("window.__before = true")
+        with suppress(AssertionError, TimeoutError):  # it may be loading itself again just now
+            self.js("window.__before = true", seconds=3.0)
         went = self.call("Page.navigate", url=url)
         assert "errorText" not in went, went
         self.loaded()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tests.support.workspaces import key_file, public_of
 from threegate.host.operator import Operator, remember
 from threegate.host.settings import Settings
 
-PYTHON = (sys.executable, "-m", "threegate")
+PYTHON = (sys.executable, "-I", "-B", "-m", "threegate")
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,25 @@ class Cli:
     workspace: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     seconds: float = 120
+    patch: str = ""  # Python that runs in the command's process before the command
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The command itself; with a patch, as no environment variable can start it."""
+        if not self.patch:
+            return PYTHON
+        run = "import sys\nfrom threegate.host.cli import main\nsys.exit(main())\n"
+        return (*PYTHON[:3], "-c", f"{self.patch}\n{run}")
+
+    def patched(self, patch: str) -> "Cli":
+        """Return the same user with changed innards: a clock, a program, a fault."""
+        return replace(self, patch=patch)
 
     def env(self, **more: str) -> dict[str, str]:
         found = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.base),
             "LC_ALL": "C.UTF-8",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self.workspace is not None:
             found["THREEGATE_WORKSPACE"] = str(self.workspace)
@@ -73,7 +85,7 @@ class Cli:
     ) -> Done:
         """Run one command; its exit code must be `code`, unless that is None."""
         ended = subprocess.run(
-            [*PYTHON, *map(str, argv)],
+            [*self.program, *map(str, argv)],
             input=stdin,
             capture_output=True,
             cwd=cwd or self.base,
@@ -92,7 +104,7 @@ class Cli:
         pid, screen = pty.fork()
         if pid == 0:
             os.chdir(self.base)
-            argv = (*PYTHON, *map(str, argv))
+            argv = (*self.program, *map(str, argv))
             os.execve(argv[0], argv, self.env(TERM="xterm"))  # noqa: S606
         shown = _converse(screen, typed)
         _, status = os.waitpid(pid, 0)
@@ -139,6 +151,14 @@ def _template() -> Path:
     atexit.register(shutil.rmtree, base)
     Cli(base)("init", base / "ws", "--key", key_file(base))
     return base / "ws"
+
+
+def programs_from(directory: Path) -> str:
+    """Return the patch that finds programs in a directory first; nothing in `src` can do that."""
+    return (
+        "from threegate.sandbox import programs\n"
+        f"programs.SEARCH = ({str(directory)!r}, *programs.SEARCH)\n"
+    )
 
 
 def write(path: Path, data: bytes) -> Path:

@@ -14,7 +14,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.support.cli import PYTHON, Cli
+from tests.support.cli import Cli
 from tests.support.reviewing import program
 from tests.support.workspaces import take_in
 from threegate.artifacts.registry import Artifact, Request
@@ -133,7 +133,7 @@ class Console:
 def console(cli: Cli, *options: str, end: int = 0) -> Iterator[Console]:
     """Serve a workspace until the test is over."""
     process = subprocess.Popen(
-        [*PYTHON, "serve", "--port", "0", "--json", *options],
+        [*cli.program, "serve", "--port", "0", "--json", *options],
         cwd=cli.base,
         env=cli.env(),
         stdin=subprocess.DEVNULL,

@@ -56,7 +56,7 @@ def fill(cli: Cli, packets: int, requests: int) -> None:
             numbers = range(start, min(start + CHUNK, requests))
             _take(admit(ws.store, (Untrusted(request(one)) for one in numbers), now=ws.now))
         _put_answers(ws, sources, requests)
-        index = Index(ws.store)
+        index = Index(ws.store, ws.seals)
         index.catch_up()
         index.close()
 

@@ -53,7 +53,6 @@ def granted(network: str = "gateway", **changes: Any) -> Compiled:
         era |= {"enabled": "yes", "network": network}
         era["gateway"] |= {**rules, **changes}
         era["profiles"] = sorted((*era["profiles"], "online"))
-        sections["handoff"]["reserve_bytes"] = 300 * 2**20
         ring = sections["tool-exec"]["interpreter_ring"]
         ring["online"] = {**ring["python"], "executor_network": network}
 

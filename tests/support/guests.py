@@ -51,8 +51,8 @@ def copied_packages(place: Path, *layers: str) -> None:
 
 def built(root: Path, *layers: str, agent: Path = AGENT) -> Image:
     """Return the image of the shipped lock, built by the program's own code."""
-    usual = Sources.usual(os.environ)
-    sources = Sources(usual.init, agent, os.environ)
+    usual = Sources.usual()
+    sources = Sources(usual.init, agent)
     lock = parse_lock(SHIPPED.read_bytes())
     return build(lock, layers, Images(root), packages(), sources)
 
@@ -65,7 +65,7 @@ def build_here() -> None:
     home, debs = Path(os.environ["HOME"]), Path(sys.argv[1])
     kept = Packages(home / "debs", Apt(os.environ))
     shutil.copytree(debs, kept.root)
-    sources = Sources(Sources.usual({}).init, AGENT, os.environ)
+    sources = Sources(Sources.usual().init, AGENT)
     lock = parse_lock(SHIPPED.read_bytes())
     print(build(lock, ("base",), Images(home / "images"), kept, sources).digest)
 

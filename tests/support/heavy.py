@@ -58,16 +58,16 @@ MIB: Final = 2**20
 # Wall time on a machine that does other things as well; what hangs takes it all.
 LIMITS: Final = Limits(240_000, 192 * MIB, 256 * 1024, 1000, 1, 64, 16 * MIB)
 _LANE: Final = "\n    default_profile: python\n    profiles: [python, tools]\n    engines: "
-ENABLED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-emulation]")
-ACCELERATED: Final = (f"enabled: no{_LANE}[qemu-kvm]", f"enabled: yes{_LANE}[qemu-kvm]")
-AGENT: Final = Sources.usual({}).agent / "__main__.py"
+_DEFAULT: Final = f"enabled: no{_LANE}[qemu-emulation, qemu-kvm]"
+ENABLED: Final = (_DEFAULT, f"enabled: yes{_LANE}[qemu-emulation]")
+ACCELERATED: Final = (_DEFAULT, f"enabled: yes{_LANE}[qemu-kvm]")
+AGENT: Final = Sources.usual().agent / "__main__.py"
 ENGINE: Final = os.environ.get("THREEGATE_TEST_ENGINE", EMULATION)
 MADE: Final = os.environ.get("THREEGATE_TEST_IMAGES")  # images for a machine without packages
 if ENGINE == KVM:  # by a processor that is itself emulated, and so is that of the boxes
     WAKE_SECONDS[KVM], BOOT_SECONDS[KVM] = WAKE_SECONDS[EMULATION], BOOT_SECONDS[EMULATION]
     for module in (companion, session):
         module.__dict__["START_SECONDS"] = 300.0
-ROOM: Final = ("reserve_bytes: 64MiB", "reserve_bytes: 300MiB")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def request_for(task: Task, **changes: Any) -> ToolRequest:
         code_sha256=sha256_hex(task.code.encode()),
         functions=(),
         inputs=tuple(
-            Input(name, "blob-" + sha256_hex(data), len(data))
+            Input(name, "blob-" + sha256_hex(data), len(data), None)
             for name, data in sorted(task.inputs.items())
         ),
         limits=task.limits,
@@ -150,7 +150,7 @@ def _spelled(at: int) -> str:
 @cache
 def rules() -> Bundle:
     """Return a policy that names the engine under test."""
-    return policy(tool_exec=ENABLED if ENGINE == EMULATION else ACCELERATED, handoff=ROOM).bundle()
+    return policy(tool_exec=ENABLED if ENGINE == EMULATION else ACCELERATED).bundle()
 
 
 @cache
@@ -164,7 +164,7 @@ def place() -> Path:
 def built(cache_home: Path, *layers: str, agent: Path = AGENT.parent) -> Image:
     """Return an image of the shipped lock, by default without the scientific layer."""
     debs = Settings.from_environment(os.environ).cache_home / "debs"
-    sources = Sources(Sources.usual(os.environ).init, agent, os.environ)
+    sources = Sources(Sources.usual().init, agent)
     if MADE is not None:
         return _made(Images(Path(MADE)), agent_digest(sources.read().agent))
     images = Images(cache_home / "images")
@@ -232,7 +232,7 @@ def lab_of(engine: str) -> Lab:
 
 def with_agent(agent: str, tmp_path: Path) -> Image:
     """Return our own image with another program as its agent."""
-    sources = Sources.usual({}).read().agent
+    sources = Sources.usual().read().agent
     return with_sources({**sources, "__main__.py": agent.encode()}, tmp_path / "cache" / "images")
 
 

@@ -81,7 +81,7 @@ class Ran:
 def request_for(program: Program, **changes: Any) -> ToolRequest:
     """Return the request for a program, or raise `ArtifactRejected` if it cannot be one."""
     inputs = tuple(
-        Input(name, "blob-" + sha256_hex(data), len(data))
+        Input(name, "blob-" + sha256_hex(data), len(data), None)
         for name, data in sorted(program.inputs.items())
     )
     base = samples.tool_request(

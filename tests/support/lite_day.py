@@ -32,10 +32,10 @@ INSIDE: Final = "/run/other_day.so"
 BUSY: Final = 3
 
 
-def build(directory: Path) -> Path:
+def build(directory: Path, days: int = DAYS) -> Path:
     """Compile the library."""
     made = directory / "other_day.so"
-    options = [f"-DSHIFT_SECONDS={DAYS * 86400}L", "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+    options = [f"-DSHIFT_SECONDS={days * 86400}L", "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
     subprocess.run(["cc", *options, "-o", str(made), str(SOURCE)], check=True, timeout=120)
     made.chmod(0o755)
     preload = directory / "ld.so.preload"

@@ -43,7 +43,8 @@ elif what == "kill-proxy":
                 and words[words.index(b"--hostname") + 1] == b"proxy"]
     os.kill(proxy, signal.SIGKILL)
 elif what == "apply":
-    subprocess.run([*argv[:3], "policy", "apply", "--yes"], check=True, capture_output=True)
+    program = argv[: argv.index("threegate") + 1]
+    subprocess.run([*program, "policy", "apply", "--yes"], check=True, capture_output=True)
 out, err = run.communicate(timeout=90)
 end = time.monotonic() + 10
 while (left := [pid for pid, at in boxes.items() if started(pid) == at]):

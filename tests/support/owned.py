@@ -133,7 +133,7 @@ def owned(
         rules = {"kind": "bridge", "name": "double", "sha256": None, "endpoint": "127.0.0.1:9999"}
         sections["core"]["model"].update(rules, **model)
 
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     with tempfile.TemporaryDirectory(prefix="threegate-owned-") as directory:
         Path(directory).chmod(0o755)  # a gate has a uid of its own
         changed = replace(ws, bundle=altered(ws.bundle, change).bundle())

@@ -111,6 +111,89 @@ HIDDEN = {
         "<style>.x9{color:#eee;background:#efefef}</style>",
         f'<p class="x9">{MARK}</p>',
     ),
+    "white by a rule where nobody paints": (
+        "<style>.x9{color:white} .y{background-color:red}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "zoom to next to nothing": ("", f'<p style="zoom:0.0001">{MARK}</p>'),
+    "oklch": ("", f'<p style="color:oklch(1 0 0)">{MARK}</p>'),
+    "oklab on lab": ("", f'<p style="color:oklab(0 0 0);background:lab(0 0 0)">{MARK}</p>'),
+    "lch": ("", f'<p style="color:lch(100% 0 0)">{MARK}</p>'),
+    "hwb": ("", f'<p style="color:hwb(0 100% 0%)">{MARK}</p>'),
+    "color()": ("", f'<p style="color:color(srgb 1 1 1)">{MARK}</p>'),
+    "color(display-p3)": ("", f'<p style="color:color(display-p3 1 1 1 / 100%)">{MARK}</p>'),
+    "shadow root without a slot": (
+        "",
+        f'<div><template shadowrootmode="open"><b>x</b></template><p>{MARK}</p></div>',
+    ),
+    "inherited ink": (
+        "",
+        f'<div style="color:#fff;background:#000">seen<p style="background:#fff">{MARK}</p></div>',
+    ),
+    "colours of two rules": (
+        "<style>.a{background:#123} .x9{color:#123}</style>",
+        f'<div class="a"><p class="x9">{MARK}</p></div>',
+    ),
+    "ink by a variable": (
+        "<style>:root{--w:#fff;--v:var(--w)} .x9{color:var(--v)}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "display by a variable": (
+        "<style>:root{--x:none} .x9{display:var(--x)}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "opacity by calc": ("", f'<p style="opacity:calc(1 - 1)">{MARK}</p>'),
+    "font-size by clamp": ("", f'<p style="font-size:clamp(0px, 5vw, 1px)">{MARK}</p>'),
+    "sizes multiplied": (
+        "",
+        '<div style="font-size:.3em">' * 4 + f"<p>{MARK}</p>" + "</div>" * 4,
+    ),
+    "opacities multiplied": (
+        "",
+        '<div style="opacity:.3">' * 4 + f"<p>{MARK}</p>" + "</div>" * 4,
+    ),
+    "font-size-adjust": ("", f'<p style="font-size-adjust:0">{MARK}</p>'),
+    "indent by its own width": (
+        "",
+        f'<p style="text-indent:100%;white-space:nowrap;overflow:hidden">{MARK}</p>',
+    ),
+    "text-fill in the colour of the paper": (
+        "",
+        f'<p style="-webkit-text-fill-color:#fff">{MARK}</p>',
+    ),
+    "flat matrix": ("", f'<p style="transform:matrix(1,0,0,0,0,0)">{MARK}</p>'),
+    "calc margin": ("", f'<p style="margin-left:calc(-100px * 99)">{MARK}</p>'),
+    "scrolled box of no height": (
+        "",
+        f'<div style="height:0;overflow:auto"><p>{MARK}</p></div>',
+    ),
+    "rule with rules in it": (
+        "<style>.x9{display:none; b{color:red}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "rule in a rule": (
+        "<style>article{ .x9{display:none} }</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "rule after a string with a comment": (
+        "<style>b{content:'/*'} .x9{display:none} /* '*/</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "overridden in a sheet of another type": (
+        "<style>.x9{display:none}</style><style type='x'>p.x9{display:block}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "escaped selector": (
+        "<style>.md\\:x9{display:none}</style>",
+        f'<p class="md:x9">{MARK}</p>',
+    ),
+    "phantom": ("", f"<math><mphantom><mtext>{MARK}</mtext></mphantom></math>"),
+    "inert gradient": (
+        "",
+        f'<p style="color:#000;background:linear-gradient(#000,#010101)">{MARK}</p>',
+    ),
+    "almost no ink": ("", f'<p style="color:rgb(0 0 0 / 4%)">{MARK}</p>'),
+    "little ink on paper": ("", f'<p style="color:rgb(0 0 0 / 6%)">{MARK}</p>'),
 }
 # Not text of the page, and not hidden either.
 DROPPED = {
@@ -145,16 +228,104 @@ UNDECIDED = {
         f'<p class="x9">{MARK}</p>',
     ),
     "variable": ("", f'<p style="display:var(--x)">{MARK}</p>'),
-    "white where others paint": (
-        "<style>article{background:#123}</style>",
-        f'<p style="color:#fff">{MARK}</p>',
-    ),
-    "white by a rule where others paint": (
-        "<style>.x9{color:white} .y{background-color:red}</style>",
-        f'<p class="x9">{MARK}</p>',
-    ),
     "behind": ("", f'<p style="position:absolute;z-index:-1">{MARK}</p>'),
     "masked": ("", f'<p style="mask-image:linear-gradient(#0000,#0000)">{MARK}</p>'),
+    "color-mix": ("", f'<p style="color:color-mix(in srgb, white, white)">{MARK}</p>'),
+    "relative colour": ("", f'<p style="color:rgb(from white r g b)">{MARK}</p>'),
+    "system colour": ("", f'<p style="color:Canvas;background:Canvas">{MARK}</p>'),
+    "light-dark": ("", f'<p style="color:light-dark(white, black)">{MARK}</p>'),
+    "odd paper": ("", f'<p style="background:color-mix(in srgb, black, black)">{MARK}</p>'),
+    "picture": ("", f'<p style="background:url(black.png)">{MARK}</p>'),
+    "overlay": (
+        "",
+        f'<p>{MARK}</p><div style="position:absolute;inset:0;background:#fff"></div>',
+    ),
+    "overlay by margin": (
+        "",
+        f'<p>{MARK}</p><div style="margin-top:-80px;height:80px;background:#fff"></div>',
+    ),
+    "overlay by a rule": (
+        "<style>.c{position:absolute;inset:0;background:white}</style>",
+        f'<p>{MARK}</p><div class="c"></div>',
+    ),
+    "overlay by a pseudo-element": (
+        "<style>.x9::after{content:'';position:absolute;inset:0;background:#fff}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "overlay by a picture": ("", f'<p>{MARK}</p><img style="position:absolute;top:0" src="x">'),
+    "overlay by a shadow": (
+        "",
+        f'<p>{MARK}</p><p style="box-shadow:0 0 0 500px #fff">words</p>',
+    ),
+    "first line": (
+        "<style>.x9::first-line{color:#fff}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "not under the pointer": (
+        "<style>.x9:not(:hover){display:none}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "has": ("<style>p:has(b){display:none}</style>", f'<p class="x9"><b>{MARK}</b></p>'),
+    "white by an odd selector": (
+        "<style>.x9:nth-child(n){color:#fff}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "checked": (
+        "<style>input:checked ~ .x9{display:none}</style>",
+        f'<input type="checkbox" checked><p class="x9">{MARK}</p>',
+    ),
+    "print and screen": (
+        "<style>@media print, screen{.x9{display:none}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "layer": ("<style>@layer a{.x9{display:none}}</style>", f'<p class="x9">{MARK}</p>'),
+    "container": (
+        "<style>@container (min-width:1px){.x9{opacity:0}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "supports": (
+        "<style>@supports (display:grid){.x9{font-size:0}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "animation": (
+        "<style>@keyframes h{to{opacity:0}} .x9{animation:h 1s forwards}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "one of two variables": (
+        "<style>:root{--x:block} .dark{--x:none} .x9{display:var(--x)}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "ignored value": (
+        "<style>.x9{display:none;display:bogus}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "rotate3d": ("", f'<p style="transform:rotate3d(1,0,0,90deg)">{MARK}</p>'),
+    "perspective": ("", f'<p style="transform:perspective(1px) translateZ(2px)">{MARK}</p>'),
+    "clip-path url": ("", f'<p style="clip-path:url(#a)">{MARK}</p>'),
+    "clip-path shape": ("", f'<p style="clip-path:polygon(0 0, 1px 0, 0 1px)">{MARK}</p>'),
+    "mask": ("", f'<p style="-webkit-mask:linear-gradient(#0000,#0000)">{MARK}</p>'),
+    "blend": ("", f'<p style="mix-blend-mode:screen">{MARK}</p>'),
+    "blur": ("", f'<p style="filter:blur(20px)">{MARK}</p>'),
+    "brightness": ("", f'<p style="filter:brightness(0)">{MARK}</p>'),
+    "contents replaced": ("", f'<p style="content:url(x.png)">{MARK}</p>'),
+    "dots for letters": ("", f'<p style="-webkit-text-security:disc">{MARK}</p>'),
+    "motion path": ("", f"<p style=\"offset-path:path('M -9999 0')\">{MARK}</p>"),
+    "letters reversed": ("", f'<p style="unicode-bidi:bidi-override">{MARK}</p>'),
+    "bdo": ("", f'<bdo dir="rtl">{MARK}</bdo>'),
+    "track of no height": (
+        "",
+        f'<div style="display:grid;grid-template-rows:0fr"><p>{MARK}</p></div>',
+    ),
+    "font of the page": (
+        "<style>@font-face{font-family:a;src:url(data:font/woff;base64,AA)}</style>",
+        f'<p style="font-family:a">{MARK}</p>',
+    ),
+    "shadow root with a slot": (
+        "",
+        f'<div><template shadowrootmode="open"><slot></slot></template><p>{MARK}</p></div>',
+    ),
+    "small print": ("", f'<p style="font-size:3px">{MARK}</p>'),
+    "details of one name": ("", f'<details open name="a"><summary>s</summary>{MARK}</details>'),
 }
 # What looks like hiding and is not.
 SHOWN = {
@@ -185,6 +356,45 @@ SHOWN = {
         "<style>.x9{color:#fff} p.x9{color:#333}</style>",
         f'<p class="x9">{MARK}</p>',
     ),
+    "white where others paint": (
+        "<style>article{background:#123}</style>",
+        f'<p style="color:#fff">{MARK}</p>',
+    ),
+    "oklch": ("", f'<p style="color:oklch(0.4 0.1 20)">{MARK}</p>'),
+    "lab on lab": ("", f'<p style="color:lab(100 0 0);background:lab(20 0 0)">{MARK}</p>'),
+    "zoom": ("", f'<p style="zoom:1.2">{MARK}</p>'),
+    "font by calc": ("", f'<p style="font-size:calc(1rem + 1vw)">{MARK}</p>'),
+    "ordinary layout": (
+        "<style>.x9{position:relative;overflow:hidden;width:50%;margin:0 auto;rotate:2deg}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "dark inside": (
+        "",
+        f'<div style="background:#000;color:#fff"><p style="color:#ddd">{MARK}</p></div>',
+    ),
+    "dark child of white ink": (
+        "",
+        f'<div style="color:#fff"><p style="color:#000">{MARK}</p></div>',
+    ),
+    "gradient": (
+        "",
+        f'<p style="color:#000;background:linear-gradient(#eee,#fff)">{MARK}</p>',
+    ),
+    "keyframes of others": (
+        "<style>@keyframes h{to{opacity:0}} .y{animation:h 1s}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "harmless in the dark": (
+        "<style>@media (prefers-color-scheme:dark){body{background:#000;color:#fff}}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "small shadow": ("", f'<p style="box-shadow:0 1px 3px #0003">{MARK}</p>'),
+    "icon": ("", f'<p style="background:url(i.png) no-repeat left">{MARK}</p>'),
+    "variable": (
+        "<style>:root{--x:block;--ink:#333} .x9{display:var(--x);color:var(--ink)}</style>",
+        f'<p class="x9">{MARK}</p>',
+    ),
+    "mask without text": ("", f'<i style="mask:url(x)"></i><p>{MARK}</p>'),
     "nobody": ("<style>.y{display:none}</style>", f'<p class="x9">{MARK}</p>'),
 }
 

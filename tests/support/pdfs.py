@@ -111,6 +111,18 @@ def flate_bomb(size: int = 600 * 2**20) -> bytes:
     return writer.to_bytes()
 
 
+def packed_twice(content: bytes, filters: bytes = b"/FlateDecode/FlateDecode") -> bytes:
+    """Return a PDF whose page's content is packed once for each of `filters`."""
+    writer = PdfWriter()
+    packed = content
+    for _ in range(filters.count(b"/")):
+        packed = zlib.compress(packed, 9)
+    font = writer.add(_FONT)
+    stream = writer.stream(packed, b"/Filter[%b]" % filters)
+    _finish(writer, [_page(writer, b"<</Font<</F1 %d 0 R>>>>" % font, stream)])
+    return writer.to_bytes()
+
+
 def form_bomb(levels: int, each: int = 4) -> bytes:
     """Return a PDF in which a form draws another `each` times, `levels` deep: each**levels."""
     writer = PdfWriter()

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from tests.support.samples import digest
 from threegate.host.graph import Graph, Node
+from threegate.host.headlines import Headline
 from threegate.host.reporting.blocks import Block
 from threegate.host.reporting.facts import Card, Check, Claim, Fact, Quote, Report
 from threegate.host.reporting.laying import lay_out
@@ -25,7 +26,7 @@ from threegate.host.reporting.rechecking import FOUND
 from threegate.host.reporting.tracing import trace
 
 GOLDEN = Path(__file__).resolve().parents[1] / "unit/host/reporting/golden"
-AN, RP = "an-" + digest("analysis"), "rp-" + digest("packet")
+AN, RP, AP = "an-" + digest("analysis"), "rp-" + digest("packet"), "ap-" + digest("ap")
 RENDERERS: Mapping[str, Callable[[list[Block]], bytes]] = {
     "html": as_page,
     "md": as_markdown,
@@ -72,12 +73,22 @@ def small(**changes: Any) -> Report:
         loud=(f"source 1 ({RP[:15]}): RETRACTED: according to crossref",),
         answer=None,
         claims=claims,
-        sources=(Card(RP, ("RETRACTED: according to crossref",), (Fact("title", "Ice", True),)),),
+        sources=(
+            Card(
+                Headline(RP, "RETRACTED: Ice", "Ada Example et al., 2024", ("RETRACTED",)),
+                ("RETRACTED: according to crossref",),
+                (
+                    Fact("authors", "Ada Example; Björn Muster", True),
+                    Fact("DOI", "10.5555/1", True),
+                ),
+                (Fact("id", RP), Fact("raw bytes", f"3, sha256 {digest('raw')}")),
+            ),
+        ),
         made=(Fact("method", "model, written by qwen (embedded)"), Fact("model", "qwen", True)),
         left_out=(Fact("texts looked at and not taken", "3"),),
         notes=("Selected by words.",),
         trace=trace(_graph("Ice"), claims),
-        approvals=(Card("ap-" + digest("ap"), (), (Fact("approver", "operator", True),)),),
+        approvals=(Card(Headline(AP), (), (Fact("approver", "operator", True),)),),
         checks=(Check("threegate audit verify", "the log is whole"),),
     )
     return replace(base, **changes)
@@ -99,11 +110,17 @@ def saying(text: str) -> Report:
         question=text,
         answer=text,
         claims=claims,
-        sources=(Card(RP, (), (Fact("title", text, True), Fact("authors", text, True))),),
+        sources=(
+            Card(
+                Headline(RP, text, text, ("TEST SOURCE",)),
+                (),
+                (Fact("title", text, True), Fact("authors", text, True)),
+            ),
+        ),
         made=(Fact("model", text, True),),
         notes=(text,),
         trace=trace(_graph(text), claims),
-        approvals=(Card("ap-" + digest("ap"), (), (Fact("purpose", text, True),)),),
+        approvals=(Card(Headline(AP, text), (), (Fact("approver", text, True),)),),
     )
 
 
@@ -128,7 +145,8 @@ class PageReader(HTMLParser):
         self.attributes += [(tag, name, value) for name, value in attrs]
         if tag not in ("img", "meta", "path", "rect"):
             self.open.append(tag)
-        if ("class", "foreign") in attrs and tag not in ("img", "table"):
+        classes = (dict(attrs).get("class") or "").split()
+        if "foreign" in classes and tag not in ("img", "table"):
             self._in_foreign = True
             self.foreign.append("")
 

@@ -93,7 +93,7 @@ def _lab(name: str, edits: list[Edit], programs: dict[str, bytes], engine: str =
     shutil.copytree(AGENT.parent, own, ignore=shutil.ignore_patterns("__pycache__"))
     for edit in edits:
         _change(own, edit)
-    sources = Sources(Sources.usual({}).init, own, {}).read().agent
+    sources = Sources(Sources.usual().init, own).read().agent
     # Not among the images of the other tests: its manifest is that of the whole agent.
     cache_home = place() / f"cache-{name}"
     made = with_sources(sources, cache_home / "images", programs)

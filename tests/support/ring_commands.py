@@ -78,7 +78,7 @@ def ring() -> dict[str, Any]:
 @cache
 def armed() -> Lab:
     """Return the lane with a guest that has these programs, and whose root is ours."""
-    sources = {**Sources.usual({}).read().agent, "__main__.py": ANY.encode()}
+    sources = {**Sources.usual().read().agent, "__main__.py": ANY.encode()}
     cache_home = place() / "cache-armed"
     made = with_sources(sources, cache_home / "images", _programs())
     return Lab(backend_for(made, cache_home=cache_home))

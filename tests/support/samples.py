@@ -127,7 +127,7 @@ def tool_request(**changes: Any) -> ToolRequest:
         profile="default",
         argv=(),
         code_sha256=digest(CODE),
-        inputs=(Input("rows", "blob-" + digest("rows"), 4),),
+        inputs=(Input("rows", "blob-" + digest("rows"), 4, None),),
         functions=("json_loads", "sha256_hex"),
         limits=LIMITS,
         outputs=(),

@@ -8,7 +8,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.audit.verify import verify_log
 from threegate.handoff import states
 from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import Finding, Fold, verify_files
+from threegate.handoff.verify import FileFold, Finding, verify_files
 
 NOW = "2026-11-15T12:00:00Z"
 UNIX_NOW = 1_794_744_000
@@ -53,7 +53,7 @@ def _digest(path: Path) -> str:
 
 def findings(root: Path) -> list[Finding]:
     """Return every difference between log and disk; the log itself must verify."""
-    fold = Fold()
+    fold = FileFold()
     report = verify_log(root / AUDIT, visit=fold.feed)
     assert report.problem is None, report.problem
     store = Store.open(root, clock=clock)

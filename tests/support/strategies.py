@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -159,6 +160,11 @@ def tool_requests(draw: st.DrawFn) -> ToolRequest:
         if reason == "binary":
             code, argv = "", draw(st.sampled_from(ARGVS))
         why = Escalation(reason, draw(refusals(code)) if reason == "not-expressible" else None)
+    # Only bytes of a file have the file's name.
+    values["inputs"] = tuple(
+        one if one.artifact.startswith("blob-") else replace(one, file=None)
+        for one in values["inputs"]
+    )
     inputs_external = any(not i.artifact.startswith("blob-") for i in values["inputs"])
     if values["origin"] == "core" or values["derived_from"] or inputs_external:
         values["integrity"] = "external"

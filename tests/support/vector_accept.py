@@ -85,7 +85,7 @@ def _requests() -> dict[str, Artifact]:
         "tr-monty": tool_request(),
         "tr-core-draft": tool_request(derived_from=(RES, RP), **drafted),
         "tr-result-as-input": tool_request(
-            inputs=(Input("rows", RES, 10),), functions=(), integrity="external"
+            inputs=(Input("rows", RES, 10, None),), functions=(), integrity="external"
         ),
         "tr-code-that-names-limits": tool_request(code=box(own), code_sha256=digest(own)),
         "tr-era-not-expressible": escalated("not-expressible"),

@@ -272,7 +272,9 @@ def _malformed() -> dict[str, bytes]:
         "013-output-with-a-dot-first": line(TR, "outputs", output % ".bashrc"),
         "013-derived-from-a-request": line(TR, "derived_from", f'["tr-{digest("x")}"]'),
         "013-request-as-input": line(
-            TR, "inputs", f'[{{"name": "a", "artifact": "tr-{digest("x")}", "bytes": 1}}]'
+            TR,
+            "inputs",
+            f'[{{"name": "a", "artifact": "tr-{digest("x")}", "bytes": 1, "file": null}}]',
         ),
         "013-approver-with-a-space": line(AP, "approver", '"op erator"'),
     }

@@ -142,7 +142,7 @@ def _labels() -> dict[str, Artifact]:
         "024-core-fetch-claims-the-operators-integrity": fetch_request(**core),
         "024-derived-from-a-packet": tool_request(derived_from=(RP,)),
         "024-fetch-derived-from-an-analysis": fetch_request(derived_from=(AN,)),
-        "024-packet-as-input": tool_request(inputs=(Input("rows", RP, 1),)),
+        "024-packet-as-input": tool_request(inputs=(Input("rows", RP, 1, None),)),
         "028-result-feeds-fetch": fetch_request(
             origin="core", integrity="external", derived_from=(RES,)
         ),
@@ -157,7 +157,7 @@ def _lists() -> dict[str, Artifact]:
         "026-function-twice": tool_request(functions=("sha256_hex", "sha256_hex")),
         "026-identifier-twice": packet(identifiers=twice),
         "026-two-inputs-of-one-name": tool_request(
-            inputs=(Input("a", blob, 1), Input("a", blob, 2))
+            inputs=(Input("a", blob, 1, None), Input("a", blob, 2, None))
         ),
         "026-two-outputs-of-one-name": escalated("files", outputs=(Output("a", 1), Output("a", 2))),
         "026-two-counts-of-one-hazard": packet(hazards=(Hazard("bidi", 1), Hazard("bidi", 2))),

@@ -1,7 +1,6 @@
 """Real workspaces for tests: a throw-away key, the shipped policy, a clock the test moves."""
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from tests.support.sshlab import Forge, Key, private_file, put
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff import states
-from threegate.handoff.admission import admit
+from threegate.handoff.admission import FETCH, admit, admit_packet
 from threegate.handoff.journal import Put
 from threegate.host.operator import DEFAULT_PRINCIPAL, Operator, remember
 from threegate.host.settings import Settings
@@ -71,7 +71,7 @@ def key_file(base: Path, name: str = OPERATOR) -> Path:
 
 def ssh_signer(base: Path, root: Path, name: str = OPERATOR) -> SshKeygenSigner:
     """Return the signer that runs `ssh-keygen` with that key."""
-    tools = SshTools.find({"PATH": os.environ["PATH"]})
+    tools = SshTools.find({})
     return SshKeygenSigner(key_file(base, name), root, tools)
 
 
@@ -95,7 +95,7 @@ def make_workspace(
         clock=clock,
     )
     remember(settings_for(base), operator)
-    ws = open_workspace(root, clock=clock)
+    ws = open_workspace(root, clock=clock, seals=root.with_name(f"{root.name}-seals"))
     OPEN.append(ws)
     return ws
 
@@ -106,6 +106,18 @@ def take_in(ws: Workspace, *artifacts: Artifact) -> list[str]:
     answers = list(admit(ws.store, items, now=ws.now))
     assert {answer.status for answer in answers} == {"accepted"}, answers
     return [answer.id for answer in answers if answer.id is not None]
+
+
+def fetched_in(ws: Workspace, *artifacts: Artifact) -> list[str]:
+    """Take artifacts in, packets as `fetch` stores them; return their ids."""
+    found = []
+    for artifact in artifacts:
+        if isinstance(artifact, ResearchPacket):
+            packet = Untrusted(registry.emit(artifact))
+            found.append(admit_packet(ws.store, packet, blobs=(), op=FETCH, detail={})[0])
+        else:
+            found += take_in(ws, artifact)
+    return found
 
 
 def keep_blob(ws: Workspace, data: bytes) -> str:

@@ -105,7 +105,14 @@ class Format(Generic[A]):
         except ArtifactRejected:
             explain(self.shapes, dict(zip(self.keys, values, strict=True)))
             raise
-        artifact = self.kind(*built, *_read_body(body, self.title, self.sections.values()))
+        try:
+            texts = _read_body(body, self.title, self.sections.values())
+        except ArtifactRejected as exc:
+            if exc.code != Reason.BODY_TEXT.code:
+                raise
+            line = text[: len(text) - len(body)].count("\n") + _misplaced_line(body)
+            raise reject(Reason.BODY_TEXT, f"{exc.message}, line {line}") from exc
+        artifact = self.kind(*built, *texts)
         self._check(artifact)
         return artifact
 
@@ -165,6 +172,20 @@ def _read_body(body: str, title: str, sections: Iterable[Section]) -> list[Any]:
         if "\n## " in parts[-1]:
             raise _wrong_sections(title, len(specs)) from exc
         raise
+
+
+def _misplaced_line(body: str) -> int:
+    """Return the first line, from 1, that is neither indented text nor where it may stand."""
+    lines = body.split("\n")
+    heads = [line.startswith(("# ", "## ", "### ")) for line in lines]
+    for at, line in enumerate(lines):
+        after_head = at > 0 and heads[at - 1]
+        before_head = at + 1 == len(lines) or heads[at + 1]
+        indented = line.startswith(_INDENT) and not after_head
+        set_off = not line and (after_head or before_head)
+        if not (indented or set_off or heads[at]):
+            return at + 1
+    return len(lines)
 
 
 def _wrong_sections(title: str, number: int) -> ArtifactRejected:

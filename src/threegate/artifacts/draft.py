@@ -164,6 +164,8 @@ def _defaults(
     values: dict[str, Any] = {key: [] for key in ("argv", "inputs", "functions", "outputs")}
     values |= {"profile": lane.profile, "network": "none", "confidentiality": "internal"}
     values |= {"why_not_monty": None, **given, "backend": backend}
+    if isinstance(values["inputs"], list):
+        values["inputs"] = [_filled(item, {"file": None}) for item in values["inputs"]]
     values["limits"] = _filled(given.get("limits", {}), asdict(lane.limits))
     values["why_not_monty"] = _filled(values["why_not_monty"], {"refusal": None})
     return values

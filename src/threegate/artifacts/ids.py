@@ -9,9 +9,14 @@ MIN_SHORT_DIGITS: Final = 12
 ID_HINT: Final = (
     f"an id is its kind, `-` and at least {MIN_SHORT_DIGITS} lower-case hex digits: rp-0123456789ab"
 )
+TOO_SHORT_HINT: Final = (
+    f"give {MIN_SHORT_DIGITS} digits, as lists show them: something else can be made to start "
+    "with fewer"
+)
 
 _ID: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-([0-9a-f]{{64}})\Z")
 _SHORT: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-([0-9a-f]{{{MIN_SHORT_DIGITS},64}})\Z")
+_START: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-[0-9a-f]{{1,{MIN_SHORT_DIGITS - 1}}}\Z")
 _DIGEST: Final = re.compile(r"\A[0-9a-f]{64}\Z")
 
 
@@ -33,6 +38,11 @@ def is_id(text: str) -> bool:
 def is_short_id(text: str) -> bool:
     """Tell whether `text` is an id or a prefix of one with enough digits for people."""
     return _SHORT.match(text) is not None
+
+
+def is_too_short_id(text: str) -> bool:
+    """Tell whether `text` would be a short id if it had more digits."""
+    return _START.match(text) is not None
 
 
 def is_digest(text: str) -> bool:

@@ -26,7 +26,7 @@ class Reason(Enum):
     UNKNOWN_VALUE = ("TG-ART-012", "use one of the values the format lists")
     MALFORMED_VALUE = ("TG-ART-013", "write the id, digest, time, name or URL as the format says")
     SECTIONS = ("TG-ART-014", "write exactly the sections of the format, in order")
-    BODY_TEXT = ("TG-ART-015", "indent every line of text by four spaces")
+    BODY_TEXT = ("TG-ART-015", "indent every line of text by four spaces, empty lines too")
     UNKNOWN_FORMAT = ("TG-ART-016", "the first key is `format`, with a known kind")
     NEWER_FORMAT = ("TG-ART-017", "install a newer threegate to read it")
     DIGEST_MISMATCH = ("TG-ART-018", "the digest must be that of the text it stands for")

@@ -28,6 +28,7 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.shapes import object_schema
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
+from threegate.errors import ArtifactRejected
 from threegate.text import quote
 from threegate.untrusted import Untrusted
 
@@ -48,8 +49,21 @@ FORMATS: Final[dict[str, Format[Any]]] = {
 _BY_NAME: Final = {item.name: item for item in FORMATS.values()}
 _BY_KIND: Final[dict[type, Format[Any]]] = {item.kind: item for item in FORMATS.values()}
 _FIRST_LINE: Final = re.compile(rb'\A---\nformat: "([a-z]{2,3})/([1-9][0-9]{0,3})"\n')
+_DOCUMENTS: Final = {b"%PDF-": "a PDF", b"PK\x03\x04": "a ZIP or office file"}
+_ARTIFACTS: Final = (
+    "an artifact is text that starts with `---` and its format; "
+    "`threegate fetch` retrieves a paper by its DOI, arXiv id or URL"
+)
 _STAMPS: Final = ("created", "nonce")
 MAX_ARTIFACT_BYTES: Final = max(item.max_bytes for item in FORMATS.values())
+
+
+def refuse_other_file(start: bytes) -> None:
+    """Raise `ArtifactRejected` for the start of a document that people take for an artifact."""
+    for magic, name in _DOCUMENTS.items():
+        if start.startswith(magic):
+            detail, code = f"{name} is not an artifact", Reason.UNKNOWN_FORMAT.code
+            raise ArtifactRejected(detail, code=code, hint=_ARTIFACTS)
 
 
 def format_of(data: Untrusted[bytes]) -> Format[Any]:
@@ -57,6 +71,7 @@ def format_of(data: Untrusted[bytes]) -> Format[Any]:
     untrusted = data.open_for_validation()
     match = _FIRST_LINE.match(untrusted[:64])
     if match is None:
+        refuse_other_file(untrusted[:64])
         # CRLF, a byte order mark or another encoding is the better answer where it applies.
         decode(data, MAX_ARTIFACT_BYTES)
         raise reject(Reason.UNKNOWN_FORMAT, 'does not start with `---` and `format: "KIND/N"`')

@@ -75,6 +75,10 @@ class Input:
         "what it is",
     )
     bytes: int = spec(Integer(), "its size")
+    file: Untrusted[str] | None = spec(
+        Nullable(Text(200)),
+        "name of the file it was read from, without its folder; null for all else",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,9 @@ def refusal_record(*, code_sha256: str, construct: str, line: int, reason: str) 
 
 
 def _check(request: ToolRequest) -> None:
+    for item in request.inputs:
+        if item.file is not None and not item.artifact.startswith("blob-"):
+            raise reject(Reason.INCONSISTENT, f"input {item.name} is an artifact and not a file")
     code = request.code.open_for_validation()
     if request.code_sha256 != sha256_hex(code.encode("utf-8")):
         raise reject(Reason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")

@@ -5,6 +5,12 @@ SEGMENT_EVENTS lines: the first is the header (format, workspace, and the Merkle
 frontier of everything before), the last is the seal (the SHA-256 of the segment's
 bytes before it).  Those two kinds stand nowhere else.
 
+Times never go back, except in an entry of kind `clock`: the operator's signature says that
+the times before it were wrong, and `before` in its data is the time of the entry before it.
+Whether somebody signed it, `audit verify` checks.  The header
+holds the latest time of all entries before it, so that a backward search for entries
+of some time knows when to stop.
+
 SECURITY
     Judges lines somebody may have edited.  Any lines either continue the chain or raise
     Broken (an AuditTampered) naming the first entry that does not; a newer format
@@ -20,6 +26,7 @@ from typing import Any, Final
 
 from threegate.audit.checkpoint import WORKSPACE_ID
 from threegate.audit.entry import (
+    CLOCK,
     HEADER,
     SEAL,
     Broken,
@@ -39,6 +46,7 @@ from threegate.errors import VersionUnsupported
 NOTHING_BEFORE: Final = "0" * 64
 LAST: Final = SEGMENT_EVENTS - 1  # where in a segment its seal stands
 
+_CLOCK: Final = CLOCK.encode()
 _EDGES: Final = {0: HEADER.encode(), LAST: SEAL.encode()}
 _ORDINARY: Final = re.compile(rb"(?!(?:segment|seal)\Z)[a-z][a-z0-9._-]{0,63}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -67,7 +75,7 @@ class Links:
 class Chain:
     """Everything needed to judge the next line, however long the log is."""
 
-    __slots__ = ("_covered", "_tree", "digest", "size", "time", "workspace")
+    __slots__ = ("_covered", "_tree", "digest", "latest", "size", "time", "workspace")
 
     def __init__(self, *, segment: int = 0, prev: str | None = None, time: str = "") -> None:
         """Stand before the header of `segment`.
@@ -78,6 +86,7 @@ class Chain:
         self.size = segment * SEGMENT_EVENTS
         self.digest = NOTHING_BEFORE if segment == 0 else prev
         self.time = time
+        self.latest = time  # of any line so far; the header says so where those were not read
         self.workspace: str | None = None
         self._tree = Tree() if segment == 0 else None
         self._covered = sha256()
@@ -107,6 +116,7 @@ class Chain:
         """Return a chain that can go on without changing this one."""
         twin = Chain(time=self.time)
         twin.size, twin.digest, twin.workspace = self.size, self.digest, self.workspace
+        twin.latest = self.latest
         twin._tree = None if self._tree is None else self._tree.copy()
         twin._covered = self._covered.copy()
         return twin
@@ -116,6 +126,7 @@ class Chain:
         return {
             "format": FORMAT,
             "frontier": [root.hex() for root in self.tree.frontier],
+            "latest": self.latest,
             "segment": self.segment,
             "workspace": self.workspace,
         }
@@ -144,6 +155,8 @@ class Chain:
         links.datas = parse_data(links.texts)
         if len(links.datas) < len(links.texts):
             reason = Reason.DATA
+        if _CLOCK in links.kinds and not self._keep_clocks(links):
+            reason = Reason.TIME
         reason = self._accept(lines, links) or reason
         if reason is None and len(lines) > room:
             reason = Reason.EXTRA
@@ -161,7 +174,7 @@ class Chain:
         texts: list[bytes] = []
         digests = [digest]
         reason: Reason | None = None
-        latest, ending = self.time, b""
+        last, ending = self.time, b""
         for seq, line in enumerate(lines, self.size):
             middle = b'","prev":"%b","seq":%d,"time":"' % (digest.encode(), seq)
             time_at = len(line) - _TIME_BYTES
@@ -175,8 +188,8 @@ class Chain:
             elif not _ORDINARY.fullmatch(kind) and kind != _EDGES.get(seq % SEGMENT_EVENTS):
                 reason = Reason.KIND
             elif time != ending:
-                if _is_time(time, not_before=latest):
-                    latest, ending = time[:-2].decode(), time
+                if _is_time(time, not_before="" if kind == _CLOCK else last):
+                    last, ending = time[:-2].decode(), time
                 else:
                     reason = Reason.TIME
             if reason is not None:
@@ -187,6 +200,15 @@ class Chain:
             texts.append(line[8:kind_at])
             digests.append(digest)
         return Links(self.size, kinds, times, texts, digests), reason
+
+    def _keep_clocks(self, links: Links) -> bool:
+        """Leave out the lines from the first clock entry on that misstates the time before it."""
+        before = [self.time.encode(), *(time[:-2] for time in links.times)]
+        for index, (kind, data) in enumerate(zip(links.kinds, links.datas, strict=False)):
+            if kind == _CLOCK and data.get("before") != before[index].decode():
+                links.datas = links.datas[:index]
+                return False
+        return True
 
     def _accept(self, lines: Sequence[bytes], links: Links) -> Reason | None:
         """Take in the lines whose data could be read; judge header and seal on the way."""
@@ -205,6 +227,8 @@ class Chain:
         self.size += good
         self.digest = links.digests[good]
         self.time = links.times[good - 1][:-2].decode()
+        latest = max(links.times[:good], default=b"")[:-2].decode()
+        self.latest = max(self.latest, latest)
         return reason
 
     def _open(self, kind: bytes, data: dict[str, Any]) -> bool:
@@ -216,6 +240,10 @@ class Chain:
             self.workspace = workspace
         if self._tree is None:
             self._tree = _tree_of(self.size, data.get("frontier"))
+            latest = data.get("latest")
+            if type(latest) is not str or not _is_time(_ended(latest), not_before=self.time):
+                return False
+            self.latest = latest
         self._covered = sha256()
         if kind != HEADER.encode() or self.workspace is None or self._tree is None:
             return False
@@ -232,6 +260,10 @@ def _tree_of(size: int, frontier: Any) -> Tree | None:
         return Tree(size=size, frontier=[bytes.fromhex(root) for root in frontier])
     except ValueError:
         return None
+
+
+def _ended(time: str) -> bytes:
+    return time.encode("ascii", "replace") + b'"}'
 
 
 def _is_time(ending: bytes, *, not_before: str) -> bool:

@@ -26,6 +26,7 @@ from threegate.errors import AuditTampered
 HEADER: Final = "segment"
 SEAL: Final = "seal"
 RECOVERED: Final = "log.recovered"
+CLOCK: Final = "clock"  # the operator signs what time it is: the only entry that may be earlier
 
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _FORM: Final = re.compile(

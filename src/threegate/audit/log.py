@@ -16,15 +16,15 @@ SECURITY
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 from threegate.audit import torn
 from threegate.audit.chain import Chain
 from threegate.audit.checkpoint import WORKSPACE_ID, Checkpoint
-from threegate.audit.entry import RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
+from threegate.audit.entry import CLOCK, RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
 from threegate.audit.plan import Events, Plan, plan_batch
 from threegate.audit.reading import Followed, Visit, follow, read_entries, stand_before_newest
 from threegate.audit.segment import (
@@ -37,17 +37,23 @@ from threegate.audit.segment import (
     unavailable,
 )
 from threegate.audit.writer import Writer
-from threegate.errors import AuditUnavailable
+from threegate.errors import AuditUnavailable, ClockRefused, WorkspaceReadOnly
 
 Clock = Callable[[], int]
+
+# One entry by a clock that is years ahead would keep every signature waiting for years: by the
+# right clock it would be in the future.  A workspace nobody used for a month is asked once.
+MAX_AHEAD_SECONDS: Final = 31 * 86_400
+CLOCK_AHEAD: Final = "TG-CLK-002"
 
 
 class AuditLog:
     """One workspace's log, open for appending."""
 
-    def __init__(self, directory: Path, *, clock: Clock) -> None:
+    def __init__(self, directory: Path, *, clock: Clock, read_only: bool = False) -> None:
         """Prepare the fields; use `create` or `open`."""
-        self._directory = directory
+        self._directory, self._read_only = directory, read_only
+        self.is_torn = False  # the log ends in what a crash left, and it cannot be recorded here
         self._clock = clock
         self._dir_fd = open_directory(directory)
         self._chain = Chain()
@@ -72,12 +78,20 @@ class AuditLog:
         return log
 
     @classmethod
-    def open(cls, directory: Path, *, clock: Clock, visit: Visit | None = None) -> Self:
+    def open(
+        cls,
+        directory: Path,
+        *,
+        clock: Clock,
+        visit: Visit | None = None,
+        read_only: bool = False,
+    ) -> Self:
         """Open the log, recovering what a crash left; raise AuditTampered or AuditUnavailable.
 
-        `visit` sees the entries of the newest segment on the way.
+        `visit` sees the entries of the newest segment on the way.  With `read_only` nothing is
+        recovered: `is_torn` says that it would be.
         """
-        log = cls(directory, clock=clock)
+        log = cls(directory, clock=clock, read_only=read_only)
         try:
             log._chain = stand_before_newest(log._dir_fd)
             log._catch_up(visit)
@@ -115,6 +129,17 @@ class AuditLog:
         """Return by how many seconds the clock is behind the last entry, or 0."""
         return max(0, unix_of(self._chain.time) - self._clock())
 
+    def refuse_clock_ahead(self) -> None:
+        """Raise `ClockRefused` if the clock is too far ahead of the last entry."""
+        self._refuse_ahead(self.now())
+
+    def _refuse_ahead(self, time: str) -> None:
+        ahead = unix_of(time) - unix_of(self._chain.time)
+        if ahead > MAX_AHEAD_SECONDS:
+            detail = f"the clock is {ahead // 86_400} days ahead of the last audit entry"
+            hint = "set the clock; if it is right, `threegate audit clock` signs that"
+            raise ClockRefused(detail, code=CLOCK_AHEAD, hint=hint)
+
     def now(self) -> str:
         """Return the time the next entry would have; it never goes back."""
         try:
@@ -122,16 +147,34 @@ class AuditLog:
         except ValueError as exc:
             raise AuditUnavailable("the clock shows no time; nothing was done") from exc
 
-    def append(self, events: Events, *, durable: bool = True) -> list[Entry]:
+    def append(self, events: Events, *, durable: bool = True, ends: bool = False) -> list[Entry]:
         """Write `events` with one write and, if `durable`, make all of the log durable.
 
         Raises AuditUnavailable, and has then taken back what it wrote; after a failed
         sync it refuses everything from then on.  A crash leaves a prefix of the batch.
+        Raises ClockRefused if the clock is too far ahead; events that end something
+        (`ends`) are written all the same, with the time of the entry before them.
         """
+        time = self.now()
+        try:
+            self._refuse_ahead(time)
+        except ClockRefused:
+            if not ends:
+                raise
+            time = self._chain.time
+        return self._append(events, time=time, durable=durable)
+
+    def set_clock(self, data: Mapping[str, Any], *, time: str) -> Entry:
+        """Write that `time` is right, whatever the entries before say; the caller has it signed."""
+        return self._append([(CLOCK, data)], time=time, durable=True)[0]
+
+    def _append(self, events: Events, *, time: str, durable: bool) -> list[Entry]:
+        if self._read_only:
+            raise WorkspaceReadOnly("the workspace is read-only; nothing was done")
         self._writer.check_usable()
         if self._moved_on():
             raise AuditUnavailable("the audit log was written by another process; refresh first")
-        plan = plan_batch(self._chain, events, time=self.now())
+        plan = plan_batch(self._chain, events, time=time)
         self._write(plan, durable=durable)
         return list(plan.entries)
 
@@ -190,7 +233,7 @@ class AuditLog:
         if (
             there is None
             or not os.path.samestat(there, os.fstat(self._writer.fd))
-            or not is_plain(there)
+            or not is_plain(there, self._dir_fd)
         ):
             raise Broken(Reason.FILE, segment=segment, seq=self.size)
         if there.st_size < self._writer.length:
@@ -201,6 +244,10 @@ class AuditLog:
         """Follow the files to their end and stand there, ready to write."""
         chain = self._chain.copy()
         followed = follow(self._dir_fd, chain, start=self._writer.length, visit=visit)
+        if self._read_only:
+            self.is_torn = followed.tail is not None
+            self._stand_to_read(chain, followed)
+            return
         try:
             fd = self._cut_off(chain, followed)
         except OSError as exc:
@@ -211,6 +258,11 @@ class AuditLog:
             self._record_torn(followed.recovered)
         except OSError as exc:
             raise unavailable(exc, "recover") from exc
+
+    def _stand_to_read(self, chain: Chain, followed: Followed) -> None:
+        self._chain = chain
+        fd = open_segment(self._dir_fd, chain.segment) if chain.position else None
+        self._writer.stand(fd, length=followed.length)
 
     def _cut_off(self, chain: Chain, followed: Followed) -> int | None:
         """Keep and remove a torn tail; return the segment to go on in; raise OSError."""
@@ -230,7 +282,8 @@ class AuditLog:
         """Record every kept tail the log does not mention yet; raise OSError."""
         for kept in torn.pending(self._dir_fd):
             if recorded.get(kept.sha256, -1) < kept.seq:
-                self.append([(RECOVERED, {"bytes": kept.length, "sha256": kept.sha256})])
+                data = {"bytes": kept.length, "sha256": kept.sha256}
+                self.append([(RECOVERED, data)], ends=True)
             torn.settle(self._dir_fd, kept)
 
     def _write(self, plan: Plan, *, durable: bool) -> None:

@@ -48,8 +48,11 @@ def plan_batch(chain: Chain, events: Events, *, time: str) -> Plan:
         segment = after.segment
         header: Events = [(HEADER, after.header())] if after.position == 0 else []
         room = LAST - after.position - len(header)
-        lines, added = _extend(after, [*header, *rest[:room]], time=time)
-        entries += added[len(header) :]
+        # A clock that is set back begins with its own entry, not with the header before it.
+        lines = _extend(after, header, time=max(time, after.time))[0]
+        more, added = _extend(after, rest[:room], time=time)
+        lines += more
+        entries += added
         rest = rest[room:]
         if after.position == LAST:
             lines += _extend(after, [(SEAL, after.seal())], time=time)[0]

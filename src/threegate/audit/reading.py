@@ -16,6 +16,7 @@ from threegate.audit.entry import RECOVERED, Broken, Entry, Reason, parse_seal
 from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
 from threegate.audit.segment import (
     SEALED_MODE,
+    is_read_only,
     list_segments,
     open_directory,
     open_segment,
@@ -147,7 +148,7 @@ def _has_line(dir_fd: int, segment: int) -> bool:
 def _seal_mode(fd: int) -> None:
     """Make a sealed file read-only, in case a crash came first."""
     try:
-        if os.fstat(fd).st_mode & 0o777 != SEALED_MODE:
+        if os.fstat(fd).st_mode & 0o777 != SEALED_MODE and not is_read_only(fd):
             os.fchmod(fd, SEALED_MODE)
     except OSError as exc:
         raise unavailable(exc, "seal") from exc

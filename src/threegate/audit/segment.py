@@ -44,6 +44,11 @@ def segment_name(segment: int) -> str:
     return f"segment-{segment:08d}.jsonl"
 
 
+def is_read_only(fd: int) -> bool:
+    """Tell whether a file is on a read-only file system, where owner and mode protect nothing."""
+    return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
+
+
 def open_directory(directory: Path) -> int:
     """Return a descriptor of the log's directory; raise AuditUnavailable or AuditTampered."""
     try:
@@ -52,7 +57,7 @@ def open_directory(directory: Path) -> int:
         if exc.errno in _NOT_PLAIN:
             raise AuditTampered("the audit log's directory is not a directory") from exc
         raise unavailable(exc, "open") from exc
-    if os.fstat(fd).st_uid != os.geteuid():
+    if os.fstat(fd).st_uid != os.geteuid() and not is_read_only(fd):
         os.close(fd)
         raise AuditTampered("the audit log's directory belongs to another user")
     return fd
@@ -109,18 +114,21 @@ def open_segment(dir_fd: int, segment: int, *, writable: bool = False) -> int:
         if exc.errno in _NOT_PLAIN:
             raise _broken(Reason.FILE, segment) from exc
         raise unavailable(exc, "open") from exc
-    if not is_plain(os.fstat(fd)):
+    if not is_plain(os.fstat(fd), fd):
         os.close(fd)
         raise _broken(Reason.FILE, segment)
     return fd
 
 
-def is_plain(status: os.stat_result) -> bool:
-    """Return whether this is a regular file of ours that has no other name."""
+def is_plain(status: os.stat_result, fd: int) -> bool:
+    """Return whether this is a regular file of ours that has no other name.
+
+    `fd` is the file or its directory: on a read-only file system a file may be anybody's.
+    """
     return (
         stat.S_ISREG(status.st_mode)
         and status.st_nlink == 1  # a second name is a second writer
-        and status.st_uid == os.geteuid()
+        and (status.st_uid == os.geteuid() or is_read_only(fd))
     )
 
 

@@ -18,6 +18,7 @@ from threegate.artifacts.ids import digest_of, make_id, sha256_hex
 from threegate.artifacts.labels import join_all
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.registry import Artifact, Request
+from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import ArtifactRejected
 from threegate.handoff import states
@@ -33,6 +34,13 @@ WITHDRAWN: Final = "TG-HND-011"
 PARENT_MISSING: Final = "TG-HND-012"
 NEEDS_SIGNATURE: Final = "TG-HND-013"
 BLOB_MISSING: Final = "TG-HND-014"
+NOT_ITS_RECORD: Final = "TG-HND-017"  # a packet differs from what its record and raw bytes make
+
+# Operations that store a packet.  The log names them, and they decide a packet's origin.
+FETCH: Final = "fetch"
+ADMIT: Final = "admit"
+ADMIT_RETRIEVED: Final = "admit-retrieved"
+ADMIT_CONSISTENT: Final = "admit-consistent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,17 @@ class _Parsed:
     error: ArtifactRejected | None
 
 
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """The operation, and its detail in the log, that store a packet which was remade."""
+
+    op: str
+    detail: Mapping[str, Any]
+
+
 Complete = Callable[[Untrusted[bytes]], Untrusted[bytes]]
+Packets = Mapping[str, tuple[bytes, ResearchPacket]]  # by id
+Compare = Callable[[Packets], Mapping[str, Vouched | ArtifactRejected]]
 
 
 def admit(
@@ -65,13 +83,31 @@ def admit(
     *,
     now: Callable[[], str],
     complete: Complete | None = None,
+    compare: Compare | None = None,
 ) -> Iterator[Admission]:
     """Validate, store and record items in order, a chunk to a transaction.
 
     `complete` turns a draft into the artifact it stands for, or raises `ArtifactRejected`.
+    `compare` is given the new packets whose retrieval record is here, and tells which of them
+    differ from what the record and the raw bytes make.
     """
     for chunk in _chunks(items):
-        yield from _admit_chunk(store, [_parse(item, complete) for item in chunk], now())
+        parsed = [_parse(item, complete) for item in chunk]
+        # Before the lock is taken: sandboxes may take seconds.
+        compared = {} if compare is None else compare(_comparable(store, parsed))
+        yield from _admit_chunk(store, parsed, now(), compared)
+
+
+def _comparable(store: Store, chunk: Sequence[_Parsed]) -> Packets:
+    return {
+        item.id: (item.data, item.artifact)
+        for item in chunk
+        if item.id is not None
+        and isinstance(item.artifact, ResearchPacket)
+        and item.artifact.record_sha256 is not None
+        and store.has_blob(item.artifact.record_sha256)
+        and store.locate(item.id) is None
+    }
 
 
 def _chunks(items: Iterable[Untrusted[bytes]]) -> Iterator[list[Untrusted[bytes]]]:
@@ -100,21 +136,31 @@ def _parse(item: Untrusted[bytes], complete: Complete | None) -> _Parsed:
     return _Parsed(untrusted, data, artifact, make_id(found.prefix, data), None)
 
 
-def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admission]:
+def _admit_chunk(
+    store: Store,
+    chunk: Sequence[_Parsed],
+    now: str,
+    compared: Mapping[str, Vouched | ArtifactRejected],
+) -> list[Admission]:
     accepted: dict[str, _Parsed] = {}
     refused: dict[str, tuple[_Parsed, ArtifactRejected]] = {}
     answers: list[Admission] = []
     with store.locked() as journal:
         for item in chunk:
-            answer, error = _judge(store, item, accepted)
+            answer, error = _judge(store, item, accepted, compared)
             if answer.status == "accepted" and answer.id is not None:
                 accepted[answer.id] = item
             elif error is not None and answer.status == "quarantined":
                 refused[answer.sha256] = (item, error)
             answers.append(answer)
-        if accepted:
-            puts = [_accept(item_id, item) for item_id, item in accepted.items()]
-            journal.run("admit", puts)
+        puts = {item_id: _accept(item_id, item) for item_id, item in accepted.items()}
+        vouched = {key: verdict for key, verdict in compared.items() if key in puts}
+        plain = [put for key, put in puts.items() if key not in vouched]
+        if plain:
+            journal.run(ADMIT, plain)
+        for key, verdict in vouched.items():
+            assert isinstance(verdict, Vouched), "the others were refused"
+            journal.run(verdict.op, [puts[key]], verdict.detail)
         if refused:
             acts, codes = _quarantine(store, refused, now)
             if acts:
@@ -123,7 +169,10 @@ def _admit_chunk(store: Store, chunk: Sequence[_Parsed], now: str) -> list[Admis
 
 
 def _judge(
-    store: Store, item: _Parsed, pending: dict[str, _Parsed]
+    store: Store,
+    item: _Parsed,
+    pending: dict[str, _Parsed],
+    compared: Mapping[str, Vouched | ArtifactRejected],
 ) -> tuple[Admission, ArtifactRejected | None]:
     kept = sha256_hex(item.offered)
     digest = kept if item.id is None else digest_of(item.id)
@@ -135,6 +184,9 @@ def _judge(
         if item.id in pending or store.locate(item.id) is not None:
             return Admission("already", digest, item.id), None
         _refuse_gone(store, item.id)
+        verdict = compared.get(item.id)
+        if isinstance(verdict, ArtifactRejected):
+            raise verdict
         _check_in_place(store, item.artifact, pending)
     except ArtifactRejected as exc:
         # Keeping the bytes of what was forgotten would undo the forgetting.
@@ -219,10 +271,12 @@ def admit_packet(
     blobs: Sequence[bytes],
     op: str,
     detail: Mapping[str, Any],
+    again: bool = False,
 ) -> tuple[str, bool]:
     """Store a packet and the raw bytes it was made from, all or nothing.
 
-    Returns its id and whether it is new.  Raises `ArtifactRejected`, and then nothing was stored.
+    Returns its id and whether it is new.  `again` stores one that is here once more, so that
+    the log names another operation for it.  Raises `ArtifactRejected`, and then nothing was stored.
     """
     artifact = registry.parse(packet)
     data = packet.open_for_validation()
@@ -233,7 +287,7 @@ def admit_packet(
         _refuse_gone(store, packet_id)
         for digest in (digest_of(packet_id), *brought):
             refuse_forgotten(store, digest)
-        if store.locate(packet_id) is not None:
+        if store.locate(packet_id) is not None and not again:
             return packet_id, False
         _check_in_place(store, artifact, {})
         # The packet first: what the log says of the whole change stands beside its name.
@@ -301,6 +355,32 @@ def _quarantine(
         acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why_file(error, now)))
         codes[digest] = error.code
     return acts, codes
+
+
+def quarantine_pieces(
+    store: Store, pieces: Sequence[bytes], error: ArtifactRejected, now: str
+) -> None:
+    """Keep everything of a refused item with the reason, except what was forgotten here."""
+    kept = {sha256_hex(data): data for data in pieces}
+    why, acts = why_file(error, now), list[Act]()
+    with store.locked() as journal:
+        for digest, data in kept.items():
+            there = store.holds(states.QUARANTINE, f"{digest}.bytes")
+            if there or is_forgotten(store, digest):
+                continue
+            acts.append(Put(states.QUARANTINE, f"{digest}.bytes", data))
+            acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why))
+        if acts:
+            journal.run("quarantine", acts, dict.fromkeys(kept, error.code))
+
+
+def is_forgotten(store: Store, digest: str) -> bool:
+    """Tell whether bytes were forgotten here: keeping them would undo that."""
+    try:
+        refuse_forgotten(store, digest)
+    except ArtifactRejected:
+        return True
+    return False
 
 
 def why_file(error: ArtifactRejected, now: str) -> bytes:

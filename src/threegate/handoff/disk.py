@@ -12,14 +12,19 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from threegate.audit.segment import is_read_only
 from threegate.errors import HandoffTampered, StorageFailed, WorkspaceUnusable
 from threegate.handoff.states import DIRECTORIES
 from threegate.text import quote
 
 FILE_MODE: Final = 0o444
+OTHER_MODE: Final = "TG-HND-005"
+PART_BYTES: Final = 1 << 20
 DIRECTORY_MODE: Final = 0o700
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -103,27 +108,66 @@ def _open_directory(part: str, parent: int | None, name: str) -> int:
             raise HandoffTampered(f"{name} is not a plain directory") from exc
         raise WorkspaceUnusable(f"cannot open {name}: {os.strerror(exc.errno or 0)}") from exc
     info = os.fstat(fd)
-    if info.st_uid != os.geteuid() or info.st_mode & 0o022:
+    if (info.st_uid != os.geteuid() or info.st_mode & 0o022) and not is_read_only(fd):
         os.close(fd)
         raise HandoffTampered(f"{name} belongs to, or can be written by, somebody else")
     return fd
 
 
-def _refuse_strange(info: os.stat_result, name: str, mode: int | None) -> None:
+def _refuse_strange(info: os.stat_result, name: str, mode: int | None, fd: int) -> None:
     if not stat.S_ISREG(info.st_mode):
         raise HandoffTampered(f"{quote(name)} is not a regular file", code="TG-HND-002")
     if info.st_nlink != 1:
         detail = f"{quote(name)} has {info.st_nlink} names"
         raise HandoffTampered(detail, code="TG-HND-003")
+    strange = info.st_uid != os.geteuid() or mode not in (None, stat.S_IMODE(info.st_mode))
+    if not strange or is_read_only(fd):  # nobody can write it here, whosever it is
+        return
     if info.st_uid != os.geteuid():
         raise HandoffTampered(f"{quote(name)} belongs to somebody else", code="TG-HND-004")
-    if mode is not None and stat.S_IMODE(info.st_mode) != mode:
-        found = stat.S_IMODE(info.st_mode)
-        raise HandoffTampered(f"{quote(name)} has mode {found:04o}", code="TG-HND-005")
+    found = stat.S_IMODE(info.st_mode)
+    hint = "`threegate audit verify` tells whether only modes differ, and how to mend that"
+    raise HandoffTampered(f"{quote(name)} has mode {found:04o}", code=OTHER_MODE, hint=hint)
 
 
 def read_file(directory: int, name: str, *, max_bytes: int, mode: int | None = FILE_MODE) -> bytes:
     """Return the content of a regular file of ours; raise `FileNotFoundError` if absent."""
+    with _opened(directory, name, max_bytes=max_bytes, mode=mode) as (fd, info):
+        data = _read_all(fd, info.st_size)
+        _refuse_changed(fd, info, name, len(data))
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Digested:
+    """What a file holds, without holding it."""
+
+    sha256: str
+    size: int
+    mode: int
+
+
+def digest_file(directory: int, name: str, *, max_bytes: int) -> Digested:
+    """Return the digest of a regular file of ours of any mode, read in parts.
+
+    Raises `FileNotFoundError`, `HandoffTampered` or `StorageFailed` as `read_file` does.
+    """
+    digest, size = sha256(), 0
+    with _opened(directory, name, max_bytes=max_bytes, mode=None) as (fd, info):
+        while part := os.read(fd, PART_BYTES):
+            digest.update(part)
+            size += len(part)
+            if size > info.st_size:
+                break  # it grows while it is read
+        _refuse_changed(fd, info, name, size)
+    return Digested(digest.hexdigest(), size, stat.S_IMODE(info.st_mode))
+
+
+@contextmanager
+def _opened(
+    directory: int, name: str, *, max_bytes: int, mode: int | None
+) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a regular file of ours; raise `FileNotFoundError` if absent."""
     try:
         fd = os.open(name, _READ, dir_fd=directory)
     except FileNotFoundError:
@@ -134,18 +178,20 @@ def read_file(directory: int, name: str, *, max_bytes: int, mode: int | None = F
             raise HandoffTampered(detail, code="TG-HND-002") from exc
         raise StorageFailed(f"cannot read {quote(name)}: {os.strerror(exc.errno or 0)}") from exc
     try:
-        before = os.fstat(fd)
-        _refuse_strange(before, name, mode)
-        if before.st_size > max_bytes:
-            detail = f"{quote(name)} has {before.st_size} bytes, limit {max_bytes}"
+        info = os.fstat(fd)
+        _refuse_strange(info, name, mode, fd)
+        if info.st_size > max_bytes:
+            detail = f"{quote(name)} has {info.st_size} bytes, limit {max_bytes}"
             raise HandoffTampered(detail, code="TG-HND-006")
         with storage_errors(f"read {quote(name)}"):
-            data = _read_all(fd, before.st_size)
-        if _version(os.fstat(fd)) != _version(before) or len(data) != before.st_size:
-            raise HandoffTampered(f"{quote(name)} changed while it was read", code="TG-HND-007")
+            yield fd, info
     finally:
         os.close(fd)
-    return data
+
+
+def _refuse_changed(fd: int, before: os.stat_result, name: str, read: int) -> None:
+    if _version(os.fstat(fd)) != _version(before) or read != before.st_size:
+        raise HandoffTampered(f"{quote(name)} changed while it was read", code="TG-HND-007")
 
 
 def read_start(directory: int, name: str, size: int) -> bytes:
@@ -177,7 +223,7 @@ def check_file(directory: int, name: str) -> int | None:
         info = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    _refuse_strange(info, name, FILE_MODE)
+    _refuse_strange(info, name, FILE_MODE, directory)
     return info.st_size
 
 

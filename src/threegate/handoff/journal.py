@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
-from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.audit.plan import Events
 from threegate.errors import HandoffTampered, StorageFailed
@@ -35,7 +34,7 @@ from threegate.handoff.ledger import Ledger
 from threegate.handoff.lock import held
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED, Intent, parse_intent
 from threegate.handoff.states import BUNDLES, CURRENT, INCOMING, NAMES
-from threegate.handoff.tail import Tail
+from threegate.handoff.tail import Tail, longer_tail
 from threegate.handoff.usage import Quota, Usage, scan_usage
 
 MAX_BATCH: Final = 512  # less than a segment, so that a batch lies in two of them at most
@@ -46,6 +45,8 @@ MAX_FILE_BYTES: Final = 256 * 2**20
 ENDINGS: Final = frozenset(
     {"claim-lost", "deny", "expire", "finish", "revoke", "revoke-all", "void"}
 )
+# These end something because of the time, so a wrong clock must not do them.
+BY_THE_CLOCK: Final = frozenset({"expire", "void"})
 SYNC_TOGETHER: Final = 8  # new files from which on all are made durable at once
 
 
@@ -103,8 +104,11 @@ class Journal:
         *,
         tail: Tail,
         ledger: Ledger,
+        read_only: bool = False,
     ) -> None:
         """Go on after `tail` and `ledger`, to which the newest segment of `log` was fed."""
+        self.read_only = read_only
+        self.unfinished: list[Intent] = []  # acts of a change that cannot be settled here
         self.directories, self.log, self.quotas = directories, log, quotas
         self.ledger, self._lock, self._tail = ledger, lock, tail
         ledger.older = log.entries
@@ -119,6 +123,17 @@ class Journal:
         The one file whose name does not say what it must hold: only the log does.
         """
         return self._current
+
+    @property
+    def clock(self) -> Entry | None:
+        """The last entry that set the clock, if it is as near as the newest segment."""
+        return self._tail.clock
+
+    def set_clock(self, data: Mapping[str, Any], *, time: str) -> Entry:
+        """Let the log go on at `time`, which somebody signed; the caller holds the lock."""
+        entry = self.log.set_clock(data, time=time)
+        self._feed(entry)
+        return entry
 
     @property
     def usage(self) -> Usage:
@@ -158,7 +173,7 @@ class Journal:
             (INTENT, {**act.intent(), **stamp, "detail": dict(told[n]), "n": n})
             for n, act in enumerate(acts)
         ]
-        entries = self._append(events)
+        entries = self._append(events, ends=op in ENDINGS - BY_THE_CLOCK)
         try:
             with storage_errors(f"write to the workspace ({op})"):
                 self._write_incoming(acts, entries)
@@ -252,12 +267,12 @@ class Journal:
         if direction is not None:
             data["direction"] = direction
         # Not flushed on its own: without it the next opener finds the acts done and says so.
-        self._append([(kind, data)], durable=kind == RECOVERED)
+        self._append([(kind, data)], durable=kind == RECOVERED, ends=True)
         self._usage, self._current = usage, current
         self._settled = self.log.head.digest
 
-    def _append(self, events: Events, *, durable: bool = True) -> list[Entry]:
-        entries = self.log.append(events, durable=durable)
+    def _append(self, events: Events, *, durable: bool = True, ends: bool) -> list[Entry]:
+        entries = self.log.append(events, durable=durable, ends=ends)
         for entry in entries:
             self._feed(entry)
         return entries
@@ -268,13 +283,23 @@ class Journal:
 
     def _settle_pending(self) -> None:
         if not self._tail.is_known:
-            self._tail = _longer_tail(self.log)
+            self._tail = longer_tail(self.log)
         pending, last = self._tail.pending(), self._tail.outcome()
         self._usage = last.usage if last is not None else scan_usage(self.directories)
         self._current = last.current if last is not None else None
-        if pending:
+        if pending and self.read_only:
+            self._look_at(pending)
+        elif pending:
             self._settle(pending)
         self._settled = self.log.head.digest
+
+    def _look_at(self, intents: Sequence[Intent]) -> None:
+        """Take an unfinished change as it lies: its policy counts if it is there."""
+        self.unfinished = list(intents)
+        self._usage = scan_usage(self.directories)
+        pointer = _pointer_in(intents)
+        if pointer is not None and self._holds(BUNDLES, CURRENT, pointer):
+            self._current = pointer
 
     def _settle(self, intents: Sequence[Intent], *, failed: bool = False) -> bool:
         """Complete or undo a batch whose intents are in the log and whose outcome is not.
@@ -362,20 +387,3 @@ def _pointer_in(batch: Sequence[Entry] | Sequence[Intent]) -> str | None:
         if (to, name) == (BUNDLES, CURRENT):
             return digest
     return None
-
-
-def _longer_tail(log: AuditLog) -> Tail:
-    """Return what the log leaves open, from as far back as the last batch that was closed.
-
-    Two segments nearly always, for a batch may lie across them; more when gates and
-    checkpoints alone filled those.
-    """
-    newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
-    back = SEGMENT_EVENTS
-    while True:
-        tail, start = Tail(), max(0, newest - back)
-        for entry in log.entries(start):
-            tail.feed(entry)
-        if tail.is_known or start == 0:
-            return tail
-        back *= 4

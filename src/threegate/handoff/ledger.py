@@ -15,7 +15,7 @@ SECURITY
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from threegate.audit.entry import Broken, Entry, Reason
+from threegate.audit.entry import HEADER, Broken, Entry, Reason
 from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED
 from threegate.handoff.states import LEASES, content_digest_in
@@ -33,9 +33,10 @@ class Ledger:
         """`older` returns the entries of the log from a sequence number on."""
         self.older = older
         self.reaches = -1  # every change from this entry on is known
-        self.oldest_time = ""
+        self.latest_before = ""  # no entry before that one is later than this
         self.before = ""  # digest of the entry before that one
         self._seen = -1
+        self._latest = ""  # time of any entry that was fed, or lies before those
         self._span = SEGMENT_EVENTS  # how much to read at the next look back
         self._announced: list[Entry] = []
         self.places: dict[str, Place | None] = {}  # None: the log removed it
@@ -45,8 +46,11 @@ class Ledger:
         if entry.seq <= self._seen:
             return
         if self.reaches < 0:
-            self._start(entry.seq, entry.prev, entry.time)
-        self._seen = entry.seq
+            # Not the time of this entry: a clock that was set back left later ones before it.
+            known = entry.data.get("latest") if entry.kind == HEADER else entry.time
+            self._latest = str(known)
+            self._start(entry.seq, entry.prev, self._latest)
+        self._seen, self._latest = entry.seq, max(self._latest, entry.time)
         if entry.kind == INTENT:
             self._announced.append(entry)
         elif entry.kind in (OUTCOME, RECOVERED):
@@ -65,7 +69,7 @@ class Ledger:
 
     def mentions(self, name: str, *, since: str) -> bool:
         """Tell whether a change at that time or later named a file, even one that is gone."""
-        while name not in self.places and self.reaches > 0 and self.oldest_time >= since:
+        while name not in self.places and self.reaches > 0 and self.latest_before >= since:
             self._read_back()
         return name in self.places
 
@@ -73,8 +77,8 @@ class Ledger:
         found = self.places.get(name, ("", ""))
         return found is None or bool(found[1]) or bool(found[0] and content_digest_in(name))
 
-    def _start(self, seq: int, before: str, time: str) -> None:
-        self.reaches, self.before, self.oldest_time = seq, before, time
+    def _start(self, seq: int, before: str, latest: str) -> None:
+        self.reaches, self.before, self.latest_before = seq, before, latest
 
     def _close(self, outcome: Entry) -> None:
         announced, self._announced = self._announced, []
@@ -82,7 +86,7 @@ class Ledger:
         if type(first) is not int or type(last) is not int:
             return
         if first < self.reaches:  # its beginning was not fed: read backwards, it is whole
-            self._start(outcome.seq + 1, outcome.digest, outcome.time)
+            self._start(outcome.seq + 1, outcome.digest, self._latest)
         elif outcome.data.get("direction") != "back":
             for entry in announced:
                 if first <= entry.seq <= last:
@@ -120,4 +124,4 @@ class Ledger:
             known = self.places.setdefault(name, place)
             if known is not None and not known[1] and place is not None:
                 self.places[name] = (known[0], place[1])
-        self._start(earlier.reaches, earlier.before, earlier.oldest_time)
+        self._start(earlier.reaches, earlier.before, earlier.latest_before)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from threegate.audit.segment import is_read_only
 from threegate.errors import HandoffTampered, StorageFailed, WorkspaceBusy
 
 LOCK_NAME: Final = "lock"
@@ -18,11 +19,18 @@ _LONGEST_PAUSE_SECONDS: Final = 0.02
 
 
 def open_lock(directory: int) -> int:
-    """Return a descriptor of the lock file in `directory`, made if need be."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    """Return a descriptor of the lock file in `directory`, made if need be.
+
+    On a read-only file system it may be missing, and is -1: nobody writes there.
+    """
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    read_only = is_read_only(directory)
+    flags |= os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
     try:
         fd = os.open(LOCK_NAME, flags, 0o600, dir_fd=directory)
     except OSError as exc:
+        if read_only and exc.errno == errno.ENOENT:
+            return -1
         if exc.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise _not_plain() from exc
         # A full table of files or a read-only disk is nobody's attack.
@@ -42,6 +50,9 @@ def _not_plain() -> HandoffTampered:
 @contextmanager
 def held(fd: int, *, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """Hold the lock; raise `WorkspaceBusy` if somebody else keeps it too long."""
+    if fd < 0:
+        yield
+        return
     deadline = time.monotonic() + wait_seconds
     pause = _FIRST_PAUSE_SECONDS
     while True:

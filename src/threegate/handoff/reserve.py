@@ -13,6 +13,7 @@ from threegate.handoff import states
 from threegate.handoff.disk import storage_errors
 from threegate.handoff.lease import Lease, is_alive
 from threegate.handoff.store import Store
+from threegate.policy.units import sized
 
 _NAME: Final = re.compile(r"\A([0-9]{1,10})-([0-9]{1,20})-([0-9a-f-]{36})\Z")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,7 +32,7 @@ def take_room(store: Store, lease: Lease, size: int) -> None:
         _resize(store, lease, fd, before)
         cause = exc.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            detail = f"no room for the {size} bytes that runs may leave"
+            detail = f"no room for the {sized(size)} that runs may leave"
             hint = "make room on the disk; nothing was spent"
             raise QuotaExceeded(detail, hint=hint) from exc
         raise

@@ -17,6 +17,7 @@ from threegate.artifacts.ids import ID_HINT, is_id, is_short_id, prefix_of, sha2
 from threegate.artifacts.registry import Artifact
 from threegate.audit.entry import Entry
 from threegate.audit.log import AuditLog
+from threegate.audit.segment import is_read_only
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.handoff import states
 from threegate.handoff.disk import Directories, check_file, make_directories, read_file
@@ -39,6 +40,11 @@ class Store:
     def __init__(self, root: Path, directories: Directories, journal: Journal) -> None:
         self.root, self.directories, self.journal = root, directories, journal
 
+    @property
+    def read_only(self) -> bool:
+        """Tell whether the files can only be read: nothing is recovered, nothing is written."""
+        return self.journal.read_only
+
     @classmethod
     def create(cls, root: Path, *, workspace: str, clock: Callable[[], int]) -> None:
         """Make the directories and the log of a new workspace."""
@@ -49,11 +55,15 @@ class Store:
     def open(
         cls, root: Path, *, clock: Callable[[], int], quotas: Mapping[str, Quota] | None = None
     ) -> "Store":
-        """Open a workspace; an interrupted change is settled first."""
+        """Open a workspace; an interrupted change is settled first.
+
+        On a read-only file system it is not: `journal.unfinished` and `journal.log.is_torn` say
+        what a crash left.
+        """
         directories = Directories.open(root)
         handoff = os.open(root / states.HANDOFF, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            lock = open_lock(handoff)
+            lock, read_only = open_lock(handoff), is_read_only(handoff)
         finally:
             os.close(handoff)
         tail, ledger = Tail(), Ledger()
@@ -63,8 +73,10 @@ class Store:
             ledger.feed(entry)
 
         with held(lock):  # opening may have to recover a torn last line
-            log = AuditLog.open(root / AUDIT, clock=clock, visit=visit)
-        journal = Journal(directories, log, lock, quotas or {}, tail=tail, ledger=ledger)
+            log = AuditLog.open(root / AUDIT, clock=clock, visit=visit, read_only=read_only)
+        journal = Journal(
+            directories, log, lock, quotas or {}, tail=tail, ledger=ledger, read_only=read_only
+        )
         return cls(root, directories, journal)
 
     def locate(self, artifact_id: str) -> str | None:

@@ -6,7 +6,9 @@ reads a segment twice to find out what a crash left.
 
 from typing import Final
 
-from threegate.audit.entry import Entry
+from threegate.audit.entry import CLOCK, Entry
+from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.log import AuditLog
 from threegate.handoff.records import (
     INTENT,
     OUTCOME,
@@ -24,6 +26,7 @@ class Tail:
     """What the entries fed so far leave open."""
 
     def __init__(self) -> None:
+        self.clock: Entry | None = None  # the last entry that set the clock
         self._seen = -1
         self._announced: list[Entry] = []
         self._closing: Entry | None = None
@@ -32,6 +35,8 @@ class Tail:
         """Take the next entry; one that was fed before changes nothing."""
         if entry.seq <= self._seen:  # a refresh that failed half way shows its entries again
             return
+        if entry.kind == CLOCK:
+            self.clock = entry
         self._seen = entry.seq
         if entry.kind == INTENT:
             self._announced.append(entry)
@@ -52,3 +57,20 @@ class Tail:
     def outcome(self) -> Outcome | None:
         """Return how the last batch ended, or raise `AuditTampered`."""
         return None if self._closing is None else parse_outcome(self._closing)
+
+
+def longer_tail(log: AuditLog) -> Tail:
+    """Return what the log leaves open, from as far back as the last batch that was closed.
+
+    Two segments nearly always, for a batch may lie across them; more when gates and
+    checkpoints alone filled those.
+    """
+    newest = log.head.seq - log.head.seq % SEGMENT_EVENTS
+    back = SEGMENT_EVENTS
+    while True:
+        tail, start = Tail(), max(0, newest - back)
+        for entry in log.entries(start):
+            tail.feed(entry)
+        if tail.is_known or start == 0:
+            return tail
+        back *= 4

@@ -12,6 +12,7 @@ from typing import Any
 from threegate.errors import QuotaExceeded
 from threegate.handoff.disk import Directories
 from threegate.handoff.states import INCOMING, NAMES
+from threegate.policy.units import sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Usage:
             files, size = self.of(directory)
             grew = (files, size) > than.of(directory)
             if grew and (files > quota.files or size > quota.bytes):
-                detail = f"{directory} would hold {files} files, {size} bytes; "
-                limits = f"its quota is {quota.files} files, {quota.bytes} bytes"
+                detail = f"{directory} would hold {files} files, {sized(size)}; "
+                limits = f"its quota is {quota.files} files, {sized(quota.bytes)}"
                 raise QuotaExceeded(detail + limits, hint="raise the quota in handoff.policy.md")
 
     def plain(self) -> dict[str, list[int]]:

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.errors import AuditTampered, HandoffTampered, StorageFailed
 from threegate.handoff import states
-from threegate.handoff.disk import Directories, read_file
+from threegate.handoff.disk import FILE_MODE, Directories, digest_file
+from threegate.handoff.expected import Expected
 from threegate.handoff.journal import MAX_FILE_BYTES
 from threegate.handoff.records import (
     INTENT,
@@ -35,13 +35,13 @@ class Finding:
     name: str
     problem: str
     stray: bool = False
+    mode: bool = False  # nothing but the mode differs
 
 
 class Fold:
-    """The state of all files according to the log, built entry by entry."""
+    """The changes of files according to the log, entry by entry."""
 
     def __init__(self) -> None:
-        self.files: dict[tuple[str, str], str] = {}  # (directory, name) -> digest
         self.touched: dict[str, None] = {}  # names, in the order the log first mentions them
         self.usage = Usage()
         self.pending: list[Intent] = []
@@ -67,56 +67,85 @@ class Fold:
         self.pending, self.usage = [], outcome.usage
 
     def _apply(self, intent: Intent) -> None:
-        digest = intent.sha256
         self.touched[intent.name] = None
+
+
+class FileFold(Fold):
+    """Where every file lies according to the log, and its digest; in bounded memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = Expected()
+
+    def _apply(self, intent: Intent) -> None:
+        digest = intent.sha256
         if intent.source:
-            digest = self.files.pop((intent.source, intent.name), "")
+            digest = self.files.pop((intent.source, intent.name))
         if intent.to:
-            self.files[(intent.to, intent.name)] = digest
+            self.files.put((intent.to, intent.name), digest)
 
 
 def verify_files(
-    directories: Directories, fold: Fold, progress: Callable[[int], None] | None = None
+    directories: Directories, fold: FileFold, progress: Callable[[int], None] | None = None
 ) -> Iterator[Finding]:
     """Yield every difference between the disk and the log."""
     if fold.problem is not None:
         yield Finding("audit", "log", fold.problem)
-    expected: dict[str, dict[str, str]] = {directory: {} for directory in states.NAMES}
-    for (directory, name), digest in fold.files.items():
-        expected[directory][name] = digest
-    seen = 0
-    found = Usage()
-    for directory, names in expected.items():
-        for name in sorted(os.listdir(directories.fd(directory))):
-            yield from _verify_file(directories, directory, name, names.pop(name, None), found)
-            seen += 1
-            if progress is not None:
-                progress(seen)
-        for name in sorted(names):
-            yield Finding(directory, name, "is missing")
-    if not fold.pending and found != fold.usage:
+    seen, differs, found = 0, False, Usage()
+    for directory in states.NAMES:
+        findings: list[Finding] = []
+        present = 0
+        with os.scandir(directories.fd(directory)) as entries:
+            for entry in entries:
+                digest = _expected(fold, directory, entry.name)
+                present += digest is not None
+                findings += _verify_file(directories, directory, entry.name, digest, found)
+                seen += 1
+                if progress is not None:
+                    progress(seen)
+        if present < fold.files.count(directory):
+            findings += _missing(directories, fold, directory)
+        yield from sorted(findings, key=lambda finding: finding.name)
+        differs = differs or any(not finding.stray for finding in findings)
+    # Beside another difference the totals only say the same once more.
+    if not differs and not fold.pending and found != fold.usage:
         yield Finding(states.HANDOFF, "usage", "the log counts other totals than lie on disk")
+
+
+def _expected(fold: FileFold, directory: str, name: str) -> str | None:
+    ours = states.NAMES[directory].match(name) is not None
+    return fold.files.get((directory, name)) if ours else None
+
+
+def _missing(directories: Directories, fold: FileFold, directory: str) -> Iterator[Finding]:
+    for name in fold.files.names(directory):
+        try:
+            os.stat(name, dir_fd=directories.fd(directory), follow_symlinks=False)
+        except FileNotFoundError:
+            yield Finding(directory, name, "is missing")
 
 
 def _verify_file(
     directories: Directories, directory: str, name: str, digest: str | None, found: Usage
 ) -> Iterator[Finding]:
-    fd = directories.fd(directory)
+    if states.NAMES[directory].match(name) is None:
+        yield Finding(directory, name, "is not a file of ours", stray=True)
+        return
     try:
-        ours = states.NAMES[directory].match(name) is not None
-        data = read_file(fd, name, max_bytes=MAX_FILE_BYTES, mode=0o444 if ours else None)
+        read = digest_file(directories.fd(directory), name, max_bytes=MAX_FILE_BYTES)
     except (HandoffTampered, StorageFailed) as exc:
         yield Finding(directory, name, exc.message)
         return
     except FileNotFoundError:
         yield Finding(directory, name, "vanished while it was read")
         return
-    if not ours:
-        yield Finding(directory, name, "is not a file of ours", stray=True)
-        return
     if directory != states.INCOMING:
-        found.add(directory, files=1, size=len(data))
+        found.add(directory, files=1, size=read.size)
+    mode = f"has mode {read.mode:04o} instead of {FILE_MODE:04o}"
     if digest is None:
         yield Finding(directory, name, "is not in the log")
-    elif sha256_hex(data) != digest:
-        yield Finding(directory, name, "is not what the log recorded")
+    elif read.sha256 != digest:
+        also = f", and it {mode}" if read.mode != FILE_MODE else ""
+        yield Finding(directory, name, f"its content is not what the log recorded{also}")
+    elif read.mode != FILE_MODE:
+        yield Finding(directory, name, f"{mode}; its content is unchanged", mode=True)

@@ -14,11 +14,13 @@ SECURITY
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import BinaryIO, Final
 
-from threegate.errors import ArtifactRejected
-from threegate.text import quote
+from threegate.errors import ArtifactRejected, UsageError, disk_errors
+from threegate.text import quote, visible
 
 CODE: Final = "TG-BAK-001"
 BLOCK_BYTES: Final = 512
@@ -134,3 +136,19 @@ def rejected(reason: str) -> ArtifactRejected:
 def _shown(block: bytes) -> str:
     name = block[:MAX_NAME_BYTES].rstrip(b"\0")
     return quote(name.decode("utf-8", "replace")) if name else "nothing"
+
+
+@contextmanager
+def new_file(path: Path, act: str) -> Iterator[BinaryIO]:
+    """Write a new file, whole or not at all; raise `UsageError` if there is one."""
+    with disk_errors(act):
+        try:
+            out = path.open("xb")
+        except FileExistsError as exc:
+            raise UsageError(f"{visible(str(path))} is there already") from exc
+        with out:
+            try:
+                yield out
+            except BaseException:
+                path.unlink()
+                raise

@@ -24,7 +24,7 @@ from threegate.handoff import states
 from threegate.handoff.disk import read_file, storage_errors
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import Fold
+from threegate.handoff.verify import FileFold
 from threegate.host import applied
 from threegate.host.archive import ArchiveWriter
 from threegate.host.changes import settle_signers_file
@@ -74,7 +74,7 @@ def backup(ws: Workspace, target: Path, *, progress: Progress = silent) -> Backe
     _refuse_target(ws, target)
     settle_signers_file(ws)
     moment = _take_moment(ws)
-    fold = Fold()
+    fold = FileFold()
     with progress("verifying the log, entry", None) as show:
         report = verify_log(ws.root / AUDIT, upto=moment.head, visit=fold.feed, progress=show)
     if report.problem is not None or fold.problem is not None or fold.pending:
@@ -135,7 +135,7 @@ def _take_moment(ws: Workspace) -> _Moment:
 
 
 def _write(
-    ws: Workspace, moment: _Moment, fold: Fold, archive: ArchiveWriter, progress: Progress
+    ws: Workspace, moment: _Moment, fold: FileFold, archive: ArchiveWriter, progress: Progress
 ) -> int:
     extras = dict(sorted(_extras(ws.root, moment.checkpoint.size)))
     totals = [fold.usage.of(directory) for directory in states.NAMES]
@@ -157,7 +157,7 @@ def _write(
     for name, data in extras.items():
         archive.add(name, data)
     with progress("copying files", len(fold.files)) as show:
-        for done, (place, digest) in enumerate(sorted(fold.files.items()), 1):
+        for done, (place, digest) in enumerate(fold.files.items(), 1):
             archive.add("/".join(place), _content(ws, moment, place, digest))
             show(done)
     archive.end()

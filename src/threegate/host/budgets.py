@@ -2,7 +2,8 @@
 
 Two workspaces must not ask a server twice as often.  A budget is one small file below the
 user's state directory, changed under a lock and durable before anything is spent.  Days
-are UTC; time never goes back here, so a clock that does refills nothing.
+are UTC; time never goes back here, so a clock that does refills nothing.  After `audit clock`
+has set the time back, what was spent in the future counts as spent now.
 
 SECURITY
     Reads files that other programs of the user may have damaged.  A file that is not one
@@ -28,6 +29,7 @@ from threegate.errors import (
 )
 from threegate.handoff.disk import read_file, storage_errors
 from threegate.handoff.lock import held
+from threegate.policy.units import sized
 from threegate.text import quote, visible
 
 WINDOW_SECONDS: Final = 60
@@ -139,6 +141,21 @@ class Budgets:
         used = sum(count for _, count in spent.recent)
         return Left(max(0, rate_per_minute - used), max(0, bytes_per_day - spent.size))
 
+    def set_clock(self) -> None:
+        """Take times that lie in the future as now: the operator signed that they were wrong.
+
+        Nothing is given back: what was spent counts for this minute and this day.
+        """
+        with self._locked() as directory:
+            for name in os.listdir(directory):
+                host = name.removesuffix(".json")
+                if _HOST.fullmatch(host) and host != name:
+                    spent, now = self._read(directory, host), self._clock()
+                    if spent.now > now:
+                        requests = sum(count for _, count in spent.recent)
+                        moved = _Spent(host, now, spent.size).with_more(requests, 0)
+                        _write(directory, name, moved.to_bytes())
+
     @contextmanager
     def _locked(self) -> Iterator[int]:
         try:
@@ -221,8 +238,9 @@ def _refuse_bytes(spent: _Spent, size: int, bytes_per_day: int) -> None:
     hint = "ask for less, or raise the budget in fetch.policy.md"
     if size <= bytes_per_day:
         hint = f"try again after {tomorrow}, or raise the budget in fetch.policy.md"
-    detail = f"{spent.size} of {bytes_per_day} bytes a day from {spent.host} are used"
-    raise PolicyDenied(f"{detail}, {size} more are asked for", code=OVER_BYTES, hint=hint)
+    used, most = sized(spent.size), sized(bytes_per_day)
+    detail = f"{used} of {most} a day from {spent.host} are used"
+    raise PolicyDenied(f"{detail}, {sized(size)} more are asked for", code=OVER_BYTES, hint=hint)
 
 
 def _write(directory: int, name: str, data: bytes) -> None:

@@ -6,29 +6,42 @@ Only our own words and digests: no text of a source is in what this module retur
 from typing import Final
 
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.origin import PacketOrigin
 
+RETRACTED: Final = "RETRACTED"
 TEST_SOURCE: Final = "TEST SOURCE"
+BROUGHT: Final = "BROUGHT"
 _STANDING: Final = {
-    "retracted": "RETRACTED",
+    "retracted": RETRACTED,
     "concern": "EXPRESSION OF CONCERN",
     "corrected": "CORRECTED",
 }
 
 
-def cautions(packet: ResearchPacket) -> tuple[str, ...]:
+def cautions(packet: ResearchPacket, origin: PacketOrigin) -> tuple[str, ...]:
     """Return what a reader must know first, the worst first; most packets have none."""
-    return (*_standing(packet), *_anchors(packet))
+    return (*_standing(packet, origin), *_origin(origin), *_anchors(packet))
 
 
-def words(packet: ResearchPacket) -> tuple[str, ...]:
-    """Return the same in a word or two each, none of them twice."""
-    return tuple(dict.fromkeys(text.partition(":")[0] for text in cautions(packet)))
+def words(warned: tuple[str, ...]) -> tuple[str, ...]:
+    """Return cautions in a word or two each, none of them twice."""
+    return tuple(dict.fromkeys(text.partition(":")[0] for text in warned))
 
 
-def _standing(packet: ResearchPacket) -> tuple[str, ...]:
+def _origin(origin: PacketOrigin) -> tuple[str, ...]:
+    if not origin.is_brought:
+        return ()
+    agrees = "; it agrees with the record and raw bytes that came with it"
+    more = agrees if origin.consistent else ""
+    return (f"{BROUGHT}: somebody admitted this file; it was not retrieved here{more}",)
+
+
+def _standing(packet: ResearchPacket, origin: PacketOrigin) -> tuple[str, ...]:
     word = _STANDING.get(packet.retraction)
     if word is None:
         return ()
+    if origin.is_brought:  # no source was asked here
+        return (f"{word}: according to the packet itself",)
     sources = sorted({notice.source for notice in packet.notices})
     return (f"{word}: according to {', '.join(sources) or 'its source'}",)
 

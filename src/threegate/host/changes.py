@@ -110,6 +110,8 @@ def settle_signers_file(ws: Workspace) -> None:
     Else the file would show the list before the change, and applying it, as an edit of
     the operator's, would undo a revocation.
     """
+    if ws.read_only:
+        return
     try:
         with _only_one(ws.root, wait_seconds=0):
             _settle_file(ws)

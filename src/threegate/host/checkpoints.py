@@ -72,9 +72,13 @@ def make_checkpoint(ws: Workspace, signer: Signer) -> Kept:
     return Kept(name, text, armored)
 
 
-def check_signature(text: bytes, armored: bytes, signers: Signers, *, at: int) -> Signed:
+def check_signature(
+    text: bytes, armored: bytes, signers: Signers, *, at: int, past: bool = False
+) -> Signed:
     """Return who signed a checkpoint, or raise `SignatureRefused`."""
-    return sshsig.verify(text, Untrusted(armored), namespace=NAMESPACE, signers=signers, at=at)
+    return sshsig.verify(
+        text, Untrusted(armored), namespace=NAMESPACE, signers=signers, at=at, past=past
+    )
 
 
 def prepare_export(ws: Workspace, target: Path) -> Path:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-from threegate.errors import StorageFailed, UsageError
+from threegate.errors import PolicyDenied, StorageFailed, UsageError
 from threegate.host.output import Output
 from threegate.host.settings import Settings
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # a command pays only for what it uses
     from threegate.host.index import Index
     from threegate.host.signing import SshKeygenSigner, SshTools
     from threegate.host.workspace import Workspace
+
+SAID_NO: Final = "TG-ASK-002"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,16 @@ class Context:
         return find_root(self.settings, None if chosen is None else Path(chosen))
 
     @contextmanager
-    def workspace(self, args: argparse.Namespace) -> Iterator["Workspace"]:
-        """Open the workspace for one command."""
-        from threegate.host.workspace import open_workspace
+    def workspace(
+        self, args: argparse.Namespace, *, reading: bool = False
+    ) -> Iterator["Workspace"]:
+        """Open the workspace for one command; one that only reads may be on a read-only disk."""
+        from threegate.host.workspace import open_workspace, unfinished
 
-        ws = open_workspace(self.root(args))
+        ws = open_workspace(self.root(args), seals=self.settings.seals, reading=reading)
         try:
+            for line in unfinished(ws.store):
+                self.out.note(line)
             yield ws
         finally:
             ws.close()
@@ -52,16 +58,26 @@ class Context:
 
         from threegate.host.index import FILE, Index
 
-        index = Index(ws.store)
+        index = Index(ws.store, ws.seals)
         try:
             with self.out.progress("indexing, log entry", ws.store.journal.log.head.seq) as show:
                 index.catch_up(lambda done, _: show(done))
+            if index.rebuilt:
+                self.out.note(f"{FILE} was rebuilt: {index.rebuilt}")
             yield index
         except sqlite3.DatabaseError as exc:
-            hint = f"delete {FILE} in the workspace; it is made anew"
+            hint = f"delete {FILE} in the workspace; it is built again"
             raise StorageFailed(f"{FILE} cannot be used", hint=hint) from exc
         finally:
             index.close()
+
+    def agree(self, args: argparse.Namespace, question: str, *, undone: str) -> None:
+        """Return if the operator says yes, now or with `--yes`.
+
+        Raises `WaitingForHuman` without a terminal to ask on, `PolicyDenied` for a no.
+        """
+        if not args.yes and not self.out.confirm(question):
+            raise PolicyDenied(f"{undone}: the operator said no", code=SAID_NO, hint="")
 
     def checkpoints(self, args: argparse.Namespace) -> "list[Kept]":
         """Return the checkpoint from elsewhere that the command names, if it names one."""

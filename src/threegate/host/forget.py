@@ -78,8 +78,7 @@ def forget(
     stones = [_signed_stone(ws, found, text, signer) for found in targets]
     for stone in stones:
         _remove(ws, index, stone, seen)
-    # Also when nothing was left to remove: a crash may have come between the two.
-    index.reset()
+    index.catch_up()  # removes from index and vectors what the log says is gone
     remove_cache(ws.root)  # it names what was asked for
     left = [found for found in family if found not in targets and found != artifact_id]
     return Forgotten(tuple(targets), tuple(found for found in left if _has_bytes(ws.store, found)))
@@ -130,6 +129,7 @@ def _signed_stone(ws: Workspace, artifact_id: str, reason: str, signer: Signer) 
 
 def _remove(ws: Workspace, index: Index, stone: _Stone, seen: int) -> None:
     store = ws.store
+    holders = _holders(store, index, stone.id)  # before the lock: rebuilding the index takes it
     with store.locked() as journal:
         if applied.read_current(store).digest != ws.bundle.digest:
             raise UsageError("the policy was changed by another command meanwhile; look again")
@@ -137,7 +137,10 @@ def _remove(ws: Workspace, index: Index, stone: _Stone, seen: int) -> None:
             refuse_claimed(store, [stone.id])
         removals: list[Act] = [
             Remove(directory, name)
-            for directory, name in [*_files(store, stone.id), *_blobs(store, index, stone.id, seen)]
+            for directory, name in [
+                *_files(store, stone.id),
+                *_blobs(store, holders, stone.id, seen),
+            ]
         ]
         if not removals:
             return  # another command was faster
@@ -172,16 +175,21 @@ def _raw_files(store: Store, artifact_id: str) -> list[tuple[str, str]]:
     return [pair for pair in wanted if store.holds(*pair)]
 
 
-def _blobs(store: Store, index: Index, artifact_id: str, seen: int) -> list[tuple[str, str]]:
-    """Return the raw bytes that only this artifact names."""
+def _holders(store: Store, index: Index, artifact_id: str) -> dict[str, list[str]]:
+    """Return the raw bytes that an artifact names, and everything else that names them."""
     artifact = None if prefix_of(artifact_id) == BLOB else read_anywhere(store, artifact_id)
-    if artifact is None:
-        return []
+    return {digest: index.holders_of(digest) for digest in blobs_of(artifact)} if artifact else {}
+
+
+def _blobs(
+    store: Store, holders: dict[str, list[str]], artifact_id: str, seen: int
+) -> list[tuple[str, str]]:
+    """Return the raw bytes that only this artifact names."""
     newcomers = _admitted_since(store, seen)
     found = []
-    for digest in blobs_of(artifact):
-        holders = {*index.holders_of(digest), *newcomers} - {artifact_id}
-        if store.has_blob(digest) and not any(_names(store, one, digest) for one in holders):
+    for digest, known in holders.items():
+        others = {*known, *newcomers} - {artifact_id}
+        if store.has_blob(digest) and not any(_names(store, one, digest) for one in others):
             found.append((states.BLOBS, digest))
     return found
 

@@ -77,8 +77,10 @@ class Group:
 
     def __init__(self, parser: Parser, *, required: bool = True) -> None:
         self._prog = parser.prog
+        if required:  # said by us, after an unknown option is: argparse would say it before
+            parser.set_defaults(run=_refuse_no_command, refuse=parser.error)
         self._below = parser.add_subparsers(
-            title="commands", metavar="COMMAND", required=required, parser_class=Parser
+            title="commands", metavar="COMMAND", required=False, parser_class=Parser
         )
 
     def group(self, name: str, summary: str) -> "Group":
@@ -127,10 +129,20 @@ class Group:
         )
 
 
+def _refuse_no_command(args: argparse.Namespace, _: Context) -> NoReturn:
+    args.refuse("the following arguments are required: COMMAND")
+    raise AssertionError("`Parser.error` raises")
+
+
 def add_key(parser: Parser, words: str, *, below: bool = False) -> None:
     """Add `--key`; below a command that has one, its absence leaves what stood there."""
     default = argparse.SUPPRESS if below else None
     parser.add_argument("--key", metavar="FILE", default=default, help=words)
+
+
+def add_yes(parser: Parser, words: str = "do not ask") -> None:
+    """Add `--yes`, which every command has that asks through `Context.agree`."""
+    parser.add_argument("--yes", action="store_true", help=words)
 
 
 def add_paging(parser: Parser) -> None:

@@ -6,6 +6,7 @@ SECURITY
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from threegate.artifacts.analysis import Analysis
@@ -16,10 +17,12 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import UsageError
 from threegate.handoff.states import state_of
 from threegate.handoff.store import Store
-from threegate.host.cautions import words
-from threegate.host.index import Index, described
+from threegate.host.headlines import Lookup, Read, headline_for
+from threegate.host.index import Index
 from threegate.host.kinds import KINDS
+from threegate.host.origin import PacketOrigin
 from threegate.host.places import is_forgotten, place_of, read_anywhere
+from threegate.host.searchable import described
 from threegate.text import quote
 
 MAX_NODES: Final = 2000
@@ -58,8 +61,10 @@ def provenance(store: Store, index: Index, artifact_id: str) -> Graph:
         raise UsageError(f"no artifact {artifact_id} in this workspace")
     below = index.derived_from(artifact_id)
     found: dict[str, tuple[Node, tuple[str, ...]]] = {}
-    _collect(store, found, below[:MAX_NODES])
-    _collect(store, found, _ancestors(store, artifact_id))
+    # Not kept: 2000 of them may be large.
+    look = Lookup(partial(read_anywhere, store), index.origin)
+    _collect(store, look, found, below[:MAX_NODES])
+    _collect(store, look, found, _ancestors(look.read, artifact_id))
     nodes = {key: node for key, (node, _) in found.items()}
     edges = frozenset(
         (source, key)
@@ -70,12 +75,12 @@ def provenance(store: Store, index: Index, artifact_id: str) -> Graph:
     return Graph(artifact_id, nodes, edges, cut=len(below) > MAX_NODES or len(nodes) >= MAX_NODES)
 
 
-def _ancestors(store: Store, artifact_id: str) -> list[str]:
+def _ancestors(read: Read, artifact_id: str) -> list[str]:
     """Return the sources of an artifact, their sources and so on, nearest first."""
     found = {artifact_id: None}
     waiting = [artifact_id]
     while waiting and len(found) < MAX_NODES:
-        artifact = read_anywhere(store, waiting.pop(0))
+        artifact = read(waiting.pop(0))
         new = [item for item in (artifact.parents() if artifact else ()) if item not in found]
         found.update(dict.fromkeys(new))
         waiting += new
@@ -83,29 +88,36 @@ def _ancestors(store: Store, artifact_id: str) -> list[str]:
 
 
 def _collect(
-    store: Store, found: dict[str, tuple[Node, tuple[str, ...]]], ids: Iterable[str]
+    store: Store,
+    look: Lookup,
+    found: dict[str, tuple[Node, tuple[str, ...]]],
+    ids: Iterable[str],
 ) -> None:
     for artifact_id in ids:
         if artifact_id not in found:
-            artifact = read_anywhere(store, artifact_id)
+            artifact = look.read(artifact_id)
             sources = artifact.parents() if artifact is not None else ()
-            found[artifact_id] = (_node(store, artifact_id, artifact), sources)
+            found[artifact_id] = (_node(store, look, artifact_id, artifact), sources)
 
 
-def _node(store: Store, artifact_id: str, artifact: Artifact | None) -> Node:
+def _node(store: Store, look: Lookup, artifact_id: str, artifact: Artifact | None) -> Node:
     kind = KINDS[prefix_of(artifact_id)]
     place = place_of(store, artifact_id)
     if artifact is None or place is None:
         gone = "forgotten" if is_forgotten(store, artifact_id) else "not here"
         return Node(artifact_id, kind, gone, "", ())
-    title, _, made = described(artifact)
-    return Node(artifact_id, kind, state_of(place), title, (*_facts(artifact), f"made {made}"))
+    _, _, made = described(artifact)
+    headline = headline_for(artifact_id, artifact, look)
+    facts = (*headline.ours, *_facts(artifact, look.origins(artifact_id)), f"made {made}")
+    return Node(artifact_id, kind, state_of(place), headline.text, facts)
 
 
-def _facts(artifact: Artifact) -> tuple[str, ...]:
+def _facts(artifact: Artifact, origin: PacketOrigin) -> tuple[str, ...]:
     if isinstance(artifact, ResearchPacket):
         also = (f"and {item.url}" for item in artifact.also)
-        return (*words(artifact), f"from {artifact.url}", *also)
+        if origin.is_brought:  # no host was asked
+            return (f"names {artifact.url}",)
+        return (f"from {artifact.url}", *also)
     if isinstance(artifact, Approval):
         sections = (f"policy {item.name} {item.sha256[:12]}" for item in artifact.policy)
         return (f"by {quote(artifact.approver)}", *sections)

@@ -62,11 +62,35 @@ def told(entry: Entry) -> str:
         ways = " -> ".join(str(data[key]) for key in ("from", "to") if key in data)
         part = f" ({data.get('n', 0) + 1} of {data.get('of')})" if data.get("of") != 1 else ""
         told = f"{data.get('op')}: {data.get('act')} {data.get('name')} {ways}{part}"
-        return told + _origin(data.get("detail"))
+        how = how_in(data.get("detail"))
+        given = f" given by {spelled_given(how)}" if how else ""
+        return told + given + _origin(data.get("detail"))
     if entry.kind in (OUTCOME, RECOVERED):
         direction = f", {data['direction']}" if "direction" in data else ""
         return f"entries {data.get('first')} to {data.get('last')} done{direction}"
     return "  ".join(f"{key}={_short(value)}" for key, value in data.items())
+
+
+def how_given(log: AuditLog, approval_id: str) -> dict[str, str]:
+    """Return how an approval was given and what protected its key, as the log recorded it."""
+    for entry in log.entries():
+        if entry.kind == INTENT and entry.data.get("name") == f"{approval_id}.md":
+            return how_in(entry.data.get("detail"))
+    return {}
+
+
+def spelled_given(how: dict[str, str]) -> str:
+    """Return how an approval was given, for people."""
+    if not how:
+        return "not recorded"
+    return f"{how['given']}, key: {how['key_kind']}"
+
+
+def how_in(detail: Any) -> dict[str, str]:
+    """Return how an approval was given, from the detail of the change that kept it."""
+    known = detail if isinstance(detail, dict) else {}
+    keys = ("given", "key_kind")
+    return {key: str(known[key]) for key in keys} if all(key in known for key in keys) else {}
 
 
 def _origin(detail: Any) -> str:

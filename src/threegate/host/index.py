@@ -1,54 +1,42 @@
-"""A search index over the artifacts of a workspace: derived, rebuildable, never authoritative.
+"""A search index over the artifacts of a workspace: derived, sealed, rebuilt when in doubt.
 
 It follows the audit log from the last entry it has seen; if that entry is no longer there
-it starts again.  Nothing is decided by what it says: every artifact shown is read again
-from its file.
+it starts again.  `withdraw`, `forget` and the retraction labels depend on its tables of sources
+and identifiers, so an edited file is found by its seal (`host/derived.py`) before it is used.
 
 SECURITY
     Holds copies of foreign text in SQLite.  Queries bind values, never build SQL from
-    them, and a search query is broken into quoted words, so FTS syntax in it is inert.
-    The file belongs to the user alone; `forget` deletes it as a whole.
+    them.  What was forgotten is removed and the file written again.  If this module is wrong,
+    a retraction is missed, or something made from a withdrawn artifact stays.
 """
 
 import json
-import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from threegate.artifacts import registry
-from threegate.artifacts.analysis import Analysis
-from threegate.artifacts.approval import Approval
-from threegate.artifacts.fetch_request import FetchRequest
-from threegate.artifacts.ids import prefix_of, short
-from threegate.artifacts.registry import Artifact
-from threegate.artifacts.research_packet import ResearchPacket
-from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import Entry
 from threegate.errors import AuditTampered, StorageFailed, UsageError
 from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
-from threegate.host.derived import is_broken, open_derived, remove_derived
-from threegate.host.places import blobs_of, quarantined
-from threegate.untrusted import Untrusted
+from threegate.host.derived import DAMAGED, Derived, is_broken, note_rebuilt, remove_derived
+from threegate.host.identity import Name
+from threegate.host.index_rows import origin_row, rows_of, sources_of
+from threegate.host.origin import UNKNOWN, PacketOrigin, announced
+from threegate.host.places import quarantined
+from threegate.host.searchable import fts_query
+from threegate.host.vectors import drop_vectors
 
 FILE: Final = "index.sqlite"
-VECTORS: Final = "vectors.sqlite"  # of the same texts, so it goes wherever this goes
-VERSION: Final = 2
+VERSION: Final = 4
 COMMIT_EVERY: Final = 1000
-MAX_QUERY_CHARS: Final = 1000
-TITLE_CHARS: Final = 300
-_WORD: Final = re.compile(r'"([^"]+)"|(\S+)')
 
-_SCHEMA: Final = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = OFF;
-PRAGMA secure_delete = ON;
+SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
 CREATE TABLE IF NOT EXISTS artifacts (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, kind TEXT, state TEXT, title TEXT,
@@ -59,6 +47,13 @@ CREATE TABLE IF NOT EXISTS sources (child TEXT, parent TEXT, PRIMARY KEY (child,
 CREATE INDEX IF NOT EXISTS by_parent ON sources (parent);
 CREATE TABLE IF NOT EXISTS contents (id TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_digest ON contents (digest);
+CREATE TABLE IF NOT EXISTS names (
+    scheme TEXT, value TEXT, id TEXT, joins INTEGER, retracted INTEGER,
+    PRIMARY KEY (scheme, value, id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS names_by_id ON names (id);
+CREATE INDEX IF NOT EXISTS names_retracted ON names (id) WHERE retracted;
+CREATE TABLE IF NOT EXISTS origins (id TEXT PRIMARY KEY, name TEXT, by TEXT, consistent INTEGER)
+    WITHOUT ROWID;
 CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
     title, body, tokenize = "unicode61 remove_diacritics 2");
 """
@@ -94,6 +89,16 @@ _COUNT_FOUND: Final = """
 SELECT count(*) FROM texts JOIN artifacts ON number = texts.rowid
 WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
 """
+# All packets that share an identifier, directly or through packets that join identifiers.
+_SAME_WORK: Final = """
+WITH RECURSIVE work(scheme, value) AS (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?1)
+    UNION
+    SELECT other.scheme, other.value
+    FROM work JOIN names AS one USING (scheme, value) JOIN names AS other ON other.id = one.id
+    WHERE one.joins)
+SELECT id, max(retracted) FROM work JOIN names USING (scheme, value) GROUP BY id ORDER BY id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,32 +115,48 @@ class Row:
 
 
 class Index:
-    """The index of one workspace."""
+    """The index of one workspace; without a place for seals it is a private temporary one."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._path = store.root / FILE
-        self._db = self._opened()
+    def __init__(self, store: Store, seals: Path | None = None) -> None:
+        self._store, self._seals = store, seals
+        self._file = Derived(store.root / FILE, SCHEMA, seals)
+        self.rebuilt: str | None = None  # why a file that was here was not used
 
-    def _opened(self) -> sqlite3.Connection:
-        return open_derived(self._path, _SCHEMA, lambda: remove_index(self._path.parent))
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The database itself, for comparing it."""
+        return self._file.db
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        return self._file.db
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Take in what the log recorded since the last time."""
+        """Take in what the log recorded since the last time; an edited file is rebuilt first."""
+        self._file.is_sound()
+        self._note_rebuilt()
         try:
             self._follow_log(progress)
         except sqlite3.DatabaseError as exc:
             if not is_broken(exc):
-                raise StorageFailed(f"cannot write {FILE}: {exc.sqlite_errorname}") from exc
-            self.reset()
+                raise StorageFailed(f"cannot write {FILE}: {exc}") from exc
+            self._file.discard(DAMAGED)
+            self._note_rebuilt()
             self._follow_log(progress)
+
+    def is_sound(self) -> bool:
+        """Tell whether the file is as ThreeGate left it; otherwise `catch_up` fills a new one."""
+        return self._file.is_sound()
 
     def reset(self) -> None:
         """Delete the file with everything in it; the next `catch_up` fills a new one."""
-        # Closed first: SQLite removes the side files of whatever has this name then.
-        self._db.close()
-        remove_index(self._path.parent)
-        self._db = self._opened()
+        self._file.discard("")
+        self._file.discarded = None
+
+    def _note_rebuilt(self) -> None:
+        why, self._file.discarded = self._file.discarded, None
+        self.rebuilt = why or self.rebuilt
+        note_rebuilt(self._store, FILE, why)
 
     def _follow_log(self, progress: Callable[[int, int], None] | None) -> None:
         log = self._store.journal.log
@@ -143,61 +164,62 @@ class Index:
         if seq >= 0 and not _still_there(self._store, seq, digest):
             self.reset()
             seq = -1
-        fold, taken = Fold(), 0
+        fold, taken, forgets, origins = Fold(), 0, False, dict[str, PacketOrigin]()
         for done, entry in enumerate(log.entries(seq + 1), 1):
-            if seq >= 0 and _forgets(entry):
-                # Deleted rows leave their words in FTS and WAL pages; a deleted file does not.
-                self.reset()
-                return self._follow_log(progress)
+            if not forgets and _forgets(entry):
+                forgets = True
+                drop_vectors(self._store, self._seals)
             fold.feed(entry)
+            if (one := announced(entry)) is not None:
+                origins[one[0]] = one[1]
             if fold.problem is not None:  # else a list would lack what came after, and not say so
                 raise AuditTampered(fold.problem)
             # Only between batches: a batch that is half read would be half indexed.
             if not fold.pending and done - taken >= COMMIT_EVERY:
-                self._take(fold, entry.seq, entry.digest)
-                fold, taken = Fold(), done
+                self._take(fold, origins, (entry.seq, entry.digest), forgets=forgets and seq >= 0)
+                fold, taken, origins = Fold(), done, {}
             if progress is not None and done % COMMIT_EVERY == 0:
                 progress(entry.seq, log.head.seq)
-        if not fold.pending:
-            self._take(fold, log.head.seq, log.head.digest)
-        return None
+        if not fold.pending and log.head.seq > seq:
+            head = (log.head.seq, log.head.digest)
+            self._take(fold, origins, head, forgets=forgets and seq >= 0)
 
     def page(
         self, kinds: tuple[str, ...], *, state: str | None, limit: int, skip: int
     ) -> list[Row]:
         """Return a page of a listing, newest first."""
         values = (json.dumps(kinds), state, limit, skip)
-        return [Row(*row) for row in self._db.execute(_PAGE, values)]
+        return [Row(*row) for row in self._rows(_PAGE, values)]
 
     def count(self, kinds: tuple[str, ...], *, state: str | None) -> int:
         """Return how many artifacts a listing has."""
-        return int(self._db.execute(_COUNT, (json.dumps(kinds), state)).fetchone()[0])
+        return int(self._rows(_COUNT, (json.dumps(kinds), state)).fetchone()[0])
 
     def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
         """Return a page of the requests in these states, oldest first."""
         values = (json.dumps(in_states), limit, skip)
-        return [Row(*row) for row in self._db.execute(_QUEUE, values)]
+        return [Row(*row) for row in self._rows(_QUEUE, values)]
 
     def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
         """Return artifacts of a kind that hold any of these words, best match first."""
         query = " OR ".join(fts_query(word) for word in words)
-        rows = self._db.execute(_ALIKE, (query, kind, limit)) if query else []
+        rows = self._rows(_ALIKE, (query, kind, limit)) if query else []
         return [str(row[0]) for row in rows]
 
     def same_content(self, digest: str) -> list[str]:
         """Return the requests that ask for the same, by their `content_digest`."""
-        rows = self._db.execute("SELECT id FROM contents WHERE digest = ? ORDER BY id", (digest,))
+        rows = self._rows("SELECT id FROM contents WHERE digest = ? ORDER BY id", (digest,))
         return [str(row[0]) for row in rows]
 
     def search(self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
         """Return artifacts that hold all words, best match first."""
         values = (fts_query(words), json.dumps(kinds), limit, skip)
-        return [Row(*row) for row in self._db.execute(_SEARCH, values)]
+        return [Row(*row) for row in self._rows(_SEARCH, values)]
 
     def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
         """Return how many artifacts hold all words."""
         values = (fts_query(words), json.dumps(kinds))
-        return int(self._db.execute(_COUNT_FOUND, values).fetchone()[0])
+        return int(self._rows(_COUNT_FOUND, values).fetchone()[0])
 
     def derived_from(self, artifact_id: str) -> list[str]:
         """Return everything made from an artifact, itself included, nearest first."""
@@ -206,20 +228,42 @@ class Index:
             "SELECT child, depth + 1 FROM sources JOIN made ON parent = made.id) "
             "SELECT id FROM made GROUP BY id ORDER BY min(depth), id"
         )
-        return [str(row[0]) for row in self._db.execute(query, (artifact_id,))]
+        return [str(row[0]) for row in self._rows(query, (artifact_id,))]
 
     def made_from(self, parent: str) -> list[str]:
         """Return the artifacts that name this one, or `blob-` and a digest, as their source."""
         query = "SELECT child FROM sources WHERE parent = ? ORDER BY child"
-        return [str(row[0]) for row in self._db.execute(query, (parent,))]
+        return [str(row[0]) for row in self._rows(query, (parent,))]
 
     def holders_of(self, blob: str) -> list[str]:
         """Return the artifacts that name raw bytes by this digest."""
         return self.made_from(f"blob-{blob}")
 
+    def same_work(self, names: Iterable[Name]) -> dict[str, bool]:
+        """Return all packets of a work, by its identifiers, and whether each says `retracted`."""
+        rows = self._rows(_SAME_WORK, (json.dumps(list(names)),))
+        return {str(row[0]): bool(row[1]) for row in rows}
+
+    def retracted(self) -> list[str]:
+        """Return the packets that say their work was retracted."""
+        rows = self._rows("SELECT DISTINCT id FROM names WHERE retracted ORDER BY id", ())
+        return [str(row[0]) for row in rows]
+
+    def origin(self, packet_id: str) -> PacketOrigin:
+        """Return how a packet came here, as the log says; `brought` for what it does not know."""
+        query = "SELECT name, by, consistent FROM origins WHERE id = ?"
+        row = self._rows(query, (packet_id,)).fetchone()
+        return UNKNOWN if row is None else PacketOrigin(str(row[0]), str(row[1]), bool(row[2]))
+
+    def _rows(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        # Minutes may have passed since `catch_up`: a model answered, a person signed.
+        if not self._file.is_sound():
+            self.catch_up()
+        return self._db.execute(query, values)
+
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self._file.close()
 
     def _seen(self) -> tuple[int, str]:
         row = self._db.execute("SELECT version, seq, digest FROM seen").fetchone()
@@ -230,17 +274,38 @@ class Index:
             return -1, ""
         return int(row[1]), str(row[2])
 
-    def _take(self, fold: Fold, seq: int, digest: str) -> None:
-        with self._db:
-            # At once, not at the first write: else two commands insert the same row.
-            self._db.execute("BEGIN IMMEDIATE")
+    def _take(
+        self,
+        fold: Fold,
+        origins: Mapping[str, PacketOrigin],
+        head: tuple[int, str],
+        *,
+        forgets: bool,
+    ) -> None:
+        seq, digest = head
+        touched = [name.removesuffix(".md") for name in fold.touched if name.endswith(".md")]
+        rows = [origin_row(packet_id, origin) for packet_id, origin in origins.items()]
+        with self._file.writing() as db:
             if self._seen()[0] >= seq:
                 return  # another command was faster
-            for name in fold.touched:
-                if name.endswith(".md"):
-                    self._update(name.removesuffix(".md"))
-            self._db.execute("DELETE FROM seen")
-            self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, seq, digest))
+            db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", rows)
+            # An announced file that never came has no row either.
+            for artifact_id in dict.fromkeys([*touched, *origins]):
+                self._update(artifact_id)
+            if not forgets:
+                self._write_seen(seq, digest)
+                return
+            # Deleted words stay in FTS segments until these are merged.
+            db.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        # Deleted rows leave their bytes in free pages; a file written again does not.  Only then
+        # is the entry seen: after a crash in between, all of this is done once more.
+        self._file.rewrite()
+        with self._file.writing():
+            self._write_seen(seq, digest)
+
+    def _write_seen(self, seq: int, digest: str) -> None:
+        self._db.execute("DELETE FROM seen")
+        self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, seq, digest))
 
     def _update(self, artifact_id: str) -> None:
         row = self._db.execute(
@@ -251,6 +316,9 @@ class Index:
             if row is not None:
                 self._db.execute("DELETE FROM artifacts WHERE number = ?", row)
                 self._db.execute("DELETE FROM texts WHERE rowid = ?", row)
+            for table, column in (("names", "id"), ("contents", "id"), ("sources", "child")):
+                query = f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608  # our own names
+                self._db.execute(query, (artifact_id,))
             self._note_quarantined(artifact_id)
         elif row is not None:
             state = states.state_of(place)
@@ -261,88 +329,36 @@ class Index:
                 self._insert(artifact_id, states.state_of(place))
 
     def _insert(self, artifact_id: str, state: str) -> None:
-        data = self._store.read_bytes(artifact_id)
-        artifact = registry.parse(Untrusted(data))
-        labels = registry.labels_of(artifact)
-        title, body, made = described(artifact)
-        values = (artifact_id, prefix_of(artifact_id), state, title, made, len(data))
+        rows = rows_of(artifact_id, state, self._store.read_bytes(artifact_id))
         cursor = self._db.execute(
-            "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, labels.integrity, labels.confidentiality),
+            "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows.artifact
         )
         self._db.execute(
             "INSERT INTO texts (rowid, title, body) VALUES (?, ?, ?)",
-            (cursor.lastrowid, title, body),
+            (cursor.lastrowid, *rows.text),
         )
-        self._note_sources(artifact_id, artifact)
-        if isinstance(artifact, FetchRequest | ToolRequest):
-            digest = registry.content_digest(artifact)
-            self._db.execute("INSERT OR REPLACE INTO contents VALUES (?, ?)", (artifact_id, digest))
+        self._insert_all("sources", rows.sources)
+        self._insert_all("contents", rows.contents)
+        self._insert_all("names", rows.names)
+
+    def _insert_all(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            query = f"INSERT OR IGNORE INTO {table} VALUES ({places})"  # noqa: S608  # our own names
+            self._db.executemany(query, rows)
 
     def _note_quarantined(self, artifact_id: str) -> None:
-        """Keep what a withdrawn artifact was made from: what was made from it may still wait."""
+        """Keep sources and origin of a withdrawn artifact: what was made from it may still wait."""
         artifact = quarantined(self._store, artifact_id)
         if artifact is not None:
-            self._note_sources(artifact_id, artifact)
-
-    def _note_sources(self, artifact_id: str, artifact: Artifact) -> None:
-        parents = [*artifact.parents(), *(f"blob-{digest}" for digest in blobs_of(artifact))]
-        pairs = [(artifact_id, parent) for parent in parents]
-        self._db.executemany("INSERT OR IGNORE INTO sources VALUES (?, ?)", pairs)
+            self._insert_all("sources", sources_of(artifact_id, artifact))
+        else:
+            self._db.execute("DELETE FROM origins WHERE id = ?", (artifact_id,))
 
 
 def remove_index(root: Path) -> None:
-    """Delete the index; the next use makes it anew."""
-    for name in (FILE, VECTORS):
-        remove_derived(root / name)
-
-
-def fts_query(words: str) -> str:
-    """Return an FTS5 query for all words and "phrases" in `words`, as quoted strings only."""
-    if len(words) > MAX_QUERY_CHARS:
-        raise UsageError(f"query of {len(words)} characters, limit {MAX_QUERY_CHARS}")
-    try:
-        words.encode("utf-8")
-    except UnicodeEncodeError as exc:  # bytes on the command line that are no text
-        raise UsageError("the query is not valid text") from exc
-    found = [phrase or word for phrase, word in _WORD.findall(words.replace("\0", " "))]
-    terms = ['"' + term.replace('"', '""') + '"' for term in found]
-    if not terms:
-        raise UsageError("the query has no words")
-    return " ".join(terms)
-
-
-def described(artifact: Artifact) -> tuple[str, str, str]:
-    """Return title, searchable text and time of an artifact; all foreign text."""
-    if isinstance(artifact, ResearchPacket):
-        words = [*artifact.authors, *(i.value for i in artifact.identifiers), *artifact.texts]
-        title = artifact.title.open_for_display() or artifact.reference.open_for_display()
-        return title[:TITLE_CHARS], _joined(words), artifact.retrieved
-    if isinstance(artifact, FetchRequest):
-        title = artifact.references[0].open_for_display()
-        return (
-            title[:TITLE_CHARS],
-            _joined([*artifact.references, artifact.purpose]),
-            artifact.created,
-        )
-    if isinstance(artifact, ToolRequest):
-        body = _joined([artifact.purpose, artifact.code, artifact.risks, *artifact.argv])
-        return _first_line(artifact.purpose.open_for_display()), body, artifact.created
-    if isinstance(artifact, Analysis):
-        body = _joined([artifact.question, artifact.answer, *artifact.claim_texts])
-        return _first_line(artifact.question.open_for_display()), body, artifact.created
-    if isinstance(artifact, Approval):
-        return f"approves {artifact.request}", _joined([artifact.statement]), artifact.not_before
-    texts = [artifact.value_text, artifact.stdout_text, artifact.stderr_text]
-    return f"{artifact.exit}, of {short(artifact.request)}", _joined(texts), artifact.started
-
-
-def _joined(parts: Iterable[Untrusted[str]]) -> str:
-    return "\n".join(part.open_for_display() for part in parts)
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0][:TITLE_CHARS]
+    """Delete the index; the next use builds it again."""
+    remove_derived(root / FILE)
 
 
 def _forgets(entry: Entry) -> bool:

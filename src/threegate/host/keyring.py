@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.errors import SignatureRefused, UsageError
+from threegate.handoff.approvals import approvals_by_request
 from threegate.host import applied
 from threegate.host.changes import change_signers, refuse_last_signer
 from threegate.host.operator import Operator, remember
@@ -66,8 +67,10 @@ def _line(entry: AllowedSigner, now: int) -> KeyLine:
 
 def state_of(entry: AllowedSigner, now: int) -> str:
     """Return whether a signer may sign now: current, not yet, expired or revoked."""
+    if entry.revoked:
+        return "revoked"
     if entry.valid_before is not None and now > entry.valid_before:
-        return "revoked" if entry.revoked else "expired"
+        return "expired"
     if entry.valid_after is not None and now < entry.valid_after:
         return "not yet"
     return "current"
@@ -114,22 +117,37 @@ def add(
     namespaces: Sequence[str] = ANY_NAMESPACE,
 ) -> Bundle:
     """Allow one more key; raise `UsageError` for one that is known, revoked or not."""
+    refuse_listed(ws, key)
+    entry = AllowedSigner(principal, key, tuple(namespaces), valid_after, valid_before)
+    return _change(ws, ws.bundle.signers.add(entry), signer, op="key-add")
+
+
+def refuse_listed(ws: Workspace, key: PublicKey) -> None:
+    """Raise `UsageError` for a key that is known, revoked or not."""
     known = ws.bundle.signers.find(key)
     if known is not None:
         state = state_of(known, ws.clock())
         raise UsageError(f"key {key.fingerprint} is listed already ({state})")
-    entry = AllowedSigner(principal, key, tuple(namespaces), valid_after, valid_before)
-    return _change(ws, ws.bundle.signers.add(entry), signer, op="key-add")
+
+
+def open_approvals(ws: Workspace) -> int:
+    """Return how many approvals have uses left: each change of signers ends them all."""
+    return sum(len(found) for found in approvals_by_request(ws.store).values())
 
 
 def revoke(ws: Workspace, signer: Signer, *, fingerprint: str, since: int) -> Bundle:
     """Refuse every signature of a key made at `since` or later; an earlier end stays."""
     entry = find_key(ws.bundle.signers, fingerprint)
+    return _change(ws, without_key(ws, entry, since), signer, op="key-revoke")
+
+
+def without_key(ws: Workspace, entry: AllowedSigner, since: int) -> Signers:
+    """Return the signers once a key is revoked; raise if nothing changes or nobody is left."""
     signers = ws.bundle.signers.revoke(entry.key.fingerprint, since=since)
     if signers == ws.bundle.signers:
         raise UsageError(f"key {entry.key.fingerprint} is revoked since then already")
     refuse_last_signer(signers, max(since, ws.clock() + 1))
-    return _change(ws, signers, signer, op="key-revoke")
+    return signers
 
 
 def rotate(

@@ -16,8 +16,10 @@ from typing import BinaryIO, Final
 
 from threegate.artifacts.ids import digest_of, is_id, sha256_hex
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.registry import MAX_ARTIFACT_BYTES
+from threegate.artifacts.registry import MAX_ARTIFACT_BYTES, refuse_other_file
 from threegate.errors import ArtifactRejected, ThreeGateError, UsageError
+from threegate.host.archive import MAX_NAME_BYTES
+from threegate.host.complete import looks_complete
 from threegate.text import visible
 from threegate.untrusted import Untrusted
 
@@ -47,8 +49,9 @@ def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
             yield Offered(name, Untrusted(data))
 
 
-def read_regular(name: str, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
-    """Return the bytes of a regular file, or raise `UsageError`, `ArtifactRejected` if larger."""
+@contextmanager
+def open_regular(name: str) -> Iterator[BinaryIO]:
+    """Open a regular file, or raise `UsageError`."""
     try:
         fd = os.open(name, _FLAGS)
     except (OSError, ValueError) as exc:
@@ -56,9 +59,26 @@ def read_regular(name: str, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
     try:
         _refuse_special(name, os.fstat(fd).st_mode)
         with os.fdopen(fd, "rb", closefd=False) as file:
-            return _bounded(file, most_bytes)
+            yield file
     finally:
         os.close(fd)
+
+
+def read_regular(name: str, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
+    """Return the bytes of a regular file, or raise `UsageError`, `ArtifactRejected` if larger."""
+    with open_regular(name) as file:
+        return _bounded(file, most_bytes)
+
+
+def starts_complete(name: str) -> bool:
+    """Tell whether a file is meant as a complete export, which may be larger than an artifact."""
+    if name == STDIN:
+        return False
+    try:
+        with open_regular(name) as file:
+            return looks_complete(file.read(MAX_NAME_BYTES))
+    except (OSError, UsageError):
+        return False  # the next reader says what is wrong
 
 
 @contextmanager
@@ -94,6 +114,7 @@ def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
     except OSError as exc:
         raise UsageError(f"cannot read it: {_why(exc)}", code="TG-USE-002") from exc
     if len(data) > most_bytes:
+        refuse_other_file(data)
         raise reject(Reason.OVERSIZE, f"more than {most_bytes} bytes, so it was not read")
     return data
 

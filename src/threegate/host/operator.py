@@ -29,6 +29,8 @@ AGENT: Final = "agent"  # named in place of a file
 KEY_NAME: Final = "operator_ed25519"
 DEFAULT_PRINCIPAL: Final = "operator"
 MAX_KEYS: Final = 16
+NAMED: Final = "named with --key"
+LAST_USED: Final = "the key you signed with last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Operator:
     key: Path
     public: PublicKey
     made_now: bool = False
+    source: str = NAMED  # why this key
 
 
 def choose_key(
@@ -51,13 +54,14 @@ def choose_key(
         return Operator(path, public_key_of(path, tools))
     remembered = [] if chosen == "new" else _remembered(settings)
     if remembered:
-        return Operator(remembered[0], public_key_of(remembered[0], tools))
+        return Operator(remembered[0], public_key_of(remembered[0], tools), source=LAST_USED)
     path = settings.config_home / KEY_NAME
     if os.path.lexists(path) and chosen is None:
-        return Operator(path, public_key_of(path, tools))
+        source = "found in your configuration directory"
+        return Operator(path, public_key_of(path, tools), source=source)
     path = _free_name(path)
     public = make_key(path, "threegate operator", workspace=workspace, tools=tools)
-    return Operator(path, public, made_now=True)
+    return Operator(path, public, made_now=True, source="made now")
 
 
 def named_key(settings: Settings, chosen: str) -> Path:
@@ -166,4 +170,4 @@ def _from_agent(
         path.write_text(key.line + "\n", encoding="ascii")
     except OSError as exc:
         raise StorageFailed(f"cannot write {visible(str(path))}") from exc
-    return Operator(path, key)
+    return Operator(path, key, source="a key of your SSH agent")

@@ -11,11 +11,13 @@ from threegate.handoff.claims import leases
 from threegate.handoff.lease import is_alive
 from threegate.handoff.store import Store
 from threegate.host import applied, changes, checkpoints
+from threegate.host.asking.retraction import answers_on_retracted
+from threegate.host.index import Index
 from threegate.host.workspace import Workspace
 from threegate.policy.diff import diff
 
 
-def overview(ws: Workspace) -> dict[str, Any]:
+def overview(ws: Workspace, index: Index) -> dict[str, Any]:
     """Return everything as one document."""
     log = ws.store.journal.log
     return {
@@ -28,6 +30,7 @@ def overview(ws: Workspace) -> dict[str, Any]:
         "clock_behind_seconds": log.clock_behind(),
         "waiting": _waiting(ws.store),
         "claims": _claims(ws.store),
+        "answers_on_retracted": answers_on_retracted(ws.store, index),
         "strays": _strays(ws.store),
         "usage": _usage(ws),
     }

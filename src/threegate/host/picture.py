@@ -15,6 +15,8 @@ from threegate.host.graph import Graph, Node
 from threegate.text import visible
 
 LABEL_CHARS: Final = 44
+TITLE_CHARS: Final = 38  # of a title, which is bold and in quotes
+LINE_CHARS: Final = 120  # of a title in text
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 330, 74, 70, 20, 20
 _FILLS: Final = {
     "research-packet": "#e3eefb",
@@ -62,7 +64,7 @@ def _tree(graph: Graph, following: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _line(node: Node) -> str:
     facts = ", ".join(visible(fact) for fact in node.facts)
-    title = f' "{_cut(node.title)}"' if node.title else ""
+    title = f' "{_cut(node.title, LINE_CHARS)}"' if node.title else ""
     return f"{short(node.id)} {node.kind}, {node.state}" + (f", {facts}" if facts else "") + title
 
 
@@ -136,17 +138,21 @@ def _box(node: Node, place: tuple[int, int], *, root: bool) -> str:
     x, y = _corner(place)
     stroke = "#000" if root else "#888"
     box = f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"'
-    lines = [f'{box} fill="{_FILLS[node.kind]}" stroke="{stroke}"/>']
+    # The inner picture cuts off what is wider than the box: foreign text stays in its box.
+    inner = f'<svg x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}">'
+    lines = [f'{box} fill="{_FILLS[node.kind]}" stroke="{stroke}"/>', inner]
     for number, text in enumerate(_label(node)[:4]):
-        lines.append(f'<text x="{x + 10}" y="{y + 18 + 16 * number}">{escape(text)}</text>')
-    return "\n".join(lines)
+        bold = ' font-weight="bold"' if node.title and not number else ""
+        lines.append(f'<text x="10" y="{18 + 16 * number}"{bold}>{escape(text)}</text>')
+    return "\n".join([*lines, "</svg>"])
 
 
 def _label(node: Node) -> list[str]:
+    """Return the lines of a box: the title in quotes, then the id and what is known."""
     lines = [f"{short(node.id)}  {node.kind}, {node.state}", *map(_cut, node.facts)]
-    return [*lines[:3], _cut(node.title)] if node.title else lines
+    return [f'"{_cut(node.title, TITLE_CHARS)}"', *lines[:3]] if node.title else lines
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, most: int = LABEL_CHARS) -> str:
     shown = visible(text)
-    return shown if len(shown) <= LABEL_CHARS else shown[: LABEL_CHARS - 3] + "..."
+    return shown if len(shown) <= most else shown[: most - 3] + "..."

@@ -6,9 +6,11 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import (
     ID_HINT,
     MIN_SHORT_DIGITS,
+    TOO_SHORT_HINT,
     is_digest,
     is_id,
     is_short_id,
+    is_too_short_id,
     prefix_of,
     short,
 )
@@ -45,6 +47,8 @@ def resolve(store: Store, text: str) -> str:
     if is_id(text):
         return text
     if not is_short_id(text):
+        if is_too_short_id(text):
+            raise UsageError(f"{quote(text)} is too short for an id", hint=TOO_SHORT_HINT)
         raise UsageError(f"{quote(text)} is not an artifact id", hint=ID_HINT)
     found = {known for known in _known(store, prefix_of(text)) if known.startswith(text)}
     if not found:
@@ -72,7 +76,8 @@ def resolve_blob(store: Store, text: str) -> str:
     if is_digest(text):
         return text
     if len(text) < MIN_SHORT_DIGITS:
-        raise UsageError(f"{quote(text)} has less than {MIN_SHORT_DIGITS} digits")
+        detail = f"{quote(text)} has less than {MIN_SHORT_DIGITS} digits"
+        raise UsageError(detail, hint=TOO_SHORT_HINT)
     names = (name for place in (states.QUARANTINE, states.BLOBS) for name in store.names(place))
     digests = {name.partition(".")[0] for name in names}
     found = [digest for digest in digests if is_digest(digest) and digest.startswith(text)]
@@ -112,6 +117,20 @@ def read_anywhere(store: Store, artifact_id: str) -> Artifact | None:
     if store.locate(artifact_id) is None:
         return quarantined(store, artifact_id)
     return store.read(artifact_id)
+
+
+class Reader:
+    """Reads each artifact once: an answer may cite one source hundreds of times."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, Artifact | None] = {}
+
+    def __call__(self, artifact_id: str) -> Artifact | None:
+        """Return an artifact, or None if its bytes are gone."""
+        if artifact_id not in self._known:
+            self._known[artifact_id] = read_anywhere(self._store, artifact_id)
+        return self._known[artifact_id]
 
 
 def blobs_of(artifact: Artifact) -> tuple[str, ...]:

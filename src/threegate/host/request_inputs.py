@@ -29,9 +29,10 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
 from threegate.policy.units import BYTES
-from threegate.text import quote
+from threegate.text import quote, visible
 from threegate.untrusted import Untrusted
 
+MAX_FILE_CHARS = 200
 DATA_KINDS = ("rp", "res", "an")
 
 
@@ -44,10 +45,12 @@ class Brought:
     size: int
     labels: Labels
     blob: bytes | None = None
+    file: str | None = None  # its name without the folder; foreign
 
     def plain(self) -> dict[str, Any]:
         """Return the entry of the request."""
-        return {"name": self.name, "artifact": self.artifact, "bytes": self.size}
+        entry = {"name": self.name, "artifact": self.artifact, "bytes": self.size}
+        return {**entry, "file": self.file}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,9 @@ def _brought(ws: Workspace, backend: str, name: str, value: str | Handed, left: 
         if len(data.open_for_validation()) > left:
             raise _too_much(ws, backend)
         blob = _blob(backend, spelled, data)
-    return Brought(name, f"blob-{sha256_hex(blob)}", len(blob), LOWEST, blob)
+    # Not the folder: a request may be given to others, and whose home it was is not theirs to know.
+    file = visible(os.path.basename(spelled))[:MAX_FILE_CHARS] or None
+    return Brought(name, f"blob-{sha256_hex(blob)}", len(blob), LOWEST, blob, file)
 
 
 def largest_input(bundle: Bundle) -> int:

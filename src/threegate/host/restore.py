@@ -2,8 +2,8 @@
 
 The log comes first and is verified as a whole; it then says which file must come next,
 where it belongs and what it must hold.  When everything is there it is verified once more
-from the disk, as `audit verify` does, and the marker is written last: until then the
-directory is no workspace.
+from the disk, as `audit verify` does.  All this happens beside the new place: the workspace
+appears there whole, by one rename.
 
 SECURITY
     Reads a file that anybody may have made.  Names are never taken from it, only compared
@@ -13,7 +13,6 @@ SECURITY
 """
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ from threegate.handoff.disk import Directories, create_file, make_directories, s
 from threegate.handoff.journal import MAX_FILE_BYTES
 from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.sync import sync_filesystem
-from threegate.handoff.verify import Fold
+from threegate.handoff.verify import FileFold
 from threegate.host import applied
 from threegate.host.archive import ArchiveReader, rejected
 from threegate.host.backup import Progress, silent
@@ -44,6 +43,7 @@ from threegate.host.settings import unix_now
 from threegate.host.verification import verify_workspace
 from threegate.host.workspace import POLICY, refuse_foreign, write_marker
 from threegate.keys.signers import AllowedSigner
+from threegate.sandbox.runtime import private_directory
 from threegate.text import visible
 from threegate.untrusted import Untrusted
 
@@ -80,14 +80,14 @@ def restore(
     with _open_source(source) as file:
         archive = ArchiveReader(file)
         manifest = parse_manifest(archive.next(NAME, max_bytes=MAX_MANIFEST_BYTES))
-        with _new_directory(root):
-            fold = _restore_log(archive, manifest, root, checkpoints, progress)
-            _restore_extras(archive, manifest, root)
-            _restore_files(archive, manifest, root, fold, progress)
+        with _new_directory(root) as place:
+            fold = _restore_log(archive, manifest, place, checkpoints, progress)
+            _restore_extras(archive, manifest, place)
+            _restore_files(archive, manifest, place, fold, progress)
             archive.end()
-            _verify(root, checkpoints, clock, progress)
-            signers = _record(root, manifest, clock)
-            write_marker(root, manifest.marker)
+            _verify(place, checkpoints, clock, progress)
+            signers = _record(place, manifest, clock)
+            write_marker(place, manifest.marker)
     made, workspace = manifest.created, manifest.marker.id
     return Restored(root, workspace, made, manifest.checkpoint, len(fold.files), signers)
 
@@ -107,18 +107,24 @@ def _open_source(source: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _new_directory(root: Path) -> Iterator[None]:
-    """Make the directory, and remove it with everything in it if anything goes wrong."""
+def _new_directory(root: Path) -> Iterator[Path]:
+    """Yield a directory beside `root`, which becomes `root` at the end, or is removed.
+
+    A killed restore leaves it under a name of its own; the next restore there removes it.
+    """
+    _refuse_existing(root)
+    with private_directory(root.parent, ".threegate-restore") as made:
+        refuse_foreign(made.path)
+        yield made.path
+        _refuse_existing(root)  # somebody may have made it meanwhile
+        with storage_errors(f"make {visible(str(root))}"):
+            os.rename(made.path, root)
+            sync_filesystem(made.fd)
+
+
+def _refuse_existing(root: Path) -> None:
     if os.path.lexists(root):
         raise UsageError(f"{visible(str(root))} is already there; restore makes a new directory")
-    with storage_errors(f"make {visible(str(root))}"):
-        root.mkdir(mode=0o700)
-    try:
-        refuse_foreign(root)
-        yield
-    except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
-        raise
 
 
 def _restore_log(
@@ -127,7 +133,7 @@ def _restore_log(
     root: Path,
     checkpoints: Sequence[Kept],
     progress: Progress,
-) -> Fold:
+) -> FileFold:
     make_directory(root / AUDIT)
     left = manifest.log_bytes
     for number in range(manifest.segments):
@@ -136,7 +142,7 @@ def _restore_log(
         left -= len(data)
         sealed = (number + 1) * SEGMENT_EVENTS <= manifest.events
         _write(root / AUDIT / name, data, mode=SEALED_MODE if sealed else OPEN_MODE)
-    fold = Fold()
+    fold = FileFold()
     given = [manifest.checkpoint, *(kept.checkpoint for kept in checkpoints)]
     with progress("verifying the log, entry", manifest.events) as show:
         report = verify_log(root / AUDIT, checkpoints=given, visit=fold.feed, progress=show)
@@ -160,14 +166,14 @@ def _restore_extras(archive: ArchiveReader, manifest: Manifest, root: Path) -> N
 
 
 def _restore_files(
-    archive: ArchiveReader, manifest: Manifest, root: Path, fold: Fold, progress: Progress
+    archive: ArchiveReader, manifest: Manifest, root: Path, fold: FileFold, progress: Progress
 ) -> None:
     make_directories(root)
     directories = Directories.open(root)
     left = manifest.file_bytes
     try:
         with progress("restoring files", len(fold.files)) as show:
-            for done, ((directory, name), digest) in enumerate(sorted(fold.files.items()), 1):
+            for done, ((directory, name), digest) in enumerate(fold.files.items(), 1):
                 limit = min(left, MAX_FILE_BYTES)
                 data = archive.next(f"{directory}/{name}", max_bytes=limit)
                 left -= len(data)
@@ -211,7 +217,7 @@ def _record(root: Path, manifest: Manifest, clock: Callable[[], int]) -> tuple[A
         entry = {"events": manifest.events, "root": manifest.root.hex()}
         with store.locked() as journal:
             signers = applied.read_current(store).signers.entries
-            journal.log.append([(RESTORED, entry)])
+            journal.log.append([(RESTORED, entry)], ends=True)
         revoke_all(store)  # a use that was spent after the backup must not come back
     finally:
         store.close()

@@ -17,7 +17,12 @@ class Settings:
     workspace: Path | None  # THREEGATE_WORKSPACE
     cwd: Path
     cache_home: Path = Path("/nonexistent")  # models, shared by all workspaces of the user
-    runtime_home: Path | None = None  # sockets, of this login alone; else a temporary place
+    runtime_home: Path | None = None  # as named; `sandbox.runtime` decides whether it is used
+
+    @property
+    def seals(self) -> Path:
+        """Where seals of derived files lie: outside every workspace."""
+        return self.state_home / "derived"
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
@@ -33,7 +38,7 @@ class Settings:
             workspace=Path(chosen) if chosen else None,
             cwd=Path(os.path.abspath(".")),
             cache_home=cache / "threegate",
-            runtime_home=_existing(environ.get("XDG_RUNTIME_DIR")),
+            runtime_home=_named(environ.get("XDG_RUNTIME_DIR")),
         )
 
 
@@ -51,10 +56,8 @@ def _home_of_account() -> Path:
         return Path("/")
 
 
-def _existing(named: str | None) -> Path | None:
-    # It may be set for another login, or name a place that is gone.
-    found = Path(named) if named and named.startswith("/") else None
-    return found if found is not None and os.access(found, os.W_OK | os.X_OK) else None
+def _named(path: str | None) -> Path | None:
+    return Path(path) if path and path.startswith("/") else None
 
 
 def unix_now() -> int:

@@ -5,13 +5,12 @@ ThreeGate never reads a private key: `ssh-keygen` does, or asks the agent or the
 signature is verified here, in-process, before it is handed on.
 
 SECURITY
-    Runs `ssh-keygen` and `ssh-add` from an absolute path, with an argument list, a short
+    Runs `ssh-keygen` and `ssh-add` from fixed places, with an argument list, a short
     environment and a time limit; what they print is foreign text.  If this module is
     wrong, a signature may be asked for that nobody meant to give.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -33,6 +32,7 @@ from threegate.keys.limits import MAX_PUBLIC_LINE_BYTES
 from threegate.keys.public import PublicKey, decode_base64, parse_key_blob, parse_public_line
 from threegate.keys.signers import NAMESPACES
 from threegate.keys.sshsig import check_signature, parse_signature
+from threegate.sandbox.programs import PATH, find_program, is_unexchangeable
 from threegate.text import quote, visible
 from threegate.untrusted import Untrusted
 
@@ -45,7 +45,6 @@ _MAX_COMMENT_CHARS: Final = 128
 # What ssh-keygen needs to find the agent and to ask for a passphrase, and nothing that
 # names a library to load (SSH_SK_PROVIDER, SSH_SK_HELPER, LD_PRELOAD).
 _PASSED_ON: Final = (
-    "PATH",
     "HOME",
     "SSH_AUTH_SOCK",
     "SSH_ASKPASS",
@@ -56,6 +55,7 @@ _PASSED_ON: Final = (
     "XDG_RUNTIME_DIR",
 )
 
+UNKNOWN: Final = "unknown"
 Strength = Literal["plain-file", "passphrase", "agent", "fido2"]
 _Done = subprocess.CompletedProcess[bytes]
 
@@ -86,9 +86,12 @@ class SshTools:
 
     @classmethod
     def find(cls, environment: Mapping[str, str]) -> "SshTools":
-        """Return the tools on the `PATH` of `environment`, or raise `GateUnavailable`."""
+        """Return the tools of this machine, or raise `GateUnavailable`."""
         passed = {name: environment[name] for name in _PASSED_ON if environment.get(name)}
-        return cls(_find("ssh-keygen", passed), {**passed, "LC_ALL": "C"})
+        asker = passed.get("SSH_ASKPASS")
+        if asker is not None and not is_unexchangeable(Path(asker)):
+            del passed["SSH_ASKPASS"]  # it would be told the passphrase
+        return cls(_find("ssh-keygen"), {**passed, "PATH": PATH, "LC_ALL": "C"})
 
 
 def _say_nothing(_: str) -> None:
@@ -103,6 +106,14 @@ class SshKeygenSigner:
     workspace: Path
     tools: SshTools
     notify: Callable[[str], None] = _say_nothing  # told when a human has to do something
+
+    @property
+    def kind(self) -> str:
+        """What protects the key, as far as can be seen from here."""
+        try:
+            return key_strength(self.key, self.tools)
+        except (GateUnavailable, SignatureRefused):
+            return UNKNOWN
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return an armored signature of `message`, verified.
@@ -120,6 +131,11 @@ class SshKeygenSigner:
         armored = _output(argv, self.tools, stdin=message, seconds=seconds)
         _verify_own(message, armored, namespace=namespace, public=public)
         return armored
+
+
+def kind_of(signer: Signer) -> str:
+    """Return what protects the key that a signer signs with, or `unknown`."""
+    return str(getattr(signer, "kind", UNKNOWN))
 
 
 def make_key(path: Path, comment: str, *, workspace: Path, tools: SshTools) -> PublicKey:
@@ -154,7 +170,7 @@ def agent_keys(tools: SshTools) -> list[AgentKey]:
     """Return the keys of the SSH agent that may sign here; none if there is no agent."""
     if "SSH_AUTH_SOCK" not in tools.environment:
         return []
-    done = _start([_find("ssh-add", tools.environment), "-L"], tools)
+    done = _start([_find("ssh-add"), "-L"], tools)
     if done.returncode != 0:  # 1: the agent holds nothing, 2: nobody listens there
         return []
     found = []
@@ -204,14 +220,13 @@ def _verify_own(message: bytes, armored: bytes, *, namespace: str, public: Publi
         ) from exc
 
 
-def _find(program: str, environment: Mapping[str, str]) -> Path:
-    found = shutil.which(program, path=environment.get("PATH", os.defpath))
-    # A relative entry in PATH would run whatever lies in the current directory.
-    if found is None or not Path(found).is_absolute():
+def _find(program: str) -> Path:
+    found = find_program(program)
+    if found is None:
         raise GateUnavailable(
             f"{program} is not installed", hint="install OpenSSH: sudo apt install openssh-client"
         )
-    return Path(found)
+    return found
 
 
 def _output(
@@ -243,7 +258,7 @@ def _start(
     try:
         os.stat(argv[0])  # else it is `setpriv` that says that it is not there
         with subprocess.Popen(
-            [*_tied(environment), *argv],
+            [*_tied(), *argv],
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -267,15 +282,15 @@ def _start(
     return _Done(argv, process.returncode, out, err)
 
 
-def _tied(environment: Mapping[str, str]) -> list[str]:
+def _tied() -> list[str]:
     """Return the words before a command that let it end when we are killed.
 
     Whatever waits for a passphrase would else go on reading the operator's terminal.  Without
     the tool of util-linux it does; what it signs then is for nobody.
     """
-    found = Path(shutil.which("setpriv", path=environment.get("PATH", os.defpath)) or "")
+    found = find_program("setpriv")
     # Busybox has one of that name, a link, that cannot do this.
-    fits = found.is_absolute() and found.resolve().name == "setpriv"
+    fits = found is not None and found.resolve().name == "setpriv"
     return [str(found), "--pdeathsig", "TERM"] if fits else []
 
 

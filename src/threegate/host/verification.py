@@ -14,7 +14,7 @@ from typing import Final
 
 from threegate.artifacts.ids import is_digest
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import Entry, Reason, unix_of
+from threegate.audit.entry import CLOCK, Entry, Reason, unix_of
 from threegate.audit.verify import LogReport, verify_log
 from threegate.errors import (
     ArtifactRejected,
@@ -26,12 +26,16 @@ from threegate.errors import (
     VersionUnsupported,
 )
 from threegate.handoff import states
+from threegate.handoff.disk import OTHER_MODE
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import Finding, Fold, verify_files
+from threegate.handoff.verify import FileFold, Finding, verify_files
 from threegate.host import applied, checkpoints
 from threegate.host.checkpoints import Kept
+from threegate.host.clock import check_entry
 from threegate.host.forget import NAMESPACE as TOMBSTONE
+from threegate.host.index_audit import verify_derived
+from threegate.host.workspace import unfinished
 from threegate.keys import sshsig
 from threegate.keys.signers import Signers
 from threegate.untrusted import Untrusted
@@ -58,21 +62,26 @@ class Report:
     checkpoints: int = 0
     findings: list[Finding] = field(default_factory=list)
     strays: list[Finding] = field(default_factory=list)
+    modes: list[Finding] = field(default_factory=list)  # on a read-only disk they protect nothing
+    unfinished: list[str] = field(default_factory=list)  # left by a crash, and not to be settled
 
 
 class _Walk:
     """What later checks need to know from the log."""
 
     def __init__(self, sizes: set[int]) -> None:
-        self.fold = Fold()
+        self.fold = FileFold()
         self.applied: dict[str, int] = {}  # digest of a bundle -> when it was put in force
         self.stones: dict[str, int] = {}  # id of what was forgotten -> when
         self.times: dict[int, int] = {}  # size of a checkpoint -> when it was made, at the latest
+        self.clocks: list[Entry] = []
         self._sizes = sizes
 
     def visit(self, entry: Entry) -> None:
         """Take the next entry of the log."""
         self.fold.feed(entry)
+        if entry.kind == CLOCK:
+            self.clocks.append(entry)
         name, _, suffix = str(entry.data.get("name", "")).partition(".")
         if entry.kind == INTENT and suffix == "json":
             if entry.data.get("to") == states.BUNDLES and is_digest(name):
@@ -88,7 +97,12 @@ class _Walk:
 
 
 def verify_workspace(
-    root: Path, *, given: Sequence[Kept], clock: Callable[[], int], progress: Progress
+    root: Path,
+    *,
+    given: Sequence[Kept],
+    clock: Callable[[], int],
+    progress: Progress,
+    seals: Path | None = None,
 ) -> Report:
     """Compare everything in the workspace with everything that was recorded of it."""
     report, walk, kept = _verify_log(root, given, clock, progress)
@@ -104,8 +118,15 @@ def verify_workspace(
         return report
     try:
         _verify_files(store, report, walk, progress)
+        report.unfinished = unfinished(store)
+        if not report.findings:  # else the files it is compared with are not the recorded ones
+            with progress("comparing the index, artifact", None) as show:
+                # What is read-only is compared by its rows: nobody seals it there.
+                sealed_in = None if store.read_only else seals
+                report.findings += verify_derived(store, sealed_in, show)
         signers = _verify_policies(store, report, walk)
         if signers is not None:
+            _verify_clock(report, walk, signers)
             _verify_tombstones(store, report, walk, signers)
             _verify_checkpoints(report, walk, kept, signers, now=clock())
     finally:
@@ -158,14 +179,19 @@ def _verify_files(store: Store, report: Report, walk: _Walk, progress: Progress)
     head = report.log.head
     with progress("verifying files", len(walk.fold.files)) as show:
         found = list(verify_files(store.directories, walk.fold, show))
-        if any(not finding.stray for finding in found) and report.log.problem is None:
+        if (
+            any(not (finding.stray or finding.mode) for finding in found)
+            and report.log.problem is None
+        ):
             with store.locked() as journal:
                 if head is not None and journal.log.head.seq > head.seq:
                     for entry in journal.log.entries(head.seq + 1):
                         walk.visit(entry)
                 found = list(verify_files(store.directories, walk.fold, show))
     report.files = len(walk.fold.files)
-    report.findings += [finding for finding in found if not finding.stray]
+    modes = report.modes if store.read_only else report.findings
+    modes += [finding for finding in found if finding.mode]
+    report.findings += [finding for finding in found if not finding.stray and not finding.mode]
     report.strays += [finding for finding in found if finding.stray]
 
 
@@ -194,8 +220,18 @@ def _verify_policies(store: Store, report: Report, walk: _Walk) -> Signers | Non
     except VersionUnsupported:
         raise
     except _TAMPERED as exc:
-        report.findings.append(_finding(states.BUNDLES, digest or applied.CURRENT, exc))
+        if exc.code != OTHER_MODE:  # the comparison of files has named it
+            report.findings.append(_finding(states.BUNDLES, digest or applied.CURRENT, exc))
     return signers
+
+
+def _verify_clock(report: Report, walk: _Walk, signers: Signers) -> None:
+    """Check who said that the times before an entry were wrong."""
+    for entry in walk.clocks:
+        try:
+            check_entry(entry, workspace=report.log.workspace or "", signers=signers)
+        except AuditTampered as exc:
+            report.findings.append(_finding(AUDIT, "log", exc))
 
 
 def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signers) -> None:
@@ -204,7 +240,14 @@ def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signe
         try:
             record = store.read_file(states.TOMBSTONES, f"{artifact_id}.json")
             armored = store.read_file(states.TOMBSTONES, f"{artifact_id}.sig")
-            sshsig.verify(record, Untrusted(armored), namespace=TOMBSTONE, signers=signers, at=at)
+            sshsig.verify(
+                record,
+                Untrusted(armored),
+                namespace=TOMBSTONE,
+                signers=signers,
+                at=at,
+                past=True,
+            )
         except FileNotFoundError:
             continue  # undone before it happened, or missing, which the files have shown
         except _TAMPERED as exc:
@@ -220,7 +263,7 @@ def _verify_checkpoints(
             continue
         try:
             at = walk.times.get(item.checkpoint.size, now)
-            checkpoints.check_signature(item.text, item.signature, signers, at=at)
+            checkpoints.check_signature(item.text, item.signature, signers, at=at, past=True)
         except SignatureRefused as exc:
             report.findings.append(_finding(states.CHECKPOINTS, item.name, exc))
 

@@ -38,10 +38,10 @@ def withdraw(ws: Workspace, index: Index, artifact_id: str, reason: str) -> With
     why = why_file(error, ws.now())
     release_dead(ws.store)
     withdrawn: list[str] = []
-    while remaining := _remaining(ws.store, index, artifact_id):
-        refuse_claimed(ws.store, remaining)
-        for start in range(0, len(remaining), IDS_PER_BATCH):
-            batch = remaining[start : start + IDS_PER_BATCH]
+    while found := remaining(ws.store, index, artifact_id):
+        refuse_claimed(ws.store, found)
+        for start in range(0, len(found), IDS_PER_BATCH):
+            batch = found[start : start + IDS_PER_BATCH]
             withdrawn += _withdraw_batch(ws.store, batch, why, root=artifact_id)
     return Withdrawn(tuple(withdrawn))
 
@@ -69,7 +69,8 @@ def refuse_claimed(store: Store, ids: Sequence[str]) -> None:
             raise UsageError(f"{artifact_id} is being run", hint=hint)
 
 
-def _remaining(store: Store, index: Index, root: str) -> list[str]:
+def remaining(store: Store, index: Index, root: str) -> list[str]:
+    """Return what `withdraw` would move now: `root` and all derived from it, the root first."""
     if not is_id(root):
         raise UsageError(f"{quote(root)} is not an artifact id")
     with store.locked():

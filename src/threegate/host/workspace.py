@@ -1,7 +1,8 @@
 """A workspace: one directory with policy, handoff, log and index, of one user, on a local disk.
 
 SECURITY
-    Opening refuses another user's workspace (root is another user too), network disks,
+    Opening refuses another user's workspace (root is another user too) unless it is on a
+    read-only file system, where it can be read and not changed; network disks,
     formats newer than this program, and a policy that is not the one that was signed.
 """
 
@@ -16,15 +17,18 @@ from typing import Any, Final
 from threegate import canonical
 from threegate.audit.entry import time_of, unix_of
 from threegate.errors import (
+    AuditTampered,
     ClockRefused,
     HandoffTampered,
     StorageFailed,
     VersionUnsupported,
+    WorkspaceReadOnly,
     WorkspaceUnusable,
 )
 from threegate.handoff.disk import read_file
 from threegate.handoff.store import Store
 from threegate.host import applied
+from threegate.host.clock import check_entry
 from threegate.host.filesystem import refuse_network_filesystem
 from threegate.host.settings import Settings, unix_now
 from threegate.keys.public import PublicKey
@@ -58,23 +62,45 @@ class Workspace:
     store: Store
     bundle: Bundle
     clock: Callable[[], int]
+    seals: Path | None = None  # where seals of derived files lie; without it none is kept
+
+    @property
+    def read_only(self) -> bool:
+        """Tell whether the workspace is on a read-only file system."""
+        return self.store.read_only
 
     def now(self) -> str:
         """Return the time, as artifacts spell it."""
         return time_of(self.clock())
 
     def refuse_wrong_clock(self) -> None:
-        """Raise `ClockRefused` if the clock is further behind the log than policy tolerates."""
+        """Raise `ClockRefused` if the clock is behind the log, or far ahead of it.
+
+        Policy says how far behind is tolerated.  Raises `AuditTampered` if somebody who may not
+        set the clock of the log did.
+        """
+        entry = self.store.journal.clock
+        if entry is not None:
+            check_entry(entry, workspace=self.marker.id, signers=self.bundle.signers)
+        self.store.journal.log.refuse_clock_ahead()
         tolerance = self.bundle.integer("handoff", "clock_tolerance_seconds")
         behind = self.store.journal.log.clock_behind()
         if behind > tolerance:
             detail = f"the clock is {behind} seconds behind the last audit entry"
             raise ClockRefused(f"{detail}, {tolerance} are tolerated")
 
+    def is_clock_wrong(self) -> bool:
+        """Tell whether clock and log differ by more than is tolerated."""
+        try:
+            self.refuse_wrong_clock()
+        except (ClockRefused, AuditTampered):  # set by a key that was revoked since, say
+            return True
+        return False
+
     def may_sign(self, key: PublicKey) -> bool:
         """Tell whether a key is one of this workspace's signers, and its time is not over."""
         entry = self.bundle.signers.find(key)
-        if entry is None:
+        if entry is None or entry.revoked:
             return False
         return entry.valid_before is None or self.clock() <= entry.valid_before
 
@@ -101,9 +127,20 @@ def find_root(settings: Settings, chosen: Path | None) -> Path:
     raise WorkspaceUnusable("no workspace here or above", hint=hint)
 
 
-def open_workspace(root: Path, *, clock: Callable[[], int] = unix_now) -> Workspace:
-    """Open a workspace with the policy that was signed for it."""
+def open_workspace(
+    root: Path,
+    *,
+    seals: Path | None = None,
+    clock: Callable[[], int] = unix_now,
+    reading: bool = False,
+) -> Workspace:
+    """Open a workspace with the policy that was signed for it.
+
+    Raises `WorkspaceReadOnly` for one on a read-only file system, unless the caller only reads.
+    """
     marker = read_marker(root)
+    if not reading and _is_read_only(root):
+        raise WorkspaceReadOnly(f"{visible(str(root))} is on a read-only file system")
     if marker.version < VERSION:
         hint = "`threegate upgrade` brings it up to date"
         raise VersionUnsupported(f"workspace version {marker.version} is old", hint=hint)
@@ -118,7 +155,20 @@ def open_workspace(root: Path, *, clock: Callable[[], int] = unix_now) -> Worksp
     except BaseException:
         store.close()
         raise
-    return Workspace(root, marker, store, bundle, clock)
+    # A derived file cannot be written there: it is a temporary one then.
+    kept = None if store.read_only else seals
+    return Workspace(root, marker, store, bundle, clock, kept)
+
+
+def unfinished(store: Store) -> list[str]:
+    """Say what a crash left that cannot be settled because the workspace is read-only."""
+    left = []
+    if store.journal.log.is_torn:
+        left.append("the log ends in a line that a crash cut off; it is left as it is")
+    if store.journal.unfinished:
+        op = store.journal.unfinished[0].op
+        left.append(f"the last change ({op}) was interrupted; its files are left as they are")
+    return left
 
 
 def refuse_foreign(root: Path) -> None:
@@ -127,10 +177,14 @@ def refuse_foreign(root: Path) -> None:
         owner = root.stat().st_uid
     except OSError as exc:
         raise WorkspaceUnusable(f"cannot look at {root}") from exc
-    if owner != os.geteuid():
+    if owner != os.geteuid() and not _is_read_only(root):
         hint = "run it as the user the workspace belongs to; root is no exception"
         raise WorkspaceUnusable(f"{root} belongs to uid {owner}, not to you", hint=hint)
     refuse_network_filesystem(root)
+
+
+def _is_read_only(root: Path) -> bool:
+    return bool(os.statvfs(root).f_flag & os.ST_RDONLY)
 
 
 def make_marker(*, created: str) -> Marker:

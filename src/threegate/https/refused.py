@@ -31,6 +31,8 @@ class Why(Enum):
     CREDENTIAL = ("TG-FET-023", "denied")  # one that has no place here
     REPEATED = ("TG-FET-024", "unreadable")  # an answer that repeats the credential
     BUG = ("TG-FET-025", "failed")
+    NO_NAME = ("TG-FET-031", "failed")  # a name server says that there is no such name
+    NO_NETWORK = ("TG-FET-032", "failed")  # no name server answers anything
 
     @property
     def code(self) -> str:

@@ -22,6 +22,8 @@ from threegate.protocol.retrieve import SYSTEM_ANCHOR
 
 PROXY_SOCKET: Final = "/run/proxy.sock"
 _REASON: Final = re.compile(r"[a-z][a-z-]{0,39}\Z")
+# What asking again in a moment does not change.  Other reasons of a 502 may pass.
+_NO_WAY_WHY: Final = {"no-such-name": Why.NO_NAME, "no-network": Why.NO_NETWORK}
 _SQUID: Final = re.compile(r"(ERR_[A-Z_]{1,60})(?: -?[0-9]+)?\Z")
 _SQUID_WHY: Final = {
     "ERR_ACCESS_DENIED": Why.PROXY_DENIED,
@@ -116,7 +118,8 @@ def _refusal(head: Head) -> NotRetrieved:
     reason = head.header("x-threegate-reason") or ""
     told = f": {reason}" if _REASON.match(reason) else f" with status {head.status}"
     if head.status in (502, 503, 504):
-        return NotRetrieved(Why.UNREACHABLE, f"the proxy found no way{told}")
+        why = _NO_WAY_WHY.get(reason, Why.UNREACHABLE)
+        return NotRetrieved(why, f"the proxy found no way{told}")
     return NotRetrieved(Why.PROXY_DENIED, f"the proxy refused{told}")
 
 

@@ -32,6 +32,8 @@ NAMESPACES: Final = (
     "threegate-policy",
     "threegate-checkpoint",
     "threegate-tombstone",
+    "threegate-clock",
+    "threegate-packet",
 )
 NAMESPACE_PREFIX: Final = "threegate-"
 ANY_NAMESPACE: Final = (f"{NAMESPACE_PREFIX}*",)
@@ -68,8 +70,12 @@ class AllowedSigner:
         if self.revoked and self.valid_before is None:
             raise UsageError("a revoked key needs the time since which it is revoked")
 
-    def refuse(self, *, namespace: str, at: int) -> None:
-        """Raise `SignatureRefused` unless this key may sign in `namespace` at the time `at`."""
+    def refuse(self, *, namespace: str, at: int, past: bool = False) -> None:
+        """Raise `SignatureRefused` unless this key may sign in `namespace` at the time `at`.
+
+        A revoked key signs nothing new, whatever the clock shows: it may have been revoked
+        while the clock was ahead.  With `past`, what it signed before the revocation counts.
+        """
         if not self._covers(namespace):
             raise SignatureRefused(
                 f"{self.principal} may not sign in {quote(namespace)}", code="TG-KEY-004"
@@ -78,10 +84,11 @@ class AllowedSigner:
             raise SignatureRefused(
                 f"key of {self.principal} was not valid yet at {_spell(at)}", code="TG-KEY-005"
             )
-        if self.valid_before is None or at <= self.valid_before:
+        ended = self.valid_before is not None and at > self.valid_before
+        if not ended and not (self.revoked and not past):
             return
-        ended, code = ("revoked", "TG-KEY-006") if self.revoked else ("expired", "TG-KEY-005")
-        detail = f"key of {self.principal} was {ended} at {_spell(self.valid_before)}"
+        how, code = ("revoked", "TG-KEY-006") if self.revoked else ("expired", "TG-KEY-005")
+        detail = f"key of {self.principal} was {how} at {_spell(self.valid_before or at)}"
         hint = "`threegate key list` shows who may sign; --key names another key"
         raise SignatureRefused(detail, code=code, hint=hint)
 

@@ -73,12 +73,19 @@ class Signed:
 
 
 def verify(
-    message: bytes, armored: Untrusted[bytes], *, namespace: str, signers: Signers, at: int
+    message: bytes,
+    armored: Untrusted[bytes],
+    *,
+    namespace: str,
+    signers: Signers,
+    at: int,
+    past: bool = False,
 ) -> Signed:
     """Return who signed `message`, or raise `SignatureRefused`.
 
     `at` is when the signature was made, from the audit log or, for a new one, the clock.
     Never take it from the signed bytes: whoever stole a key writes any date there.
+    `past` is for signatures of the record, which a later revocation leaves as they are.
     """
     signature = parse_signature(armored)
     if signature.namespace != namespace:
@@ -93,7 +100,7 @@ def verify(
         )
     touched = check_signature(message, signature)
     # After the arithmetic, so that "revoked" is only said of what that key really signed.
-    signer.refuse(namespace=namespace, at=at)
+    signer.refuse(namespace=namespace, at=at, past=past)
     return Signed(signer.principal, signature.key.fingerprint, signature.key.key_type, touched)
 
 

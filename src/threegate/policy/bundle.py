@@ -160,7 +160,6 @@ def parse_bundle(data: bytes) -> Bundle:
     _check_place(value["generation"], value["previous"])
     sections, lines = read_sections(value["sections"])
     refs = _refs(value["refs"], lines)
-    check_together(Compiled(sections, refs))
     return Bundle(sections, refs, value["generation"], value["previous"])
 
 
@@ -198,18 +197,6 @@ def _read_section(name: str, stored: Value) -> tuple[Value, Lines]:
     if rules != stored:  # a number as text, a list in another order, an example
         raise _refuse(f"section {name} is not spelled canonically")
     return rules, {"/".join(path[1:]): line for path, line in reader.lines.items()}
-
-
-def check_together(policy: Compiled) -> None:
-    """Refuse sections that contradict each other."""
-    reserve = policy.integer("handoff", "reserve_bytes")
-    for lane in policy.words("tool-exec", "lanes"):
-        path = ("tool-exec", "lanes", lane)
-        needed = sum(policy.integer(*path, "max", key) for key in ("output_bytes", "disk_bytes"))
-        if policy.text(*path, "enabled") == "yes" and needed > reserve:
-            where = str(policy.ref("handoff", "reserve_bytes"))
-            message = f"reserve_bytes is less than the {needed} bytes lane {lane} may leave"
-            raise invalid(Reason.CONFLICT, where, message)
 
 
 def _refs(value: Any, expected: Mapping[str, Lines]) -> Mapping[str, Lines]:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from threegate.errors import PolicyInvalid
-from threegate.policy.bundle import Compiled, Lines, check_together, signer_lines
+from threegate.policy.bundle import Compiled, Lines, signer_lines
 from threegate.policy.limits import MAX_FILE_BYTES
 from threegate.policy.nodes import Value, frozen
 from threegate.policy.reasons import Reason, invalid, place
@@ -53,7 +53,6 @@ def compile_policy(files: Mapping[str, bytes], *, gates: Mapping[str, Any]) -> C
     sections[GATES], refs[GATES] = frozen(gates), MappingProxyType({})
     check_gates(sections[GATES])
     compiled = Compiled(MappingProxyType(sections), MappingProxyType(refs))
-    check_together(compiled)
     _check_profiles(compiled)
     return compiled
 

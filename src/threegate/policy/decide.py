@@ -24,6 +24,7 @@ from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleR
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
 from threegate.policy.sections.tool_exec import OFF, RING
+from threegate.policy.units import BYTES, unit_of
 from threegate.protocol.commands import resolve
 from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
 from threegate.text import quote
@@ -219,9 +220,10 @@ def _check_limits(trial: _Trial, request: Execution) -> Deny | None:
         if not trial.policy.has(*path, key):
             return trial.deny(f"limit {quote(key)} is not one of this lane", *path)
         most = trial.policy.integer(*path, key)
+        show = unit_of(key).show
         if not 0 <= asked <= most:
-            return trial.deny(f"{key} of {asked} is not within {most}", *path, key)
-        trial.passed(f"{key} {asked} of {most}", "within", *path, key)
+            return trial.deny(f"{key} of {show(asked)} is not within {show(most)}", *path, key)
+        trial.passed(f"{key} {show(asked)} of {show(most)}", "within", *path, key)
     return None
 
 
@@ -280,9 +282,10 @@ def _check_gateway(trial: _Trial, request: Execution) -> Deny | None:
             return decision
     for key, asked in (("up_bytes", request.up_bytes), ("down_bytes", request.down_bytes)):
         most = trial.policy.integer(*GATEWAY_RULES, key)
+        wanted, allowed = BYTES.show(asked), BYTES.show(most)
         if asked > most:
-            return trial.deny(f"{key} of {asked} is not within {most}", *GATEWAY_RULES, key)
-        trial.passed(f"{key} {asked} of {most}", "within", *GATEWAY_RULES, key)
+            return trial.deny(f"{key} of {wanted} is not within {allowed}", *GATEWAY_RULES, key)
+        trial.passed(f"{key} {wanted} of {allowed}", "within", *GATEWAY_RULES, key)
     return None
 
 

@@ -11,7 +11,10 @@ from threegate.errors import PolicyInvalid
 class Reason(Enum):
     """A mistake a policy can hold; the value is (code, what its author must do)."""
 
-    FILE = ("TG-POL-003", "`threegate init` shows a complete policy; put the file in its place")
+    FILE = (
+        "TG-POL-003",
+        "put the file back, or take it from a new workspace: `threegate init DIR` writes them all",
+    )
     CHARACTERS = ("TG-POL-004", "save the file as UTF-8 with plain line ends, nothing invisible")
     FENCE = (
         "TG-POL-005",

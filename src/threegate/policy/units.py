@@ -46,6 +46,18 @@ class Unit:
         return f"a number of {self.name}, or one with {suffixes}"
 
 
+def unit_of(key: str) -> Unit:
+    """Return the canonical unit that the end of a key names."""
+    ending = key.rpartition("_")[2]
+    return MILLISECONDS if ending == "ms" else BYTES if ending == "bytes" else COUNT
+
+
+def sized(number: int) -> str:
+    """Return a number of bytes as a policy file would spell it, never without a unit."""
+    shown = BYTES.show(number)
+    return f"{shown} bytes" if shown.isdigit() else shown
+
+
 COUNT: Final = Unit("whole number")
 BYTES: Final = Unit("bytes", (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)))
 SECONDS: Final = Unit("seconds", (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))

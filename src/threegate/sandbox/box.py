@@ -1,7 +1,7 @@
 """From a profile to the exact command that starts it: a pure function, pinned by golden tests."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.errors import GateUnavailable
@@ -37,6 +37,7 @@ class Start:
     keep_fds: tuple[int, ...] = ()
     ports: tuple[int, ...] = ()  # in addition to the profile's: the bridge's one port
     cpus: tuple[int, ...] = ()  # the processors it is held to; empty: all
+    inodes: Mapping[str, str] = field(default_factory=dict)  # slot of a socket -> `device:inode`
 
 
 def command(
@@ -202,5 +203,8 @@ def proofs_for(
         for path in ("/bin/sh", "/usr/bin/sh", "/etc/passwd", "/proc/self/status", "/home", "/root")
         if path not in own
     ]
+    # Another account may have renamed the directory of a socket after the host looked.
+    inside = {bind.slot: bind.inside for bind in profile.binds}
+    proofs += [f"inode:{inside[slot]} {inode}" for slot, inode in sorted(start.inodes.items())]
     kept = ",".join(map(str, (0, 1, 2, 3, *start.keep_fds)))
     return (*proofs, f"descriptors:{kept}")

@@ -6,17 +6,17 @@ has its own uid, a cgroup bounds its whole tree and the host's firewall knows th
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.box import Start
+from threegate.sandbox.kvmcheck import WORKS
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
 from threegate.sandbox.profiles import (
+    ENGINE,
     FETCH_RETRIEVE,
     PROFILES,
     RUNSC_FILES,
@@ -24,9 +24,12 @@ from threegate.sandbox.profiles import (
     TOOL_LITE,
     Profile,
 )
+from threegate.sandbox.runtime import runtime_directory
 from threegate.sandbox.session import Answer, run_gate
 from threegate.sandbox.worker import find_worker
+from threegate.text import quote
 
+_EMULATE: Final = "`qemu-emulation` in lanes.era.engines works without it"
 State = Literal["in-force", "missing", "not-applicable"]
 Level = Literal["standard", "strong", "information"]
 
@@ -71,7 +74,8 @@ def examine(progress: Callable[[str], None] | None = None) -> Diagnosis:
                 progress(profile.name)
             checks.append(_start(machine, profile, given))
         checks.append(_worker(machine))
-    return Diagnosis((*_mechanisms(machine, checks), *checks, *_beyond(machine)))
+        kvm = _kvm(machine, given)
+    return Diagnosis((*_mechanisms(machine, checks), *checks, *_beyond(machine), kvm))
 
 
 def _mechanisms(machine: Machine, starts: list[Check]) -> list[Check]:
@@ -176,24 +180,36 @@ def _beyond(machine: Machine) -> list[Check]:
         ),
         _firewall(machine),
     ]
-    kvm: State = "in-force" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "not-applicable"
-    checks.append(
-        Check(
-            "/dev/kvm",
-            kvm,
-            "information",
-            "only the heavy lane uses it; it counts when a guest has answered",
-        )
-    )
     return checks
+
+
+def _kvm(machine: Machine, given: dict[str, str]) -> Check:
+    """Return whether the engine can use the accelerator: in its sandbox, with its uid."""
+    name: Final = "/dev/kvm"
+    if not os.path.exists(name):
+        return Check(name, "not-applicable", "information", f"is not here; {_EMULATE}")
+    try:
+        start = Start(ENGINE, "threegate.sandbox.kvmcheck:main", given)
+        answer = run_gate(machine, start, b"", deadline_seconds=30)
+    except GateUnavailable as exc:
+        return Check(name, "missing", "information", exc.message, exc.hint)
+    with answer.message as message:
+        told = message.read()
+    if told == WORKS:
+        detail = "the engine's sandbox made a machine with it; it counts when a guest has answered"
+        return Check(name, "in-force", "information", detail)
+    why = quote(told.decode("ascii", "replace")) if told else answer.ended.why
+    fix = "let a group use it, for example: chgrp kvm /dev/kvm && chmod 660 /dev/kvm"
+    detail = f"the engine's sandbox cannot use it ({why}): qemu-kvm does not work; {_EMULATE}"
+    return Check(name, "missing", "information", detail, fix)
 
 
 @contextmanager
 def stand_ins() -> Iterator[dict[str, str]]:
     """Give every slot of every profile something harmless to bind."""
-    with tempfile.TemporaryDirectory(prefix="threegate-doctor-") as name:
-        root = Path(name)
-        root.chmod(0o755)
+    with runtime_directory(None, "doctor") as place:
+        root = place.path
+        os.fchmod(place.fd, 0o755)
         given: dict[str, str] = {}
         for bind in {bind.slot: bind for p in PROFILES.values() for bind in p.binds}.values():
             path = root / bind.slot

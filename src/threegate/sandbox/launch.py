@@ -75,6 +75,7 @@ def view_for(machine: Machine, start: Start) -> View:
 def start_process(machine: Machine, start: Start, view: View) -> Started:
     """Start the gate's process; root is given up before anything runs."""
     machine.refuse_uncarried(start.profile)
+    start = _named(_with_inodes(start))
     prepare: Callable[[], None] | None = None
     uid = machine.uid_for(start.profile.name)
     if uid is not None:
@@ -93,6 +94,26 @@ def start_process(machine: Machine, start: Start, view: View) -> Started:
         mdwe=machine.mdwe,
     )
     return _popen(start, argv, prepare)
+
+
+def _with_inodes(start: Start) -> Start:
+    """Note which sockets are given, for the gate to prove that it sees these and no others."""
+    slots = [b.slot for b in start.profile.binds if b.kind == "socket" and b.slot in start.given]
+    try:
+        found = {slot: os.stat(start.given[slot]) for slot in slots}
+    except OSError as exc:
+        detail = f"a socket for {start.profile.name} is not there: {exc.strerror}"
+        raise GateUnavailable(detail, code="TG-BOX-024") from exc
+    return replace(start, inodes={s: f"{f.st_dev}:{f.st_ino}" for s, f in found.items()})
+
+
+def _named(start: Start) -> Start:
+    """Return the start with names of its sockets as they are now: a descriptor cannot be bound.
+
+    The kernel binds nothing from another mount namespace, and bubblewrap resolves names itself.
+    """
+    given = {slot: os.path.realpath(start.given[slot]) for slot in start.inodes}
+    return replace(start, given={**start.given, **given})
 
 
 def _held_to(cpus: tuple[int, ...], then: Callable[[], None] | None) -> Callable[[], None]:
@@ -148,7 +169,11 @@ def _moved(view: View, start: Start, places: dict[str, str]) -> tuple[View, Star
 def evidence_of(machine: Machine, start: Start, view: View) -> Evidence:
     """Return the record of a start; it is true once the gate has said that it is ready."""
     orders = orders_for(
-        start, view, machine.arch, landlock_abi=machine.landlock_abi, mdwe=machine.mdwe
+        _with_inodes(start),
+        view,
+        machine.arch,
+        landlock_abi=machine.landlock_abi,
+        mdwe=machine.mdwe,
     )
     return Evidence(
         profile=start.profile.name,

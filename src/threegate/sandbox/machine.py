@@ -6,7 +6,6 @@ is refused with a sentence that says what to do.
 
 import os
 import pwd
-import shutil
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Final
 from threegate.errors import GateUnavailable
 from threegate.sandbox import kernel, landlock
 from threegate.sandbox.profiles import PROFILES, Profile
+from threegate.sandbox.programs import find_program
 from threegate.sandbox.syscalls import Architecture, architecture
 from threegate.sandbox.views import Views
 
 # Between the ranges that systemd and login tools hand out: nobody's by convention.
 FIRST_GATE_UID: Final = 60600
 PORTS_ABI: Final = 4
-_SEARCH: Final = "/usr/bin:/bin:/usr/local/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Machine:
 
 def find_machine() -> Machine:
     """Return what this machine offers, or raise `GateUnavailable`."""
-    bwrap = shutil.which("bwrap", path=_SEARCH)
+    bwrap = find_program("bwrap")
     if bwrap is None:
         hint = "install it: sudo apt install bubblewrap"
         raise GateUnavailable("bubblewrap is not installed", code="TG-BOX-010", hint=hint)
@@ -62,7 +61,7 @@ def find_machine() -> Machine:
     if version < 1:
         hint = "use a kernel with Landlock (5.13 or newer, `landlock` among the active LSMs)"
         raise GateUnavailable("the kernel has no Landlock", code="TG-BOX-011", hint=hint)
-    return Machine(bwrap, architecture(), version, _has_mdwe(), os.geteuid() == 0)
+    return Machine(str(bwrap), architecture(), version, _has_mdwe(), os.geteuid() == 0)
 
 
 def _has_mdwe() -> bool:

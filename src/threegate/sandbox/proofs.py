@@ -273,6 +273,13 @@ def _limit(argument: str, numbers: dict[str, int]) -> None:
         raise LockBroken(f"the limit of {name} is not in force")
 
 
+def _inode(argument: str, numbers: dict[str, int]) -> None:
+    path, _, wanted = argument.rpartition(" ")
+    found = os.stat(path)
+    if f"{found.st_dev}:{found.st_ino}" != wanted:
+        raise LockBroken(f"{path} is not the socket that the host gave")
+
+
 _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "absent": _absent,
     "alone": _alone,
@@ -286,6 +293,7 @@ _PROOFS: dict[str, Callable[[str, dict[str, int]], None]] = {
     "fast-open": _fast_open,
     "fork": _fork,
     "host-name": _host_name,
+    "inode": _inode,
     "ipc": _ipc,
     "kinds": _kinds,
     "landlock": _landlock,

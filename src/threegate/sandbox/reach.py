@@ -13,7 +13,6 @@ SECURITY
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Collection, Iterator
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 from threegate.errors import GateUnavailable
 from threegate.sandbox.machine import gate_uid
+from threegate.sandbox.programs import PATH, find_program
 
 Address = IPv4Address | IPv6Address
 
@@ -34,7 +34,6 @@ LOCK: Final = Path("/run/threegate-runs.lock")  # root's: two runs would share o
 NFT_SECONDS: Final = 20
 WAIT_SECONDS: Final = 600.0  # for another run: this one was claimed already
 LOOK_SECONDS: Final = 0.1
-_SEARCH: Final = "/usr/sbin:/sbin:/usr/bin"
 _NAMES: Final = "    meta l4proto { tcp, udp } th dport 53 accept\n"
 
 
@@ -72,16 +71,12 @@ def missing() -> str | None:
     """Return why the kernel cannot hold a gate to addresses here, or nothing."""
     if os.geteuid() != 0:
         return "only root may set nftables"
-    nft = _nft()
+    nft = find_program("nft")
     if nft is None:
         return "nftables is not installed (sudo apt install nftables)"
     if _run(nft, ("list", "tables")).returncode:
         return "the kernel does not let nftables be set"
     return None
-
-
-def _nft() -> str | None:
-    return shutil.which("nft", path=_SEARCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ class Counted:
 class Reach:
     """What one gate may reach, from the time it may ask for names."""
 
-    nft: str
+    nft: Path
     uid: int
     addresses: tuple[Address, ...] = ()
 
@@ -152,7 +147,7 @@ def reaching(profile: str) -> Iterator[Reach]:
 
     Waits for another run that has one.  Raises `GateUnavailable` where the kernel cannot.
     """
-    why, nft = missing(), _nft()
+    why, nft = missing(), find_program("nft")
     if why is not None or nft is None:
         raise _unavailable(why or "nftables is gone")
     with _alone():
@@ -187,7 +182,7 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _run(nft: str, words: tuple[str, ...], text: str = "") -> "subprocess.CompletedProcess[str]":
+def _run(nft: Path, words: tuple[str, ...], text: str = "") -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(  # our own words, and addresses
             [nft, *words],
@@ -196,7 +191,7 @@ def _run(nft: str, words: tuple[str, ...], text: str = "") -> "subprocess.Comple
             text=True,
             timeout=NFT_SECONDS,
             check=False,
-            env={"PATH": _SEARCH, "LC_ALL": "C"},
+            env={"PATH": PATH, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise _unavailable("nft did not answer") from exc

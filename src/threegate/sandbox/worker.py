@@ -29,6 +29,13 @@ MONTY_SHA256: Final = {
     "aarch64": "d6ddbeb67d00187176fa5d6508d34e64721869cc3b2c2f32211b2ff4125e7361",
 }
 
+# libm chooses its functions by the processor: with FMA, sin and exp end in another last bit.
+# Without these features every x86_64 processor gets the same ones.  aarch64 has FMA always.
+MATH: Final = {
+    "x86_64": "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX,-AVX2,-FMA,-FMA4",
+    "aarch64": "GLIBC_TUNABLES=",
+}
+
 # What the worker's runtime needs once it is linked; found by running Monty's own tests.
 ALLOWED: Final = (
     "brk",
@@ -148,6 +155,7 @@ def header(arch: Architecture) -> str:
     return (
         f'#define WORKER_BINARY "{BINARY}"\n'
         f'#define WORKER_LOCK "{LOCK}"\n'
+        f'#define WORKER_MATH "{MATH[arch.name]}"\n'
         f"#define WORKER_MEMORY_BYTES {MEMORY_BYTES}UL\n"
         f"#define WORKER_CPU_SECONDS {CPU_SECONDS}\n"
         f"#define WORKER_OPEN_FILES {OPEN_FILES}\n"

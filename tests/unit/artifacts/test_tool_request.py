@@ -170,7 +170,7 @@ def test_request_cannot_name_another_request_to_run() -> None:
     assert judge(spelled(tool_request(), "\nargv: ", '\nrun_next: "x"\nargv: ')) is (
         Reason.UNKNOWN_KEY
     )
-    named = f'[{{"name": "a", "artifact": "{TR}", "bytes": 1}}]'
+    named = f'[{{"name": "a", "artifact": "{TR}", "bytes": 1, "file": null}}]'
     data = emit(tool_request(inputs=())).replace(b"inputs: []", f"inputs: {named}".encode())
     assert judge(data.replace(TR.encode(), b"blob-" + TR[3:].encode())) is None, "control: a blob"
     assert judge(data) is Reason.MALFORMED_VALUE
@@ -178,7 +178,7 @@ def test_request_cannot_name_another_request_to_run() -> None:
 
 # claim TG-C-06
 def test_result_may_be_data_but_what_it_feeds_is_external() -> None:
-    inputs = (Input("rows", RES, 4),)
+    inputs = (Input("rows", RES, 4, None),)
     assert judge(tool_request(inputs=inputs, integrity="external")) is None
     assert judge(tool_request(inputs=inputs)) is Reason.LABELS
 
@@ -196,9 +196,12 @@ def test_sources_cannot_be_hidden_behind_the_operators_integrity() -> None:
 
 def test_two_inputs_cannot_share_a_name() -> None:
     blobs = ["blob-" + digest(text) for text in "ab"]
-    assert judge(tool_request(inputs=(Input("a", blobs[0], 1), Input("b", blobs[1], 1)))) is None
-    for second in (Input("a", blobs[1], 1), Input("a", blobs[0], 2)):
-        twice = tool_request(inputs=(Input("a", blobs[0], 1), second))
+    assert (
+        judge(tool_request(inputs=(Input("a", blobs[0], 1, None), Input("b", blobs[1], 1, None))))
+        is None
+    )
+    for second in (Input("a", blobs[1], 1, None), Input("a", blobs[0], 2, None)):
+        twice = tool_request(inputs=(Input("a", blobs[0], 1, None), second))
         assert judge(twice) is Reason.LIST_ORDER
 
 
@@ -211,7 +214,7 @@ def test_output_cannot_leave_its_folder(name: str) -> None:
 
 
 def test_parents_are_sources_and_inputs_without_blobs() -> None:
-    inputs = (Input("a", RES, 1), Input("b", "blob-" + digest("x"), 1))
+    inputs = (Input("a", RES, 1, None), Input("b", "blob-" + digest("x"), 1, None))
     request = tool_request(inputs=inputs, derived_from=(RP,), integrity="external")
     assert request.parents() == tuple(sorted((RP, RES)))
 

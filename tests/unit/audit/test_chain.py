@@ -71,6 +71,7 @@ def test_a_segment_is_a_header_its_events_and_a_seal() -> None:
     assert header["data"] == {
         "format": "log/1",
         "frontier": [],
+        "latest": "",
         "segment": 0,
         "workspace": WORKSPACE,
     }
@@ -78,6 +79,7 @@ def test_a_segment_is_a_header_its_events_and_a_seal() -> None:
     assert (seal["kind"], seal["data"]) == ("seal", {"events": LAST, "sha256": covered})
     root = root_of(leaf_hash(line) for line in SEGMENT[:SEGMENT_EVENTS])
     assert second["data"]["frontier"] == [root.hex()]
+    assert second["data"]["latest"] == TIME
 
 
 def test_chain_arrives_at_digest_time_and_root() -> None:
@@ -191,6 +193,11 @@ HEADERS: dict[str, dict[str, Any]] = {
     "no frontier": {"frontier": []},
     "frontier is no list": {"frontier": "x"},
     "frontier of numbers": {"frontier": [7]},
+    "a later latest": {"latest": "2036-11-15T21:50:55Z"},
+    "an earlier latest": {"latest": "2016-11-15T21:50:55Z"},
+    "latest is no time": {"latest": "?"},
+    "latest is nothing": {"latest": ""},
+    "latest is a number": {"latest": 7},
     "unknown key": {"extra": 1},
     "malformed version": {"format": "log/01"},
     "no version": {"format": 1},
@@ -212,12 +219,53 @@ def test_another_kind_opens_no_segment() -> None:
 def test_a_resumed_chain_is_as_strict_where_it_can_know(name: str) -> None:
     bad = changed(HEADER, data={**SAYS, **HEADERS[name]})
     chain = Chain(segment=1, prev=json.loads(HEADER)["prev"], time=TIME)
-    if name in {"another workspace", "another frontier"}:
+    if name in {"another workspace", "another frontier", "a later latest"}:
         chain.feed([bad], segment=1)  # only the segments before it know better
         return
     with pytest.raises(Broken) as caught:
         chain.feed([bad], segment=1)
     assert caught.value.reason is Reason.HEADER
+
+
+LATER, EARLIER = "2036-11-15T21:50:55Z", "2026-11-16T09:00:00Z"
+
+
+def test_only_a_clock_entry_may_be_earlier_than_the_one_before() -> None:
+    late = plan_batch(fed(5), [EVENT], time=LATER).chain
+    with pytest.raises(AuditUnavailable, match="earlier"):
+        plan_batch(late, [EVENT], time=EARLIER)
+    mended = plan_batch(late, [("clock", {"before": LATER})], time=EARLIER).chain
+    assert (mended.time, mended.latest) == (EARLIER, LATER)
+    with pytest.raises(AuditUnavailable, match="earlier"):  # the rule holds again from there on
+        plan_batch(mended, [EVENT], time=TIME)
+    assert plan_batch(mended, [EVENT], time=EARLIER).chain.time == EARLIER, "control"
+
+
+@pytest.mark.parametrize("before", [EARLIER, TIME, None, 7])
+def test_a_clock_entry_says_which_time_it_sets_right(before: object) -> None:
+    late = plan_batch(fed(5), [EVENT], time=LATER).chain
+    wrong = ("clock", {"before": before})
+    with pytest.raises(AuditUnavailable, match="earlier"):
+        plan_batch(late, [wrong], time=LATER)
+    with pytest.raises(AuditUnavailable, match="earlier"):
+        plan_batch(late, [EVENT, wrong], time=LATER)
+    plan_batch(late, [EVENT, ("clock", {"before": LATER})], time=LATER)  # control
+
+
+@pytest.mark.parametrize("before", range(LAST - 3, LAST + 1))
+def test_a_clock_may_be_set_back_wherever_a_segment_ends(before: int) -> None:
+    plan = plan_batch(start(), [EVENT] * before, time=LATER)
+    mended = plan_batch(plan.chain, [("clock", {"before": LATER})], time=EARLIER)
+    after = plan_batch(mended.chain, [EVENT] * 2 * SEGMENT_EVENTS, time=EARLIER)
+    parts = [*plan.parts, *mended.parts, *after.parts]
+    data = b"".join(part.data for part in parts)
+    reader = Chain()
+    lines = data.split(b"\n")[:-1]
+    for first in range(0, len(lines), SEGMENT_EVENTS):
+        reader.feed(lines[first : first + SEGMENT_EVENTS], segment=first // SEGMENT_EVENTS)
+    assert (reader.head(), reader.latest) == (after.chain.head(), LATER)
+    third = json.loads(lines[2 * SEGMENT_EVENTS])
+    assert (third["time"], third["data"]["latest"]) == (EARLIER, LATER)
 
 
 def test_a_newer_format_is_not_guessed_at() -> None:

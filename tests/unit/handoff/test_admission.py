@@ -115,7 +115,9 @@ def test_labels_weaker_than_those_of_the_sources_are_refused(store: Store) -> No
 
 def test_missing_input_blob_is_refused(store: Store) -> None:
     data = b"1,2,3"
-    request = samples.tool_request(inputs=(Input("rows", f"blob-{sha256_hex(data)}", len(data)),))
+    request = samples.tool_request(
+        inputs=(Input("rows", f"blob-{sha256_hex(data)}", len(data), None),)
+    )
     assert bring(store, request)[0].code == "TG-HND-014"
     with store.locked() as journal:
         journal.run("blob", [Put(states.BLOBS, sha256_hex(data), data)])

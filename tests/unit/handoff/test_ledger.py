@@ -214,7 +214,7 @@ def test_looking_for_what_is_new_reads_back_to_its_time_and_no_further() -> None
     assert read == []
     assert not ledger.mentions(REQUEST, since="2026-11-20T12:00:00Z")
     assert len(read) < 8 * SEGMENT_EVENTS
-    assert ledger.oldest_time < "2026-11-20T12:00:00Z"
+    assert ledger.latest_before < "2026-11-20T12:00:00Z"
     assert ledger.place(REQUEST) is None
     assert len(read) < 2 * count, "nothing is read twice but where two readings meet"
 

@@ -22,6 +22,6 @@ def ws(tmp_path: Path, clock: Clock) -> Workspace:
 
 @pytest.fixture
 def index(ws: Workspace) -> Iterator[Index]:
-    found = Index(ws.store)
+    found = Index(ws.store, ws.seals)
     yield found
     found.close()

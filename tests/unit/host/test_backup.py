@@ -46,6 +46,7 @@ from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
+from threegate.handoff.lease import current_lease
 from threegate.host import keyring
 from threegate.host.archive import ArchiveWriter
 from threegate.host.backup import backup
@@ -55,7 +56,7 @@ from threegate.host.index import Index
 from threegate.host.manifest import Extra, emit_manifest, parse_manifest
 from threegate.host.restore import restore
 from threegate.host.withdraw import withdraw
-from threegate.host.workspace import MARKER, Workspace, open_workspace
+from threegate.host.workspace import Workspace, open_workspace
 from threegate.untrusted import Untrusted
 
 REASON = "because"
@@ -66,7 +67,7 @@ OWN = ("handoff/lock", "index.sqlite", "index.sqlite-wal", "index.sqlite-shm")
 def lived_in(ws: Workspace) -> Family:
     """Give a workspace one of everything: all states, quarantine, tombstone, checkpoint, keys."""
     family = make_family(ws)
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     make_checkpoint(ws, soft_signer())
     list(admit(ws.store, [Untrusted(b"no artifact")], now=ws.now))
     other, gone = take_in(ws, packet("To be withdrawn."), packet("To be forgotten."))
@@ -127,7 +128,7 @@ def test_restored_workspace_works(ws: Workspace, tmp_path: Path) -> None:
     was = dict(zip(family.ids(), places(ws, family.ids()), strict=True))
     now = dict(zip(family.ids(), places(again, family.ids()), strict=True))
     assert now == {**was, family.approval: "revoked"}
-    index = Index(again.store)
+    index = Index(again.store, again.seals)
     index.catch_up()
     assert index.search("sentence", ("rp",), limit=9, skip=0)
     (new,) = take_in(again, packet("A new sentence."))
@@ -219,8 +220,8 @@ def test_what_moves_during_a_backup_is_restored_where_it_was(ws: Workspace, tmp_
     was = dict(zip(ids, places(ws, ids), strict=True))
 
     def others_go_on() -> None:
-        other = open_workspace(ws.root, clock=Clock())
-        index = Index(other.store)
+        other = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
+        index = Index(other.store, other.seals)
         finish(other.store, request, to="approved")  # its lease goes
         take(other.store, made)  # the last use: another count, in another place
         withdraw(other, index, family.packet, REASON)
@@ -247,8 +248,8 @@ def test_what_is_forgotten_during_a_backup_stops_it(ws: Workspace, tmp_path: Pat
     family = make_family(ws, "xylophone")
 
     def others_forget() -> None:
-        other = open_workspace(ws.root, clock=Clock())
-        index = Index(other.store)
+        other = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
+        index = Index(other.store, other.seals)
         forget(other, index, family.packet, REASON, soft_signer(), derived=True)
         index.close()
         other.close()
@@ -556,7 +557,7 @@ def test_kill_during_a_backup_leaves_no_half_file(ws: Workspace, tmp_path: Path)
         target.unlink(missing_ok=True)
 
     def action() -> None:
-        backup(open_workspace(ws.root, clock=Clock()), target)
+        backup(open_workspace(ws.root, clock=Clock(), seals=ws.seals), target)
 
     for death in deaths(action, prepare, TURNING):
         seen.add(target.exists())
@@ -564,11 +565,14 @@ def test_kill_during_a_backup_leaves_no_half_file(ws: Workspace, tmp_path: Path)
             restore(target, tmp_path / "again", clock=Clock())
             shutil.rmtree(tmp_path / "again")
         else:
-            backup(open_workspace(ws.root, clock=Clock()), target)  # what it left does not hurt
+            backup(
+                open_workspace(ws.root, clock=Clock(), seals=ws.seals), target
+            )  # what it left does not hurt
             assert not (tmp_path / ".x.tar.new").exists(), death
     assert False in seen
 
 
+# claim TG-C-416
 def test_kill_during_a_restore_leaves_no_half_workspace(ws: Workspace, tmp_path: Path) -> None:
     make_family(ws)
     before = content(ws.root)
@@ -581,14 +585,44 @@ def test_kill_during_a_restore_leaves_no_half_workspace(ws: Workspace, tmp_path:
     def action() -> None:
         restore(tmp_path / "x.tar", root, clock=Clock())
 
+    there = sorted(path.name for path in tmp_path.iterdir())
     for death in deaths(action, prepare, TURNING):
-        whole = (root / MARKER).exists()
+        whole = root.exists()
         seen.add(whole)
-        if whole:
-            open_workspace(root, clock=Clock()).close()
-            assert_same(before, content(root))
-            assert findings(root) == [], death
-    assert seen == {True, False}, "killed on both sides of the marker"
+        if not whole:
+            action()  # what a killed one left is in nobody's way
+        open_workspace(root, clock=Clock()).close()
+        assert_same(before, content(root))
+        assert findings(root) == [], death
+        if not whole:
+            assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*there, "again"]), (
+                death
+            )
+    assert seen == {True, False}, "killed on both sides of the rename"
+
+
+# claim TG-C-416
+def test_a_restore_removes_only_what_a_dead_restore_of_ours_left(
+    ws: Workspace, tmp_path: Path
+) -> None:
+    backup(ws, tmp_path / "x.tar")
+    mine, tail = current_lease(), "0" * 16
+    names = {
+        "dead": f".threegate-restore-{mine.pid}-{mine.started + 1}-{mine.boot}-{tail}",
+        "alive": f".threegate-restore-{mine.pid}-{mine.started}-{mine.boot}-{tail}",
+        "init": f".threegate-init-{mine.pid}-{mine.started + 1}-{mine.boot}-{tail}",
+        "named alike": ".threegate-restore-of-mine",
+    }
+    for name in names.values():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").write_bytes(b"kept")
+    (tmp_path / "again").mkdir()
+    with pytest.raises(UsageError, match="is already there"):
+        restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
+    (tmp_path / "again").rmdir()
+    restore(tmp_path / "x.tar", tmp_path / "again", clock=Clock())
+    assert not (tmp_path / names.pop("dead")).exists(), "control: this one was ours, and is dead"
+    assert all((tmp_path / name / "kept").exists() for name in names.values())
 
 
 def test_the_moment_is_told(ws: Workspace, tmp_path: Path) -> None:

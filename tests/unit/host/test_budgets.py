@@ -288,3 +288,19 @@ def test_a_place_that_cannot_be_had_is_named_before_anything_is_asked(
         Budgets(tmp_path / "file" / "budgets", clock).open()
     assert "XDG_STATE_HOME" in refused.value.hint
     Budgets(tmp_path / "state" / "budgets", clock).open()
+
+
+def test_after_the_clock_was_set_what_was_spent_in_the_future_counts_as_spent_now(
+    budgets: Budgets, clock: Clock
+) -> None:
+    clock.now = NOON + 20 * 86_400
+    assert ask(budgets, requests=10, size=900) is None
+    assert ask(budgets, host="other.org", requests=3) is None
+    clock.now = NOON
+    wait = 20 * 86_400 + 60
+    assert ask(budgets) == ("TG-BUD-001", f"try again in {wait} seconds"), "control"
+    budgets.set_clock()
+    assert ask(budgets) == ("TG-BUD-001", "try again in 60 seconds"), "nothing is given back"
+    clock.now += 60
+    assert ask(budgets, size=101) is not None, "of this day neither"
+    assert ask(budgets, size=100) is None

@@ -1,18 +1,17 @@
-"""A derived file is made anew where it is broken, and only there."""
+"""A derived file is built again where it is broken, and only there."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from threegate.errors import StorageFailed
-from threegate.host.derived import open_derived, remove_derived
+from threegate.host.derived import open_plain
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS kept (word TEXT);"
 
 
 def words(path: Path, schema: str = SCHEMA) -> list[str]:
-    db = open_derived(path, schema, partial(remove_derived, path))
+    db = open_plain(path, schema)
     with db:
         found = [str(row[0]) for row in db.execute("SELECT word FROM kept")]
         db.execute("INSERT INTO kept VALUES ('word')")
@@ -20,7 +19,7 @@ def words(path: Path, schema: str = SCHEMA) -> list[str]:
     return found
 
 
-def test_what_is_no_database_is_made_anew(tmp_path: Path) -> None:
+def test_what_is_no_database_is_built_again(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     assert words(path) == []
     assert words(path) == ["word"], "control"
@@ -31,6 +30,6 @@ def test_what_is_no_database_is_made_anew(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_for_another_reason_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite"
     assert words(path) == []
-    with pytest.raises(StorageFailed, match=r"cannot open x\.sqlite"):
+    with pytest.raises(StorageFailed, match=r"cannot use x\.sqlite"):
         words(path, "no statement")
     assert words(path) == ["word"]

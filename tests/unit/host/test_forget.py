@@ -272,7 +272,7 @@ def test_raw_bytes_named_by_what_was_admitted_meanwhile_stay(ws: Workspace, inde
         """While the human looks for the token, another command admits."""
 
         def sign(self, message: bytes, namespace: str) -> bytes:
-            other = open_workspace(ws.root, clock=Clock())
+            other = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
             take_in(other, packet("Two.", **shared))
             other.close()
             return soft_signer().sign(message, namespace)
@@ -285,7 +285,7 @@ def test_inputs_of_a_request_go_with_it(ws: Workspace, index: Index) -> None:
     data = f"a,b\n{CANARY},2\n".encode()
     digest = keep_blob(ws, data)
     made = tool_request()
-    asked = made.inputs[0].__class__("rows", f"blob-{digest}", len(data))
+    asked = made.inputs[0].__class__("rows", f"blob-{digest}", len(data), None)
     (request,) = take_in(ws, tool_request(inputs=(asked,)))
     assert holding(ws.root) == [f"handoff/blobs/{digest}"], "control: only there"
     forget(ws, index, request, REASON, soft_signer())
@@ -313,7 +313,7 @@ def test_digest_of_an_artifact_is_not_forgotten_as_raw_bytes(ws: Workspace, inde
 def test_kill_at_any_turn_leaves_all_or_nothing(tmp_path: Path) -> None:
     ws = make_workspace(tmp_path)
     found = lonely(ws)
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     index.close()
     ws.close()
@@ -328,21 +328,23 @@ def test_kill_at_any_turn_leaves_all_or_nothing(tmp_path: Path) -> None:
         shutil.copytree(kept, ws.root)
 
     def action() -> None:
-        opened = open_workspace(ws.root, clock=Clock())
-        forget(opened, Index(opened.store), found, REASON, soft_signer())
+        opened = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
+        forget(opened, Index(opened.store, opened.seals), found, REASON, soft_signer())
 
     for death in deaths(action, prepare, TURNING):
-        opened = open_workspace(ws.root, clock=Clock())  # settles what the crash left
+        opened = open_workspace(
+            ws.root, clock=Clock(), seals=ws.seals
+        )  # settles what the crash left
         left = sorted(name for name in holding(ws.root) if "sqlite" not in name)
         assert left in ([], whole), death
         seen.add(bool(left))
         if not left:  # the index may still hold it, until anybody uses it
-            index = Index(opened.store)
+            index = Index(opened.store, opened.seals)
             index.catch_up()
             index.close()
             assert holding(ws.root) == [], death
         assert findings(ws.root) == [], death
-        index = Index(opened.store)
+        index = Index(opened.store, opened.seals)
         forget(opened, index, found, REASON, soft_signer())
         index.close()
         opened.close()
@@ -359,7 +361,7 @@ def test_running_again_removes_an_index_a_crash_left(ws: Workspace, index: Index
     for name, data in stale.items():
         (ws.root / name).write_bytes(data)
     assert holding(ws.root), "control: the old index is back"
-    again = Index(ws.store)
+    again = Index(ws.store, ws.seals)
     assert forget(ws, again, found, REASON, soft_signer()).ids == ()
     again.close()
     assert holding(ws.root) == []
@@ -368,7 +370,7 @@ def test_running_again_removes_an_index_a_crash_left(ws: Workspace, index: Index
 def test_clock_far_behind_dates_no_tombstone(tmp_path: Path) -> None:
     clock = Clock()
     ws = make_workspace(tmp_path, clock=clock)
-    found, index = lonely(ws), Index(ws.store)
+    found, index = lonely(ws), Index(ws.store, ws.seals)
     clock.now = START - 3600
     with pytest.raises(ClockRefused):
         forget(ws, index, found, REASON, soft_signer())

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.samples import analysis, packet
-from tests.support.workspaces import soft_signer, take_in
+from tests.support.workspaces import fetched_in, soft_signer
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import UsageError
@@ -17,7 +17,7 @@ from threegate.host.workspace import Workspace
 
 
 def drawn(ws: Workspace, artifact_id: str) -> Graph:
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     try:
         index.catch_up()
         return provenance(ws.store, index, artifact_id)
@@ -39,15 +39,15 @@ def made_of(*ids: str, question: str = "Why?") -> Analysis:
 
 def family(ws: Workspace) -> tuple[str, str, str, str]:
     """Return two sources, what was made from both, and what was made from that."""
-    first, second = take_in(ws, source(1), source(2))
-    (middle,) = take_in(ws, made_of(first, second))
-    (last,) = take_in(ws, made_of(middle, question="And then?"))
+    first, second = fetched_in(ws, source(1), source(2))
+    (middle,) = fetched_in(ws, made_of(first, second))
+    (last,) = fetched_in(ws, made_of(middle, question="And then?"))
     return first, second, middle, last
 
 
 def test_everything_before_and_after_is_in_it(ws: Workspace) -> None:
     first, second, middle, last = family(ws)
-    (apart,) = take_in(ws, source(3))
+    (apart,) = fetched_in(ws, source(3))
     found = drawn(ws, middle)
     assert set(found.nodes) == {first, second, middle, last}
     assert found.edges == {(first, middle), (second, middle), (middle, last)}
@@ -71,9 +71,9 @@ def test_nodes_tell_where_things_came_from_and_under_which_policy(ws: Workspace)
 
 def test_a_test_source_and_a_retraction_are_marked_in_every_picture(ws: Workspace) -> None:
     hard = packet("Source 1.", retraction="retracted", trust_anchor="ab" * 32)
-    (first,) = take_in(ws, hard)
-    (plain,) = take_in(ws, source(2))
-    (made,) = take_in(ws, made_of(first, plain))
+    (first,) = fetched_in(ws, hard)
+    (plain,) = fetched_in(ws, source(2))
+    (made,) = fetched_in(ws, made_of(first, plain))
     found = drawn(ws, made)
     assert found.nodes[first].facts[:2] == ("RETRACTED", "TEST SOURCE")
     assert found.nodes[plain].facts[0].startswith("from "), "control"
@@ -84,7 +84,7 @@ def test_a_test_source_and_a_retraction_are_marked_in_every_picture(ws: Workspac
 
 def test_what_was_withdrawn_or_forgotten_is_named_with_its_fate(ws: Workspace) -> None:
     first, second, middle, last = family(ws)
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     withdraw(ws, index, middle, "wrong")
     forget(ws, index, second, "private", soft_signer())
     index.close()
@@ -103,8 +103,8 @@ def test_an_id_that_was_never_here_is_a_usage_error(ws: Workspace) -> None:
 
 
 def test_a_crowd_is_cut_and_said_to_be(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = take_in(ws, *(source(number) for number in range(8)))
-    (made,) = take_in(ws, made_of(*ids))
+    ids = fetched_in(ws, *(source(number) for number in range(8)))
+    (made,) = fetched_in(ws, made_of(*ids))
     assert not drawn(ws, made).cut, "control"
     monkeypatch.setattr(graph, "MAX_NODES", 4)
     found = drawn(ws, made)

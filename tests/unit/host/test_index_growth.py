@@ -31,7 +31,7 @@ def test_pages_of_several_kinds_show_each_artifact_once_newest_first(
 ) -> None:
     ws = make_workspace(tmp_path)
     wanted = [item for item in mixed(ws) if item.partition("-")[0] in kinds]
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     pages = [index.page(kinds, state=None, limit=5, skip=skip) for skip in range(0, 20, 5)]
     assert [row.id for page in pages for row in page] == wanted
@@ -43,7 +43,7 @@ def test_a_page_of_one_state_leaves_out_the_others(tmp_path: Path) -> None:
     requests = [item for item in mixed(ws) if not item.startswith("rp-")]
     for item in requests[2:4]:
         ws.store.move(item, source="held", to="denied", op="deny")
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     denied = index.page(REQUESTS, state="denied", limit=50, skip=0)
     assert [row.id for row in denied] == requests[2:4]
@@ -65,11 +65,11 @@ def test_a_long_catch_up_keeps_its_work_on_the_way(
         if len(counts) == 3:
             raise KeyboardInterrupt
 
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     with pytest.raises(KeyboardInterrupt):
         index.catch_up(interrupted)
     index.close()
-    kept = Index(ws.store)
+    kept = Index(ws.store, ws.seals)
     assert 8 <= kept.count(("rp",), state=None) <= 15, "what was taken in is still there"
     kept.catch_up()
     assert kept.count(("rp",), state=None) == 20

@@ -47,7 +47,7 @@ def pending_changes(ws: Workspace) -> list[Change]:
 
 def reopened(ws: Workspace) -> Workspace:
     ws.close()
-    return open_workspace(ws.root, clock=ws.clock)
+    return open_workspace(ws.root, clock=ws.clock, seals=ws.seals)
 
 
 def states(ws: Workspace) -> dict[str, str]:
@@ -68,6 +68,7 @@ def accepts(bundle: Bundle, name: str, at: int) -> str:
             namespace="threegate-approval",
             signers=bundle.signers,
             at=at,
+            past=True,
         )
     except SignatureRefused as exc:
         return exc.code
@@ -301,7 +302,7 @@ def test_notes_beside_the_policy_do_not_stop_it(ws: Workspace) -> None:
 def test_another_command_changed_the_policy_meanwhile(ws: Workspace, clock: Clock) -> None:
     class Slow:
         def sign(self, message: bytes, namespace: str) -> bytes:
-            other = open_workspace(ws.root, clock=clock)
+            other = open_workspace(ws.root, clock=clock, seals=ws.seals)
             apply_policy(other, edited(other), soft_signer(), op="apply")
             other.close()
             return soft_signer().sign(message, namespace)
@@ -321,7 +322,7 @@ def test_two_changes_at_once_wait_for_each_other(
 
     class Slow:
         def sign(self, message: bytes, namespace: str) -> bytes:
-            other = open_workspace(ws.root, clock=clock)
+            other = open_workspace(ws.root, clock=clock, seals=ws.seals)
             try:
                 keyring.add(other, soft_signer(), principal="bob", key=public_of("bob"))
             except WorkspaceBusy as exc:
@@ -350,11 +351,11 @@ def test_kill_at_any_turn_leaves_file_and_policy_agreeing(tmp_path: Path) -> Non
         shutil.copytree(kept, ws.root)
 
     def action() -> None:
-        opened = open_workspace(ws.root, clock=clock)
+        opened = open_workspace(ws.root, clock=clock, seals=ws.seals)
         keyring.revoke(opened, soft_signer(), fingerprint=fingerprint("ada"), since=START)
 
     for death in deaths(action, prepare, TURNING):
-        opened = open_workspace(ws.root, clock=clock)
+        opened = open_workspace(ws.root, clock=clock, seals=ws.seals)
         # An edit nobody made, shown as one to apply, would undo the revocation.
         assert pending_changes(opened) == [], death
         assert not (ws.root / "policy/.allowed_signers.new").exists(), death

@@ -1,7 +1,6 @@
 """Which key signs for this user: chosen, remembered, and right for each workspace."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from threegate.keys.public import PublicKey
 
 @pytest.fixture(scope="module")
 def tools() -> Iterator[SshTools]:
-    yield SshTools.find({"PATH": os.environ["PATH"]})
+    yield SshTools.find({})
 
 
 @pytest.fixture
@@ -51,6 +50,25 @@ def test_the_first_key_is_made_in_the_configuration_for_the_user_alone(
     assert made.key.stat().st_mode & 0o777 == 0o600
     again = choose_key(settings, tools, chosen=None, workspace=tmp_path / "ws")
     assert (again.key, again.public, again.made_now) == (made.key, made.public, False)
+
+
+# claim TG-C-417
+def test_the_choice_of_a_key_is_explained(
+    settings: Settings, tools: SshTools, tmp_path: Path
+) -> None:
+    """After `init --key FILE` a plain `init` takes the same key, and must say so."""
+
+    def source(key: str | None) -> tuple[str, str]:
+        found = choose_key(settings, tools, chosen=key, workspace=tmp_path / "ws")
+        return found.key.name, found.source
+
+    assert source(None) == (KEY_NAME, "made now")
+    assert source(None) == (KEY_NAME, "found in your configuration directory")
+    mine = known(tmp_path, "mine")
+    assert source(str(mine.key)) == ("mine", "named with --key")
+    remember(settings, mine)
+    assert source(None) == ("mine", "the key you signed with last")
+    assert source("new") == (f"{KEY_NAME}-2", "made now"), "control: another one can be had"
 
 
 def test_a_new_key_is_never_written_over_another(

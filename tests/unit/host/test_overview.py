@@ -11,12 +11,13 @@ from tests.support.samples import fetch_request, packet
 from tests.support.workspaces import Clock, soft_signer, take_in
 from threegate.host.checkpoints import make_checkpoint
 from threegate.host.commands.status import size
+from threegate.host.index import Index
 from threegate.host.overview import overview
 from threegate.host.workspace import Workspace
 
 
-def test_a_new_workspace(ws: Workspace) -> None:
-    found = overview(ws)
+def test_a_new_workspace(ws: Workspace, index: Index) -> None:
+    found = overview(ws, index)
     assert found["id"] == ws.marker.id
     assert found["policy"]["generation"] == 1
     assert found["policy"]["files"] == "as applied"
@@ -24,9 +25,9 @@ def test_a_new_workspace(ws: Workspace) -> None:
     assert found["waiting"] == {"held": 0, "draft": 0}
 
 
-def test_counts_come_with_their_quotas(ws: Workspace) -> None:
+def test_counts_come_with_their_quotas(ws: Workspace, index: Index) -> None:
     take_in(ws, packet("One."), packet("Two."))
-    (row,) = [row for row in overview(ws)["usage"] if row["files"]]
+    (row,) = [row for row in overview(ws, index)["usage"] if row["files"]]
     assert (row["directory"], row["files"]) == ("handoff/packets/accepted", 2)
     assert row["bytes"] == sum(
         path.stat().st_size for path in (ws.root / "handoff/packets/accepted").iterdir()
@@ -34,12 +35,14 @@ def test_counts_come_with_their_quotas(ws: Workspace) -> None:
     assert row["max_files"] == 1_000_000
 
 
-def test_a_clock_that_went_back_is_told_in_seconds(ws: Workspace, clock: Clock) -> None:
+def test_a_clock_that_went_back_is_told_in_seconds(
+    ws: Workspace, index: Index, clock: Clock
+) -> None:
     clock.now -= 500
-    assert overview(ws)["clock_behind_seconds"] == 500
+    assert overview(ws, index)["clock_behind_seconds"] == 500
 
 
-def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace) -> None:
+def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace, index: Index) -> None:
     first, second = take_in(ws, fetch_request(), fetch_request(nonce="f" * 32))
     claim(ws.store, first)
     made = approve(ws.store, second)
@@ -51,24 +54,24 @@ def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace) -> None:
     )
     command = [sys.executable, "-c", program, str(ws.root), made.request_id, made.approval_id]
     subprocess.run(command, check=True)
-    assert overview(ws)["claims"] == {"alive": [first], "dead": [second]}
+    assert overview(ws, index)["claims"] == {"alive": [first], "dead": [second]}
 
 
-def test_files_that_are_not_ours_are_listed(ws: Workspace) -> None:
+def test_files_that_are_not_ours_are_listed(ws: Workspace, index: Index) -> None:
     (ws.root / "handoff/blobs/notes.txt").touch()
     (ws.root / "bundles/old").mkdir()
-    assert overview(ws)["strays"] == ["bundles/old", "handoff/blobs/notes.txt"]
+    assert overview(ws, index)["strays"] == ["bundles/old", "handoff/blobs/notes.txt"]
 
 
-def test_the_largest_checkpoint_counts(ws: Workspace) -> None:
+def test_the_largest_checkpoint_counts(ws: Workspace, index: Index) -> None:
     make_checkpoint(ws, soft_signer())
     second = make_checkpoint(ws, soft_signer())
-    assert overview(ws)["checkpoint"] == second.checkpoint.size
+    assert overview(ws, index)["checkpoint"] == second.checkpoint.size
 
 
-def test_looking_changes_nothing(ws: Workspace) -> None:
+def test_looking_changes_nothing(ws: Workspace, index: Index) -> None:
     before = {path: path.stat().st_mtime_ns for path in sorted(ws.root.rglob("*"))}
-    overview(ws)
+    overview(ws, index)
     after = {path: path.stat().st_mtime_ns for path in sorted(ws.root.rglob("*"))}
     assert after == before
     assert os.fspath(ws.root) in map(os.fspath, [path.parent for path in before])

@@ -65,9 +65,29 @@ def test_svg_is_well_formed_and_inert_whatever_the_title_says() -> None:
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert names == {"svg", "title", "defs", "marker", "path", "rect", "text"}
     texts = [element.text for element in root.iter() if element.tag.endswith("}text")]
-    assert any(text and text.startswith('"];evil</text><script>') for text in texts), "control"
+    assert any(text and text.startswith('""];evil</text><script>') for text in texts), "control"
     assert "\x1b" not in drawn
     assert not re.search(r"(?:href|src|on\w+)=", drawn)
+
+
+# claim TG-C-455
+def test_svg_draws_every_text_in_an_inner_picture_no_larger_than_its_box() -> None:
+    root = ET.fromstring(as_svg(graph("W" * 500)))  # noqa: S314 -- our own output
+    texts = [one for one in root.iter() if one.tag.endswith("}text")]
+    inner = [one for one in root if one.tag.endswith("}svg")]
+    boxes = [one for one in root if one.tag.endswith("}rect")]
+    assert [one for one in texts if "WWW" in (one.text or "")], "control: the title is drawn"
+    assert sorted(map(id, texts)) == sorted(id(one) for part in inner for one in part)
+    sides = ("x", "y", "width", "height")
+    assert [[one.attrib[side] for side in sides] for one in inner] == [
+        [one.attrib[side] for side in sides] for one in boxes
+    ]
+    assert not [one for one in inner if "overflow" in one.attrib], "the default is to cut off"
+    titles = [
+        part[0].text or "" for part in inner if len(part) and part[0].attrib.get("font-weight")
+    ]
+    assert titles
+    assert all(title[0] == title[-1] == '"' for title in titles)
 
 
 def test_svg_puts_what_was_made_to_the_right_of_its_sources() -> None:

@@ -33,7 +33,7 @@ def test_newest_first_with_code_and_reason(ws: Workspace, clock: Clock) -> None:
 
 def test_a_withdrawn_artifact_is_found_by_its_id(ws: Workspace) -> None:
     (artifact_id,) = take_in(ws, packet())
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     withdraw(ws, index, artifact_id, "retracted")
     index.close()
     found = find_refused(ws.store, artifact_id[:20])

@@ -43,7 +43,6 @@ def rows(tmp_path: Path) -> str:
 
 def enable_era(sections: dict[str, Any]) -> None:
     sections["tool-exec"]["lanes"]["era"]["enabled"] = "yes"
-    sections["handoff"]["reserve_bytes"] = 2 * 2**30
 
 
 def under(ws: Workspace, change: Callable[[dict[str, Any]], None]) -> Workspace:

@@ -42,7 +42,7 @@ MESSAGE = b"approve this\n"
 
 @pytest.fixture
 def tools() -> SshTools:
-    return SshTools.find({"PATH": os.environ["PATH"]})
+    return SshTools.find({})
 
 
 @pytest.fixture
@@ -362,9 +362,10 @@ def test_strength_of_a_file_ssh_keygen_refuses_is_not_guessed(home: Path, tools:
 # The tools --------------------------------------------------------------------------------
 
 
-def test_missing_openssh_names_the_package(home: Path) -> None:
+def test_missing_openssh_names_the_package(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threegate.sandbox.programs.SEARCH", (str(home),))
     with pytest.raises(GateUnavailable, match="ssh-keygen is not installed") as refused:
-        SshTools.find({"PATH": str(home)})
+        SshTools.find({})
     assert refused.value.exit_code == os.EX_UNAVAILABLE
     assert "apt install openssh-client" in refused.value.hint
 

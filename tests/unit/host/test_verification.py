@@ -80,7 +80,7 @@ def test_a_changed_artifact_is_found(ws: Workspace) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b"Ice", b"Ire"))
     path.chmod(0o444)
-    assert problems(verify(ws.root)) == [f"{path.name}: is not what the log recorded"]
+    assert problems(verify(ws.root)) == [f"{path.name}: its content is not what the log recorded"]
 
 
 def test_uses_put_back_and_a_reason_edited_are_found(ws: Workspace) -> None:
@@ -98,17 +98,26 @@ def test_uses_put_back_and_a_reason_edited_are_found(ws: Workspace) -> None:
         path.write_bytes(data)
         path.chmod(0o444)
     assert problems(verify(ws.root)) == [
-        f"{why.name}: is not what the log recorded",
-        f"{uses.name}: is not what the log recorded",
+        f"{why.name}: its content is not what the log recorded",
+        f"{uses.name}: its content is not what the log recorded",
     ]
 
 
 def test_a_removed_artifact_is_found(ws: Workspace) -> None:
     (path,) = (ws.root / "handoff/requests/held").iterdir()
     path.unlink()
-    found = problems(verify(ws.root))
-    assert f"{path.name}: is missing" in found
-    assert "usage: the log counts other totals than lie on disk" in found
+    assert problems(verify(ws.root)) == [f"{path.name}: is missing"]
+
+
+# claim TG-C-435
+def test_an_edited_artifact_is_reported_as_edited_whatever_its_mode(ws: Workspace) -> None:
+    (path,) = (ws.root / "handoff/packets/accepted").iterdir()
+    path.chmod(0o644)
+    only_mode = "has mode 0644 instead of 0444; its content is unchanged"
+    assert problems(verify(ws.root)) == [f"{path.name}: {only_mode}"], "control: not edited"
+    path.write_bytes(path.read_bytes() + b"\n")
+    edited = "its content is not what the log recorded, and it has mode 0644 instead of 0444"
+    assert problems(verify(ws.root)) == [f"{path.name}: {edited}"], "and no word of totals"
 
 
 def test_a_stray_file_is_reported_and_no_tampering(ws: Workspace) -> None:
@@ -177,7 +186,7 @@ def test_a_broken_checkpoint_file_is_found(ws: Workspace) -> None:
     path.chmod(0o444)
     found = problems(verify(ws.root))
     assert f"{kept.name}: checkpoint is not three lines of the known form" in found
-    assert f"{kept.name}: is not what the log recorded" in found
+    assert f"{kept.name}: its content is not what the log recorded" in found
 
 
 def test_a_policy_that_nobody_signed_is_found(ws: Workspace) -> None:
@@ -202,7 +211,7 @@ def test_a_policy_put_in_force_behind_the_log_is_found(ws: Workspace) -> None:
     current.unlink()
     current.write_bytes(canonical.encode(pointer))
     current.chmod(0o444)
-    assert problems(verify(ws.root)) == ["current.json: is not what the log recorded"]
+    assert problems(verify(ws.root)) == ["current.json: its content is not what the log recorded"]
 
 
 def test_a_missing_policy_is_found(ws: Workspace) -> None:
@@ -214,7 +223,7 @@ def test_a_missing_policy_is_found(ws: Workspace) -> None:
 
 def test_a_tombstone_without_the_operators_word_is_found(ws: Workspace) -> None:
     (artifact_id,) = take_in(ws, packet("Something personal."))
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     forget(ws, index, artifact_id, "personal data", soft_signer())
     index.close()
     assert problems(verify(ws.root)) == [], "control"
@@ -224,7 +233,7 @@ def test_a_tombstone_without_the_operators_word_is_found(ws: Workspace) -> None:
     path.write_bytes(soft_signer("stranger").sign(message, "threegate-tombstone"))
     path.chmod(0o444)
     found = problems(verify(ws.root))
-    assert f"{path.name}: is not what the log recorded" in found
+    assert f"{path.name}: its content is not what the log recorded" in found
     assert any("is not an allowed signer" in problem for problem in found)
 
 

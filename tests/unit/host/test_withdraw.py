@@ -163,18 +163,18 @@ def test_kill_at_any_turn_is_completed_by_the_next_run(
         shutil.copytree(kept, ws.root, symlinks=True)
 
     def action() -> None:
-        opened = open_workspace(ws.root, clock=Clock())
-        withdraw(opened, Index(opened.store), family.packet, REASON)
+        opened = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
+        withdraw(opened, Index(opened.store, opened.seals), family.packet, REASON)
 
     for death in deaths(action, prepare, TURNING):
         count += 1
-        opened = open_workspace(ws.root, clock=Clock())
+        opened = open_workspace(ws.root, clock=Clock(), seals=ws.seals)
         # The root first: if anything at all is gone, nothing can be made from the root.
         left = places(opened, family.ids())
         assert None not in left or left[0] is None, death
         if count % 2:  # an index made anew knows the family too
             remove_index(ws.root)
-        found = Index(opened.store)
+        found = Index(opened.store, opened.seals)
         withdraw(opened, found, family.packet, REASON)
         assert places(opened, family.ids()) == [None] * 7, death
         found.close()
@@ -211,7 +211,7 @@ def test_request_whose_claimer_died_is_withdrawn(ws: Workspace, index: Index) ->
     request = held_request(ws)
     pid = os.fork()
     if pid == 0:
-        claim(open_workspace(ws.root, clock=Clock()).store, request)
+        claim(open_workspace(ws.root, clock=Clock(), seals=ws.seals).store, request)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     with ws.store.locked():

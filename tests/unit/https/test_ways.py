@@ -159,8 +159,18 @@ def test_a_certificate_nobody_vouches_for_ends_the_question(
         ),
         (
             b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: no-such-name\r\n\r\n",
-            Why.UNREACHABLE,
+            Why.NO_NAME,
             "the proxy found no way: no-such-name",
+        ),
+        (
+            b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: no-network\r\n\r\n",
+            Why.NO_NETWORK,
+            "the proxy found no way: no-network",
+        ),
+        (
+            b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: resolver-silent\r\n\r\n",
+            Why.UNREACHABLE,
+            "the proxy found no way: resolver-silent",
         ),
         (
             b"HTTP/1.1 403 Forbidden\r\nX-ThreeGate-Reason: <b>!\r\n\r\n",

@@ -29,7 +29,7 @@ DAY = 86_400
 
 def code_of(signer: AllowedSigner, *, at: int, namespace: str = NAMESPACES[0]) -> str | None:
     try:
-        signer.refuse(namespace=namespace, at=at)
+        signer.refuse(namespace=namespace, at=at, past=True)
     except SignatureRefused as exc:
         return exc.code
     return None
@@ -122,6 +122,9 @@ def test_revocation_is_judged_at_the_time_of_signing() -> None:
     verdicts = [code_of(revoked, at=at) for at in (NOW - 1, NOW, NOW + 1)]
     assert verdicts == [None, "TG-KEY-006", "TG-KEY-006"]
     assert code_of(other, at=NOW + 1) is None
+    with pytest.raises(SignatureRefused) as caught:
+        revoked.refuse(namespace=NAMESPACES[0], at=NOW - 1)  # something new, by a clock set back
+    assert caught.value.code == "TG-KEY-006"
 
 
 def test_revoking_before_the_first_valid_day_leaves_no_valid_second() -> None:
@@ -169,7 +172,7 @@ def test_namespaces_match_exactly() -> None:
     refused = [name for name in asked if code_of(narrow, at=NOW, namespace=name)]
     assert refused == list(asked[2:])
     refused = [name for name in asked if code_of(everything, at=NOW, namespace=name)]
-    assert refused == list(asked[5:])
+    assert refused == list(asked[len(NAMESPACES) + 1 :])
     assert code_of(narrow, at=NOW, namespace="git") == "TG-KEY-004"
 
 

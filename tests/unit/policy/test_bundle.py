@@ -58,7 +58,10 @@ def test_prose_comments_and_order_change_no_section_digest() -> None:
     changed = policy(
         fetch=("# What FETCH may retrieve", "# What FETCH may retrieve\n\nMoved down.\n"),
         core=("# What the host selects", "# Other words, same rules"),
-        tool_exec=("engines: [qemu-kvm]", "engines:\n      - qemu-kvm"),
+        tool_exec=(
+            "engines: [qemu-emulation, qemu-kvm]",
+            "engines:\n      - qemu-emulation\n      - qemu-kvm",
+        ),
         handoff=("held_expiry_seconds: 7d", "held_expiry_seconds: 168h"),
     )
     for name in SECTION_NAMES:
@@ -154,10 +157,6 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "conflict inside": (
         lambda v: _set(v, "sections/tool-exec/lanes/monty/default/wall_ms", 31_000),
         "above its max",
-    ),
-    "conflict across": (
-        lambda v: _set(v, "sections/tool-exec/lanes/era/enabled", "yes"),
-        "reserve_bytes is less",
     ),
     "examples": (
         lambda v: _set(v, "sections/fetch/hosts/doi.org/match", ["https://doi.org/"]),

@@ -31,7 +31,7 @@ WIDER = [
     ("fetch", "[huggingface.co, ", "[huggingface.co, example.org, ", "widens"),
     ("tool-exec", "rule_of_two: refuse", "rule_of_two: allow-if-approved", "widens"),
     ("tool-exec", "enabled: yes", "enabled: no", "narrows"),
-    ("tool-exec", "engines: [qemu-kvm]", "engines: [qemu-kvm, runsc]", "widens"),
+    ("tool-exec", "qemu-kvm]", "qemu-kvm, runsc]", "widens"),
     ("tool-exec", "network: off", "network: gateway", "widens"),
     ("tool-exec", "wall_ms: 30s", "wall_ms: 31s", "widens"),
     ("tool-exec", "denied_imports: [ctypes, ", "denied_imports: [", "widens"),

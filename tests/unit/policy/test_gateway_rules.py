@@ -59,8 +59,8 @@ def test_the_default_policy_grants_no_host_and_no_gateway() -> None:
     ("network", "key", "reason"),
     [
         (replace(NETWORK, hosts=("api.example.org",)), "hosts", "is not a host for runs"),
-        (replace(NETWORK, up_bytes=16_385), "up_bytes", "up_bytes of 16385 is not within 16384"),
-        (replace(NETWORK, down_bytes=2**23 + 1), "down_bytes", "is not within 8388608"),
+        (replace(NETWORK, up_bytes=16_385), "up_bytes", "up_bytes of 16385 is not within 16KiB"),
+        (replace(NETWORK, down_bytes=2**23 + 1), "down_bytes", "is not within 8MiB"),
     ],
 )
 def test_a_request_beyond_what_the_lane_grants_is_denied_by_its_line(

@@ -192,7 +192,6 @@ def _era(sections: dict[str, Any]) -> None:
     lanes, profiles = sections["tool-exec"]["lanes"], sections["tool-exec"]["interpreter_ring"]
     lanes["era"] |= {"enabled": "yes", "network": "gateway", "profiles": ["net", "python"]}
     profiles["net"] = {**profiles["python"], "executor_network": "gateway"}
-    sections["handoff"]["reserve_bytes"] = 2**31
     hosts = sections["fetch"]["hosts"]
     sections["fetch"]["hosts"] = {name: hosts[name] for name in ("api.crossref.org", "doi.org")}
     sections["fetch"]["hosts"]["*.a.org"] = hosts["doi.org"]

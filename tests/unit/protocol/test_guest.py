@@ -16,7 +16,7 @@ from threegate.protocol.guest import Exit, Facts, Task
 from threegate.protocol.ring import Violation
 from threegate.untrusted import Untrusted
 
-AGENT = Sources.usual({}).agent / "__main__.py"
+AGENT = Sources.usual().agent / "__main__.py"
 NONCE = "0" * 32
 FACTS = {
     "cpus": 1,

@@ -1,5 +1,8 @@
 """The doctor reports what it saw by doing, and one gate that does not start is enough to refuse."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -81,7 +84,7 @@ def test_one_gate_that_does_not_start_is_a_refusal(monkeypatch: pytest.MonkeyPat
 def test_no_bubblewrap_is_a_refusal_that_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("threegate.sandbox.machine.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("threegate.sandbox.machine.find_program", lambda _: None)
     found = examine()
     assert [(check.name, check.state) for check in found.checks] == [("machine", "missing")]
     assert "apt install bubblewrap" in found.checks[0].fix
@@ -108,3 +111,36 @@ def test_stand_ins_fill_every_slot_and_go_away() -> None:
         own = [path for path in given.values() if "threegate-doctor-" in path]
         assert own
     assert not any(Path(path).exists() for path in own)
+
+
+# A device where KVM would be; its owner is root, so the doctor itself can open it in each case.
+OTHER_KVM = """
+set -e
+place=$(mktemp -d); mount -t tmpfs none $place
+mknod $place/kvm c 1 3; chmod $0 $place/kvm
+[ -e /dev/kvm ] || { mount -t tmpfs none /dev; cp -a $place/kvm /dev/kvm; }
+mount --bind $place/kvm /dev/kvm
+exec "$@"
+"""
+ASK_KVM = """
+import os
+from threegate.sandbox.doctor import _kvm, stand_ins
+from threegate.sandbox.machine import find_machine
+os.close(os.open("/dev/kvm", os.O_RDWR))  # control: this process can open it
+with stand_ins() as given:
+    found = _kvm(find_machine(), given)
+print(found.state, found.detail)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount another device")
+# claim TG-C-418
+def test_an_accelerator_counts_only_if_the_engines_sandbox_can_use_it() -> None:
+    told = {}
+    for mode in ("600", "666"):
+        words = ["unshare", "-m", "sh", "-c", OTHER_KVM, mode, sys.executable, "-I", "-c", ASK_KVM]
+        told[mode] = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert told["600"].startswith("missing the engine's sandbox cannot use it")
+    assert "opening it: EACCES" in told["600"]
+    assert "asking for its version: ENOTTY" in told["666"], "control: with the mode, it opens"
+    assert all("`qemu-emulation` in lanes.era.engines" in one for one in told.values())

@@ -36,7 +36,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Play a machine that can, until a test takes something away."""
     facts: dict[str, Any] = {"uid": 0, "nft": "/usr/sbin/nft", "code": 0}
     monkeypatch.setattr(os, "geteuid", lambda: facts["uid"])
-    monkeypatch.setattr(reach, "_nft", lambda: facts["nft"])
+    monkeypatch.setattr(reach, "find_program", lambda _: facts["nft"])
 
     def run(*_: object) -> "subprocess.CompletedProcess[str]":
         return subprocess.CompletedProcess([], facts["code"], "", "")

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     TOO_MANY = "too-many-tunnels"
     SPENT = "tunnels-spent"
     # the name and its addresses
+    NO_NETWORK = "no-network"
     RESOLVER_SILENT = "resolver-silent"
     RESOLVER_FAILED = "resolver-failed"
     ANSWER_BROKEN = "answer-malformed"

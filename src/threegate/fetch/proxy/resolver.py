@@ -10,11 +10,20 @@ import os
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Final
 
 from threegate.fetch.addresses import NAT64_PROBE, Address, nat64_prefix
 from threegate.fetch.proxy.dns import AAAA, A, Answer, Question, parse_answer
-from threegate.fetch.proxy.limits import MAX_DNS_BYTES, RESOLVER_PORT, RESOLVER_SECONDS
+from threegate.fetch.proxy.limits import (
+    MAX_DNS_BYTES,
+    NEXT_RESOLVER_SECONDS,
+    RESOLVER_PORT,
+    RESOLVER_SECONDS,
+)
 from threegate.fetch.proxy.refused import Reason, Refused
+
+# A cached resolver that lost its own network answers SERVFAIL to everything.
+_NO_ANSWER: Final = frozenset({Reason.RESOLVER_SILENT, Reason.RESOLVER_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +36,75 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Asks the first name server that answers."""
+    """Takes the word of the first name server that answers."""
 
     servers: tuple[str, ...]
 
     async def find(self, name: str) -> Found:
-        """Return what `name` leads to; raise `Refused`."""
+        """Return what `name` leads to; raise `Refused`, as `NO_NETWORK` if nothing resolves."""
+        # The probe is asked each time: a laptop changes its network, and with it the prefix.
         four, six, probed = await asyncio.gather(
-            self.ask(name, A), self.ask(name, AAAA), self._probe()
+            self._try(name, A), self._try(name, AAAA), self._try(NAT64_PROBE, AAAA)
         )
-        return Found(tuple(ip_address(packed) for packed in (*four, *six)), probed)
+        refused = [one for one in (four, six, probed) if isinstance(one, Refused)]
+        if len(refused) == 3 and all(one.reason in _NO_ANSWER for one in refused):
+            raise Refused(Reason.NO_NETWORK)
+        if isinstance(four, Refused) or isinstance(six, Refused):
+            raise refused[0]
+        return Found(tuple(ip_address(packed) for packed in (*four, *six)), _prefixes(probed))
 
-    async def _probe(self) -> frozenset[IPv6Network]:
-        """Ask anew each time: a laptop changes its network, and with it the prefix."""
+    async def _try(self, name: str, kind: int) -> tuple[bytes, ...] | Refused:
         try:
-            answers = await self.ask(NAT64_PROBE, AAAA)
-        except Refused:  # no server has to know that name; a silent one answers nothing else
-            return frozenset()
-        found = (nat64_prefix(IPv6Address(packed)) for packed in answers)
-        return frozenset(prefix for prefix in found if prefix is not None)
+            return await self.ask(name, kind)
+        except Refused as refused:
+            return refused
 
     async def ask(self, name: str, kind: int) -> tuple[bytes, ...]:
-        """Return the addresses of one kind, in wire form."""
-        for server in self.servers:
-            question = Question(int.from_bytes(os.urandom(2), "big"), name, kind)
-            try:
-                async with asyncio.timeout(RESOLVER_SECONDS):
-                    answer = await _by_datagram(server, question)
-                    if answer.truncated:
-                        answer = await _by_stream(server, question)
-            except (TimeoutError, OSError, EOFError):
-                continue
-            if answer.truncated:  # over TCP nothing has to be cut
-                raise Refused(Reason.ANSWER_BROKEN)
-            return answer.addresses
+        """Return the addresses of one kind, in wire form.
+
+        The next server is asked while a slow one keeps its chance until the time is up.
+        """
+        asked = [
+            asyncio.create_task(_ask(server, name, kind, after=NEXT_RESOLVER_SECONDS * number))
+            for number, server in enumerate(self.servers)
+        ]
+        try:
+            async with asyncio.timeout(RESOLVER_SECONDS):
+                for first in asyncio.as_completed(asked):
+                    answer = await first
+                    if isinstance(answer, Refused):
+                        raise answer
+                    if answer is not None:
+                        return answer.addresses
+        except TimeoutError:
+            pass
+        finally:
+            for task in asked:
+                task.cancel()
         raise Refused(Reason.RESOLVER_SILENT)
+
+
+def _prefixes(probed: tuple[bytes, ...] | Refused) -> frozenset[IPv6Network]:
+    if isinstance(probed, Refused):  # no server has to know that name
+        return frozenset()
+    found = (nat64_prefix(IPv6Address(packed)) for packed in probed)
+    return frozenset(prefix for prefix in found if prefix is not None)
+
+
+async def _ask(server: str, name: str, kind: int, *, after: float) -> Answer | Refused | None:
+    """Return what a server says, None if it cannot be reached."""
+    await asyncio.sleep(after)
+    question = Question(int.from_bytes(os.urandom(2), "big"), name, kind)
+    try:
+        answer = await _by_datagram(server, question)
+        if answer.truncated:
+            answer = await _by_stream(server, question)
+    except Refused as refused:
+        return refused
+    except (OSError, EOFError):
+        return None
+    # Over TCP nothing has to be cut.
+    return Refused(Reason.ANSWER_BROKEN) if answer.truncated else answer
 
 
 def _family(server: str) -> socket.AddressFamily:

@@ -42,7 +42,7 @@ Tell = Callable[[dict[str, Any]], None]
 OPENED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _GATEWAY: Final = frozenset(
     {Reason.RESOLVER_SILENT, Reason.RESOLVER_FAILED, Reason.NO_SUCH_NAME, Reason.NO_ADDRESS}
-    | {Reason.UNREACHABLE}
+    | {Reason.UNREACHABLE, Reason.NO_NETWORK}
 )
 
 

@@ -20,7 +20,7 @@ from threegate.host.asking.denied import Denied, denied_of
 from threegate.host.asking.deriving import Origin, origin_of
 from threegate.host.asking.drafting import Prepared, prepare
 from threegate.host.asking.extracting import beside, extract
-from threegate.host.asking.labelling import retractions
+from threegate.host.asking.retraction import retractions
 from threegate.host.asking.selecting import Limits, Nearness, Selection, select, select_named
 from threegate.host.asking.serving import Say, model_of
 from threegate.host.asking.storing import EXTRACTIVE, Answered, Asked, Stored, store_answer

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from threegate.artifacts.limits import MAX_CITES_PER_CLAIM
 from threegate.errors import ProtocolBroken
-from threegate.host.asking.labelling import Checked, Retracted, labelled
+from threegate.host.asking.labelling import Checked, labelled
 from threegate.host.asking.quoting import Quoted, quote_sentences
+from threegate.host.asking.retraction import Retracted
 from threegate.host.asking.tasking import FETCH, TOOL, Handed
 from threegate.protocol.core import Cited, Draft, Said, ToolDraft
 from threegate.text import FORBIDDEN

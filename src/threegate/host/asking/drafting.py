@@ -101,7 +101,7 @@ def _tool(ws: Workspace, handed: Handed, origin: Origin, draft: ToolDraft) -> To
     lane = lanes_of(ws.bundle)[LANE]
     materials = [handed.sent[number - 1].material for number in dict.fromkeys(draft.sources)]
     inputs = [
-        Input(f"s{place}", one.id, len(registry.emit(one.artifact)))
+        Input(f"s{place}", one.id, len(registry.emit(one.artifact)), None)
         for place, one in enumerate(materials, 1)
     ]
     return ToolRequest(

@@ -15,10 +15,11 @@ from typing import Final
 
 from threegate.artifacts.analysis import Cite
 from threegate.artifacts.ids import prefix_of
-from threegate.host.asking.labelling import Checked, Retracted, labelled
+from threegate.host.asking.labelling import Checked, labelled
 from threegate.host.asking.quoting import Quoted, quote_span
 from threegate.host.asking.ranking import bm25, by_score, fused
 from threegate.host.asking.reading import Passage
+from threegate.host.asking.retraction import Retracted
 from threegate.host.asking.selecting import Nearness, Selection
 from threegate.host.asking.words import query_words, words_of
 from threegate.protocol.sentences import spans

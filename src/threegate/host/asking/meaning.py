@@ -3,15 +3,19 @@
 Which packets are near is only asked once every packet has its vectors: before that, the answer
 would depend on which ones happen to be known.  A number of missing ones is computed before each
 question, so that a large workspace gets there in steps.
+
+SECURITY
+    Opens passages to compute their digests and hands them to the embedder's sandbox.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from threegate.artifacts.ids import sha256_hex
 from threegate.errors import UsageError
 from threegate.host.asking.reading import Key, Passage, read_material
-from threegate.host.asking.vectors import Vector, Vectors, digest_of
 from threegate.host.index import Index
+from threegate.host.vectors import Vector, Vectors
 from threegate.host.workspace import Workspace
 from threegate.protocol.embed import nearness, numbers_of
 from threegate.untrusted import Untrusted
@@ -91,5 +95,13 @@ class Meaning:
             part = missing[at : at + BATCH]
             rows = self._embed([texts[text] for text in part])
             new.update(zip(part, rows, strict=True))
-        self._vectors.keep(new, passages)
+        held: dict[str, set[str]] = {}
+        for passage in passages:
+            held.setdefault(passage.artifact, set()).add(digest_of(passage))
+        self._vectors.keep(new, held)
         return {**found, **new}
+
+
+def digest_of(passage: Passage) -> str:
+    """Return what a vector is kept by."""
+    return sha256_hex(passage.text.open_for_validation().encode("utf-8"))

@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing, contextmanager
 
 from threegate.errors import GateUnavailable
 from threegate.host.asking.meaning import Meaning
-from threegate.host.asking.vectors import Vectors
 from threegate.host.context import Context
 from threegate.host.fetching.noting import Noter
 from threegate.host.index import Index
@@ -17,6 +16,7 @@ from threegate.host.models.catalogue import MINILM
 from threegate.host.models.codeless import noted_by
 from threegate.host.models.embedding import Embedder
 from threegate.host.models.keeping import Cache
+from threegate.host.vectors import Vectors
 from threegate.host.workspace import Workspace
 from threegate.sandbox.machine import find_machine
 
@@ -52,7 +52,7 @@ def _filled(
     models = context.settings.cache_home / "models"
     starting = Embedder.start(ws.bundle, find_machine(), models, noted=noted_by(noter))
     embedder = stack.enter_context(starting)
-    vectors = stack.enter_context(closing(Vectors(ws.root, embedder.sha256)))
+    vectors = stack.enter_context(closing(Vectors(ws.root, embedder.sha256, ws.seals)))
     found = Meaning(vectors, embedder.vectors)
     with context.out.progress("computing vectors of new passages") as show:
         left = found.fill(ws, index, show)

@@ -120,6 +120,9 @@ def select(
         found = index.alike(spelled(question), "rp", limit=MAX_CANDIDATES)
         near_by = near.packets(question, limits.packets) if near is not None else []
         found = list(dict.fromkeys([*near_by, *found]))[:MAX_CANDIDATES]
+    if not found and next(ws.store.ids("rp"), None) is None:
+        hint = "`threegate fetch doi:10.5555/12345678` brings one in, from the source you name"
+        raise UsageError("there are no sources here yet", hint=hint)
     materials, unread = _read(ws, found)
     chosen = _ranked(question, materials, limits, near, all_of_them=query is not None)
     return replace(chosen, unread=unread)
@@ -183,7 +186,7 @@ def _ranked(
 ) -> Selection:
     passages = [passage for material in materials for passage in material.passages()]
     if not passages:
-        hint = "`threegate fetch` brings packets, --packets names them, --query searches for them"
+        hint = "--packets names the sources to read, --query finds them by other words"
         raise UsageError("nothing here is about that question", hint=hint)
     known = {passage.key: passage for passage in passages}
     order = _order(question, materials, passages)

@@ -4,23 +4,31 @@ SECURITY
     Opens foreign text for display; `Output` makes every character of it visible.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from threegate.artifacts.analysis import Analysis, Claim
+from threegate.artifacts.analysis import Analysis, Cite, Claim
 from threegate.artifacts.ids import short
 from threegate.host.asking.answering import Outcome
 from threegate.host.asking.labelling import counts, is_sentence
 from threegate.host.asking.storing import EXTRACTIVE, NEAREST, NOTHING_CLAIMED, own_claims
+from threegate.host.cautions import BROUGHT
+from threegate.host.headlines import Headline, Lookup, headline_of, page_of
 from threegate.host.output import Output, counted
 
+RESTS_ON_BROUGHT: Final = "rests on a brought packet"  # said beside the label of a claim
 
-def label_line(analysis: Analysis) -> str:
+Brought = Sequence[tuple[str, ...]]  # of each claim, the artifacts it cites that were brought
+
+
+def label_line(analysis: Analysis, brought: Brought) -> str:
     """Return how many claims have each label, in one line; the nearest sentences are none."""
     found, own = checked(analysis), own_claims(analysis)
     told = ", ".join(f"{count} {label}" for label, count in found["labels"].items())
     same = sum(is_sentence(text, quotes) for _, text, quotes in list(_claims(analysis))[:own])
     told += f"; {same} of {own} word for word" if same else ""
+    resting = sum(map(bool, brought[:own]))
+    told += f"; {resting} of {own} on brought packets, not retrieved here" if resting else ""
     beside = found["beside"]
     return f"{told}; beside them {counted(beside, 'nearest sentence')}" if beside else told
 
@@ -41,10 +49,10 @@ def how_made(analysis: Analysis) -> str:
     return f"{analysis.method}, {wrote} {model.name} ({model.server})"
 
 
-def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
-    """Print an analysis: labels, claims with their quotes, then everything else."""
+def tell(out: Output, analysis_id: str, analysis: Analysis, look: Lookup, brought: Brought) -> None:
+    """Print an analysis: labels, claims with their quotes and sources, then everything else."""
     out.line(f"Analysis {analysis_id}")
-    out.fields([("labels", label_line(analysis)), ("method", how_made(analysis))])
+    out.fields([("labels", label_line(analysis, brought)), ("method", how_made(analysis))])
     if analysis.model is not None and analysis.model.host is not None:
         out.line(f"! the question and the sources were sent to {analysis.model.host}")
     _tell_text(out, "Question", analysis.question.open_for_display())
@@ -56,13 +64,32 @@ def tell(out: Output, analysis_id: str, analysis: Analysis) -> None:
             _tell_nearest(out, own)
         what = "Claim" if number <= own else "Sentence"
         how = ", word for word" if is_sentence(text, quotes) else ""
+        how += f", {RESTS_ON_BROUGHT}" if brought[number - 1] else ""
         _tell_text(out, f"{what} {number}: {claim.label}{how}", text)
         for cite, quote in zip(claim.cites, quotes, strict=True):
-            where = f"{short(cite.artifact)} text {cite.excerpt}, from character {cite.offset}"
-            same = " (these very words)" if quote == text else ""
-            out.line(f"  quoted from {where}{same}")
-            if not same:
-                out.foreign(quote)
+            came = cite.artifact in brought[number - 1]
+            _tell_quote(out, cite, None if quote == text else quote, look, brought=came)
+
+
+def _tell_quote(out: Output, cite: Cite, quote: str | None, look: Lookup, *, brought: bool) -> None:
+    """Print a quote and its source: the headline behind the gutter, our words after it."""
+    if quote is not None:
+        out.line("  quote")
+        out.foreign(quote)
+    source, page = headline_of(cite.artifact, look), page_of(cite.artifact, cite.excerpt, look.read)
+    out.line("  these very words in" if quote is None else "  in")
+    if source.text:
+        out.foreign(source.text)
+    where = [] if page is None else [f"page {page}"]
+    where += [f"text {cite.excerpt} from character {cite.offset}", short(cite.artifact)]
+    out.line(f"  {', '.join([*_ours(source, brought=brought), *where])}")
+
+
+def _ours(source: Headline, *, brought: bool) -> tuple[str, ...]:
+    """Return our words about a source; a result or an answer goes back to a brought packet."""
+    if not brought or BROUGHT in source.marks:
+        return source.ours
+    return (*source.ours, f"goes back to a {BROUGHT} packet")
 
 
 def _tell_nearest(out: Output, own: int) -> None:
@@ -84,8 +111,8 @@ def _claims(analysis: Analysis) -> Iterator[tuple[Claim, str, list[str]]]:
         yield claim, text.open_for_display(), own
 
 
-def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
-    """Return the analysis for scripts."""
+def plain(analysis_id: str, analysis: Analysis, look: Lookup, brought: Brought) -> dict[str, Any]:
+    """Return the analysis for scripts and pages."""
     by_model = 0 if analysis.method == EXTRACTIVE else own_claims(analysis)
     claims = [
         {
@@ -93,14 +120,9 @@ def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
             "text": text,
             "label": claim.label,
             "word_for_word": is_sentence(text, quotes),
+            "brought": list(brought[number - 1]),
             "cites": [
-                {
-                    "artifact": cite.artifact,
-                    "text": cite.excerpt,
-                    "offset": cite.offset,
-                    "length": cite.length,
-                    "quote": quote,
-                }
+                _plain_cite(cite, quote, look, brought=cite.artifact in brought[number - 1])
                 for cite, quote in zip(claim.cites, quotes, strict=True)
             ],
         }
@@ -118,6 +140,20 @@ def plain(analysis_id: str, analysis: Analysis) -> dict[str, Any]:
         "selection": list(analysis.selection),
         "derived_from": list(analysis.derived_from),
         "notes": [note.open_for_display() for note in analysis.notes],
+    }
+
+
+def _plain_cite(cite: Cite, quote: str, look: Lookup, *, brought: bool) -> dict[str, Any]:
+    source = headline_of(cite.artifact, look)
+    return {
+        "artifact": cite.artifact,
+        "source": source.text,
+        "cautions": list(_ours(source, brought=brought)),
+        "page": page_of(cite.artifact, cite.excerpt, look.read),
+        "text": cite.excerpt,
+        "offset": cite.offset,
+        "length": cite.length,
+        "quote": quote,
     }
 
 

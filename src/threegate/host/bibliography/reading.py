@@ -50,6 +50,7 @@ class Problem:
 
     line: int
     message: str
+    lost: bool = True  # the whole entry; else one of its names, and another one is used
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def _listed(entry: Entry, problems: list[Problem]) -> Listed | None:
         problems.append(Problem(entry.line, entry.problem))
         return None
     found: dict[Reference, None] = {}
+    wrong: list[str] = []
     for scheme in NAMING:
         if scheme in entry.names:
             try:
@@ -132,13 +134,11 @@ def _listed(entry: Entry, problems: list[Problem]) -> Listed | None:
             except ValueError as exc:
                 # The link of a work that has a better name is nobody's loss.
                 if scheme != "url" or not found:
-                    message = f"{quote(entry.names[scheme])}: {exc}"
-                    problems.append(Problem(entry.line, message))
-    if found:
-        return Listed(entry.line, tuple(found))
+                    wrong.append(f"{quote(entry.names[scheme])}: {exc}")
     if not entry.names:
-        problems.append(Problem(entry.line, "an entry without DOI, arXiv id, PubMed id or URL"))
-    return None
+        wrong.append("an entry without DOI, arXiv id, PubMed id or URL")
+    problems += [Problem(entry.line, message, lost=not found) for message in wrong]
+    return Listed(entry.line, tuple(found)) if found else None
 
 
 def _read(scheme: str, text: str) -> Reference:

@@ -14,6 +14,7 @@ from typing import Final
 from threegate.artifacts.ids import digest_of
 from threegate.artifacts.research_packet import Notice, ResearchPacket
 from threegate.host.cautions import cautions
+from threegate.host.origin import PacketOrigin
 from threegate.protocol.references import Reference, parse_reference
 from threegate.text import visible
 from threegate.untrusted import Untrusted
@@ -58,8 +59,13 @@ def is_search(packet: ResearchPacket) -> bool:
     return packet.reference.open_for_validation().startswith("search:")
 
 
-def work_of(artifact_id: str, packet: ResearchPacket) -> Work:
-    """Return what a bibliography says of `packet`."""
+def work_of(
+    artifact_id: str,
+    packet: ResearchPacket,
+    origin: PacketOrigin,
+    warned: tuple[str, ...] | None = None,
+) -> Work:
+    """Return what a bibliography says of `packet`; `warned` replaces what the packet says alone."""
     names = _names(packet)
     authors = tuple(filter(None, map(_line, packet.authors)))
     published = tuple((packet.published or "").split("-")) if packet.published else ()
@@ -71,8 +77,8 @@ def work_of(artifact_id: str, packet: ResearchPacket) -> Work:
         published=published,
         names=names,
         url=_url(packet, names),
-        retrieved=packet.retrieved,
-        remarks=tuple(dict.fromkeys(_remarks(packet))),
+        retrieved="" if origin.is_brought else packet.retrieved,
+        remarks=tuple(dict.fromkeys((*(warned or cautions(packet, origin)), *_remarks(packet)))),
         packet=artifact_id[: len("rp-") + KEY_DIGITS],
     )
 
@@ -128,7 +134,6 @@ def _key(artifact_id: str, authors: tuple[str, ...], published: tuple[str, ...])
 
 
 def _remarks(packet: ResearchPacket) -> Iterator[str]:
-    yield from cautions(packet)
     yield from filter(None, map(_notice, packet.notices))
     if packet.licence is not None:
         yield f"licence: {_line(packet.licence)}"

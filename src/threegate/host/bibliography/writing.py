@@ -81,7 +81,8 @@ def _bibtex_fields(work: Work) -> Iterator[tuple[str, str]]:
         yield "archiveprefix", "{arXiv}"
     if work.url:
         yield "url", f"{{{work.url}}}"
-        yield "urldate", f"{{{work.retrieved[:10]}}}"
+        if work.retrieved:
+            yield "urldate", f"{{{work.retrieved[:10]}}}"
     yield "note", f"{{{_tex(work.note)}}}"
 
 
@@ -117,7 +118,8 @@ def _ris_lines(work: Work) -> Iterator[tuple[str, str]]:
             yield "UR", work.link_of(scheme)
     if work.url and work.url not in [work.link_of(name) for name in work.names if name != "doi"]:
         yield "UR", work.url
-    yield "Y2", work.retrieved[:10].replace("-", "/")
+    if work.retrieved:
+        yield "Y2", work.retrieved[:10].replace("-", "/")
     yield "N1", work.note
     yield "ER", ""
 
@@ -145,8 +147,9 @@ def _csl_fields(work: Work) -> Iterator[tuple[str, Any]]:
         yield "archive_location", work.names["arxiv"].value
     if work.url:
         yield "URL", work.url
-        day = [int(part) for part in work.retrieved[:10].split("-")]
-        yield "accessed", {"date-parts": [day]}
+        if work.retrieved:
+            day = [int(part) for part in work.retrieved[:10].split("-")]
+            yield "accessed", {"date-parts": [day]}
     yield "note", work.note
 
 

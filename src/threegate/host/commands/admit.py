@@ -3,7 +3,7 @@
 import argparse
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
+    from threegate.errors import ArtifactRejected
+    from threegate.handoff.admission import Compare, Packets, Vouched
     from threegate.host.offered import Offered
     from threegate.host.workspace import Workspace
     from threegate.untrusted import Untrusted
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
 _ABOUT = """\
 The host parses each file itself and stores its own copy; yours stays as it is. What breaks a
 rule is kept in quarantine with the reason. A draft of a request gets its time and nonce and
-then waits for review. What an artifact was made from must be there, or come before it."""
+then waits for review. What an artifact was made from must be there, or come before it.
+
+A packet whose retrieval record is here is remade in a sandbox; a difference is refused. Any
+other packet is `brought`: lists, answers and reports say that it was not retrieved here. A file
+of `packet export --complete` is remade from the record and raw bytes in it, and its packets are
+`retrieved` if it is signed by a key that is listed for threegate-packet."""
 
 
 def add(commands: Group) -> None:
@@ -28,7 +35,12 @@ def add(commands: Group) -> None:
         "bring artifacts and drafts of requests in",
         run=run,
         about=_ABOUT,
-        examples=("admit packet.md", "admit papers/*.md", "admit - < draft.md"),
+        examples=(
+            "admit packet.md",
+            "admit papers/*.md",
+            "admit - < draft.md",
+            "admit colleague.packets",
+        ),
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a file, or - for standard input")
 
@@ -64,6 +76,29 @@ def _prepare(context: Context, ws: "Workspace") -> None:
 
 
 def _admitted(names: list[str], context: Context, ws: "Workspace") -> Iterator[dict[str, Any]]:
+    from itertools import groupby
+
+    from threegate.host.offered import starts_complete
+
+    for complete, run in groupby(names, starts_complete):
+        if complete:
+            for name in run:
+                yield from _delivered(name, context, ws)
+        else:
+            yield from _offered(list(run), context, ws)
+
+
+def _delivered(name: str, context: Context, ws: "Workspace") -> Iterator[dict[str, Any]]:
+    """Admit the packets of a complete export."""
+    from threegate.host.fetching.delivery import admit_complete
+    from threegate.host.offered import open_regular
+
+    with open_regular(name) as file, context.index(ws) as index:
+        for answer in admit_complete(ws, index, file):
+            yield {"file": name, **asdict(answer), "state": _state(ws, answer.id)}
+
+
+def _offered(names: list[str], context: Context, ws: "Workspace") -> Iterator[dict[str, Any]]:
     from threegate.handoff.admission import admit
     from threegate.host.drafts import completer
     from threegate.host.offered import read_offered
@@ -76,11 +111,23 @@ def _admitted(names: list[str], context: Context, ws: "Workspace") -> Iterator[d
             if offered.error is None:
                 yield offered.data
 
-    for answer in admit(ws.store, readable(), now=ws.now, complete=completer(ws)):
+    complete, compare = completer(ws), _comparer(ws)
+    for answer in admit(ws.store, readable(), now=ws.now, complete=complete, compare=compare):
         yield from _unreadable(waiting)
         found = {"file": waiting.popleft().name, **asdict(answer)}
         yield {**found, "state": _state(ws, answer.id)}
     yield from _unreadable(waiting)
+
+
+def _comparer(ws: "Workspace") -> "Compare":
+    def compare(packets: "Packets") -> "Mapping[str, Vouched | ArtifactRejected]":
+        if not packets:
+            return {}
+        from threegate.host.fetching.comparison import compared
+
+        return compared(ws, packets)
+
+    return compare
 
 
 def _unreadable(waiting: "deque[Offered]") -> Iterator[dict[str, Any]]:
@@ -101,7 +148,8 @@ def _state(ws: "Workspace", artifact_id: str | None) -> str | None:
 def _tell(context: Context, found: dict[str, Any]) -> None:
     if found["code"] is None:
         state = "" if found["state"] == "accepted" else f" ({found['state']})"
-        context.out.line(f"{found['status']}{state} {found['id']} {found['file']}")
+        how = f": {found['reason']}" if found["reason"] else ""
+        context.out.line(f"{found['status']}{state} {found['id']} {found['file']}{how}")
         return
     kept = f" {found['sha256'][:12]}" if found["status"] == "quarantined" else ""
     what = f"{found['status']} {found['code']}{kept}"

@@ -2,9 +2,10 @@
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from threegate.host.commands import packet, request
+from threegate.errors import HandoffTampered
+from threegate.host.commands import packet, request, result
 from threegate.host.context import Context
 from threegate.host.grammar import Group, Parser, add_paging
 from threegate.host.kinds import LISTINGS
@@ -13,14 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from threegate.artifacts.analysis import Analysis
-    from threegate.host.index import Row
+    from threegate.artifacts.research_packet import ResearchPacket
+    from threegate.artifacts.tool_result import ToolResult
+    from threegate.host.asking.showing import Brought
+    from threegate.host.headlines import Headline, Lookup
+    from threegate.host.index import Index, Row
     from threegate.host.workspace import Workspace
 
+# The headline is foreign text and stays the last column.
+_COLUMNS: Final = ("ID", "STATE", "MADE", "BYTES", "INTEGRITY", "CONFIDENTIALITY", "TITLE")
+_PACKET_COLUMNS: Final = (*_COLUMNS[:2], "ORIGIN", *_COLUMNS[2:])
 _STATES = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
+# Fields of a brought packet that would read as facts about a retrieval.
+_CLAIMED = {"source": "source it names", "retrieved": "time it names", "url": "url it names"}
 _SUMMARIES = {
     "packet": "list, show, search and export research packets",
     "request": "make, check, list, show and search requests",
-    "result": "list, show and search tool results",
+    "result": "list, show, search and export tool results",
     "analysis": "list, show and search analyses",
 }
 
@@ -36,6 +46,8 @@ def add(commands: Group) -> None:
         _add_search(group, word)
         if word == "packet":
             packet.add(group)
+        if word == "result":
+            result.add(group)
 
 
 def _add_list(group: Group, word: str) -> None:
@@ -86,53 +98,72 @@ def _about(parser: Parser, word: str) -> None:
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of a listing."""
     kinds, skip = LISTINGS[args.word], (args.page - 1) * args.limit
-    with context.workspace(args) as ws, context.index(ws) as index:
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         rows = index.page(kinds, state=args.state, limit=args.limit, skip=skip)
-        _tell(args, context, ws, rows, index.count(kinds, state=args.state))
-    return 0
+        total = index.count(kinds, state=args.state)
+        return _tell(args, context, ws, index, rows=rows, total=total)
 
 
 def run_search(args: argparse.Namespace, context: Context) -> int:
     """Print a page of what was found."""
     kinds, skip = LISTINGS[args.word], (args.page - 1) * args.limit
     words = " ".join(args.words)
-    with context.workspace(args) as ws, context.index(ws) as index:
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         rows = index.search(words, kinds, limit=args.limit, skip=skip)
-        _tell(args, context, ws, rows, index.count_found(words, kinds))
-    return 0
+        total = index.count_found(words, kinds)
+        return _tell(args, context, ws, index, rows=rows, total=total)
 
 
 def _tell(
-    args: argparse.Namespace, context: Context, ws: "Workspace", rows: "list[Row]", total: int
-) -> None:
-    marks = {row.id: _marks(ws, row) for row in rows}
+    args: argparse.Namespace,
+    context: Context,
+    ws: "Workspace",
+    index: "Index",
+    *,
+    rows: "list[Row]",
+    total: int,
+) -> int:
+    from threegate.handoff.misplaced import set_aside
+    from threegate.host.asking.retraction import marked
+    from threegate.host.headlines import Headline, Lookup, headline_of
+    from threegate.host.places import Reader
+    from threegate.host.review.several import name_meddled
+
+    read, aside = Reader(ws.store), dict[str, HandoffTampered]()
+    look = Lookup(read, index.origin)
+    headlines = {row.id: Headline(row.id, note="tampered with") for row in rows}
+    for row in rows:
+        with set_aside(aside, row.id):  # one file must not hide the others
+            headlines[row.id] = marked(index, headline_of(row.id, look), read(row.id))
+    packets = args.word == "packet"
+    origins = {row.id: index.origin(row.id).name if packets else None for row in rows}
+    listed = [(row, headlines[row.id], origins[row.id]) for row in rows]
     if args.json:
-        items = [{**asdict(row), "cautions": marks[row.id]} for row in rows]
+        items = [_item(*one) for one in listed]
         paging = {"page": args.page, "limit": args.limit, "total": total}
         context.out.document({"items": items, **paging})
-        return
+        return name_meddled(aside, context.out.error)
     if rows:
-        head = ("ID", "STATE", "MADE", "BYTES", "INTEGRITY", "CONFIDENTIALITY", "TITLE")
-        context.out.table(head, [_cells(row, marks[row.id]) for row in rows])
+        columns = _PACKET_COLUMNS if packets else _COLUMNS
+        context.out.table(columns, [_cells(*one) for one in listed])
     context.out.showing(args.page, args.limit, len(rows), total)
+    return name_meddled(aside, context.out.error)
 
 
-def _marks(ws: "Workspace", row: "Row") -> list[str]:
-    """Return what must be known of a packet before its title; read anew, never indexed."""
-    from threegate.artifacts.research_packet import ResearchPacket
-    from threegate.host.cautions import words
-    from threegate.host.places import read_anywhere
-
-    packet = read_anywhere(ws.store, row.id) if row.id.startswith("rp-") else None
-    return list(words(packet)) if isinstance(packet, ResearchPacket) else []
+def _item(row: "Row", headline: "Headline", origin: str | None) -> "dict[str, object]":
+    """Return one row for scripts; what is said of the artifact is read from its file."""
+    said = {"title": headline.title, "by": headline.by, "note": headline.note}
+    return {**asdict(row), **said, "cautions": list(headline.marks), "origin": origin}
 
 
-def _cells(row: "Row", marks: list[str]) -> tuple[str, ...]:
+def _cells(row: "Row", headline: "Headline", origin: str | None) -> tuple[str, ...]:
+    """Return one row for people, in the order of the columns."""
     from threegate.artifacts.ids import short
 
-    state = ", ".join([row.state, *marks])
+    state = ", ".join([row.state, *headline.ours])
     labels = (row.integrity, row.confidentiality)
-    return (short(row.id), state, row.made, str(row.bytes), *labels, row.title)
+    came = () if origin is None else (origin,)
+    return (short(row.id), state, *came, row.made, str(row.bytes), *labels, headline.text)
 
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
@@ -142,7 +173,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.places import refuse_absent, resolve
     from threegate.text import quote
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         artifact_id = resolve(ws.store, args.id)
         if prefix_of(artifact_id) not in LISTINGS[args.word]:
             raise UsageError(f"{quote(args.id)} is no {args.word}", hint=_other(artifact_id))
@@ -150,7 +181,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
         if args.raw:
             context.out.bytes(ws.store.read_bytes(artifact_id))
         else:
-            _show(args, context, ws, artifact_id)
+            _show(args, context, ws, index, artifact_id)
     return 0
 
 
@@ -161,51 +192,107 @@ def _other(artifact_id: str) -> str:
     return f"`threegate {found[0]} show {short(artifact_id)}`" if found else ""
 
 
-def _show(args: argparse.Namespace, context: Context, ws: "Workspace", artifact_id: str) -> None:
+def _show(
+    args: argparse.Namespace, context: Context, ws: "Workspace", index: "Index", artifact_id: str
+) -> None:
     from threegate.artifacts.analysis import Analysis
     from threegate.artifacts.research_packet import ResearchPacket
+    from threegate.artifacts.tool_result import ToolResult
     from threegate.handoff.states import state_of
-    from threegate.host.cautions import cautions
+    from threegate.host.asking.retraction import brought, brought_cites
+    from threegate.host.headlines import Lookup
+    from threegate.host.places import Reader
     from threegate.host.render import field_lines, section_texts, shown
+    from threegate.host.reporting.rechecking import relabelled
 
     artifact = ws.store.read(artifact_id)
     if isinstance(artifact, Analysis):
-        _show_analysis(args, context, artifact_id, artifact)
+        found = relabelled(ws.store, index, artifact)
+        resting = brought_cites(found, brought(ws.store, index.origin))
+        look = Lookup(Reader(ws.store), index.origin)
+        _show_analysis(args, context, (artifact_id, found), look, resting)
+        return
+    state = state_of(ws.store.locate(artifact_id) or "")
+    if isinstance(artifact, ResearchPacket):
+        _show_packet(args, context, index, (artifact_id, artifact), state)
         return
     view = shown(artifact)
-    warned = cautions(artifact) if isinstance(artifact, ResearchPacket) else ()
-    state = state_of(ws.store.locate(artifact_id) or "")
     if args.json:
-        parts = {"cautions": list(warned), "fields": view.fields, "sections": view.sections}
+        parts = {"cautions": [], "fields": view.fields, "sections": view.sections}
         context.out.document({"id": artifact_id, "kind": view.title, "state": state, **parts})
         return
     context.out.line(f"{view.title} {artifact_id}")
-    for caution in warned:
-        context.out.line(f"! {caution}")
     fields = [("state", state), *field_lines(view.fields)]
-    if args.word == "result":  # what came out first; how it was confined is for later
-        context.out.fields([("exit", str(view.fields["exit"]))])
-        _show_texts(context, section_texts(view.sections))
-        context.out.line()
-        context.out.fields(fields)
+    if isinstance(artifact, ToolResult):
+        _show_result(context, artifact_id, artifact, fields)
         return
     context.out.fields(fields)
     _show_texts(context, section_texts(view.sections))
 
 
+def _show_result(
+    context: Context, artifact_id: str, result: "ToolResult", fields: "list[tuple[str, str]]"
+) -> None:
+    """Print the output first; how the run was confined comes last."""
+    from threegate.host.render import section_texts, shown
+    from threegate.host.result_files import file_lines
+
+    view = shown(result)
+    context.out.fields([("exit", str(view.fields["exit"]))])
+    _show_texts(context, section_texts(view.sections))
+    context.out.line()
+    for words in file_lines(artifact_id, result):
+        context.out.line(words)
+    context.out.fields(fields)
+
+
+def _show_packet(
+    args: argparse.Namespace,
+    context: Context,
+    index: "Index",
+    one: "tuple[str, ResearchPacket]",
+    state: str,
+) -> None:
+    from threegate.host.asking.retraction import warnings
+    from threegate.host.render import field_lines, section_texts, shown
+
+    (artifact_id, packet), view = one, shown(one[1])
+    origin, warned = index.origin(artifact_id), warnings(index, artifact_id, packet)
+    if args.json:
+        head = {"id": artifact_id, "kind": view.title, "state": state}
+        came = {"origin": origin.name, "origin_words": origin.words, "cautions": list(warned)}
+        parts = {"fields": view.fields, "sections": view.sections}
+        context.out.document({**head, **came, **parts})
+        return
+    context.out.line(f"{view.title} {artifact_id}")
+    for caution in warned:
+        context.out.line(f"! {caution}")
+    context.out.fields([("state", state), ("origin", origin.words)])
+    fields = view.fields
+    if origin.is_brought:
+        context.out.line("The packet says of itself; nothing of it was compared with a source:")
+        fields = {_CLAIMED.get(key, key): value for key, value in fields.items()}
+    context.out.fields(field_lines(fields))
+    _show_texts(context, section_texts(view.sections))
+
+
 def _show_analysis(
-    args: argparse.Namespace, context: Context, artifact_id: str, analysis: "Analysis"
+    args: argparse.Namespace,
+    context: Context,
+    one: "tuple[str, Analysis]",
+    look: "Lookup",
+    brought: "Brought",
 ) -> None:
     from threegate.host.asking.showing import checked, tell
     from threegate.host.render import field_lines, shown
 
-    view = shown(analysis)
+    (artifact_id, analysis), view = one, shown(one[1])
     if args.json:
         parts = {"cautions": [], "fields": view.fields, "sections": view.sections}
         head = {"id": artifact_id, "kind": view.title, **checked(analysis), "state": "accepted"}
-        context.out.document({**head, **parts})
+        context.out.document({**head, "brought": list(map(list, brought)), **parts})
         return
-    tell(context.out, artifact_id, analysis)
+    tell(context.out, artifact_id, analysis, look, brought)
     for number, note in enumerate(analysis.notes, 1):
         _show_texts(context, [(f"Notes {number}", note.open_for_display())])
     context.out.line()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from threegate.host.asking.boxed import Boxed
     from threegate.host.asking.serving import Tell
     from threegate.host.fetching.noting import Noter
+    from threegate.host.index import Index
     from threegate.host.workspace import Workspace
 
 _ABOUT = """\
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 with _progress(context) as tell:
                     boxed = sides(context, ws, tell, noter)
                     outcome = answer_by_model(ws, index, _wish(args), boxed, near)
-    _tell(args, context, outcome)
+        _tell(args, context, ws, index, outcome)
     return 0
 
 
@@ -137,16 +138,22 @@ def _wish(args: argparse.Namespace) -> "Wish":
     )
 
 
-def _tell(args: argparse.Namespace, context: Context, outcome: "Outcome") -> None:
+def _tell(
+    args: argparse.Namespace, context: Context, ws: "Workspace", index: "Index", outcome: "Outcome"
+) -> None:
     from threegate.artifacts.ids import short
+    from threegate.host.asking.retraction import brought, brought_cites
     from threegate.host.asking.showing import plain, plain_drafts, tell, tell_drafts
+    from threegate.host.headlines import Lookup
+    from threegate.host.places import Reader
 
-    stored = outcome.stored
+    stored, look = outcome.stored, Lookup(Reader(ws.store), index.origin)
+    resting = brought_cites(stored.analysis, brought(ws.store, index.origin))
     if args.json:
-        found = plain(stored.id, stored.analysis)
+        found = plain(stored.id, stored.analysis, look, resting)
         context.out.document({**found, **plain_drafts(outcome)})
         return
-    tell(context.out, stored.id, stored.analysis)
+    tell(context.out, stored.id, stored.analysis, look, resting)
     tell_drafts(context.out, outcome)
     for words in outcome.told:
         context.out.note(words)

@@ -1,4 +1,4 @@
-"""`threegate audit verify|show|checkpoint|export|graph`."""
+"""`threegate audit verify|show|checkpoint|export|clock|graph`."""
 
 import argparse
 from dataclasses import asdict
@@ -24,6 +24,20 @@ audit/checkpoints/. Copy it to another machine: `audit export` does."""
 _EXPORT = """\
 Makes a checkpoint and writes it with its signature, the signers and a line that says how to
 check it with ssh-keygen alone into a directory outside the workspace."""
+
+
+_CLOCK = """\
+For a log with entries in the future, which keep you from signing anything, and for a workspace
+that nobody used for more than a month. Shows both times, asks, and writes an entry with your
+signature: the log goes on from the time that the clock shows. Set the clock first. If the log
+goes back, every approval that is not spent ends. A key that has expired or was revoked by the
+time of the log cannot sign this."""
+
+
+MEND_MODES = (
+    "find handoff bundles audit/checkpoints -type f ! -name lock ! -path 'handoff/reserve/*' "
+    "-exec chmod 444 {} +"
+)
 
 
 def add(commands: Group) -> None:
@@ -55,6 +69,15 @@ def add(commands: Group) -> None:
         key=True,
     )
     export.add_argument("directory", metavar="DIR", help="where to; made if need be")
+    clock = group.command(
+        "clock",
+        "sign that the clock is right and the log's last time is not",
+        run=run_clock,
+        about=_CLOCK,
+        examples=("audit clock", "audit clock --yes --key agent"),
+        key=True,
+    )
+    clock.add_argument("--yes", action="store_true", help="do not ask")
     graph.add(group)
 
 
@@ -80,7 +103,13 @@ def run_verify(args: argparse.Namespace, context: Context) -> int:
     root = context.root(args)
     read_marker(root)
     given = context.checkpoints(args)
-    report = verify_workspace(root, given=given, clock=unix_now, progress=context.out.progress)
+    report = verify_workspace(
+        root,
+        given=given,
+        clock=unix_now,
+        progress=context.out.progress,
+        seals=context.settings.seals,
+    )
     if args.json:
         context.out.document(_report(report))
     else:
@@ -98,6 +127,8 @@ def _report(report: "Report") -> dict[str, Any]:
         "checkpoints": report.checkpoints,
         "findings": [asdict(finding) for finding in report.findings],
         "strays": [asdict(finding) for finding in report.strays],
+        "modes": [asdict(finding) for finding in report.modes],
+        "unfinished": report.unfinished,
     }
 
 
@@ -106,6 +137,13 @@ def _tell(context: Context, report: "Report") -> None:
         context.out.line(f"differs: {finding.directory}/{finding.name}: {finding.problem}")
     for stray in report.strays:
         context.out.line(f"stray: {stray.directory}/{stray.name}: {stray.problem}")
+    for line in report.unfinished:
+        context.out.line(f"unfinished: {line}")
+    if report.modes:
+        files = counted(len(report.modes), "file has another mode", "files have other modes")
+        context.out.line(f"{files} than here; their content is what the log recorded")
+    if any(finding.mode for finding in report.findings):
+        context.out.note(f"hint: in the workspace: {MEND_MODES}")
     seen = (
         counted(report.log.events, "entry", "entries"),
         counted(report.files, "file"),
@@ -121,7 +159,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.history import history
     from threegate.host.places import resolve
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         log = ws.store.journal.log
         wanted = None if args.id is None else resolve(ws.store, args.id)
         skip = (args.page - 1) * args.limit
@@ -165,6 +203,32 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
         kept = make_checkpoint(ws, context.signer(args, ws))
         paths = export(ws, kept, directory)
     _made(args, context, paths, kept.checkpoint.size)
+    return 0
+
+
+def run_clock(args: argparse.Namespace, context: Context) -> int:
+    """Show both times, ask, sign."""
+    from threegate.errors import PolicyDenied
+    from threegate.host.clock import difference, set_clock
+    from threegate.host.fetching.starting import budgets_of
+
+    with context.workspace(args) as ws:
+        found = difference(ws)
+        if found is None:
+            context.out.note("the clock agrees with the log; nothing was signed")
+            return 0
+        context.out.note(f"the clock shows {found.now}, the last log entry is of {found.last}")
+        later = counted(found.later, "entry has", "entries have")
+        context.out.note(f"{later} a later time than the clock shows")
+        if not args.yes and not context.out.confirm("is the clock right?"):
+            raise PolicyDenied("not signed: the operator said no", code="TG-ASK-002", hint="")
+        entry = set_clock(ws, context.signer(args, ws))
+        budgets_of(context.settings, ws).set_clock()
+    if args.json:
+        document = {"entry": entry.seq, "before": found.last, "time": entry.time}
+        context.out.document({**document, "later": found.later})
+    else:
+        context.out.line(f"entry {entry.seq}: the log goes on from {entry.time}")
     return 0
 
 

@@ -92,7 +92,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.credentials import list_credentials
     from threegate.host.settings import unix_now
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         found = list_credentials(context.settings, ws.bundle)
     if args.json:
         items = [

@@ -17,11 +17,12 @@ from threegate.host.grammar import Group
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from threegate.host.fetching.choosing import Chosen, Unusable
     from threegate.host.fetching.planning import Wish
+    from threegate.host.fetching.rehearsing import Rehearsed
     from threegate.host.fetching.session import Work
     from threegate.host.fetching.sides import Report
     from threegate.host.workspace import Workspace
-    from threegate.protocol.references import Reference
 
 _ABOUT = """\
 REF is doi:, arxiv:, pmid:, pmcid: or openalex: with an identifier, a link to one of these, any
@@ -32,6 +33,10 @@ candidates without fetching them.
 Everything leaves through the proxy, which connects to listed hosts only; what comes back is
 read in a box without any network and kept with its raw bytes. Hosts are asked as often as
 policy says and no more. What was asked in vain stands in the packet as a gap.
+
+The exit code is that of the first reference that was refused or failed; else 75 if something
+waits for approval; else 65 if an entry of a file names nothing to fetch. A dry run has the code
+that policy would give the run: 77 as soon as one reference would be refused.
 
 A reference that was fetched less than --max-age ago is already here. So the same command
 again goes on where it was interrupted: what failed is tried again. Ctrl-C keeps what is
@@ -91,13 +96,15 @@ def run(args: argparse.Namespace, context: Context) -> int:
     age, note = _max_age(args), context.out.note
     with context.workspace(args) as ws:
         ws.refuse_wrong_clock()
-        own, requests, held = _named(args, context, ws)
+        named = _named(args, context, ws)
+        own, requests = named.own, named.requests
         if args.dry_run:
-            return _rehearse(args, context, ws, rehearsed(ws, own, requests, note), age)
-        if held and not requests:
-            return _tell_held(args, context, held)
+            work = rehearsed(ws, own, requests, note)
+            return _rehearse(args, context, ws, (work, named.unusable), age)
+        if named.held and not requests:
+            return _tell_held(args, context, named)
         done = _fetch(args, context, ws, (own, requests), age)
-        code = _tell_end(args, context, done, held)
+        code = _tell_end(args, context, done, named)
         if not done.stopped and any(report.status == "made" for report in done.reports):
             _prepare(context, ws)
     if done.error is not None:
@@ -115,10 +122,17 @@ def _prepare(context: Context, ws: "Workspace") -> None:
     prepare_new(context, ws)
 
 
-def _named(
-    args: argparse.Namespace, context: Context, ws: "Workspace"
-) -> "tuple[list[Wish], list[str], list[str]]":
-    """Return the operator's own wishes, approved requests, and requests that were made to wait."""
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the command line asks for."""
+
+    own: "list[Wish]"  # of the operator, without a request
+    requests: list[str]  # that were approved
+    held: list[str]  # that were made just now, and wait for approval
+    unusable: "Sequence[Unusable]" = ()
+
+
+def _named(args: argparse.Namespace, context: Context, ws: "Workspace") -> _Named:
     from threegate.host.fetching.choosing import read_enrich
     from threegate.host.fetching.holding import hold, must_be_held
     from threegate.host.fetching.planning import wish_for, wish_to_search
@@ -128,17 +142,18 @@ def _named(
         query = " ".join(args.refs[1:])
         source, rows = _source(args), ROWS if args.rows is None else args.rows
         wish = wish_to_search(query, ws.bundle, source=source, rows=rows, confidentiality=level)
-        return [wish], [], []
+        return _Named([wish], [], [])
     _refuse_search_options(args)
     enrich = read_enrich(args.enrich)
-    references, requests = _chosen(args, context, ws)
-    if references and must_be_held(ws) and not args.dry_run:
-        return [], requests, hold(ws, references, want=args.want, confidentiality=level)
+    chosen = _chosen(args, context, ws)
+    if chosen.references and must_be_held(ws) and not args.dry_run:
+        held = hold(ws, chosen.references, want=args.want, confidentiality=level)
+        return _Named([], list(chosen.requests), held, chosen.unusable)
     wishes = [
         wish_for(item, ws.bundle, want=args.want, enrich=enrich, confidentiality=level)
-        for item in references
+        for item in chosen.references
     ]
-    return wishes, requests, []
+    return _Named(wishes, list(chosen.requests), [], chosen.unusable)
 
 
 def _source(args: argparse.Namespace) -> str:
@@ -158,9 +173,7 @@ def _refuse_search_options(args: argparse.Namespace) -> None:
         raise UsageError("--source and --rows belong to a search", hint=hint)
 
 
-def _chosen(
-    args: argparse.Namespace, context: Context, ws: "Workspace"
-) -> "tuple[Sequence[Reference], list[str]]":
+def _chosen(args: argparse.Namespace, context: Context, ws: "Workspace") -> "Chosen":
     from threegate.errors import UsageError
     from threegate.host.fetching.approved import all_approved
     from threegate.host.fetching.choosing import choose
@@ -174,15 +187,15 @@ def _chosen(
         resolve=lambda text: resolve(ws.store, text),
         note=context.out.note,
     )
-    requests = list(chosen.requests)
-    if args.approved or requests:
+    if args.approved or chosen.requests:
         settle(ws, context.out.note)
     if args.approved:
-        requests = list(dict.fromkeys([*requests, *all_approved(ws)]))
-    elif not (chosen.references or requests or args.file):
+        requests = dict.fromkeys([*chosen.requests, *all_approved(ws)])
+        return replace(chosen, requests=tuple(requests))
+    if not (chosen.references or chosen.requests or args.file):
         hint = "`threegate fetch --help` shows every kind of reference"
         raise UsageError("name what to fetch, or say --approved", hint=hint)
-    return chosen.references, requests
+    return chosen
 
 
 def _max_age(args: argparse.Namespace) -> int:
@@ -198,33 +211,49 @@ def _max_age(args: argparse.Namespace) -> int:
 
 
 def _rehearse(
-    args: argparse.Namespace, context: Context, ws: "Workspace", work: "Work", age: int
+    args: argparse.Namespace,
+    context: Context,
+    ws: "Workspace",
+    planned: "tuple[Work, Sequence[Unusable]]",
+    age: int,
 ) -> int:
     from threegate.host.fetching import rehearsing
     from threegate.host.fetching.starting import budgets_of
 
     settings, out = context.settings, context.out
+    work, unusable = planned
     found = list(rehearsing.rehearse(ws, settings, work.wishes, max_age_seconds=age))
     hosts = list(rehearsing.bounds(ws, budgets_of(settings, ws), found))
+    ends = rehearsing.foresee(ws.bundle, work.wishes)
+    codes = [error.exit_code for _, error in work.refused]
+    code = _exit_code([*codes, *ends.exit_codes], held=ends.waiting > 0, unusable=unusable)
     if args.json:
         questions = [asdict(item) for item in found]
         told = [rehearsing.host_document(item) for item in hosts]
-        out.document({"questions": questions, "hosts": told, "requests": _refused(work)})
-        return 0
+        lists = {"requests": _refused(work), "unusable": [asdict(one) for one in unusable]}
+        out.document({"questions": questions, "hosts": told, **lists})
+        return code
+    _tell_rehearsed(context, found)
+    for host in hosts:
+        out.line(rehearsing.host_line(host))
+    _tell_refused(context, work)
+    _tell_unusable(context, unusable)
+    out.note(f"dry run: nobody was contacted{ends.told}")
+    return code
+
+
+def _tell_rehearsed(context: Context, found: "list[Rehearsed]") -> None:
+    from threegate.host.fetching import rehearsing
+
     reference, last = "", ""
     for item in found:
         if item.reference != reference:
             reference, last = item.reference, ""
-            out.line(reference)
+            context.out.line(reference)
         text = rehearsing.line(item)
         if text != last:  # a packet that is here answers all questions at once
-            out.line(f"  {text}")
+            context.out.line(f"  {text}")
         last = text
-    for host in hosts:
-        out.line(rehearsing.host_line(host))
-    _tell_refused(context, work)
-    out.note("dry run: nobody was contacted")
-    return 0
 
 
 @dataclass
@@ -270,27 +299,49 @@ def _fetch(
     return done
 
 
-def _tell_end(args: argparse.Namespace, context: Context, done: _Done, held: list[str]) -> int:
+def _tell_end(args: argparse.Namespace, context: Context, done: _Done, named: _Named) -> int:
     """Say what all came to, and return the exit code."""
     from threegate.host.fetching import showing
 
     work = done.work
     if args.json:
         items = [done.documents[number] for number in sorted(done.documents)]
-        context.out.document({"items": items, "requests": _refused(work), "held": held})
+        context.out.document({"items": items, "requests": _refused(work), **_rest(named)})
     else:
         _tell_refused(context, work)
-        for request_id in held:
+        for request_id in named.held:
             context.out.line(f"held {request_id}")
+        _tell_unusable(context, named.unusable)
         if len(work.wishes) > 1:
             context.out.note(showing.totals(done.reports, len(work.wishes)))
         elif args.approved and not work.wishes:
             context.out.line("nothing is approved")
     errors = [item.error for item in done.reports if item.error is not None]
     errors += [error for _, error in work.refused]
-    if errors:
-        return errors[0].exit_code
-    return os.EX_TEMPFAIL if held else 0
+    codes = [error.exit_code for error in errors]
+    return _exit_code(codes, held=bool(named.held), unusable=named.unusable)
+
+
+def _exit_code(codes: "Sequence[int]", *, held: bool, unusable: "Sequence[Unusable]") -> int:
+    """Return the first code of a failure; else that of what waits, or of a file's bad entry."""
+    if codes:
+        return codes[0]
+    if held:
+        return os.EX_TEMPFAIL
+    return os.EX_DATAERR if unusable else 0
+
+
+def _rest(named: _Named) -> dict[str, Any]:
+    return {"held": named.held, "unusable": [asdict(one) for one in named.unusable]}
+
+
+def _tell_unusable(context: Context, unusable: "Sequence[Unusable]") -> None:
+    """Say how many entries of files name nothing; each was told with its line before."""
+    from threegate.host.output import counted
+
+    if unusable:
+        entries = counted(len(unusable), "entry", "entries")
+        context.out.line(f"not fetched: {entries} without a usable identifier")
 
 
 def _refused(work: "Work") -> list[dict[str, Any]]:
@@ -309,14 +360,15 @@ def _tell_refused(context: Context, work: "Work") -> None:
             context.out.line(f"  hint: {error.hint}")
 
 
-def _tell_held(args: argparse.Namespace, context: Context, held: list[str]) -> int:
+def _tell_held(args: argparse.Namespace, context: Context, named: _Named) -> int:
     from threegate.errors import WaitingForHuman
 
     if args.json:
-        context.out.document({"items": [], "requests": [], "held": held})
+        context.out.document({"items": [], "requests": [], **_rest(named)})
     else:
-        for request_id in held:
+        for request_id in named.held:
             context.out.line(f"held {request_id}")
+        _tell_unusable(context, named.unusable)
     hint = "`threegate review`, then `threegate fetch --approved`"
     raise WaitingForHuman("policy asks for your approval first", hint=hint)
 

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.picture import as_dot, as_svg, as_text
     from threegate.host.places import resolve
 
-    with context.workspace(args) as ws, context.index(ws) as index:
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         graph = provenance(ws.store, index, resolve(ws.store, args.id))
     if args.format == "json":
         context.out.document(graph.document())

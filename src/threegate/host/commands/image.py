@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from threegate.host.context import Context
-from threegate.host.grammar import Group, Parser
+from threegate.host.grammar import Group, Parser, add_yes
 
 if TYPE_CHECKING:
     from threegate.host.images.choosing import Chosen
@@ -115,7 +115,7 @@ def _add_moving(group: Group) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="what `image export` wrote")
     parser.add_argument("--digest", metavar="DIGEST", help="the image it must be, all 64 digits")
-    parser.add_argument("--yes", action="store_true", help="take whichever image it is")
+    add_yes(parser, "do not ask: take whichever image it is")
 
 
 def _add_lock(parser: Parser) -> None:
@@ -143,7 +143,7 @@ def run_build(args: argparse.Namespace, context: Context) -> int:
             layers,
             _images(context),
             packages,
-            Sources.usual(context.environ),
+            Sources.usual(),
             told=told,
             say=context.out.note,
         )
@@ -302,35 +302,30 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
     except OSError as exc:
         reason = os.strerror(exc.errno or 0)
         raise UsageError(f"cannot read {quote(args.file)}: {reason}") from exc
-    look = _taken_as_it_is if args.yes else _asked_for
     with file, _counted(context, "reading, MB", None) as told:
         image = bring(
             file,
             _images(context),
             expected=args.digest,
-            look=partial(look, context),
+            look=partial(_asked_for, args, context),
             told=told,
         )
     _show(args, context, image)
     return 0
 
 
-def _taken_as_it_is(context: Context, digest: str) -> None:
-    context.out.note(f"nobody named the image {digest}; it is taken as it is")
-
-
-def _asked_for(context: Context, digest: str) -> None:
+def _asked_for(args: argparse.Namespace, context: Context, digest: str) -> None:
     """Raise `WaitingForHuman` or `PolicyDenied` unless the operator takes this image."""
-    from threegate.errors import PolicyDenied, WaitingForHuman
+    from threegate.errors import WaitingForHuman
 
     hint = "--digest DIGEST if somebody told you by another way, --yes to take whichever it is"
     try:
-        taken = context.out.confirm(f"the file holds the image {digest}; take it?")
+        context.agree(args, f"the file holds the image {digest}; take it?", undone="not imported")
     except WaitingForHuman as exc:
         message = f"nobody can be asked whether the image {digest} is the right one"
         raise WaitingForHuman(message, hint=hint) from exc
-    if not taken:
-        raise PolicyDenied("not imported: the operator said no", code="TG-ASK-002", hint="")
+    if args.yes:
+        context.out.note(f"nobody named the image {digest}; it is taken as it is")
 
 
 def _show(args: argparse.Namespace, context: Context, image: "Image") -> None:

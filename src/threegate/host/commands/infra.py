@@ -83,7 +83,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
     """Compare the files with the policy."""
     from threegate.host.infra.files import refuse_differences
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         count = refuse_differences(context.settings.cwd / args.directory, ws.bundle)
     if args.json:
         context.out.document({"files": count, "same": True})

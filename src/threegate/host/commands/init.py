@@ -9,7 +9,8 @@ _ABOUT = """\
 Makes the directory, copies the default policy into it and signs that policy with your SSH
 key, which becomes the first signer: from then on a change of policy or of signers needs a
 signature by a current one. The key stays where it is, outside the workspace. Without --key
-the key of your last init is used, or a new one is made in your configuration directory."""
+the key you signed with last is used; only if there is none, a new one is made in your
+configuration directory. The answer says which key it is, and why."""
 
 
 def add(commands: Group) -> None:
@@ -52,19 +53,22 @@ def run(args: argparse.Namespace, context: Context) -> int:
         "fingerprint": chosen.public.fingerprint,
         "key": str(chosen.key),
         "key_made": chosen.made_now,
+        "key_source": chosen.source,
         "key_strength": key_strength(chosen.key, tools),
     }
     if args.json:
         context.out.document(fields)
         return 0
-    _tell(context, fields)
+    _tell(context, fields, chose=args.key is not None)
     return 0
 
 
-def _tell(context: Context, fields: dict[str, object]) -> None:
-    made = ", made now" if fields["key_made"] else ""
+def _tell(context: Context, fields: dict[str, object], *, chose: bool) -> None:
     pairs = [(name, str(fields[name])) for name in ("workspace", "id", "signer", "fingerprint")]
-    context.out.fields([*pairs, ("key", f"{fields['key']} ({fields['key_strength']}{made})")])
+    told = f"{fields['key']} ({fields['key_strength']}, {fields['key_source']})"
+    context.out.fields([*pairs, ("key", told)])
+    if not chose and not fields["key_made"]:
+        context.out.note("`--key new` makes another key, `--key FILE` takes one you name")
     if fields["key_strength"] == "plain-file":
         context.out.note("the key has no passphrase: whoever can read its file can sign for you")
     context.out.note("read the files in policy/, then `threegate status`")

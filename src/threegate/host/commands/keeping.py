@@ -56,7 +56,7 @@ def run_backup(args: argparse.Namespace, context: Context) -> int:
     """Write a backup."""
     from threegate.host.backup import backup
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         done = backup(ws, context.settings.cwd / args.file, progress=context.out.progress)
     size = done.checkpoint.size
     if args.json:

@@ -6,10 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from threegate.host.context import Context
-from threegate.host.grammar import Group
+from threegate.host.grammar import Group, add_yes
 
 if TYPE_CHECKING:
     from threegate.host.keyring import KeyLine
+    from threegate.host.workspace import Workspace
+    from threegate.keys.signers import AllowedSigner
     from threegate.policy.bundle import Bundle
 
 _NAMESPACES = (
@@ -17,8 +19,12 @@ _NAMESPACES = (
     "threegate-policy",
     "threegate-checkpoint",
     "threegate-tombstone",
+    "threegate-clock",
+    "threegate-packet",
 )
-_CHANGE = "The change is signed by a current signer: your key, or the one that --key names."
+_CHANGE = """\
+The change is signed by a current signer: your key, or the one that --key names. It ends every
+open approval, so their requests wait for review again; the command says how many and asks first."""
 _ROTATE = f"""\
 Puts a new key in the place of an old one, whose window ends now, in one change. The new key
 proves first that it can sign. What the old one signed before stays valid. {_CHANGE}"""
@@ -56,6 +62,8 @@ def add(commands: Group) -> None:
     )
     revoke.add_argument("fingerprint", metavar="FINGERPRINT", help="the key, or its start")
     revoke.add_argument("--since", metavar="TIME", help="like 2026-11-15T12:00:00Z; else now")
+    for parser in (rotate, revoke):
+        add_yes(parser)
 
 
 def _add_add(group: Group) -> None:
@@ -82,13 +90,14 @@ def _add_add(group: Group) -> None:
         metavar="NAMESPACE",
         help=f"may sign only this, can be repeated: {', '.join(_NAMESPACES)}",
     )
+    add_yes(parser)
 
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print the signers."""
     from threegate.host.keyring import list_keys
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         found = list_keys(ws)
     if args.json:
         context.out.document({"keys": [asdict(line) for line in found]})
@@ -123,14 +132,18 @@ def run_add(args: argparse.Namespace, context: Context) -> int:
     key = keyring.read_public(args.public, cwd=context.settings.cwd)
     named = args.namespaces or ANY_NAMESPACE
     ordered = [name for name in (*_NAMESPACES, *ANY_NAMESPACE) if name in named]
+    after, before = _moment(args.after), _moment(args.before)
     with context.workspace(args) as ws:
+        keyring.refuse_listed(ws, key)
+        may = "anything" if ordered == list(ANY_NAMESPACE) else ", ".join(ordered)
+        _agree(args, context, ws, f"let the key {key.fingerprint} sign {may}, as {args.name}")
         bundle = keyring.add(
             ws,
             context.signer(args, ws),
             principal=args.name,
             key=key,
-            valid_after=_moment(args.after),
-            valid_before=_moment(args.before),
+            valid_after=after,
+            valid_before=before,
             namespaces=ordered,
         )
     return _changed(args, context, bundle, f"added {key.fingerprint} {args.name}")
@@ -146,7 +159,9 @@ def run_rotate(args: argparse.Namespace, context: Context) -> int:
     with context.workspace(args) as ws:
         signer = context.signer(args, ws)
         old = args.fingerprint or public_key_of(signer.key, tools).fingerprint
-        keyring.find_key(ws.bundle.signers, old)  # before a new key is made for nothing
+        # Both before a new key is made for nothing.
+        entry = keyring.find_key(ws.bundle.signers, old)
+        _agree(args, context, ws, f"put a new key in the place of {_called(entry)}")
         new = choose_key(context.settings, tools, chosen=args.new, workspace=ws.root)
         bundle = keyring.rotate(
             ws,
@@ -164,15 +179,33 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
     """Refuse a key from a time on."""
     from threegate.host import keyring
 
+    since = _moment(args.since)
     with context.workspace(args) as ws:
-        since = _moment(args.since)
+        entry = keyring.find_key(ws.bundle.signers, args.fingerprint)
+        # What cannot be done is refused before anybody is asked about it.
+        keyring.without_key(ws, entry, ws.clock() if since is None else since)
+        _agree(args, context, ws, f"revoke the key {_called(entry)}")
         bundle = keyring.revoke(
             ws,
             context.signer(args, ws),
-            fingerprint=args.fingerprint,
+            fingerprint=entry.key.fingerprint,
             since=_next_second(ws.clock) if since is None else since,
         )
-    return _changed(args, context, bundle, f"revoked {args.fingerprint}")
+    return _changed(args, context, bundle, f"revoked {entry.key.fingerprint}")
+
+
+def _agree(args: argparse.Namespace, context: Context, ws: "Workspace", what: str) -> None:
+    """Ask before the signers change, and say how many open approvals that ends."""
+    from threegate.host.keyring import open_approvals
+    from threegate.host.output import counted
+
+    count = open_approvals(ws)
+    ended = f" {counted(count, 'open approval')} will end." if count else ""
+    context.agree(args, f"{what}?{ended}", undone="the signers did not change")
+
+
+def _called(entry: "AllowedSigner") -> str:
+    return f"{entry.key.fingerprint} of {entry.principal}"
 
 
 def _next_second(clock: Callable[[], int]) -> int:

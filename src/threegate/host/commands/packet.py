@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 _FORMATS = ("bibtex", "csl-json", "ris")
 _EXPORT = """\
 Titles and names come from hostile sources: what could act in the format is escaped.
-Retractions and test sources are noted in each entry. Lists of search results are left out."""
+Retractions and test sources are noted in each entry. Lists of search results are left out.
+
+With --complete the packets that are named go into one file with their retrieval records and raw
+bytes, for `threegate admit` in another workspace. You sign that this workspace retrieved them;
+there they are `retrieved` if your key is listed for threegate-packet, and `brought` if not."""
 _REMAKE = """\
 A packet is made from its retrieval record and raw bytes and from nothing else, and both are
 kept. Here a fresh box reads them again, without any network, and what it makes is compared
@@ -34,16 +38,21 @@ def add(group: Group) -> None:
         examples=(
             "packet export --format bibtex > papers.bib",
             "packet export rp-0123456789ab --format ris --output paper.ris",
+            "packet export rp-0123456789ab --complete --output for-ada.packets",
         ),
         json=False,
+        key=True,
     )
     parser.add_argument("ids", nargs="*", metavar="ID", help="which packets; else all")
-    parser.add_argument(
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument(
         "--format",
-        required=True,
         choices=_FORMATS,
         metavar="FORMAT",
         help=f"one of {', '.join(_FORMATS)}",
+    )
+    how.add_argument(
+        "--complete", action="store_true", help="with records and raw bytes, signed; to --output"
     )
     parser.add_argument("--output", metavar="FILE", help="a new file; else standard output")
     parser = group.command(
@@ -57,19 +66,45 @@ def add(group: Group) -> None:
 
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
-    """Write a bibliography."""
+    """Write a bibliography, or packets with all they were made from."""
+    return _export_complete(args, context) if args.complete else _export(args, context)
+
+
+def _export_complete(args: argparse.Namespace, context: Context) -> int:
+    from threegate.errors import UsageError
+    from threegate.host.fetching.delivery import export_complete
+    from threegate.host.output import counted
+
+    if args.output is None or not args.ids:
+        raise UsageError("--complete needs the packets and --output FILE")
+    path = context.settings.cwd / args.output
+    with context.workspace(args) as ws, context.index(ws) as index:
+        ids = _ids(ws, args.ids)
+        private = sum(_read(ws, one).confidentiality != "public" for one in ids)
+        signer = context.signer(args, ws)
+        count = export_complete(ws, index.origin, ids, signer, path)
+    context.out.note(f"wrote {counted(count, 'packet')} with records and raw bytes")
+    if private:
+        are = "is" if private == 1 else "are"
+        context.out.note(f"{counted(private, 'packet')} of these {are} not public")
+    return 0
+
+
+def _export(args: argparse.Namespace, context: Context) -> int:
+    from threegate.host.asking.retraction import warnings
     from threegate.host.bibliography.works import is_search, once_each, work_of
     from threegate.host.bibliography.writing import WRITERS
     from threegate.host.output import counted
 
     works, left, hidden = [], 0, set[str]()
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         for packet_id in _ids(ws, args.ids):
             packet = _read(ws, packet_id)
             if is_search(packet):
                 left += 1
                 continue
-            works.append(work_of(packet_id, packet))
+            warned = warnings(index, packet_id, packet)
+            works.append(work_of(packet_id, packet, index.origin(packet_id), warned))
             if packet.confidentiality != "public":
                 hidden.add(works[-1].key)
     chosen = works if args.ids else once_each(works)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.host.commands import policy_push
 from threegate.host.context import Context
-from threegate.host.grammar import Group
+from threegate.host.grammar import Group, add_yes
 from threegate.host.output import counted
 from threegate.host.rules import SECTIONS
 
@@ -76,7 +76,7 @@ def _add_apply(group: Group) -> None:
         examples=("policy apply", "policy apply --yes --key ~/.ssh/id_ed25519"),
         key=True,
     )
-    apply.add_argument("--yes", action="store_true", help="do not ask")
+    add_yes(apply)
     policy_push.add_wait(apply)
 
 
@@ -135,7 +135,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.keys.signers import emit
     from threegate.policy.nodes import plain
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         bundle = ws.bundle
     if args.source is not None:
         context.out.text(emit(bundle.signers).decode("ascii"))
@@ -157,7 +157,7 @@ def run_explain(args: argparse.Namespace, context: Context) -> int:
     from threegate.policy.decision import verdict
     from threegate.policy.explain import explain
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         answers = list(_answers(args, ws))
     if args.json:
         items = [
@@ -203,7 +203,7 @@ def run_diff(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.changes import edited
     from threegate.policy.diff import diff
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         compiled = edited(ws)
         found = diff(ws.bundle, compiled)
         if args.json:
@@ -234,7 +234,6 @@ def _tell(
 
 def run_apply(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, apply."""
-    from threegate.errors import PolicyDenied
     from threegate.host.applied import is_in_force
     from threegate.host.changes import apply_policy, edited
     from threegate.host.review.several import name_meddled
@@ -254,8 +253,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
             _tell(context, ws.bundle, compiled, found)
         widening = sum(change.effect == "widens" for change in found)
         question = f"apply {counted(len(found), 'change')}, {widening} wider?"
-        if not args.yes and not context.out.confirm(question):
-            raise PolicyDenied("not applied: the operator said no", code="TG-ASK-002", hint="")
+        context.agree(args, question, undone="not applied")
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
         asked = ws.store.journal.log.size  # what was said while it was signed is no answer to it
         settle(replace(ws, bundle=bundle), context.out.note, aside)

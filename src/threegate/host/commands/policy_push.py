@@ -61,7 +61,7 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
 
 def run_status(args: argparse.Namespace, context: Context) -> int:
     """Print the table."""
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         rows = look(ws)
         place = {"generation": ws.bundle.generation, "digest": ws.bundle.digest}
     if args.json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from threegate.errors import AuditUnavailable
 from threegate.host.context import Context
 from threegate.host.grammar import Group
+from threegate.host.output import say_nowhere
 
 if TYPE_CHECKING:
     from threegate.policy.bundle import Bundle
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 context.out.line(encode(line).decode("utf-8"))
                 context.out.flush()
         except BrokenPipeError as exc:
+            say_nowhere()  # what is buffered would fail once more, and hide the reason
             raise AuditUnavailable("nobody reads the proxy's decisions any more") from exc
 
     serve(context.settings.cwd / Path(args.socket), read, tell)

@@ -35,7 +35,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of the quarantine."""
     from threegate.host.refused import list_refused
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         items = list_refused(ws.store)
     first = (args.page - 1) * args.limit
     page = items[first : first + args.limit]
@@ -65,7 +65,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one refused item."""
     from threegate.host.refused import find_refused, read_refused
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         item = find_refused(ws.store, args.digest)
         data = read_refused(ws.store, item).open_for_display()
     if args.raw:

@@ -14,8 +14,10 @@ _ABOUT = """\
 The same code on the same inputs within the same limits, in a fresh interpreter. Exit state,
 value and output are compared by digest with what the result recorded; nothing is stored but
 the verdict, in the audit log, and no approval is spent. Runs that ended at a time or memory
-limit, or crashed, cannot be compared: the verdict is not-reproducible.
-The exit code is 0 if every outcome is the same, 65 if one is not."""
+limit, or crashed, cannot be compared: the verdict is not-reproducible. An outcome that is not
+the same is different, or not-comparable if the interpreter, the C library's libm or the kind of
+processor is another one: numbers may then end in other digits, and nobody lied.
+The exit code is 0 if every outcome that was compared is the same, 65 if one is not."""
 
 
 def add(commands: Group) -> None:
@@ -34,7 +36,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Replay each result."""
     from threegate.artifacts.ids import prefix_of
     from threegate.errors import UsageError
-    from threegate.host.executing.replaying import DIFFERENT, replay
+    from threegate.host.executing.replaying import UNLIKE, replay
     from threegate.host.places import refuse_absent, resolve
     from threegate.text import quote
 
@@ -48,7 +50,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
             refuse_absent(ws.store, result_id)
             found = replay(ws, result_id)
             show(number)
-            code = os.EX_DATAERR if found.verdict == DIFFERENT else code
+            if found.verdict in UNLIKE:
+                code = os.EX_DATAERR
             if args.json:
                 told.append(_plain(found))
             else:

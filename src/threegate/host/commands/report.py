@@ -1,4 +1,4 @@
-"""`threegate report`: an analysis with all it rests on, as one document."""
+"""`threegate report`: an analysis with all it rests on, or a run, as one document."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -7,7 +7,8 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 
 if TYPE_CHECKING:
-    from threegate.host.reporting.facts import Report
+    from threegate.host.index import Index
+    from threegate.host.reporting.blocks import Block
     from threegate.host.workspace import Workspace
 
 _FORMATS = ("md", "html", "pdf")
@@ -15,6 +16,9 @@ _ABOUT = """\
 The answer claim by claim with its labels and numbered sources, every quote with its place and
 digest, a bibliography, files that runs left, what wrote it and where, what was left out, a picture
 of where it comes from, the approvals behind it, and the commands that check all of this.
+
+Of a tool result: what ran, on which inputs, who approved it, what it printed and left, how it was
+confined, and the commands that check it.
 
 Every quote is looked up again and every label worked out anew: a report never says more than is
 found now. Foreign text is set apart and cannot act in any of the formats. PNG and JPEG images of
@@ -26,17 +30,20 @@ def add(commands: Group) -> None:
     """Add the command."""
     parser = commands.command(
         "report",
-        "write an analysis and all it rests on as one document",
+        "write an analysis or a tool result, with all it rests on, as one document",
         run=run,
         about=_ABOUT,
         examples=(
             "report an-0123456789ab",
             "report an-0123456789ab --format html --output ice.html",
             "report an-0123456789ab --format pdf > ice.pdf",
+            "report res-0123456789ab --format html --output run.html",
         ),
         json=False,
     )
-    parser.add_argument("id", metavar="AN", help="the analysis: its id, or 12 digits or more")
+    parser.add_argument(
+        "id", metavar="ID", help="an analysis or a result: its id, or 12 digits or more"
+    )
     parser.add_argument(
         "--format",
         choices=_FORMATS,
@@ -50,37 +57,48 @@ def add(commands: Group) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Write a report."""
-    from threegate.host.reporting.gathering import gather
-
     if args.force and args.output is None:
         args.refuse("--force goes with --output")
-    with context.workspace(args) as ws, context.index(ws) as index:
-        report = gather(ws, index, _analysis(ws, args.id))
-    _write(args, context, report)
-    if report.confidentiality != "public":
-        context.out.note(f"this report is {report.confidentiality}")
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
+        level, blocks = _blocks(ws, index, _found(ws, args.id))
+    _write(args, context, blocks)
+    if level != "public":
+        context.out.note(f"this report is {level}")
     return 0
 
 
-def _analysis(ws: "Workspace", text: str) -> str:
+def _blocks(ws: "Workspace", index: "Index", artifact_id: str) -> "tuple[str, list[Block]]":
+    """Return the confidentiality of a report, and the report."""
+    from threegate.artifacts.ids import prefix_of
+
+    if prefix_of(artifact_id) == "res":
+        from threegate.host.reporting.run_report import gather_run, lay_out_run
+
+        run = gather_run(ws, index, artifact_id)
+        return run.confidentiality, lay_out_run(run)
+    from threegate.host.reporting.gathering import gather
+    from threegate.host.reporting.laying import lay_out
+
+    report = gather(ws, index, artifact_id)
+    return report.confidentiality, lay_out(report)
+
+
+def _found(ws: "Workspace", text: str) -> str:
     from threegate.artifacts.ids import prefix_of
     from threegate.errors import UsageError
     from threegate.host.places import refuse_absent, resolve
     from threegate.text import quote
 
     found = resolve(ws.store, text)
-    if prefix_of(found) != "an":
-        hint = "`threegate analysis list` shows them"
-        raise UsageError(f"{quote(text)} is no analysis", hint=hint)
+    if prefix_of(found) not in ("an", "res"):
+        hint = "`threegate analysis list` and `threegate result list` show them"
+        raise UsageError(f"{quote(text)} is not an analysis or a result", hint=hint)
     refuse_absent(ws.store, found)
     return found
 
 
-def _drawn(report: "Report", form: str, name: str | None) -> tuple[bytes, dict[str, bytes]]:
+def _drawn(blocks: "list[Block]", form: str, name: str | None) -> tuple[bytes, dict[str, bytes]]:
     """Return a report, and what lies beside it if it is a file of this name."""
-    from threegate.host.reporting.laying import lay_out
-
-    blocks = lay_out(report)
     if form == "html":
         from threegate.host.reporting.page import as_page
 
@@ -95,16 +113,18 @@ def _drawn(report: "Report", form: str, name: str | None) -> tuple[bytes, dict[s
     return as_markdown(blocks, tuple(images)), images
 
 
-def _write(args: argparse.Namespace, context: Context, report: "Report") -> None:
+def _write(args: argparse.Namespace, context: Context, blocks: "list[Block]") -> None:
     """Write a file, or standard output as what is there can take it."""
     from threegate.errors import UsageError
     from threegate.host.reporting.writing import write_together
 
     path = None if args.output is None else context.settings.cwd / args.output
-    data, beside = _drawn(report, args.format, None if path is None else path.name)
+    data, beside = _drawn(blocks, args.format, None if path is None else path.name)
     if path is not None:
         images = {path.with_name(name): image for name, image in beside.items()}
         write_together({**images, path: data}, over=args.force)
+        for written in (path, *images):
+            context.out.note(f"wrote {written}")
         return
     try:
         context.out.bytes(data)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from threegate.host.context import Context
-from threegate.host.grammar import Group, add_key, add_paging
+from threegate.host.grammar import Group, add_key, add_paging, add_yes
 from threegate.host.output import counted
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _add_approve(group: Group) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help=f"a request: {_ID}")
     parser.add_argument("--uses", type=int, default=1, metavar="N", help="how often; else once")
     parser.add_argument("--for", dest="lifetime", metavar="TIME", help="how long: 30m, 2h, 1d")
-    parser.add_argument("--yes", action="store_true", help="do not show and do not ask")
+    add_yes(parser, "do not show and do not ask")
     parser.add_argument(
         "--accept-rule-of-two",
         action="store_true",
@@ -140,7 +140,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     named = {"waiting": _WAITING, "all": _STATES}
     states: tuple[str, ...] = named.get(args.state, (args.state,))
     aside: dict[str, HandoffTampered] = {}
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         settle(ws, context.out.note, aside)
         with context.index(ws) as index:
             page = {"limit": args.limit, "skip": (args.page - 1) * args.limit}
@@ -178,7 +178,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.review.telling import settle
 
     aside: dict[str, HandoffTampered] = {}
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         settle(ws, context.out.note, aside)
         request_id = resolve(ws.store, args.id)
         refuse_absent(ws.store, request_id)
@@ -206,19 +206,24 @@ def _show_approval(
     from threegate.artifacts.approval import Approval
     from threegate.handoff.approvals import uses_left
     from threegate.handoff.states import state_of
+    from threegate.host.history import how_given, spelled_given
     from threegate.host.render import field_lines, section_texts, shown
 
     approval = ws.store.read(approval_id)
     assert isinstance(approval, Approval)
     left, view = uses_left(ws.store, approval, approval_id), shown(approval)
-    state = state_of(ws.store.locate(approval_id) or "")
+    state, how = (
+        state_of(ws.store.locate(approval_id) or ""),
+        how_given(ws.store.journal.log, approval_id),
+    )
     if args.json:
         parts = {"fields": view.fields, "sections": view.sections}
         standing = {"id": approval_id, "kind": "approval", "state": state, "uses_left": left}
+        standing |= {"given": how}
         context.out.document({**standing, **parts})
         return 0
     context.out.line(f"approval {approval_id}")
-    own = [("state", state), ("uses left", str(left))]
+    own = [("state", state), ("uses left", str(left)), ("given", spelled_given(how))]
     context.out.fields([*own, *field_lines(view.fields)])
     for heading, text in section_texts(view.sections):
         context.out.line()
@@ -261,7 +266,6 @@ def _approved(
 ) -> "Given":
     """Show one request, ask, sign and keep; raise if it is not approved."""
     from threegate.artifacts.ids import short
-    from threegate.errors import PolicyDenied
     from threegate.host.review.approving import approve, refuse
     from threegate.host.review.sheet import read_sheet
     from threegate.host.signing import public_key_of
@@ -271,11 +275,11 @@ def _approved(
     if not args.yes:
         _print(context, sheet)
     refuse(ws, sheet, terms)
-    if not args.yes and not context.out.confirm(_question(ws, sheet, terms)):
-        detail = f"{short(request_id)} not approved: the operator said no"
-        raise PolicyDenied(detail, code="TG-ASK-002", hint="")
+    undone = f"{short(request_id)} not approved"
+    context.agree(args, _question(ws, sheet, terms), undone=undone)
     signer = context.signer(args, ws)
-    return approve(ws, sheet, signer, public_key_of(signer.key, context.tools()), terms)
+    key = public_key_of(signer.key, context.tools())
+    return approve(ws, sheet, signer, key, terms, given="--yes" if args.yes else "terminal")
 
 
 @contextmanager
@@ -380,7 +384,7 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.places import resolve
     from threegate.host.review.export import export
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         target = context.settings.cwd / args.directory
         done = export(ws, resolve(ws.store, args.id), target)
     if args.json:

@@ -78,7 +78,7 @@ def run_why(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.foreseeing import foresee
     from threegate.host.heavy.offering import missing_here
 
-    with context.workspace(args) as ws:
+    with context.workspace(args, reading=True) as ws:
         request = _request(ws, args.id)
         missing = missing_here(ws.bundle, request, context.settings)
         ring, found = foresee(ws.bundle, request, missing)

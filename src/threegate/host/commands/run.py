@@ -141,6 +141,8 @@ def _tell_aside(
 
 
 def _plain(report: "Report") -> dict[str, Any]:
+    from threegate.host.result_files import plain_files
+
     plain: dict[str, Any] = {"request": report.request_id, "result": None, "error": None}
     if report.error is not None:
         error = report.error
@@ -149,12 +151,14 @@ def _plain(report: "Report") -> dict[str, Any]:
         result = report.made.result
         plain |= {"result": report.made.id, "exit": result.exit}
         plain |= {"outcome_sha256": result.outcome_sha256, "wall_ms": result.resources.wall_ms}
+        plain |= {"files": plain_files(result)}
     return plain
 
 
 def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     from threegate.artifacts.ids import short
     from threegate.host.output import counted
+    from threegate.host.result_files import file_lines
 
     name, out = short(report.request_id), context.out
     if report.error is not None:
@@ -170,6 +174,8 @@ def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     for row in result.carried:
         passed = f"{row.up_bytes} bytes sent, {row.down_bytes} received"
         out.line(f"  spoke to {row.host}: {counted(row.requests, 'request')}, {passed}")
+    for words in file_lines(report.made.id, result):
+        out.line(f"  {words}")
     if alone:
         texts = {"value": result.value_text, "stdout": result.stdout_text}
         for word, text in {**texts, "stderr": result.stderr_text}.items():

@@ -112,8 +112,9 @@ def _print_unit(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.console.unit import unit
 
     root, place = context.root(args), _socket(args, context)
-    words = [sys.executable, "-m", "threegate", "serve", "-w", str(context.settings.cwd / root)]
-    words += ["--port", str(args.port), "--json", "--no-link"]
+    words = [sys.executable, "-I", "-m", "threegate", "serve"]
+    words += ["-w", str(context.settings.cwd / root), "--port", str(args.port)]
+    words += ["--json", "--no-link"]
     words += [] if place is None else ["--socket", str(place)]
     words += ["--no-run"] if args.no_run else ["--warm", str(args.warm)]
     words += [] if args.key is None else ["--key", _key(args.key, context)]

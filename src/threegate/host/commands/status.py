@@ -9,6 +9,7 @@ from threegate.host.context import Context
 from threegate.host.grammar import Group
 from threegate.host.output import counted
 
+_MOST_NAMED = 5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -26,8 +27,8 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Print the overview."""
     from threegate.host.overview import overview
 
-    with context.workspace(args) as ws:
-        found = overview(ws)
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
+        found = overview(ws, index)
     if args.json:
         context.out.document(found)
         return 0
@@ -66,7 +67,17 @@ def _fields(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     claims = found["claims"]
     dead = ", ".join(claims["dead"])
     yield "claims", f"{len(claims['alive'])} running" + (f", abandoned: {dead}" if dead else "")
+    answers = found["answers_on_retracted"]
+    if answers:
+        yield "RETRACTED", f"{counted(len(answers), 'answer')} on retracted works: {_some(answers)}"
     yield "stray files", str(len(found["strays"]) or "none")
+
+
+def _some(ids: list[str]) -> str:
+    from threegate.artifacts.ids import short
+
+    more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
+    return ", ".join(short(one) for one in ids[:_MOST_NAMED]) + more
 
 
 def _files(policy: dict[str, Any]) -> str:

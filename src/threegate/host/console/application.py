@@ -24,6 +24,7 @@ from threegate.errors import (
 from threegate.host.console import doors
 from threegate.host.console.asking import Asking
 from threegate.host.console.dispatching import Dispatcher
+from threegate.host.console.downloads import Downloads
 from threegate.host.console.events import Events
 from threegate.host.console.inbox import Inbox
 from threegate.host.console.messages import (
@@ -38,6 +39,7 @@ from threegate.host.console.messages import (
 from threegate.host.console.metrics import Metrics
 from threegate.host.console.offices import Office
 from threegate.host.console.pages import PLACE, Pages
+from threegate.host.console.pictures import Pictures
 from threegate.host.console.searching import Searching
 from threegate.host.console.serving import TOO_MANY
 from threegate.host.console.sessions import Bucket, Session, Sessions
@@ -68,8 +70,9 @@ class Call:
 
     def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
         """Return a page of this session."""
-        heard = self.app.events.position
-        return self.app.pages.page(name, self.session, status, heard=heard, **values)
+        values.setdefault("heard", self.app.events.position)
+        path = self.request.path
+        return self.app.pages.page(name, self.session, status, path, **values)
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -118,6 +121,8 @@ class App:
     clock: Callable[[], float] = time.monotonic
     metrics: Metrics = field(default_factory=Metrics)
     inbox: Inbox = field(default_factory=Inbox)
+    pictures: Pictures = field(default_factory=Pictures)
+    downloads: Downloads = field(default_factory=Downloads)
     examining: Bucket = field(default_factory=lambda: Bucket(2, 0.1, time.monotonic))
     _all: Bucket = field(default_factory=lambda: Bucket(_BURST, _PER_SECOND, time.monotonic))
     _logins: Bucket = field(

@@ -50,7 +50,10 @@ Run = Callable[[Workspace, Sequence[str], Stop], Iterator[Ended]]
 class Dispatcher:
     """One thread that runs approved requests of one kind."""
 
-    def __init__(self, root: Path, kind: str, run: Run, tell: Tell) -> None:
+    def __init__(
+        self, root: Path, kind: str, run: Run, tell: Tell, *, seals: Path | None = None
+    ) -> None:
+        self._seals = seals
         self._root, self._kind, self._run, self._tell = root, kind, run, tell
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._tried: dict[str, frozenset[str]] = {}  # refused, with the approvals it had
@@ -91,7 +94,7 @@ class Dispatcher:
 
     def _look(self) -> None:
         try:
-            ws = open_workspace(self._root)
+            ws = open_workspace(self._root, seals=self._seals)
             try:
                 self._run_all(ws)
             finally:

@@ -85,7 +85,10 @@ async def verify(call: Call) -> Response:
 
 
 def _verified(out: Output, desk: Desk) -> Report:
-    return verify_workspace(desk.ws.root, given=[], clock=unix_now, progress=out.progress)
+    ws = desk.ws
+    return verify_workspace(
+        ws.root, given=[], clock=unix_now, progress=out.progress, seals=ws.seals
+    )
 
 
 async def doctor(call: Call) -> Response:
@@ -110,4 +113,4 @@ def _diagnosed(context: Context, desk: Desk) -> Diagnosis:
 
 
 async def _facts(call: Call) -> dict[str, Any]:
-    return await call.app.reading.do(lambda desk: overview(desk.ws))
+    return await call.app.reading.do(lambda desk: overview(desk.ws, desk.index))

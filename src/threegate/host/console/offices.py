@@ -35,7 +35,7 @@ class Desk:
         changed a file behind the log's back is found there at the latest.
         """
         mark = self._looked()
-        if always or mark is None or mark != self._mark:
+        if always or mark is None or mark != self._mark or not self.index.is_sound():
             self.ws = followed(self.ws)
             self.index.catch_up(None)
             self._mark = mark
@@ -55,8 +55,10 @@ class Desk:
 class Office:
     """One thread and its desk."""
 
-    def __init__(self, root: Path, name: str, *, signs: bool = False) -> None:
-        self._root, self._signs = root, signs
+    def __init__(
+        self, root: Path, name: str, *, seals: Path | None = None, signs: bool = False
+    ) -> None:
+        self._root, self._signs, self._seals = root, signs, seals
         self._thread = ThreadPoolExecutor(1, f"console-{name}")
         self._desk: Desk | None = None
 
@@ -67,13 +69,13 @@ class Office:
     def _do(self, act: Callable[[Desk], T]) -> T:
         try:
             if self._desk is None:
-                ws = open_workspace(self._root)
-                self._desk = Desk(ws, Index(ws.store))
+                ws = open_workspace(self._root, seals=self._seals)
+                self._desk = Desk(ws, Index(ws.store, ws.seals))
             self._desk.follow(always=self._signs)
             return act(self._desk)
         except sqlite3.DatabaseError as exc:
             self._drop()
-            hint = f"delete {FILE} in the workspace; it is made anew"
+            hint = f"delete {FILE} in the workspace; it is built again"
             raise StorageFailed(f"{FILE} cannot be used", hint=hint) from exc
         except BaseException:
             self._drop()  # whatever it was, the next one begins with what is on disk

@@ -85,13 +85,19 @@ class Pages:
         }
 
     def page(
-        self, name: str, session: Session | None, /, status: int = HTTPStatus.OK, **values: Any
+        self,
+        name: str,
+        session: Session | None,
+        /,
+        status: int = HTTPStatus.OK,
+        path: str = "",
+        **values: Any,
     ) -> Response:
-        """Return a page."""
+        """Return a page; `path` is where it is, if it can be loaded again."""
         told = {
             "csrf": "" if session is None else session.csrf,
             "known": session is not None,
-            "said": "" if session is None else session.tell(),
+            "said": "" if session is None else session.tell(path),
             "template": name,
             "heard": "",
         }

@@ -13,20 +13,25 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import is_id, prefix_of
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_result import ToolResult
 from threegate.host.asking.answering import Wish
 from threegate.host.asking.reading import texts_of
-from threegate.host.asking.showing import how_made, label_line, plain
-from threegate.host.cautions import cautions
+from threegate.host.asking.retraction import brought, brought_cites, marked, warnings
+from threegate.host.asking.showing import Brought, how_made, label_line, plain
 from threegate.host.console.application import Call
+from threegate.host.console.files import left_by
 from threegate.host.console.messages import Malformed, Response, as_json, redirect
 from threegate.host.console.offices import Desk
 from threegate.host.console.reviewing import page_number
 from threegate.host.fetching.candidates import is_search
 from threegate.host.graph import Graph, provenance
+from threegate.host.headlines import Headline, Lookup, headline_for
 from threegate.host.index import Row
+from threegate.host.origin import PacketOrigin
 from threegate.host.picture import as_svg, as_text
-from threegate.host.places import refuse_absent
+from threegate.host.places import Reader, read_anywhere, refuse_absent
 from threegate.host.render import Shown, field_lines, section_texts, shown
+from threegate.host.reporting.rechecking import relabelled
 
 PAGE: Final = 25
 LISTS: Final = {
@@ -39,9 +44,9 @@ MAX_QUESTION_CHARS: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of artifacts, with what must be known of each first."""
+    """A page of artifacts: each with its headline, and with what must be known first."""
 
-    rows: list[tuple[Row, tuple[str, ...]]]
+    rows: list[tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]]
     number: int
     total: int
 
@@ -69,50 +74,90 @@ def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> List
     else:
         rows = desk.index.page(kinds, state=None, limit=PAGE, skip=skip)
         total = desk.index.count(kinds, state=None)
-    return Listing([(row, _cautions(desk, row.id)) for row in rows], number, total)
+    return Listing([_row(desk, row) for row in rows], number, total)
 
 
-def _cautions(desk: Desk, artifact_id: str) -> tuple[str, ...]:
-    if prefix_of(artifact_id) != "rp":
-        return ()
-    packet = desk.ws.store.read(artifact_id)
+def _origin(desk: Desk, artifact_id: str) -> PacketOrigin | None:
+    return desk.index.origin(artifact_id) if prefix_of(artifact_id) == "rp" else None
+
+
+def _row(desk: Desk, row: Row) -> tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]:
+    look = Lookup(partial(read_anywhere, desk.ws.store), desk.index.origin)
+    found = look.read(row.id)
+    headline = marked(desk.index, headline_for(row.id, found, look), found)
+    return row, headline, _origin(desk, row.id), _cautions(desk, row.id, found)
+
+
+def _cautions(desk: Desk, artifact_id: str, packet: Artifact | None) -> tuple[str, ...]:
     if not isinstance(packet, ResearchPacket):
         return ()
-    return (*cautions(packet), *(f"{one.count} x {one.name}" for one in packet.hazards))
+    found = warnings(desk.index, artifact_id, packet)
+    return (*found, *(f"{one.count} x {one.name}" for one in packet.hazards))
 
 
 async def artifact(call: Call) -> Response:
     """Show an artifact; of a quote that is named, the place."""
     if prefix_of(call.subject) in ("fr", "tr"):
         return redirect(f"/request/{call.subject}")
-    found, told = await call.app.reading.do(partial(_read, call.subject))
+    read = await call.app.reading.do(partial(_read, call.subject))
+    found = read.artifact
     if isinstance(found, Analysis):
         return call.page(
             "analysis",
             here="analyses",
-            analysis=plain(call.subject, found),
-            labels=label_line(found),
+            analysis=read.cited,
+            headline=read.headline,
+            labels=label_line(found, read.brought),
             made=how_made(found),
         )
     view = shown(found)
     place = _place(call.request.query)
     texts = _texts(found, view, place)
-    here = "packets" if isinstance(found, ResearchPacket) else "results"
+    of_run = isinstance(found, ToolResult)
     return call.page(
         "artifact",
-        here=here,
+        here="results" if of_run else "packets",
+        of_run=of_run,
+        left=await left_by(call, found) if isinstance(found, ToolResult) else (),
         view=view,
+        headline=read.headline,
         fields=list(field_lines(view.fields)),
         texts=texts,
-        cautions=told,
+        cautions=read.cautions,
+        origin=read.origin,
         sought=None if place is None else any(mark for _, text in texts for _, mark in text),
         chooses=isinstance(found, ResearchPacket) and is_search(found),
     )
 
 
-def _read(artifact_id: str, desk: Desk) -> tuple[Artifact, tuple[str, ...]]:
-    refuse_absent(desk.ws.store, artifact_id)
-    return desk.ws.store.read(artifact_id), _cautions(desk, artifact_id)
+@dataclass(frozen=True, slots=True)
+class _Read:
+    artifact: Artifact
+    headline: Headline
+    origin: PacketOrigin | None
+    cautions: tuple[str, ...]
+    brought: Brought  # of an answer
+    cited: dict[str, Any]  # of an answer: claims and sources
+
+
+def _read(artifact_id: str, desk: Desk) -> _Read:
+    store = desk.ws.store
+    refuse_absent(store, artifact_id)
+    look = Lookup(Reader(store), desk.index.origin)
+    found, cited = store.read(artifact_id), dict[str, Any]()
+    resting: Brought = ()
+    if isinstance(found, Analysis):
+        found = relabelled(store, desk.index, found)
+        resting = brought_cites(found, brought(store, desk.index.origin))
+        cited = plain(artifact_id, found, look, resting)
+    return _Read(
+        found,
+        headline_for(artifact_id, found, look),
+        _origin(desk, artifact_id),
+        _cautions(desk, artifact_id, found),
+        resting,
+        cited,
+    )
 
 
 def _place(query: Any) -> tuple[int, int, int] | None:

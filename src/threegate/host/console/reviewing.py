@@ -13,13 +13,16 @@ from threegate.artifacts.ids import digest_of as digits_of
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import PolicyDenied, ThreeGateError, UsageError
+from threegate.host.asking.retraction import answers_on_retracted
 from threegate.host.console.application import Call
 from threegate.host.console.messages import Malformed, Response, as_json, redirect
 from threegate.host.console.offices import Desk
 from threegate.host.console.sessions import LEAST_LOOK_SECONDS, View
 from threegate.host.console.showing import digest_of, needs_typing, parts_of
 from threegate.host.expressing import Use, answer_of, asking
+from threegate.host.headlines import Headline, Lookup, headline_of
 from threegate.host.output import counted
+from threegate.host.places import read_anywhere
 from threegate.host.reporting.spelling import on_one_line
 from threegate.host.review import approving, deciding
 from threegate.host.review.sheet import Sheet, read_request, read_sheet
@@ -27,6 +30,7 @@ from threegate.host.review.statement import statement
 from threegate.host.review.terminal.desk import Signing
 from threegate.policy.units import SECONDS
 
+MOST_MADE: Final = 25
 TYPED: Final = 8  # digits of a request's id that a yes to era or network takes
 STALE: Final = "TG-CON-009"
 NOT_SHOWN: Final = "TG-CON-010"
@@ -38,8 +42,13 @@ _AGAIN: Final = "look at it again, then decide"
 async def inbox(call: Call) -> Response:
     """Show what waits."""
     number = page_number(call.request.query.get("page", "1"))
-    page = await call.app.reading.do(lambda desk: call.app.inbox.page(desk, number))
-    return call.page("inbox", page=page)
+    page, retracted = await call.app.reading.do(
+        lambda desk: (
+            call.app.inbox.page(desk, number),
+            answers_on_retracted(desk.ws.store, desk.index),
+        )
+    )
+    return call.page("inbox", page=page, retracted=retracted)
 
 
 def page_number(text: str) -> int:
@@ -51,8 +60,9 @@ def page_number(text: str) -> int:
 
 async def request(call: Call) -> Response:
     """Show everything about a request; each time it is shown makes one form for a yes."""
-    sheet, refusal, most, usual = await call.app.reading.do(partial(_looked_at, call.subject))
-    made = await call.app.reading.do(lambda desk: desk.index.made_from(call.subject))
+    heard = call.app.events.position  # what happens while it is read is news to the page
+    look = partial(_looked_at, call.subject)
+    sheet, refusal, most, usual, made = await call.app.reading.do(look)
     digest = digest_of(sheet)
     view = call.session.show(sheet.id, digest, call.app.clock())
     words = statement(sheet, uses=1, begin=sheet.now, end=sheet.now + 1).split("\n")[1:]
@@ -65,11 +75,19 @@ async def request(call: Call) -> Response:
         refusal=refusal,
         means=words,
         typed=digits_of(sheet.id)[:TYPED] if needs_typing(sheet) else "",
-        made=[one for one in made if prefix_of(one) in ("rp", "res")],
+        made=made,
         asks_monty=_is_for_monty(sheet),
         most=most,
         usual=usual,
+        heard=heard,
     )
+
+
+def _made_of(request_id: str, desk: Desk) -> list[Headline]:
+    """Return the packets or results that came of a request, as many as a page shows."""
+    made = [one for one in desk.index.made_from(request_id) if prefix_of(one) in ("rp", "res")]
+    look = Lookup(partial(read_anywhere, desk.ws.store), desk.index.origin)
+    return [headline_of(one, look) for one in made[:MOST_MADE]]
 
 
 def _is_for_monty(sheet: Sheet) -> bool:
@@ -82,7 +100,7 @@ async def verdict(call: Call) -> Response:
 
 
 def _verdict(request_id: str, desk: Desk) -> str:
-    sheet = read_sheet(desk.ws, request_id)
+    sheet = read_sheet(desk.ws, request_id, origins=desk.index.origin)
     if not _is_for_monty(sheet) or not isinstance(sheet.request, ToolRequest):
         return "has nothing to say to it"
     request = sheet.request
@@ -95,7 +113,10 @@ def _verdict(request_id: str, desk: Desk) -> str:
     return on_one_line(f"refuses line {refused.line}: {refused.construct}: {refused.reason}")
 
 
-def _looked_at(request_id: str, desk: Desk) -> tuple[Sheet, str, dict[str, int], dict[str, str]]:
+def _looked_at(
+    request_id: str, desk: Desk
+) -> tuple[Sheet, str, dict[str, int], dict[str, str], list[Headline]]:
+    made = _made_of(request_id, desk)
     sheet = read_sheet(desk.ws, request_id, desk.index)
     refusal = ""
     try:
@@ -107,7 +128,7 @@ def _looked_at(request_id: str, desk: Desk) -> tuple[Sheet, str, dict[str, int],
     for name in ("lifetime_seconds", "max_lifetime_seconds"):
         numbers[name] = desk.ws.bundle.integer(*path, name)
     shown = {name.removesuffix("_seconds"): SECONDS.show(value) for name, value in numbers.items()}
-    return sheet, refusal, numbers, shown
+    return sheet, refusal, numbers, shown, made
 
 
 async def raw(call: Call) -> Response:
@@ -159,7 +180,7 @@ def approved(
         detail = f"the first {TYPED} digits of {short(sheet.id)} were not typed"
         raise PolicyDenied(detail, code=NOT_TYPED, hint=_AGAIN)
     signer, key = signing(desk.ws)
-    return approving.approve(desk.ws, sheet, signer, key, terms)
+    return approving.approve(desk.ws, sheet, signer, key, terms, given="console")
 
 
 def _terms(form: dict[str, str]) -> approving.Terms:

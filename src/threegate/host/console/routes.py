@@ -3,6 +3,7 @@
 from typing import Final
 
 from threegate.host.console import (
+    files,
     finding,
     looking,
     reading,
@@ -29,6 +30,8 @@ ROUTES: Final = (
     route("POST", "/request/ID/deny", reviewing.deny),
     *(route("GET", f"/{name}", reading.listing) for name in reading.LISTS),
     route("GET", "/artifact/ID", reading.artifact),
+    route("GET", "/file/(res-[0-9a-f]{64})/[0-9]{1,3}", files.download),
+    route("GET", "/picture/(res-[0-9a-f]{64})/[0-9]{1,3}", files.picture),
     route("GET", "/provenance/ID", reading.provenance_page),
     route("GET", "/provenance/ID/picture", reading.provenance_picture),
     route("GET", "/ask", reading.ask),

@@ -143,7 +143,10 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
             made[0].metrics.ran(str(facts["code"] or facts["outcome"]))
 
     runs = {"tr": tools(warm), "fr": fetches(plan.context.settings)}
-    dispatchers = [Dispatcher(plan.root, kind, run, told) for kind, run in runs.items()]
+    seals = plan.context.settings.seals
+    dispatchers = [
+        Dispatcher(plan.root, kind, run, told, seals=seals) for kind, run in runs.items()
+    ]
     app = App(
         root=plan.root,
         context=plan.context,
@@ -154,12 +157,12 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         pages=Pages(visible(plan.root.name)),
         events=events,
         sessions=Sessions(time.monotonic),
-        reading=Office(plan.root, "read"),
-        deciding=Office(plan.root, "sign", signs=True),
-        slow=Office(plan.root, "slow"),
-        asking=Asking(plan.context, Office(plan.root, "ask"), told),
+        reading=Office(plan.root, "read", seals=seals),
+        deciding=Office(plan.root, "sign", seals=seals, signs=True),
+        slow=Office(plan.root, "slow", seals=seals),
+        asking=Asking(plan.context, Office(plan.root, "ask", seals=seals), told),
         searching=Searching(
-            plan.context.settings, Office(plan.root, "search"), told, runs=plan.runs
+            plan.context.settings, Office(plan.root, "search", seals=seals), told, runs=plan.runs
         ),
         signing=plan.signing,
         watch=Watch(plan.root, events),

@@ -41,7 +41,8 @@ class Session:
     began: float
     seen: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    said: str = ""  # told on the next page, once
+    said: str = ""  # told on the next page
+    _told: tuple[str, str] = ("", "")  # what the last page told, and its path
     _views: dict[str, View] = field(default_factory=dict)
 
     def is_form_of(self, token: str) -> bool:
@@ -60,10 +61,11 @@ class Session:
         """Return what was shown with a token; it is worth nothing afterwards."""
         return self._views.pop(_digest(token), None)
 
-    def tell(self) -> str:
-        """Return what is to be told, and forget it."""
-        said, self.said = self.said, ""
-        return said
+    def tell(self, path: str) -> str:
+        """Return what the page at `path` tells: it tells it again when it is loaded again."""
+        words = self.said or (self._told[0] if path and path == self._told[1] else "")
+        self.said, self._told = "", (words, path)
+        return words
 
 
 class Sessions:

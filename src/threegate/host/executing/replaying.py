@@ -27,6 +27,10 @@ from threegate.protocol.tool_lite import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
 SAME: Final = "same"
 DIFFERENT: Final = "different"
 CANNOT: Final = "not-reproducible"
+OTHER_ARITHMETIC: Final = "not-comparable"
+UNLIKE: Final = (DIFFERENT, OTHER_ARITHMETIC)  # it was compared, and is not the same
+# What the last bits of a number depend on besides the program and its inputs.
+ARITHMETIC: Final = ("libm-sha256", "monty-sha256", "processor")
 KIND: Final = "replay"
 NEVER_RAN: Final = "TG-LITE-003"
 
@@ -89,6 +93,10 @@ def _compare(recorded: ToolResult, again: ToolResult) -> tuple[str, str]:
         return SAME, ""
     if again.exit in NOT_REPRODUCIBLE:
         return CANNOT, f"this time it ended with {again.exit}"
+    others = [name for name in _other_versions(recorded, again) if name in ARITHMETIC]
+    if others:
+        why = f"it ran with another {', '.join(others)}, on which the outcome depends"
+        return OTHER_ARITHMETIC, why
     return DIFFERENT, ""
 
 

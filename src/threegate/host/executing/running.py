@@ -190,7 +190,8 @@ def _fits(group: Sequence[Ready], size: int, ready: Ready) -> bool:
 def _claim(ws: Workspace, group: Sequence[Ready], rules: Rules) -> tuple[list[Ready], list[Report]]:
     claims = [Claim(item.request_id, item.approval_id, item.max_uses) for item in group]
     reserve = ws.bundle.integer("handoff", "reserve_bytes")
-    most = max(item.request.limits.disk_bytes for item in group)
+    limits = [item.request.limits for item in group]
+    most = max(one.output_bytes + one.disk_bytes for one in limits)
     each = max(RESULT_BYTES + most, -(-reserve // len(group)))
 
     def check() -> None:

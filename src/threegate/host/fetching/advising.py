@@ -8,6 +8,7 @@ from typing import Final
 
 from threegate.errors import GateUnavailable, ThreeGateError
 from threegate.host.budgets import OVER_BYTES, OVER_RATE
+from threegate.host.fetching.pacing import NO_NETWORK
 from threegate.host.fetching.planning import SEARCH, Wish
 from threegate.protocol.retrieve import NotGot
 
@@ -43,6 +44,10 @@ _BY_CODE: Final = {
     "TG-FET-022": _THEIRS,
     "TG-FET-023": _KEY,
     "TG-FET-024": f"the server repeats your key; {_KEY}",
+    "TG-FET-031": (
+        "look whether the host is spelled right; a network without internet access, such as one "
+        f"that wants a login, answers like this too. Then {AGAIN}"
+    ),
     "TG-FET-068": f"the server repeats your key; {_KEY}",
     "TG-FET-069": f"hosts are listed in {_FILE}; {_APPLY}",
     "TG-FET-074": "`--enrich none` asks fewer sources",
@@ -61,6 +66,12 @@ def advice(why: NotGot) -> str:
     """Return what to do next."""
     again = f"{AGAIN}: what failed is tried again"
     return _BY_CODE.get(why.code, again if why.reason in ("failed", "timed-out") else "")
+
+
+def no_network() -> GateUnavailable:
+    """Return that no name can be resolved here, so that nothing can be asked."""
+    hint = f"connect this machine to a network, then {AGAIN}; `--dry-run` needs none"
+    return GateUnavailable("no network: no name server answers", code=NO_NETWORK, hint=hint)
 
 
 def unknown(wish: Wish, told: ThreeGateError) -> GateUnavailable:

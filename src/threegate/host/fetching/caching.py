@@ -1,13 +1,13 @@
 """What is known from earlier runs: validators of answers, and which question led to which packet.
 
-Derived and deletable: without it everything is asked again in full.  Nothing is believed
-because it stands here: what an unchanged URL had is read from the retrieval record that is
-kept under its digest, a packet must be in its place and of the reference that is asked for.
+Derived, sealed (`host/derived.py`) and deletable: without it everything is asked again in full.
+What an unchanged URL had is read from the retrieval record that is kept under its digest; a
+packet must be in its place.
 
 SECURITY
     Holds header values that servers chose, in the forms the protocol allows.  Queries bind
-    values.  The file belongs to the user alone; whoever edits it can have something asked in
-    full, or not at all, and no bytes taken for those of another URL.
+    values.  An edited file is discarded before use: a forged row could pass an old packet for
+    a fresh one, which hides a retraction.
 """
 
 import json
@@ -21,10 +21,12 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry, time_of
-from threegate.errors import HandoffTampered, ProtocolBroken, StorageFailed
+from threegate.errors import HandoffTampered, ProtocolBroken, StorageFailed, disk_errors
 from threegate.handoff import states
+from threegate.handoff.admission import FETCH
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
+from threegate.host.derived import Derived, note_rebuilt, remove_derived
 from threegate.policy.hosts import parse_url
 from threegate.protocol.normalize import Answer, RetrievalRecord, parse_record
 from threegate.protocol.references import Question
@@ -32,14 +34,10 @@ from threegate.protocol.retrieve import REDACTED, Got
 from threegate.untrusted import Untrusted
 
 FILE: Final = "fetched.sqlite"
-OP: Final = "fetch"  # of the batch that stores a packet
+OP: Final = FETCH  # of the batch that stores a packet
 VERSION: Final = 1
-BUSY_SECONDS: Final = 30.0
 _KEY_LEFT_OUT: Final = re.compile(rf"[?&][^?&=]+={REDACTED}\Z")
-_SCHEMA: Final = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = OFF;
-PRAGMA secure_delete = ON;
+SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
 CREATE TABLE IF NOT EXISTS kept (
     url TEXT, accept TEXT, level TEXT, etag TEXT, last_modified TEXT, record TEXT, number INTEGER,
@@ -61,29 +59,28 @@ class Known:
 class Cache:
     """The file; used by one thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, seals: Path | None = None) -> None:
         self._store = store
-        self._path = store.root / FILE
-        with _errors(self._path):
-            # Each change by itself: another run in the same workspace waits for none of ours.
-            self._db = sqlite3.connect(self._path, isolation_level=None, timeout=BUSY_SECONDS)
-            self._path.chmod(0o600)
-            self._db.executescript(_SCHEMA)
+        self._file = Derived(store.root / FILE, SCHEMA, seals)
+        with _errors():
             self._catch_up()
 
     def close(self) -> None:
-        """Write and give the file back."""
-        with _errors(self._path):
-            self._db.close()
+        """Give the file back."""
+        self._file.close()
 
     def known(self, question: Question, level: str) -> Known | None:
         """Return what is kept of an earlier answer to this question, if its bytes are here."""
-        with _errors(self._path):
-            row = self._db.execute(
-                "SELECT etag, last_modified, record, number FROM kept"
-                " WHERE url = ? AND accept = ? AND level = ?",
-                (question.shown, question.accept, level),
-            ).fetchone()
+        with _errors():
+            row = (
+                self._sound()
+                .execute(
+                    "SELECT etag, last_modified, record, number FROM kept"
+                    " WHERE url = ? AND accept = ? AND level = ?",
+                    (question.shown, question.accept, level),
+                )
+                .fetchone()
+            )
         answer = None if row is None else self._recorded(question, level, row[2], row[3])
         return None if answer is None else Known(row[0], row[1], answer)
 
@@ -106,60 +103,79 @@ class Cache:
     def keep(self, question: Question, got: Got, record: RetrievalRecord, answer: Answer) -> None:
         """Remember an answer of a record that is kept, if it can be asked for conditionally."""
         key = (question.shown, question.accept, record.confidentiality)
-        with _errors(self._path):
-            if got.etag is None and got.last_modified is None:
-                which = "url = ? AND accept = ? AND level = ?"
-                self._db.execute(f"DELETE FROM kept WHERE {which}", key)  # noqa: S608
-                return
-            where = (sha256_hex(record.to_bytes()), record.answers.index(answer))
-            row = (*key, got.etag, got.last_modified, *where)
-            self._db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        with _errors(), self._writing() as db:
+            which = "url = ? AND accept = ? AND level = ?"
+            db.execute(f"DELETE FROM kept WHERE {which}", key)  # noqa: S608
+            if got.etag is not None or got.last_modified is not None:
+                where = (sha256_hex(record.to_bytes()), record.answers.index(answer))
+                row = (*key, got.etag, got.last_modified, *where)
+                db.execute("INSERT INTO kept VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def newest(self, plan: str, *, since: str) -> str | None:
         """Return the newest packet that the same questions led to, not older than `since`."""
-        with _errors(self._path):
-            rows = self._db.execute(
-                "SELECT packet FROM packets WHERE plan = ? AND checked >= ?"
-                " ORDER BY checked DESC LIMIT 16",
-                (plan, since),
-            ).fetchall()
+        with _errors():
+            rows = (
+                self._sound()
+                .execute(
+                    "SELECT packet FROM packets WHERE plan = ? AND checked >= ?"
+                    " ORDER BY checked DESC LIMIT 16",
+                    (plan, since),
+                )
+                .fetchall()
+            )
         found = (packet for (packet,) in rows if self._store.locate(packet) is not None)
         return next(found, None)
 
     def made(self, plan: str, packet: str, checked: str) -> None:
         """Remember that questions led to a packet at a time."""
-        with _errors(self._path):
+        with _errors(), self._writing() as db:
             row = (plan, packet, checked)
-            self._db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
+            db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        self._sound()
+        with self._file.writing() as db:
+            yield db
+
+    def _sound(self) -> sqlite3.Connection:
+        """Return the file; one that was edited since the last use is rebuilt first."""
+        if not self._file.is_sound():
+            self._catch_up()
+        return self._file.db
 
     def _catch_up(self) -> None:
-        """Learn from the log what was stored since the last look, by whomever."""
+        """Learn from the log what was stored since the last look, by any command."""
+        self._note_rebuilt()
         log = self._store.journal.log
-        self._db.execute("BEGIN IMMEDIATE")
-        seen = self._db.execute("SELECT version, seq, digest FROM seen").fetchone()
-        start = 0
-        if seen is not None and seen[0] == VERSION and seen[1] < log.size:
-            start = seen[1]
-        entries = log.entries(start)
-        first = next(entries, None)
-        if first is not None and start and first.digest != seen[2]:  # another history
-            self._db.execute("DELETE FROM packets")
-            entries = log.entries(0)
-        for entry in entries:
-            self._take(entry)
-        head = log.head
-        self._db.execute("DELETE FROM seen")
-        self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, head.seq, head.digest))
-        self._db.execute("COMMIT")
+        with self._file.writing() as db:
+            seen = db.execute("SELECT version, seq, digest FROM seen").fetchone()
+            start = 0
+            if seen is not None and seen[0] == VERSION and seen[1] < log.size:
+                start = seen[1]
+            entries = log.entries(start)
+            first = next(entries, None)
+            if first is not None and start and first.digest != seen[2]:  # another history
+                db.execute("DELETE FROM packets")
+                entries = log.entries(0)
+            for entry in entries:
+                self._take(db, entry)
+            head = log.head
+            db.execute("DELETE FROM seen")
+            db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, head.seq, head.digest))
 
-    def _take(self, entry: Entry) -> None:
+    def _note_rebuilt(self) -> None:
+        why, self._file.discarded = self._file.discarded, None
+        note_rebuilt(self._store, FILE, why)
+
+    def _take(self, db: sqlite3.Connection, entry: Entry) -> None:
         data: Any = entry.data
         if entry.kind != INTENT or data.get("op") != OP:
             return
         detail, name = data.get("detail"), str(data.get("name"))
         if isinstance(detail, dict) and name.startswith("rp-"):
             row = (str(detail.get("plan")), name.removesuffix(".md"), str(detail.get("checked")))
-            self._db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
+            db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
 
 
 def is_spelling(reported: str, asked: str) -> bool:
@@ -172,19 +188,18 @@ def is_spelling(reported: str, asked: str) -> bool:
 
 
 @contextmanager
-def _errors(path: Path) -> Iterator[None]:
+def _errors() -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError) as exc:
-        hint = f"delete {FILE} in the workspace; it is made anew"
-        raise StorageFailed(f"{path.name} cannot be used", hint=hint) from exc
+    except sqlite3.Error as exc:
+        hint = f"delete {FILE} in the workspace; it is built again"
+        raise StorageFailed(f"{FILE} cannot be used", hint=hint) from exc
 
 
 def remove_cache(root: Path) -> None:
     """Delete the file with everything in it; the next run fills a new one from the log."""
-    with _errors(root / FILE):
-        for suffix in ("", "-wal", "-shm"):
-            (root / f"{FILE}{suffix}").unlink(missing_ok=True)
+    with disk_errors(f"delete {FILE}"):
+        remove_derived(root / FILE)
 
 
 def not_older(now: int, max_age_seconds: int) -> str:

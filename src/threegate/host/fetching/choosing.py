@@ -30,11 +30,21 @@ _HINT: Final = "BibTeX, RIS, CSL-JSON, or one reference to a line"
 
 
 @dataclass(frozen=True, slots=True)
+class Unusable:
+    """An entry of a file that names nothing to fetch."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
-    """References to ask for, and ids of fetch requests that were approved."""
+    """References to ask for, ids of approved fetch requests, and entries that name neither."""
 
     references: tuple[Reference, ...]
     requests: tuple[str, ...]
+    unusable: tuple[Unusable, ...] = ()
 
 
 def choose(
@@ -57,9 +67,10 @@ def choose(
         except ValueError as exc:
             hint = "`threegate fetch --help` shows every kind of reference"
             raise UsageError(f"{quote(word)}: {exc}", hint=hint) from exc
+    unusable: list[Unusable] = []
     for name in files:
-        references |= dict.fromkeys(_listed(name, stdin, note))
-    return Chosen(tuple(references), tuple(requests))
+        references |= dict.fromkeys(_listed(name, stdin, note, unusable))
+    return Chosen(tuple(references), tuple(requests), tuple(unusable))
 
 
 def _request(artifact_id: str) -> str:
@@ -69,7 +80,9 @@ def _request(artifact_id: str) -> str:
     return artifact_id
 
 
-def _listed(name: str, stdin: BinaryIO, note: Callable[[str], None]) -> tuple[Reference, ...]:
+def _listed(
+    name: str, stdin: BinaryIO, note: Callable[[str], None], unusable: list[Unusable]
+) -> tuple[Reference, ...]:
     shown = "standard input" if name == STDIN else visible(name)
     with named(shown):
         if name == STDIN:
@@ -85,6 +98,8 @@ def _listed(name: str, stdin: BinaryIO, note: Callable[[str], None]) -> tuple[Re
     more = len(found.problems) - MOST_TOLD
     if more > 0:
         note(f"{shown}: {more} more lines name nothing that can be asked for")
+    lost = {one.line: one.message for one in found.problems if one.lost}
+    unusable += [Unusable(shown, line, reason) for line, reason in lost.items()]
     if not found.references:
         raise ArtifactRejected(f"{shown} names nothing to fetch", code=NOT_A_LIST, hint=_HINT)
     return found.references

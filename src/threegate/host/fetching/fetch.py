@@ -26,11 +26,12 @@ from threegate.errors import (
 from threegate.handoff import states
 from threegate.host import applied
 from threegate.host.fetching import making, network, scheduling
-from threegate.host.fetching.advising import unknown
+from threegate.host.fetching.advising import no_network, unknown
 from threegate.host.fetching.asking import failed
 from threegate.host.fetching.caching import Cache, Known, not_older
 from threegate.host.fetching.items import Item
 from threegate.host.fetching.making import job_for
+from threegate.host.fetching.pacing import NO_NETWORK
 from threegate.host.fetching.planning import Wish, host_of, judged, refusal
 from threegate.host.fetching.recording import Recorder
 from threegate.host.fetching.rules import rule_for
@@ -66,7 +67,7 @@ class Run:
         self._ws, self._sides, self._bundle = ws, sides, ws.bundle
         self._credentials, self._max_age, self._show = credentials, max_age_seconds, show
         self._recorder = Recorder(ws.store)
-        self._cache = Cache(ws.store)
+        self._cache = Cache(ws.store, ws.seals)
         self._shelf = Shelf(ws.store, self._cache, ws.now)
         self._items: dict[int, Item] = {}
         self._changed: set[int] = set()  # items to look at again
@@ -249,6 +250,10 @@ class Run:
         answer, question = told.answer, item.wish.questions[index]
         self._changed.add(number)
         if answer is None:  # the run was stopped before it left
+            return
+        if not isinstance(answer, Got) and answer.code == NO_NETWORK:
+            self._fatal = self._fatal or no_network()  # the same for every other question
+            self._recorder.answered(question, answer, told.tries)
             return
         if isinstance(answer, Got):
             try:

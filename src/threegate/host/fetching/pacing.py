@@ -17,6 +17,7 @@ _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 # No way to the server, a proxy with no tunnel left, an answer cut off, a box that ended: what
 # may be otherwise in a moment.  A wrong certificate or a redirect that is refused stays so.
 _LOST: Final = frozenset({"TG-FET-012", "TG-FET-013", "TG-FET-016", "TG-FET-066"})
+NO_NETWORK: Final = "TG-FET-032"  # lost as well, if there was a network before in the same run
 
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
@@ -74,15 +75,17 @@ def rate_told(limits: Mapping[str, str]) -> int | None:
 
 
 def wait_before_again(
-    answer: Got | NotGot, tries: int, jitter: Callable[[], float]
+    answer: Got | NotGot, tries: int, jitter: Callable[[], float], *, was_online: bool = True
 ) -> float | None:
     """Return the seconds after which to ask again, None if that makes no sense.
 
+    `was_online`: some server answered before, so a network that is gone may come back.
     `jitter` returns a number from 0.5 to 1.5: many who failed together do not return together.
     """
     if isinstance(answer, Got) or tries >= MAX_TRIES:
         return None
-    lost = answer.code in _LOST and answer.reason == "failed"
+    gone = answer.code == NO_NETWORK and was_online
+    lost = (answer.code in _LOST or gone) and answer.reason == "failed"
     if not lost and answer.status not in _BUSY:
         return None
     grown = FIRST_WAIT_SECONDS * 2 ** (tries - 1) * jitter()

@@ -22,6 +22,9 @@ from threegate.protocol.retrieve import Authority, NotGot
 
 SEARCH: Final = "search"
 NOT_ALLOWED: Final = "TG-FET-073"
+NO_HOST: Final = (
+    "no rule can allow this: a URL is https:// and a public host name, never an address or a port"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,11 @@ def refusal(bundle: Bundle, wish: Wish) -> PolicyDenied | None:
         return None
     rule = "" if decision.rule is None else f" ({decision.rule})"
     try:
-        where = f"{host_of(question)}: "
+        where, hint = f"{host_of(question)}: ", _way_on(decision)
     except ValueError:  # then the reason says what is wrong with the URL
-        where = ""
+        where, hint = "", NO_HOST
     detail = f"{where}{decision.reason}{rule}"
-    return PolicyDenied(detail, code=NOT_ALLOWED, hint=_way_on(decision))
+    return PolicyDenied(detail, code=NOT_ALLOWED, hint=hint)
 
 
 def _way_on(decision: Decision) -> str:

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from threegate.artifacts.ids import short
+from threegate.errors import PolicyDenied
 from threegate.host.budgets import Budgets, Left
 from threegate.host.credentials import credential_for
 from threegate.host.fetching.caching import Cache, not_older
-from threegate.host.fetching.planning import Wish, decide, is_allowed
+from threegate.host.fetching.planning import SEARCH, Wish, decide, is_allowed
 from threegate.host.fetching.rules import Rule, left_for, rule_for
 from threegate.host.output import counted
 from threegate.host.settings import Settings
 from threegate.host.workspace import Workspace
+from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Ask
 from threegate.policy.hosts import parse_url
 from threegate.policy.units import BYTES
@@ -41,11 +43,42 @@ class Bounds:
     left: Left
 
 
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """How many references a run would refuse, and how many would wait for approval."""
+
+    references: int
+    refused: int
+    waiting: int
+
+    @property
+    def exit_codes(self) -> tuple[int, ...]:
+        """Return the codes of the refusals."""
+        return (PolicyDenied.exit_code,) * self.refused
+
+    @property
+    def told(self) -> str:
+        """Return the end of a line for people, empty if all would be asked for."""
+        words = {"refused": self.refused, "held for approval": self.waiting}
+        parts = [f"{count} would be {word}" for word, count in words.items() if count]
+        of = counted(self.references, "reference")
+        return f"; of {of}, {', '.join(parts)}" if parts else ""
+
+
+def foresee(bundle: Bundle, wishes: Sequence[Wish]) -> Foreseen:
+    """Judge every reference as a run does: by its first question."""
+    judged = [(wish, decide(bundle, wish, wish.questions[0])) for wish in wishes]
+    denied = [(wish, found) for wish, found in judged if not is_allowed(found, wish)]
+    # A search cannot be held: it is refused where policy says `ask`.
+    waiting = sum(isinstance(found, Ask) and wish.scheme != SEARCH for wish, found in denied)
+    return Foreseen(len(wishes), len(denied) - waiting, waiting)
+
+
 def rehearse(
     ws: Workspace, settings: Settings, wishes: Sequence[Wish], *, max_age_seconds: int
 ) -> Iterator[Rehearsed]:
     """Yield every question of every wish."""
-    cache = Cache(ws.store)
+    cache = Cache(ws.store, ws.seals)
     since = not_older(ws.clock(), max_age_seconds)
     try:
         for wish in wishes:

@@ -10,18 +10,20 @@ SECURITY
     compares what comes back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from queue import SimpleQueue
 from typing import Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.errors import ArtifactRejected, HandoffTampered, ProtocolBroken
+from threegate.errors import ArtifactRejected, ProtocolBroken
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.fetching.making import MAKERS, Answered, Job, Makers, Stopped, Told, job_for
 from threegate.host.workspace import Workspace
+from threegate.policy.bundle import Bundle
 from threegate.protocol.normalize import parse_record
 from threegate.sandbox.machine import find_machine
 from threegate.untrusted import Untrusted
@@ -30,6 +32,9 @@ SAME: Final = "same"
 DIFFERENT: Final = "different"
 CANNOT: Final = "cannot"  # what it was made from is not here
 KIND: Final = "packet.remake"
+
+
+Raw = Callable[[str], bytes | None]  # the raw bytes with this digest, None if they are not here
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,78 +46,114 @@ class Remade:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A packet that is to be made again, and where the bytes it was made from are found."""
+
+    packet_id: str
+    data: bytes
+    packet: ResearchPacket
+    raw: Raw
+
+
+def kept_raw(store: Store) -> Raw:
+    """Return how the raw bytes that a workspace keeps are read."""
+
+    def raw(digest: str) -> bytes | None:
+        return store.read_file(states.BLOBS, digest) if store.has_blob(digest) else None
+
+    return raw
+
+
 def remake(ws: Workspace, packet_ids: Sequence[str]) -> Iterator[Remade]:
-    """Make packets again, each in a box of its own, and record how they compare."""
+    """Make stored packets again, each in a box of its own, and record how they compare."""
+    kept = (_stored(ws.store, packet_id) for packet_id in packet_ids)
+    for found in compare(ws.bundle, kept, count=len(packet_ids)):
+        entries = [(KIND, {"packet": one.packet_id, "verdict": one.verdict}) for one in found]
+        with ws.store.locked() as journal:
+            journal.log.append(entries)
+        yield from found
+
+
+def compare(
+    bundle: Bundle, candidates: Iterator[Candidate], *, count: int
+) -> Iterator[list[Remade]]:
+    """Make packets again and compare, a few at a time; a box starts only if one can be made."""
     told: SimpleQueue[Told] = SimpleQueue()
-    makers = Makers(find_machine(), ws.bundle, tell=told.put)
+    makers = Makers(find_machine(), bundle, tell=told.put)
+    left = count
     try:
-        for start in range(0, len(packet_ids), MAKERS):
-            makers.expect(len(packet_ids) - start)
-            found = _remade(ws.store, packet_ids[start : start + MAKERS], makers, told)
-            entries = [(KIND, {"packet": one.packet_id, "verdict": one.verdict}) for one in found]
-            with ws.store.locked() as journal:
-                journal.log.append(entries)
-            yield from found
+        while few := list(islice(candidates, MAKERS)):
+            yield _remade(few, makers, told, left=left)
+            left -= len(few)
     finally:
         makers.close()
 
 
+def _stored(store: Store, packet_id: str) -> Candidate:
+    packet = store.read(packet_id)
+    assert isinstance(packet, ResearchPacket)
+    return Candidate(packet_id, store.read_bytes(packet_id), packet, kept_raw(store))
+
+
 def _remade(
-    store: Store, packet_ids: Sequence[str], makers: Makers, told: "SimpleQueue[Told]"
+    candidates: Sequence[Candidate], makers: Makers, told: "SimpleQueue[Told]", *, left: int
 ) -> list[Remade]:
     """Make a few packets again, as many at a time as there are makers."""
     found: dict[int, Remade] = {}
-    for number, packet_id in enumerate(packet_ids):
-        job = _job(store, number, packet_id)
+    for number, candidate in enumerate(candidates):
+        job = _job(number, candidate)
         if isinstance(job, Job):
+            makers.expect(left)
             makers.submit(job)
         else:
             found[number] = job
-    while len(found) < len(packet_ids):
+    while len(found) < len(candidates):
         answer = told.get()
         if isinstance(answer, Stopped):
             raise answer.error
         assert isinstance(answer, Answered)
-        found[answer.item] = _compared(store, packet_ids[answer.item], answer)
-    return [found[number] for number in range(len(packet_ids))]
+        found[answer.item] = _compared(candidates[answer.item], answer)
+    return [found[number] for number in range(len(candidates))]
 
 
-def _job(store: Store, number: int, packet_id: str) -> Job | Remade:
+def _job(number: int, candidate: Candidate) -> Job | Remade:
     """Return the job of making a packet, or why there is none."""
-    packet = store.read(packet_id)
-    assert isinstance(packet, ResearchPacket)
-    if packet.record_sha256 is None:
+    packet_id, digest = candidate.packet_id, candidate.packet.record_sha256
+    if digest is None:
         return Remade(packet_id, CANNOT, "it was not fetched here, so it has no record")
-    if not store.has_blob(packet.record_sha256):
+    data = candidate.raw(digest)
+    if data is None:
         return Remade(packet_id, CANNOT, "its retrieval record is forgotten")
     try:
-        record = parse_record(Untrusted(store.read_file(states.BLOBS, packet.record_sha256)))
-    except ProtocolBroken as exc:
-        raise HandoffTampered(f"the record of {packet_id} does not parse") from exc
-    gone = sum(not store.has_blob(answer.sha256) for answer in record.answers)
-    if gone:
-        return Remade(packet_id, CANNOT, f"{gone} of its {len(record.answers)} answers forgotten")
-    raws = tuple(store.read_file(states.BLOBS, answer.sha256) for answer in record.answers)
-    return job_for(number, record, raws)
+        record = parse_record(Untrusted(data))
+    except ProtocolBroken:
+        # The digest was checked, so the packet's author named other bytes as its record.
+        return Remade(packet_id, DIFFERENT, "what it names as its record is not one")
+    raws = [candidate.raw(answer.sha256) for answer in record.answers]
+    here = tuple(raw for raw in raws if raw is not None)
+    if len(here) < len(raws):
+        why = f"{len(raws) - len(here)} of its {len(raws)} answers forgotten"
+        return Remade(packet_id, CANNOT, why)
+    return job_for(number, record, here)
 
 
-def _compared(store: Store, packet_id: str, told: Answered) -> Remade:
+def _compared(candidate: Candidate, told: Answered) -> Remade:
+    packet_id = candidate.packet_id
     if told.packet is None:
         why = "no packet" if told.error is None else told.error.message
         return Remade(packet_id, DIFFERENT, f"now it is refused: {why}")
-    again = told.packet.open_for_validation()
-    if again == store.read_bytes(packet_id):
+    if told.packet.open_for_validation() == candidate.data:
         return Remade(packet_id, SAME)
-    return Remade(packet_id, DIFFERENT, _differing(store, packet_id, told.packet))
+    return Remade(packet_id, DIFFERENT, _differing(candidate.packet, told.packet))
 
 
-def _differing(store: Store, packet_id: str, again: Untrusted[bytes]) -> str:
+def _differing(kept: ResearchPacket, again: Untrusted[bytes]) -> str:
     """Return the names of the fields that differ; never what stands in them."""
     try:
         made = registry.parse(again)
     except ArtifactRejected:
         return "what is made now is no packet"
-    kept = store.read(packet_id)
     if not isinstance(made, ResearchPacket):
         return "what is made now is no packet"
     names = [one.name for one in fields(ResearchPacket)]

@@ -103,6 +103,7 @@ class Lanes:
         self._open_box, self._budgets, self._tell = open_box, budgets, tell
         self._lanes: dict[str, _Lane] = {}
         self._answered, self._carried = Counter[str](), Counter[str]()  # bytes of each host
+        self.was_online = False  # whether any server answered so far
         self._stop, self._news = threading.Event(), threading.Condition()
         self._wait = wait or self._sleep
 
@@ -215,7 +216,8 @@ class Lanes:
         return replace(errand.ask, most_bytes=most)
 
     def charge(self, answer: Got | NotGot) -> None:
-        """Record what an answer weighed."""
+        """Record that a server answered, and what the answer weighed."""
+        self.was_online = self.was_online or answer.status is not None
         if isinstance(answer, Got):
             self._charge(self._answered, parse_url(answer.url).host, len(answer.body))
 
@@ -329,7 +331,8 @@ class _Asker:
             self._lanes.charge(answer)
             if isinstance(answer, Got):
                 self._lane.bucket.heed(rate_told(answer.limits))
-            wait = wait_before_again(answer, tries, jitter)
+            online = self._lanes.was_online
+            wait = wait_before_again(answer, tries, jitter, was_online=online)
             if wait is None:
                 self._lane.ended(answer, tries)
                 return Done(errand, answer, tries)

@@ -10,9 +10,11 @@ from typing import Any
 
 from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.host.cautions import cautions, words
+from threegate.host.cautions import cautions
 from threegate.host.fetching.candidates import Candidate, candidates, listed
 from threegate.host.fetching.sides import Report
+from threegate.host.headlines import packet_headline
+from threegate.host.origin import RETRIEVED_HERE
 from threegate.host.output import counted
 
 STATUSES = ("made", "already", "refused", "failed")
@@ -23,10 +25,11 @@ def lines(report: Report) -> Iterator[str]:
     """Yield one line, and what is missing, flagged or to be done below it."""
     reference = report.wish.reference
     if report.packet is not None and report.packet_id is not None:
-        warned = "".join(f" {word}," for word in words(report.packet)).rstrip(",")
-        title = report.packet.title.open_for_display() or "without a title"
+        found = packet_headline(report.packet_id, report.packet, RETRIEVED_HERE)
+        warned = f" {', '.join(found.marks)}" if found.marks else ""
         head = f"{_TOLD[report.status]} {short(report.packet_id)} {reference}{warned}"
-        yield f"{head}: {title}"
+        # In quotes and last: a title that begins like a mark of ours is still a title.
+        yield f'{head}: "{found.text}"'
         yield from (f"  {text}" for text in listed(report.packet))
         yield from (f"  {text}" for text in _below(report.packet))
         return
@@ -55,7 +58,7 @@ def document(report: Report) -> dict[str, Any]:
         "packet": report.packet_id,
         "request": report.wish.request_id,
         "hosts": list(report.hosts),
-        "cautions": [] if packet is None else list(cautions(packet)),
+        "cautions": [] if packet is None else list(cautions(packet, RETRIEVED_HERE)),
         "retraction": None if packet is None else packet.retraction,
         "gaps": [] if packet is None else [_gap(item) for item in packet.gaps],
         "hazards": {} if packet is None else {item.name: item.count for item in packet.hazards},

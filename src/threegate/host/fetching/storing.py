@@ -13,9 +13,14 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.errors import ArtifactRejected
 from threegate.handoff import states
-from threegate.handoff.admission import WITHDRAWN, admit_packet, why_file
+from threegate.handoff.admission import (
+    WITHDRAWN,
+    admit_packet,
+    is_forgotten,
+    quarantine_pieces,
+)
 from threegate.handoff.journal import Act, Put
-from threegate.handoff.refusals import FORGOTTEN, refuse_forgotten
+from threegate.handoff.refusals import FORGOTTEN
 from threegate.handoff.store import Store
 from threegate.host.fetching.caching import OP, Cache
 from threegate.host.fetching.checking import parse_packet
@@ -82,7 +87,7 @@ class Shelf:
             acts: list[Act] = [
                 Put(states.BLOBS, digest, data)
                 for digest, data in kept.items()
-                if not self._store.has_blob(digest) and not _is_forgotten(self._store, digest)
+                if not self._store.has_blob(digest) and not is_forgotten(self._store, digest)
             ]
             if acts:
                 journal.run("fetch-keep", acts)
@@ -103,28 +108,10 @@ class Shelf:
             return None
         offered = [] if told.packet is None else [told.packet.open_for_validation()]
         pieces = [*offered, record.to_bytes(), *raws]
-        kept = {sha256_hex(data): data for data in pieces}
-        why, acts = why_file(error, self._now()), list[Act]()
-        with self._store.locked() as journal:
-            for digest, data in kept.items():
-                there = self._store.holds(states.QUARANTINE, f"{digest}.bytes")
-                if there or _is_forgotten(self._store, digest):
-                    continue
-                acts.append(Put(states.QUARANTINE, f"{digest}.bytes", data))
-                acts.append(Put(states.QUARANTINE, f"{digest}.why.json", why))
-            if acts:
-                journal.run("quarantine", acts, dict.fromkeys(kept, error.code))
+        quarantine_pieces(self._store, pieces, error, self._now())
         return sha256_hex(pieces[0])
 
     def _remember(self, number: int, record: RetrievalRecord) -> None:
         for question, got, answer in self._expected.pop(number, ()):
             if self._store.has_blob(answer.sha256):
                 self._cache.keep(question, got, record, answer)
-
-
-def _is_forgotten(store: Store, digest: str) -> bool:
-    try:
-        refuse_forgotten(store, digest)
-    except ArtifactRejected:  # keeping it would undo the forgetting
-        return True
-    return False

@@ -47,9 +47,11 @@ from threegate.untrusted import Untrusted
 
 NOT_USABLE: Final = "TG-ERA-002"
 NO_ROOM: Final = "TG-ERA-003"
+NO_ACCELERATOR: Final = "TG-ERA-007"  # lasting: nothing a second try could change
 BOOT_SECONDS: Final = {KVM: 60, EMULATION: 600}
 WAKE_SECONDS: Final = {KVM: 20, EMULATION: 180}
 PATIENCE_SECONDS: Final = 0.3
+_KVM_REFUSED: Final = "failed to initialize kvm"  # QEMU's own words
 SNAPSHOT_SPARE_BYTES: Final = 64 * 1024 * 1024  # a stream is little more than the memory
 
 
@@ -342,4 +344,10 @@ def _said(talk: Conversation) -> str:
 def _refused(reason: str, *, engine: str) -> GateUnavailable:
     hint = "`threegate doctor` tries each engine; policy names those that may be used"
     detail = f"{engine} does not work here: {reason}"
+    if engine == KVM and _KVM_REFUSED in reason:
+        hint = (
+            f"list `{EMULATION}` in lanes.era.engines of policy/tool-exec.policy.md and run "
+            "`threegate policy apply`; `threegate doctor` says what /dev/kvm lacks"
+        )
+        return GateUnavailable(detail, code=NO_ACCELERATOR, hint=hint)
     return GateUnavailable(detail, code=NOT_USABLE, hint=hint)

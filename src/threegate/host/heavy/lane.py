@@ -19,7 +19,7 @@ from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
 from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
-from threegate.host.heavy.backend import Asked, Backend, QemuBackend, Ran, Say, Want
+from threegate.host.heavy.backend import NO_ACCELERATOR, Asked, Backend, QemuBackend, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM, MIB, find_qemu
 from threegate.host.heavy.holding import compile_here
 from threegate.host.heavy.offering import layers_for, programs_in
@@ -194,6 +194,7 @@ class HeavyLane:
         self._backends: dict[str, Backend] = {}
         self._proved: dict[str, Backend] = {}  # request -> the engine that answered for it
         self._programs: dict[tuple[str, str], dict[str, str]] = {}  # by image and ring
+        self._lasting: dict[str, GateUnavailable] = {}  # engines that will not work in this process
 
     def under(self, bundle: Bundle) -> "HeavyLane":
         """Return the lane under other rules, with the engines this one has opened."""
@@ -201,6 +202,7 @@ class HeavyLane:
             bundle, self._cache, self._find_image, say=self._say, outward=self._outward
         )
         lane._backends, lane._stopper = self._backends, self._stopper
+        lane._lasting = self._lasting
         return lane
 
     @property
@@ -227,11 +229,16 @@ class HeavyLane:
         for name in BY_STRENGTH:
             if isinstance(may_use_engine(self._bundle, name), Deny):
                 continue
+            if name in self._lasting:
+                found = self._lasting[name]
+                continue
             try:
                 return self._prepared(name, wanted)
             except GateUnavailable as exc:
                 self._say(exc.message)
                 found = exc
+                if exc.code == NO_ACCELERATOR:
+                    self._lasting[name] = exc
         raise found
 
     def _prepared(self, name: str, wanted: Callable[[Manifest], Want]) -> tuple[Backend, Want]:

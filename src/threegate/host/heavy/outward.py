@@ -199,8 +199,7 @@ def _proxy(
 ) -> Iterator[Path]:
     """Start the proxy of one run; yield its socket.  Raises what ended it by itself."""
     ended: list[ThreeGateError] = []
-    purpose = f"run-{secrets.token_hex(4)}"
-    with listening(outward.runtime, purpose=purpose) as place:
+    with listening(outward.runtime, purpose="run") as place:
         make = partial(
             Proxy,
             find_machine(),

@@ -56,7 +56,7 @@ def converse(machine: Machine, guest: Guest, use: Use) -> tuple[Conversation, Wa
     watch = Watch(guest.memory_mib * MIB)
     with ExitStack() as idle, ExitStack() as ends:
         agent, stream = wiring.pair(ends, ends)
-        control, accepting = wiring.listener(ends, ends, guest.scratch)
+        control, accepting = wiring.listener(ends, ends)
         files, showing = wiring.pair(ends, ends)
         read, write = wiring.pipe(ends, ends)
         specs = [wiring.document(ends, guest.scratch, specification()) for _ in range(2)]

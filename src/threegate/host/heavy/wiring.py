@@ -1,20 +1,17 @@
 """The channels of one machine: socket pairs and files that are handed on as descriptors.
 
-Sockets here connect two of our own boxes; nothing here listens, and nothing leaves this
-machine.
+Sockets here connect two of our own sandboxes; nothing leaves this machine.
 """
 
 import fcntl
 import os
-import shutil
 import socket
-import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from threegate.protocol.guest import hello
+from threegate.sandbox.runtime import listen, runtime_directory
 
 FIRST_FD: Final = 10  # below lie the streams of a box, and what its start needs
 
@@ -35,31 +32,15 @@ def pair(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     return handed(ours, left.detach()), handed(theirs, right.detach())
 
 
-def listener(ours: ExitStack, theirs: ExitStack, directory: Path) -> tuple[int, int]:
+def listener(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     """Return a connection, and the socket that will accept it and nobody else's any more."""
-    place = tempfile.mkdtemp(dir=directory)  # entered by nobody but us
-    path = f"{place}/s"
-    try:
-        with (
-            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening,
-            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling,
-        ):
-            _short(listening.bind, path)
-            listening.listen(1)
-            _short(calling.connect, path)
-            found = handed(ours, calling.detach()), handed(theirs, listening.detach())
-    finally:
-        shutil.rmtree(place)
-    return found
-
-
-def _short(act: Callable[[str], None], path: str) -> None:
-    """Use the path of a socket, which may have a hundred bytes, whatever lies above it."""
-    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_CLOEXEC)
-    try:
-        act(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
-    finally:
-        os.close(directory)
+    with (
+        runtime_directory(None, "wiring") as place,
+        listen(place.fd, "s", mode=0o600, backlog=1) as listening,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as calling,
+    ):
+        calling.connect(str(place.by_descriptor / "s"))
+        return handed(ours, calling.detach()), handed(theirs, listening.detach())
 
 
 def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:

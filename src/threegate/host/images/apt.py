@@ -11,7 +11,6 @@ SECURITY
 """
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Final
 
 from threegate.errors import GateUnavailable
 from threegate.host.images.lock import Package
+from threegate.sandbox.programs import PATH, find_program
 from threegate.text import quote
 
 NO_APT: Final = "TG-IMG-020"
@@ -29,7 +29,7 @@ SECONDS: Final = 1800.0
 _SHOWN_CHARS: Final = 160
 _MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _PASSED_ON: Final = (
-    *("PATH", "HOME", "APT_CONFIG"),
+    *("HOME", "APT_CONFIG"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
 _FIELD: Final = re.compile(
@@ -76,14 +76,14 @@ class Apt:
     def _run(
         self, program: str, *arguments: str, cwd: Path | None = None
     ) -> "subprocess.CompletedProcess[bytes]":
-        path = shutil.which(program, path=self.environ.get("PATH"))
+        path = find_program(program)
         if path is None:
             raise _no_apt(program)
         environment = {name: self.environ[name] for name in _PASSED_ON if self.environ.get(name)}
         try:
             return subprocess.run(
                 [path, *arguments],
-                env={**environment, "LC_ALL": "C.UTF-8"},
+                env={**environment, "PATH": PATH, "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 cwd=cwd,

@@ -6,7 +6,7 @@ user's cache, and the image gets its name when every file of it is whole.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -53,7 +53,7 @@ def build(
         made, scratch = work / "made", work / "scratch"
         made.mkdir()
         scratch.mkdir()
-        version = _Build(lock, packages, ours, sources.environ, made, scratch, say).run(layers)
+        version = _Build(lock, packages, ours, made, scratch, say).run(layers)
         return images.keep(made, _manifest(made, [*layers, recipe.AGENT], version, lock, ours))
 
 
@@ -68,7 +68,6 @@ class _Build:
     lock: Lock
     packages: Packages
     ours: Ours
-    environ: Mapping[str, str]
     made: Path
     scratch: Path
     say: Say
@@ -118,7 +117,7 @@ class _Build:
         root.mkdir()
         tree.put_on_disk(root)
         base = self.scratch / "base"
-        imports = compile_all(tree, base, root, self.environ)
+        imports = compile_all(tree, base, root)
         if layer != recipe.AGENT:  # what the ring keeps in view beside an allowed package
             tree.add_bytes(f"threegate/imports/{layer}.json", canonical.encode(imports))
             programs = canonical.encode(programs_of(tree))

@@ -53,7 +53,7 @@ def current(images: Images, config_home: Path, *, layers: Collection[str] = ("ba
     where each came from.
     """
     lock = choose(None, config_home).lock.digest
-    own = Sources.usual({}).read()
+    own = Sources.usual().read()
     agent = agent_digest(own.agent)
     fitting: list[Image] = []
     for digest in images.digests():

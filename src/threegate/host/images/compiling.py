@@ -11,17 +11,16 @@ SECURITY
     wrong, the guest runs other code than its sources say.
 """
 
-import shutil
 import struct
 import subprocess
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
 from threegate.errors import GateUnavailable
 from threegate.host.images.tree import Kept, Tree
+from threegate.sandbox.programs import find_program
 
 NO_BOX: Final = "TG-IMG-030"
 NOT_COMPILED: Final = "TG-IMG-031"
@@ -89,14 +88,14 @@ out.flush()
 Imports = dict[str, tuple[list[str], list[str]]]
 
 
-def compile_all(tree: Tree, base: Path, root: Path, environ: Mapping[str, str]) -> Imports:
+def compile_all(tree: Tree, base: Path, root: Path) -> Imports:
     """Add what Python makes of each of its files to a tree; return what each imports.
 
     `base` holds the tree of the base layer, `root` that of this one, both on disk.
     """
     sources = sorted(path for path in tree.files if _is_source(path))
     with subprocess.Popen(
-        _command(base, root, environ),
+        _command(base, root),
         env={"PYTHONHASHSEED": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -142,13 +141,13 @@ def _is_source(path: str) -> bool:
     return path.endswith(".py") and path.startswith(("usr/lib/python3", "threegate/"))
 
 
-def _command(base: Path, root: Path, environ: Mapping[str, str]) -> list[str]:
-    bwrap = shutil.which("bwrap", path=environ.get("PATH"))
+def _command(base: Path, root: Path) -> list[str]:
+    bwrap = find_program("bwrap")
     if bwrap is None:
         hint = "install bubblewrap, as every gate needs it"
         raise GateUnavailable("there is no bwrap here to compile in", code=NO_BOX, hint=hint)
     return [
-        *(bwrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
+        *(str(bwrap), "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
         *("--ro-bind", str(base / "usr"), "/usr", "--ro-bind", str(root), "/tree"),
         *("--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64"),
         *("--remount-ro", "/", "--chdir", "/", "--"),

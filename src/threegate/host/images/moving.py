@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from threegate.errors import ArtifactRejected, UsageError, disk_errors
-from threegate.host.archive import ArchiveReader, ArchiveWriter
+from threegate.errors import ArtifactRejected
+from threegate.host.archive import ArchiveReader, ArchiveWriter, new_file
 from threegate.images.keeping import (
     MANIFEST,
     PIECE_BYTES,
@@ -26,7 +26,6 @@ from threegate.images.keeping import (
     damaged,
 )
 from threegate.images.manifest import MAX_MANIFEST_BYTES, Part, parse_manifest, rejected
-from threegate.text import visible
 
 OTHER_IMAGE: Final = "TG-IMG-013"
 
@@ -36,17 +35,8 @@ def export(image: Image, path: Path, told: Told = lambda _: None) -> None:
 
     Raises `UsageError` if there is one, `GateUnavailable` if the image is not what it should be.
     """
-    with disk_errors("write the image"):
-        try:
-            out = path.open("xb")
-        except FileExistsError as exc:
-            raise UsageError(f"{visible(str(path))} is there already") from exc
-        with out:
-            try:
-                _write_all(image, out, told)
-            except BaseException:
-                path.unlink()
-                raise
+    with new_file(path, "write the image") as out:
+        _write_all(image, out, told)
 
 
 def _write_all(image: Image, out: BinaryIO, told: Told) -> None:

@@ -23,18 +23,17 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What of our own goes into an image, and the environment of the programs that are started."""
+    """What of our own goes into an image."""
 
     init: Path
     agent: Path
-    environ: Mapping[str, str]
 
     @classmethod
-    def usual(cls, environ: Mapping[str, str]) -> "Sources":
+    def usual(cls) -> "Sources":
         """Return what this program was installed with."""
         ours = Path(__file__).resolve().parents[2]
         init = ours / "images" / "native" / "bin" / "init"
-        return cls(init, ours / "tool_exec/era/guest", environ)
+        return cls(init, ours / "tool_exec/era/guest")
 
     def read(self) -> Ours:
         """Return the bytes of both; raise `GateUnavailable` if one is not here."""

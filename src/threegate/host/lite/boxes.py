@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol, TypeVar
 
@@ -20,13 +22,16 @@ from threegate import __version__
 from threegate.errors import GateUnavailable, ProtocolBroken
 from threegate.host.executing.results import Box, box_of
 from threegate.host.gates import refuse_unapplied_profile
+from threegate.host.heavy.processor import processor_class
 from threegate.policy.bundle import Bundle
 from threegate.protocol import tool_lite
 from threegate.protocol.tool_lite import Check, Checked, Job, Opening, Outcome
 from threegate.sandbox.box import Start
+from threegate.sandbox.launch import view_for
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import TOOL_LITE
 from threegate.sandbox.session import Reply, Session
+from threegate.sandbox.view import View
 from threegate.sandbox.worker import WorkerFiles, find_worker
 from threegate.untrusted import Untrusted
 
@@ -184,7 +189,9 @@ def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
     refuse_unapplied_profile(signed, TOOL_LITE)
     worker = find_worker()
     digests = _checked_digests(worker, machine.arch.name)
-    session = Session.open(machine, Start(TOOL_LITE, PAYLOAD, worker.given()))
+    start = Start(TOOL_LITE, PAYLOAD, worker.given())
+    libm = _libm(view_for(machine, start))
+    session = Session.open(machine, start)
     try:
         versions = _opened(session, bundle)
         evidence = session.evidence
@@ -192,6 +199,8 @@ def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
             **versions,
             **digests,
             "kernel": evidence.kernel,
+            "libm-sha256": libm,
+            "processor": processor_class(machine.arch.name),
             "threegate": __version__,
         }
         return LiteBox(session, box_of(evidence.profile_sha256, evidence.proofs, taking_part))
@@ -219,6 +228,15 @@ def _opened(session: Session, bundle: Bundle) -> dict[str, str]:
 def _checked_digests(worker: WorkerFiles, arch: str) -> dict[str, str]:
     with _DIGESTING:  # boxes that start at the same time: the first finds out for all
         return _digests(worker, arch)
+
+
+def _libm(view: View) -> str:
+    """Return the digest of the mathematical library that the worker is linked to."""
+    sources = [mount.source for mount in view.mounts if mount.inside.endswith("/libm.so.6")]
+    if not sources:
+        detail = "the Monty worker is not linked to the C library's libm"
+        raise GateUnavailable(detail, code="TG-BOX-030", hint="run `make setup`")
+    return sha256(Path(sources[0]).read_bytes()).hexdigest()
 
 
 @cache  # thirty megabytes, once a command

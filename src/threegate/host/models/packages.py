@@ -26,6 +26,7 @@ from typing import Final
 from threegate.errors import GateUnavailable, disk_errors
 from threegate.host.models.catalogue import Part, Piece
 from threegate.host.models.keeping import PIECE_BYTES, Told, digest_of
+from threegate.sandbox.programs import PATH
 from threegate.text import visible
 
 NO_PIP: Final = "TG-MDL-042"
@@ -44,7 +45,7 @@ _OPTIONS: Final = (
 )
 # Where packages come from on this machine, and nothing that changes what pip is asked for.
 _PASSED_ON: Final = (
-    *("PATH", "HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"),
+    *("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
     *("PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"),
@@ -104,7 +105,7 @@ def _run(part: Part, directory: Path, target: Path, environ: Mapping[str, str], 
     scratch, errors = directory / "scratch", directory / "errors"
     scratch.mkdir()
     environment = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
-    environment |= {"TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
+    environment |= {"PATH": PATH, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
     # -I: no module of the current directory or of the user's own becomes part of pip.
     command = [sys.executable, "-I", "-m", "pip", "download", *_OPTIONS]
     command += ["--requirement", str(wanted), "--dest", str(target)]

@@ -14,7 +14,6 @@ SECURITY
 
 import io
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -107,8 +106,7 @@ class ModelServer:
             else:
                 box = box_of(model, cache)
             refuse_unapplied_profile(bundle, box.profile)
-            purpose = f"model-{secrets.token_hex(4)}"
-            place = stack.enter_context(listening(runtime, purpose=purpose))
+            place = stack.enter_context(listening(runtime, purpose="model"))
             server = cls(model, machine, place, told)
             work = Thread(target=server._run, args=(box,), name="model", daemon=True)
             server._thread = work

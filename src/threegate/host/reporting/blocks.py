@@ -22,12 +22,21 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Title:
+    """The headline of a report, which is foreign; `text` is ours, for windows and footers."""
+
+    text: str
+    foreign: str
+
+
+@dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of ours; 1 is the title."""
+    """A heading of ours, level 2 or 3; a foreign part stands last in it."""
 
     level: int
     text: str
     anchor: str = ""
+    foreign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Foreign text of any length, set apart."""
+    """Foreign text of any length, set apart; `fixed`: its columns line up, as on a terminal."""
 
     text: str
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class Drawn:
     image: Image
 
 
-Block = Heading | Line | Listed | Foreign | Command | Picture | Cells | Drawn
+Block = Title | Heading | Line | Listed | Foreign | Command | Picture | Cells | Drawn
 
 NOTHING: Final = Line((Span("none"),))
 

@@ -6,10 +6,16 @@ from typing import Final
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff.store import Store
 from threegate.host.reporting.facts import Check
 
 IN_ONE_LINE: Final = 4  # ids of one command
+_WHOLE: Final = "the log is whole, and every file is what it recorded"
+_ENDS: Final = "the same code on the same input ends the same"
+_SIGNED: Final = "approval, signature and signers, and how OpenSSH alone checks them"
+_GRAPH: Final = "what it was made from, and what was made from it"
+_AGAIN: Final = "this report again, byte for byte, as long as nothing it speaks of changes"
 
 
 def checks_of(
@@ -30,7 +36,7 @@ def _checks(
     cited: Sequence[str],
     approvals: Sequence[str],
 ) -> Iterator[Check]:
-    yield Check("threegate audit verify", "the log is whole, and every file is what it recorded")
+    yield Check("threegate audit verify", _WHOLE)
     yield Check(
         f"threegate analysis show {short(analysis_id)} --raw | sha256sum",
         f"the analysis is the one of this name: {analysis_id.partition('-')[2]}",
@@ -45,15 +51,28 @@ def _checks(
         yield Check(f"threegate packet show {short(one)}", shows)
     results = [one for one in analysis.derived_from if prefix_of(one) == "res"]
     for part in _parts([one for one in results if store.locate(one) is not None]):
-        yield Check(f"threegate replay {part}", "the same code on the same input ends the same")
+        yield Check(f"threegate replay {part}", _ENDS)
     for one in approvals:
         if store.locate(one) is not None:
-            shows = "approval, signature and signers, and how OpenSSH alone checks them"
-            yield Check(f"threegate review export {short(one)} DIRECTORY", shows)
-    shows = "what it was made from, and what was made from it"
-    yield Check(f"threegate audit graph {short(analysis_id)}", shows)
-    shows = "this report again, byte for byte, as long as nothing it speaks of changes"
-    yield Check(f"threegate report {short(analysis_id)}", shows)
+            yield Check(f"threegate review export {short(one)} DIRECTORY", _SIGNED)
+    yield Check(f"threegate audit graph {short(analysis_id)}", _GRAPH)
+    yield Check(f"threegate report {short(analysis_id)}", _AGAIN)
+
+
+def checks_of_run(result_id: str, result: ToolResult) -> tuple[Check, ...]:
+    """Return the commands that check a report on a result."""
+    name = short(result_id)
+    found = [Check("threegate audit verify", _WHOLE)]
+    shows = f"the result is the one of this name: {result_id.partition('-')[2]}"
+    found.append(Check(f"threegate result show {name} --raw | sha256sum", shows))
+    if result.backend == "monty":
+        found.append(Check(f"threegate replay {name}", _ENDS))
+    if result.files:
+        shows = "the files, which have the digests that stand here"
+        found.append(Check(f"threegate result export {name} DIRECTORY", shows))
+    found.append(Check(f"threegate review export {short(result.approval)} DIRECTORY", _SIGNED))
+    found.append(Check(f"threegate audit graph {name}", _GRAPH))
+    return (*found, Check(f"threegate report {name}", _AGAIN))
 
 
 def _was_fetched(store: Store, packet_id: str) -> bool:

@@ -7,6 +7,7 @@ everything else is ours, made of fixed words, ids, digests and numbers.
 from dataclasses import dataclass, field
 
 from threegate.host.graph import Graph
+from threegate.host.headlines import Headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Quote:
     sha256: str
     text: str  # foreign
     standing: str
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Claim:
     """One claim; `label` is the lesser of what is stored and what was found again.
 
     `beside`: one of the nearest sentences, which stand behind the claims of a model.
+    `brought`: it rests on a packet that was brought, not retrieved.
     """
 
     number: int
@@ -45,6 +48,7 @@ class Claim:
     stored: str  # the label in the analysis
     quotes: tuple[Quote, ...]
     beside: bool = False
+    brought: bool = False
 
     @property
     def name(self) -> str:
@@ -61,9 +65,15 @@ class Claim:
 class Card:
     """A source or an approval: what must be known first, then what is known."""
 
-    id: str
+    headline: Headline
     loud: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[Fact, ...]  # a reader's first: authors, year, DOI
+    digests: tuple[Fact, ...] = ()  # a checker's: id, addresses, digests
+
+    @property
+    def id(self) -> str:
+        """The id of the source or approval."""
+        return self.headline.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,7 @@ class LeftFile:
 class Computed:
     """A result behind the answer that left files."""
 
-    id: str
+    headline: Headline
     files: tuple[LeftFile, ...]
 
 

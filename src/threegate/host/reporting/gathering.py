@@ -19,12 +19,14 @@ from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff.store import Store
-from threegate.host.asking.labelling import retractions
+from threegate.host.asking.retraction import brought as brought_behind
+from threegate.host.asking.retraction import brought_cites, retractions
 from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED, answer_line, own_claims
 from threegate.host.graph import Graph, provenance
+from threegate.host.headlines import Lookup, Read, headline_of, page_of
 from threegate.host.index import Index
 from threegate.host.output import counted
-from threegate.host.places import read_anywhere
+from threegate.host.places import Reader, read_anywhere
 from threegate.host.reporting.checking import checks_of
 from threegate.host.reporting.facts import Card, Claim, Fact, Quote, Report
 from threegate.host.reporting.logged import Stored, stored
@@ -54,13 +56,19 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
     analysis = ws.store.read(analysis_id)
     assert isinstance(analysis, Analysis)
     retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
-    rechecked = recheck(analysis, Reader(ws.store), retracted)
+    look = Lookup(Reader(ws.store), index.origin)
+    rechecked = recheck(analysis, look.read, retracted)
+    brought = cache(brought_behind(ws.store, index.origin))
+    resting = brought_cites(analysis, brought)
     cited = list(dict.fromkeys(cite.artifact for one in analysis.claims for cite in one.cites))
     own = own_claims(analysis)
     claims = tuple(
-        _claim(number, one, cited, beside=number > own) for number, one in enumerate(rechecked, 1)
+        _claim(
+            number, one, cited, look.read, beside=number > own, brought=bool(resting[number - 1])
+        )
+        for number, one in enumerate(rechecked, 1)
     )
-    sources = tuple(card_of(ws.store, one, retracted) for one in cited)
+    sources = tuple(card_of(ws.store, look, one, retracted, brought) for one in cited)
     behind = approvals_behind(ws.store, index, analysis.derived_from)
     entries = stored(ws.store.journal.log, {analysis_id, *behind})
     approvals = tuple(approval_card(ws, key, used, entries) for key, used in behind.items())
@@ -75,33 +83,19 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
         claims=claims,
         sources=sources,
         made=tuple(_made(analysis, came)),
-        left_out=tuple(_left_out(ws.store, analysis, came, cited)),
+        left_out=tuple(_left_out(look, analysis, came, cited)),
         notes=tuple(note.open_for_display() for note in analysis.notes),
-        trace=_trace(ws.store, index, analysis_id, claims),
+        trace=traced(ws.store, index, analysis_id, claims),
         approvals=approvals,
         checks=checks_of(ws.store, analysis_id, analysis, cited, tuple(behind)),
         computed=computed_behind(ws.store, analysis.derived_from, see or Viewer(ws.bundle)),
     )
 
 
-class Reader:
-    """Reads each artifact once: an answer may cite one source hundreds of times."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: dict[str, Artifact | None] = {}
-
-    def __call__(self, artifact_id: str) -> Artifact | None:
-        """Return an artifact, or None if its bytes are gone."""
-        if artifact_id not in self._known:
-            self._known[artifact_id] = read_anywhere(self._store, artifact_id)
-        return self._known[artifact_id]
-
-
-def _trace(store: Store, index: Index, analysis_id: str, claims: Sequence[Claim]) -> Graph:
-    """Return the picture; what came of the answer may be more private than the answer."""
-    whole = provenance(store, index, analysis_id)
-    own = registry.labels_of(store.read(analysis_id)).confidentiality
+def traced(store: Store, index: Index, root: str, claims: Sequence[Claim] = ()) -> Graph:
+    """Return the picture; what came of an artifact may be more private than itself."""
+    whole = provenance(store, index, root)
+    own = registry.labels_of(store.read(root)).confidentiality
     private = [one for one in whole.nodes if _more_private(read_anywhere(store, one), own)]
     return trace(whole, claims, nameless=private)
 
@@ -113,7 +107,9 @@ def _more_private(artifact: Artifact | None, than: str) -> bool:
     return CONFIDENTIALITY.index(level) > CONFIDENTIALITY.index(than)
 
 
-def _claim(number: int, one: Rechecked, cited: Sequence[str], *, beside: bool) -> Claim:
+def _claim(
+    number: int, one: Rechecked, cited: Sequence[str], read: Read, *, beside: bool, brought: bool
+) -> Claim:
     quotes = tuple(
         Quote(
             source=cited.index(cite.artifact) + 1,
@@ -124,10 +120,11 @@ def _claim(number: int, one: Rechecked, cited: Sequence[str], *, beside: bool) -
             sha256=cite.sha256,
             text=text,
             standing=standing,
+            page=page_of(cite.artifact, cite.excerpt, read),
         )
         for cite, text, standing in one.quotes
     )
-    return Claim(number, one.text, one.label, one.stored, quotes, beside)
+    return Claim(number, one.text, one.label, one.stored, quotes, beside, brought)
 
 
 def _count(claims: Sequence[Claim], label: str) -> int:
@@ -204,24 +201,26 @@ def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:
 
 
 def _left_out(
-    store: Store, analysis: Analysis, came: Stored | None, cited: Sequence[str]
+    look: Lookup, analysis: Analysis, came: Stored | None, cited: Sequence[str]
 ) -> Iterator[Fact]:
     left = came.detail.get("left_out") if came is not None and came.op == ASKED else None
     known = type(left) is int
     yield Fact("texts looked at and not taken", str(left) if known else "not known")
     unread = [one for one in analysis.derived_from if one not in analysis.selection]
     quiet = [one for one in analysis.selection if one not in cited]
-    yield Fact("read and not cited", _named(quiet))
-    yield Fact("behind these, not read", _named(unread))
+    yield from _named("read and not cited", quiet, look)
+    yield from _named("behind these, not read", unread, look)
     for artifact_id in cited:
-        artifact = read_anywhere(store, artifact_id) if prefix_of(artifact_id) == "rp" else None
+        artifact = look.read(artifact_id) if prefix_of(artifact_id) == "rp" else None
         for gap in artifact.gaps if isinstance(artifact, ResearchPacket) else ():
             name = f"{short(artifact_id)}, {gap.source}: {gap.reason}"
             yield Fact(name, gap.reference.open_for_display(), foreign=True)
 
 
-def _named(ids: Sequence[str]) -> str:
-    if not ids:
-        return "nothing"
-    more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
-    return f"{len(ids)}: {', '.join(short(one) for one in ids[:MOST_NAMED])}{more}"
+def _named(what: str, ids: Sequence[str], look: Lookup) -> Iterator[Fact]:
+    """Yield how many there are, then each by its headline."""
+    more = f", of which {MOST_NAMED} follow" if len(ids) > MOST_NAMED else ""
+    yield Fact(what, f"{len(ids)}{more}" if ids else "nothing")
+    for one in ids[:MOST_NAMED]:
+        headline = headline_of(one, look)
+        yield Fact(", ".join((short(one), *headline.ours)), headline.text or "-", foreign=True)

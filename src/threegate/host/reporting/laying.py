@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from threegate.artifacts.ids import short
+from threegate.artifacts.ids import prefix_of, short
 from threegate.host.asking.labelling import is_sentence
+from threegate.host.asking.showing import RESTS_ON_BROUGHT
 from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
+from threegate.host.headlines import Headline
 from threegate.host.output import counted
 from threegate.host.reporting.blocks import (
     NOTHING,
@@ -18,6 +20,7 @@ from threegate.host.reporting.blocks import (
     Line,
     Listed,
     Picture,
+    Title,
     cite,
     foreign,
     line,
@@ -26,6 +29,7 @@ from threegate.host.reporting.blocks import (
 )
 from threegate.host.reporting.facts import (
     Card,
+    Check,
     Claim,
     Computed,
     Fact,
@@ -42,6 +46,7 @@ MEANINGS: Final = {
     "unchecked": "it rests on no quote that was found",
     "source retracted": "a source it rests on was retracted",
 }
+QUESTION_CHARS: Final = 300  # of a title; a longer question follows it whole
 _IN_ONE_PIECE: Final = (
     "The answer in one piece, as it is stored. Labels speak of the numbered claims only, not of "
     "words that stand only here."
@@ -57,20 +62,21 @@ def lay_out(report: Report) -> list[Block]:
         *_sources(report),
         *_computed(report),
         Heading(2, "How it was made"),
-        _facts(report.made),
+        fact_list(report.made),
         *_left_out(report),
         Heading(2, "Where it comes from"),
         Picture(report.trace),
         *_approvals(report),
-        *_checks(report),
+        *check_blocks(report.checks),
     ]
 
 
 def _top(report: Report) -> Iterator[Block]:
-    yield Heading(1, f"Report on {short(report.id)}")
-    yield Foreign(report.question)
-    yield line("Analysis ", mono(report.id))
-    yield line(f"This report is {report.confidentiality}.")
+    question = " ".join(report.question.split())
+    yield Title(f"Report on {short(report.id)}", question[:QUESTION_CHARS])
+    if report.question != question[:QUESTION_CHARS]:
+        yield Foreign(report.question)
+    yield line(f"This report is {report.confidentiality}. Analysis ", mono(report.id))
     if report.loud:
         yield Listed(tuple(line(loud(text)) for text in report.loud))
     yield Heading(2, "What was checked")
@@ -104,15 +110,28 @@ def _answer(report: Report) -> Iterator[Block]:
         how = (
             ", word for word" if is_sentence(claim.text, [one.text for one in claim.quotes]) else ""
         )
+        how += f", {RESTS_ON_BROUGHT}" if claim.brought else ""
         yield Heading(3, f"{claim.name.capitalize()}: {claim.label}{how}", f"claim-{claim.number}")
-        yield Foreign(claim.text)
-        yield _cited(claim)
+        yield Foreign(claim.text, fixed=_is_output(claim))
+        yield _cited(report, claim)
 
 
-def _cited(claim: Claim) -> Line:
+def _is_output(claim: Claim) -> bool:
+    """Tell whether a claim is what a run printed, word for word."""
+    return any(one.text == claim.text and prefix_of(one.artifact) == "res" for one in claim.quotes)
+
+
+def _cited(report: Report, claim: Claim) -> Block:
+    """Return the sources of a claim: number, pages, marks, and last the headline."""
     if not claim.quotes:
         return line("No source.")
-    return line("Sources: ", *map(cite, claim.sources))
+    found = []
+    for number in claim.sources:
+        headline = report.sources[number - 1].headline
+        pages = sorted({one.page for one in claim.quotes if one.source == number and one.page})
+        words = [f"page {page}" for page in pages] + [*headline.ours, short(headline.id)]
+        found.append(line(cite(number), f" {', '.join(words)}: ", foreign(headline.text)))
+    return Listed(tuple(found))
 
 
 def _evidence(report: Report) -> Iterator[Block]:
@@ -133,9 +152,10 @@ def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
     yield (
         line(f"The {claim.name.split()[0]} is this quote, word for word.")
         if quote.text == claim.text
-        else (Foreign(quote.text))
+        else Foreign(quote.text, fixed=prefix_of(quote.artifact) == "res")
     )
-    place = f"text {quote.excerpt}, {quote.length} characters from {quote.offset}"
+    page = "" if quote.page is None else f"page {quote.page}, "
+    place = f"{page}text {quote.excerpt}, {quote.length} characters from {quote.offset}"
     standing = quote.standing if quote.standing == FOUND else loud(quote.standing)
     yield line(
         *(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing),
@@ -148,8 +168,8 @@ def _sources(report: Report) -> Iterator[Block]:
     if not report.sources:
         yield line("Nothing is cited.")
     for number, card in enumerate(report.sources, 1):
-        yield Heading(3, f"[{number}] {short(card.id)}", f"source-{number}")
-        yield from _card(card)
+        yield headed(f"[{number}]", card.headline, f"source-{number}")
+        yield from card_blocks(card)
 
 
 def _computed(report: Report) -> Iterator[Block]:
@@ -157,11 +177,13 @@ def _computed(report: Report) -> Iterator[Block]:
         yield Heading(2, "What runs left")
         yield line("Code made these files. Nothing that stands in them was checked.")
     for result in report.computed:
-        yield Heading(3, f"Files of {short(result.id)}")
-        yield from _files(result)
+        yield headed("Files of", result.headline)
+        yield line(", ".join((*result.headline.ours, short(result.headline.id))))
+        yield from file_blocks(result)
 
 
-def _files(result: Computed) -> Iterator[Block]:
+def file_blocks(result: Computed) -> Iterator[Block]:
+    """Yield each file that a run left, and what can be shown of it."""
     for file in result.files:
         how = f", {file.words}" if file.words else ""
         size = counted(file.bytes, "byte")
@@ -172,13 +194,21 @@ def _files(result: Computed) -> Iterator[Block]:
             yield Cells(file.shown.rows)
 
 
-def _card(card: Card) -> Iterator[Block]:
+def headed(words: str, headline: Headline, anchor: str = "") -> Heading:
+    """Return a heading that ends in a headline, or in the id where there is none."""
+    text = words if headline.text else f"{words} {short(headline.id)}"
+    return Heading(3, text, anchor, headline.text)
+
+
+def card_blocks(card: Card) -> Iterator[Block]:
+    """Yield what is said of a source or an approval."""
     if card.loud:
         yield Listed(tuple(line(loud(text)) for text in card.loud))
-    yield _facts((Fact("id", card.id), *card.facts))
+    yield fact_list((*card.facts, *card.digests))
 
 
-def _facts(facts: Sequence[Fact]) -> Listed:
+def fact_list(facts: Sequence[Fact]) -> Listed:
+    """Return facts, one on a line."""
     return Listed(tuple(_fact(fact) for fact in facts))
 
 
@@ -188,7 +218,7 @@ def _fact(fact: Fact) -> Line:
 
 def _left_out(report: Report) -> Iterator[Block]:
     yield Heading(2, "What was left out")
-    yield _facts(report.left_out)
+    yield fact_list(report.left_out)
     for number, note in enumerate(report.notes, 1):
         yield Heading(3, f"Note {number} of the analysis")
         yield Foreign(note)
@@ -199,13 +229,15 @@ def _approvals(report: Report) -> Iterator[Block]:
     if not report.approvals:
         yield line("Nothing behind this answer needed an approval.")
     for card in report.approvals:
-        yield Heading(3, short(card.id))
-        yield from _card(card)
+        words = "Approval of" if card.headline.text else "Approval"
+        yield headed(words, card.headline)
+        yield from card_blocks(card)
 
 
-def _checks(report: Report) -> Iterator[Block]:
+def check_blocks(checks: Sequence[Check]) -> Iterator[Block]:
+    """Yield the commands that check a report."""
     yield Heading(2, "How to check it")
     yield line("In the workspace it comes from:")
-    for check in report.checks:
+    for check in checks:
         yield Command(check.command)
         yield line(f"shows: {check.shows}")

@@ -27,6 +27,7 @@ from threegate.host.reporting.blocks import (
     Listed,
     Picture,
     Span,
+    Title,
 )
 from threegate.host.reporting.png import as_png
 from threegate.host.reporting.spelling import in_columns, in_lines, on_one_line
@@ -54,8 +55,11 @@ def images_beside(blocks: list[Block], name: str) -> dict[str, bytes]:
 
 def _block(block: Block, beside: Iterator[str]) -> Iterator[str]:
     match block:
-        case Heading(level, text):
-            yield f"{'#' * level} {_plain(text)}"
+        case Title(_, foreign):
+            yield f"# {code_span(on_one_line(foreign))}"
+        case Heading(level, text, _, foreign):
+            last = f" {code_span(on_one_line(foreign))}" if foreign else ""
+            yield f"{'#' * level} {_plain(text)}{last}"
         case Line():
             yield _line(block)
         case Listed(lines):

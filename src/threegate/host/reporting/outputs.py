@@ -11,13 +11,16 @@ SECURITY
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, repeat
 from typing import Final
 
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.tool_result import OutputFile, ToolResult
 from threegate.handoff import states
 from threegate.handoff.store import Store
+from threegate.host.headlines import Lookup, headline_of
+from threegate.host.origin import logged
 from threegate.host.output import counted
 from threegate.host.places import read_anywhere
 from threegate.host.reporting.facts import Computed, Image, LeftFile, Table
@@ -30,6 +33,7 @@ MAX_SHOWN_BYTES: Final = MAX_IMAGE_BYTES  # of a table too
 MOST_ROWS: Final = 50
 MOST_COLUMNS: Final = 12
 MOST_CELL_CHARS: Final = 60
+MAX_LINE_CHARS: Final = 128 * 1024  # csv bounds a cell by the same; a row of commas has millions
 CUT: Final = "..."
 
 _IMAGES: Final = (".png", ".jpg", ".jpeg")
@@ -48,7 +52,10 @@ def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tupl
         if isinstance(result, ToolResult) and result.files:
             here = store.locate(artifact_id) is not None
             files = (_file(store, one, see, left, here=here) for one in result.files)
-            found.append(Computed(artifact_id, tuple(files)))
+            headline = headline_of(
+                artifact_id, Lookup(partial(read_anywhere, store), logged(store))
+            )
+            found.append(Computed(headline, tuple(files)))
     return tuple(found)
 
 
@@ -60,7 +67,7 @@ def _file(
     if kind is not None and not here:
         words = "not shown: its result was withdrawn"
     elif kind is not None and left[kind] == 0:
-        words = f"not shown: a report shows no more {kind}"
+        words = f"not shown: no more {kind} are shown"
     elif kind is not None:
         left[kind] -= 1
         found = _image(store, file, see) if kind == "images" else _table(store, file)
@@ -106,7 +113,7 @@ def parse_table(data: Untrusted[bytes], separator: str) -> Table | str:
         text = untrusted.decode("utf-8-sig")
     except UnicodeDecodeError:
         return "it is not UTF-8 text"
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows = csv.reader(_lines(text), delimiter=separator, strict=True)
     try:
         first = list(islice(rows, 1 + MOST_ROWS))  # the first one mostly names the columns
         more = sum(1 for _ in rows)
@@ -120,8 +127,15 @@ def parse_table(data: Untrusted[bytes], separator: str) -> Table | str:
     return Table(shown, more_rows=more, more_columns=columns - wide)
 
 
+def _lines(text: str) -> Iterator[str]:
+    for line in io.StringIO(text, newline=""):
+        if len(line) > MAX_LINE_CHARS:
+            raise csv.Error("a line is too long")
+        yield line
+
+
 def _cells(row: Sequence[str], wide: int) -> Iterator[str]:
-    for cell in islice((*row, *("",) * wide), wide):
+    for cell in islice(chain(row, repeat("")), wide):
         yield cell if len(cell) <= MOST_CELL_CHARS else cell[:MOST_CELL_CHARS] + CUT
 
 

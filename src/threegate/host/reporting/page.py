@@ -24,6 +24,7 @@ from threegate.host.reporting.blocks import (
     Listed,
     Picture,
     Span,
+    Title,
 )
 from threegate.host.reporting.facts import Image
 from threegate.host.reporting.png import as_png
@@ -44,8 +45,9 @@ code, pre.command { font-family: monospace; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0; padding: .5rem .75rem; }
 .foreign { font-family: inherit; background: #f4f1e8; unicode-bidi: isolate; }
 pre.foreign { border-left: 4px solid #b59b3b; }
+pre.fixed { font-family: monospace; font-size: .9rem; line-height: 1.35; }
 bdi.foreign { white-space: pre-wrap; padding: 0 .25rem; }
-h1 + pre.foreign { font-size: 1.2rem; }
+h1 bdi.foreign { display: block; border-left: 4px solid #b59b3b; padding: .5rem .75rem; }
 pre.command { background: #eee; }
 table.foreign { border-collapse: collapse; border-left: 4px solid #b59b3b; font-size: .9rem; }
 table.foreign :is(td, th) { border: 1px solid #d8d0b8; padding: .15rem .5rem; text-align: start; }
@@ -55,11 +57,10 @@ strong.loud { color: #a00000; }
 ul:has(strong.loud) { background: #fdf1f1; border-left: 4px solid #a00000;
   padding: .5rem .75rem .5rem 2rem; }
 .picture { overflow-x: auto; width: 94vw; margin-left: calc(50% - 47vw); }
-.picture svg { display: block; margin: 0 auto; }
+.picture svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
 @media print {
   body { max-width: none; margin: 0; }
   .picture { width: auto; margin: 0; }
-  .picture svg { max-width: 100%; height: auto; }
 }
 """
 _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a page
@@ -76,7 +77,7 @@ def policy_of(blocks: list[Block]) -> str:
 
 def as_page(blocks: list[Block]) -> bytes:
     """Return a report as an HTML page."""
-    title = next(block.text for block in blocks if isinstance(block, Heading))
+    title = next(block.text for block in blocks if isinstance(block, Title))
     head = (
         '<!DOCTYPE html>\n<html lang="en" dir="ltr">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy_of(blocks))}">\n'
@@ -90,17 +91,21 @@ def as_page(blocks: list[Block]) -> bytes:
 
 def _block(block: Block) -> Iterator[str]:
     match block:
-        case Heading(level, text, anchor):
+        case Title(_, foreign):
+            yield f"<h1>{_foreign(foreign)}</h1>"
+        case Heading(level, text, anchor, foreign):
             name = f' id="{escape(anchor)}"' if anchor else ""
-            yield f"<h{level}{name}>{_plain(text)}</h{level}>"
+            last = f" {_foreign(foreign)}" if foreign else ""
+            yield f"<h{level}{name}>{_plain(text)}{last}</h{level}>"
         case Line():
             yield f"<p>{_line(block)}</p>"
         case Listed(lines):
             yield f"<ul>{''.join(f'<li>{_line(one)}</li>' for one in lines)}</ul>"
-        case Foreign(text):
+        case Foreign(text, fixed):
             # The line break behind the tag is not part of the text: every reader drops one.
             shown = escape("\n".join(in_lines(text)))
-            yield f'<pre class="foreign" dir="auto">\n{shown}</pre>'
+            look = 'class="foreign fixed" dir="ltr"' if fixed else 'class="foreign" dir="auto"'
+            yield f"<pre {look}>\n{shown}</pre>"
         case Command(text):
             yield f'<pre class="command">\n{_plain(text)}</pre>'
         case Picture(graph):
@@ -133,7 +138,7 @@ def _line(one: Line) -> str:
 def _span(span: Span) -> str:
     match span.style:
         case "foreign":
-            return f'<bdi class="foreign">{escape(on_one_line(span.text))}</bdi>'
+            return _foreign(span.text)
         case "mono":
             return f"<code>{_plain(span.text)}</code>"
         case "loud":
@@ -142,6 +147,10 @@ def _span(span: Span) -> str:
             return f'<a href="#source-{int(span.text)}">[{int(span.text)}]</a>'
         case "plain":
             return _plain(span.text)
+
+
+def _foreign(text: str) -> str:
+    return f'<bdi class="foreign">{escape(on_one_line(text))}</bdi>'
 
 
 def _plain(text: str) -> str:

@@ -22,6 +22,7 @@ from threegate.host.reporting.blocks import (
     Listed,
     Picture,
     Span,
+    Title,
 )
 from threegate.host.reporting.facts import Image
 from threegate.host.reporting.pdf_file import HEIGHT, WIDTH, Mark, assemble, hexadecimal
@@ -32,7 +33,8 @@ from threegate.text import visible
 _LEFT, _TOP, _BOTTOM, _ROOM = 56.0, 786.0, 64.0, WIDTH - 112.0
 _BODY, _CODE, _SMALL = 9.5, 8.5, 7.5
 _POINT, _TALLEST = 0.75, 480.0  # a point of an image as on a screen; no page of image alone
-_HEADINGS: Final = {1: 17.0, 2: 13.0, 3: 10.5}
+_TITLE: Final = 15.0
+_HEADINGS: Final = {2: 13.0, 3: 10.5}
 _BLACK, _BROWN, _RED, _GREY = b"0 g", b"0.16 0.11 0 rg", b"0.65 0 0 rg", b"0.4 g"
 _GROUND, _BAR = b"0.957 0.945 0.91 rg", b"0.71 0.61 0.23 rg"
 _WORD: Final = re.compile(rb"[^ ]+ *| +")
@@ -76,7 +78,7 @@ class _Sheet:
 
 def as_pdf(blocks: list[Block]) -> bytes:
     """Return a report as PDF."""
-    title = encoded(visible(next(one.text for one in blocks if isinstance(one, Heading))))
+    title = encoded(visible(next(one.text for one in blocks if isinstance(one, Title))))
     sheet = _Sheet()
     for block in blocks:
         _draw(sheet, block)
@@ -90,7 +92,7 @@ def as_pdf(blocks: list[Block]) -> bytes:
 
 def _draw(sheet: _Sheet, block: Block) -> None:
     match block:
-        case Heading():
+        case Title() | Heading():
             _heading(sheet, block)
         case Line():
             _lines(sheet, [*map(_run, block.spans)], gap=4)
@@ -124,11 +126,25 @@ def _run(span: Span) -> Run:
             return Run(encoded(visible(span.text)))
 
 
-def _heading(sheet: _Sheet, heading: Heading) -> None:
+def _title(sheet: _Sheet, title: Title) -> None:
+    text = encoded(visible(title.text))
+    sheet.marks.append(Mark(text, len(sheet.pages) - 1, sheet.y + _TITLE))
+    _foreign_line(sheet, on_one_line(title.foreign), Font.BOLD, _TITLE)
+    sheet.down(8)
+
+
+def _heading(sheet: _Sheet, heading: Title | Heading) -> None:
+    if isinstance(heading, Title):
+        _title(sheet, heading)
+        return
     size = _HEADINGS[heading.level]
     text = encoded(visible(heading.text))
     sheet.down(size * 0.6, keep=4 * size)  # never the last line of a page
-    _lines(sheet, [Run(text, Font.BOLD, size)], gap=3)
+    runs = [Run(text, Font.BOLD, size)]
+    if heading.foreign:
+        last = encoded(on_one_line(heading.foreign))
+        runs += [Run(b" ", Font.BOLD, size), Run(last, Font.CODE, size - 1, _BROWN)]
+    _lines(sheet, runs, gap=3)
     if heading.level <= 2:
         sheet.marks.append(Mark(text, len(sheet.pages) - 1, sheet.y + 2 * size))
 
@@ -152,9 +168,9 @@ def _foreign(sheet: _Sheet, lines: Sequence[str]) -> None:
     sheet.down(4)
 
 
-def _foreign_line(sheet: _Sheet, text: str) -> None:
-    run = Run(encoded(text), Font.CODE, _CODE, _BROWN)
-    height = 1.35 * _CODE
+def _foreign_line(sheet: _Sheet, text: str, font: Font = Font.CODE, size: float = _CODE) -> None:
+    run = Run(encoded(text), font, size, _BROWN)
+    height = 1.35 * size
     for one in broken([run], _ROOM - 12):
         sheet.down(height)
         low = sheet.y - 2.6

@@ -9,6 +9,7 @@ SECURITY
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from threegate.artifacts.approval import Approval
@@ -22,11 +23,15 @@ from threegate.handoff.approvals import was_used
 from threegate.handoff.states import QUARANTINE
 from threegate.handoff.store import Store
 from threegate.host import applied
+from threegate.host.headlines import Headline, Lookup, headline_of
+from threegate.host.history import how_in, spelled_given
 from threegate.host.index import Index
+from threegate.host.origin import logged
 from threegate.host.output import counted
 from threegate.host.places import place_of, read_anywhere
 from threegate.host.reporting.facts import Card, Fact
 from threegate.host.reporting.logged import Stored
+from threegate.host.signing import UNKNOWN
 from threegate.host.workspace import Workspace
 from threegate.keys import sshsig
 from threegate.policy.approvals import NAMESPACE
@@ -57,15 +62,16 @@ def approval_card(
 ) -> Card:
     """Return what is said of an approval, and of the request it allowed."""
     approval = read_anywhere(ws.store, approval_id)
+    own = (Fact("id", approval_id), Fact("for", used_for))
     if not isinstance(approval, Approval):
-        return Card(approval_id, (NOT_HERE,), (Fact("for", used_for),))
+        return Card(Headline(approval_id), (NOT_HERE,), own)
     key, loud = _signed(ws, approval_id, approval, entries.get(approval_id))
     if place_of(ws.store, approval_id) == QUARANTINE:
         loud = (*loud, "WITHDRAWN: it lies in quarantine here")
     elif not was_used(ws.store, approval_id):
         loud = (*loud, NOT_USED)
     facts = [
-        Fact("for", used_for),
+        *own,
         Fact("request", approval.request),
         *_request(ws.store, approval.request),
         Fact("approver", approval.approver, foreign=True),
@@ -76,7 +82,14 @@ def approval_card(
             f"{approval.not_before} to {approval.not_after}, {counted(approval.max_uses, 'use')}",
         ),
     ]
-    return Card(approval_id, loud, tuple(facts))
+    return Card(_headline(ws.store, approval_id, approval), loud, tuple(facts))
+
+
+def _headline(store: Store, approval_id: str, approval: Approval) -> Headline:
+    """Return what was approved; why somebody fetched may be more private than the packet."""
+    if prefix_of(approval.request) == "fr":
+        return Headline(approval_id)
+    return headline_of(approval_id, Lookup(partial(read_anywhere, store), logged(store)))
 
 
 def _request(store: Store, request_id: str) -> Iterator[Fact]:
@@ -85,8 +98,6 @@ def _request(store: Store, request_id: str) -> Iterator[Fact]:
         yield Fact("its text", "not here any more")
     elif isinstance(request, ToolRequest):
         yield Fact("code", f"sha256 {request.code_sha256}, lane {request.backend}")
-        purpose = " ".join(request.purpose.open_for_display().split())
-        yield Fact("purpose", purpose, foreign=True)
 
 
 def _signed(
@@ -108,6 +119,9 @@ def _signed(
         what = "rules it was given under" if bundle is None else "time it was given"
         return facts, (f"SIGNATURE NOT CHECKED: the {what} is not known here",)
     facts += [Fact("approved", f"{entry.time}, log entry {entry.seq}")]
+    how = how_in(entry.detail)
+    if how.get("given", UNKNOWN) != UNKNOWN:
+        facts += [Fact("given", spelled_given(how))]
     facts += [Fact("policy", f"sha256 {bundle.digest}")]
     data = _bytes_of(ws.store, place, approval_id)
     at = unix_of(entry.time)

@@ -1,4 +1,4 @@
-"""Every quote of an analysis looked up again: a report says no more than what is found now.
+"""Every quote of an analysis looked up again: what is shown says no more than what is found now.
 
 An analysis may come from elsewhere with any label in it, and a source may be withdrawn,
 forgotten or retracted after the answer.  So labels are worked out anew, and the lesser of
@@ -10,21 +10,25 @@ SECURITY
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from threegate.artifacts.analysis import Analysis, Cite
 from threegate.artifacts.registry import Artifact
+from threegate.handoff.store import Store
 from threegate.host.asking.labelling import (
     NUMBER_DIFFERS,
     QUOTE_FOUND,
     SOURCE_RETRACTED,
     UNCHECKED,
-    Retracted,
     labelled,
 )
 from threegate.host.asking.quoting import Quoted
 from threegate.host.asking.reading import texts_of
+from threegate.host.asking.retraction import Retracted, retractions
+from threegate.host.index import Index
+from threegate.host.places import Reader
 
 FOUND: Final = "found again at its place"
 NOT_FOUND: Final = "NOT FOUND at its place"
@@ -61,6 +65,15 @@ def recheck(analysis: Analysis, read: Read, retracted: Retracted) -> list[Rechec
         placed = tuple(zip(claim.cites, own, standings, strict=True))
         found.append(Rechecked(label, claim.label, text, placed))
     return found
+
+
+def relabelled(store: Store, index: Index, analysis: Analysis) -> Analysis:
+    """Return the analysis with the labels that hold now in place of the stored ones."""
+    found = recheck(analysis, Reader(store), cache(retractions(store, index)))
+    claims = [
+        replace(claim, label=now.label) for claim, now in zip(analysis.claims, found, strict=True)
+    ]
+    return replace(analysis, claims=tuple(claims))
 
 
 def standing(cite: Cite, quote: str, read: Read) -> str:

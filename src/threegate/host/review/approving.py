@@ -23,7 +23,7 @@ from threegate.handoff import approvals
 from threegate.host import applied
 from threegate.host.review.sheet import WAITING, Sheet, expiry_of, read_request
 from threegate.host.review.statement import statement
-from threegate.host.signing import Signer
+from threegate.host.signing import UNKNOWN, Signer, kind_of
 from threegate.host.workspace import Workspace
 from threegate.keys.public import PublicKey
 from threegate.policy.approvals import NAMESPACE, RULE_OF_TWO, Presented, check_approval
@@ -59,10 +59,18 @@ class Given:
 
 
 def approve(
-    ws: Workspace, sheet: Sheet, signer: Signer, key: PublicKey, terms: Terms | None = None
+    ws: Workspace,
+    sheet: Sheet,
+    signer: Signer,
+    key: PublicKey,
+    terms: Terms | None = None,
+    *,
+    given: str = UNKNOWN,
 ) -> Given:
     """Sign and keep an approval of exactly what `sheet` shows.
 
+    `given` says how the yes was given: `--yes`, `terminal` or `console`.  The log keeps that and
+    what protects the key; it is what this process saw, not a proof that a human was there.
     `key` is the public half of the key that `signer` signs with.  Raises `PolicyDenied`,
     `SignatureRefused` or `ClockRefused`; then nothing was kept.
     """
@@ -81,7 +89,13 @@ def approve(
         at=ws.clock(),
         functions_sha256=functions_sha256(ws.bundle),
     )
-    detail = {"approver": approver, "key": checked.signed.fingerprint, "uses": approval.max_uses}
+    detail = {
+        "approver": approver,
+        "given": given,
+        "key": checked.signed.fingerprint,
+        "key_kind": kind_of(signer),
+        "uses": approval.max_uses,
+    }
     approval_id = _keep(ws, sheet, data, signature, detail)
     return Given(approval_id, sheet.id, approval, checked.signed.fingerprint)
 

@@ -11,14 +11,20 @@ from typing import Final
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
-from threegate.artifacts.tool_request import Gateway, Limits, ToolRequest, network_word
+from threegate.artifacts.tool_request import (
+    NO_NETWORK,
+    Gateway,
+    Limits,
+    ToolRequest,
+    network_word,
+)
 from threegate.handoff.store import Store
 from threegate.host.heavy.holding import says_kernel
 from threegate.host.judging import Plan, decisions, plans
 from threegate.host.review import parts
 from threegate.host.review.code_flags import code_flags
 from threegate.host.review.colour import lex
-from threegate.host.review.origins import Holders, Read, host_of, inputs_of
+from threegate.host.review.origins import SheetLookup, host_of, inputs_of
 from threegate.host.review.urls import read_reference
 from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
@@ -26,7 +32,7 @@ from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
 from threegate.policy.ring.compiling import ProfileRejected
 from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
-from threegate.policy.units import BYTES, COUNT, MILLISECONDS, Unit
+from threegate.policy.units import BYTES, unit_of
 
 MEANINGS: Final = {
     "json_dumps": "a value as JSON text, keys sorted",
@@ -37,9 +43,7 @@ MEANINGS: Final = {
 _LIMIT_SHAPES: Final = shapes_of(Limits)
 
 
-def tool_of(
-    request: ToolRequest, bundle: Bundle, store: Store, read: Read, holders: Holders
-) -> parts.Tool:
+def tool_of(request: ToolRequest, bundle: Bundle, store: Store, look: SheetLookup) -> parts.Tool:
     """Return what a tool request asks for."""
     return parts.Tool(
         profile=request.profile,
@@ -50,7 +54,7 @@ def tool_of(
         escalation=_escalation(request),
         code=_code(request) if not request.argv else None,
         argv=tuple(argument.open_for_display() for argument in request.argv),
-        inputs=tuple(inputs_of(request, store, read, holders)),
+        inputs=tuple(inputs_of(request, store, look)),
         limits=tuple(_limits(request, bundle)),
         functions=tuple(_function(name, bundle) for name in request.functions),
         outputs=tuple((output.name, output.max_bytes) for output in request.outputs),
@@ -105,6 +109,8 @@ def flags_of_code(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Flag]:
         functions=request.functions,
         inputs=[item.name for item in request.inputs],
         importable=frozenset(allowed - denied),
+        lite=request.backend == "monty",
+        network=network_word(request.network) != NO_NETWORK,
     )
 
 
@@ -185,12 +191,6 @@ def _limits(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Limit]:
         unit = unit_of(name)
         shown = (unit.show(asked), unit.show(usual), unit.show(most))
         yield parts.Limit(name, LIMIT_WORDS[name], asked, usual, most, shown)
-
-
-def unit_of(name: str) -> Unit:
-    """Return the unit that stands at the end of a limit's name."""
-    ending = name.rpartition("_")[2]
-    return MILLISECONDS if ending == "ms" else BYTES if ending == "bytes" else COUNT
 
 
 def _function(name: str, bundle: Bundle) -> parts.Function:

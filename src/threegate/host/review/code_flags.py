@@ -30,6 +30,8 @@ _REFLECTION: Final = frozenset(
         *("locals", "vars", "dir", "open", "input", "breakpoint", "memoryview"),
     )
 )
+_LOOKUPS: Final = frozenset(("eval", "exec", "globals", "locals", "vars"))
+_NAMES: Final = re.compile(r"[^\W\d]\w*")
 _DUNDER: Final = re.compile(r"__\w+__\Z")
 _FAR_RIGHT: Final = re.compile(r"\S {24}")
 _ESCAPE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|N\{)")
@@ -52,16 +54,23 @@ def code_flags(
     functions: Sequence[str],
     inputs: Sequence[str],
     importable: frozenset[str],
+    lite: bool = True,
+    network: bool = False,
 ) -> Iterator[Flag]:
-    """Yield the flags of a program; one flag for each kind, at its first line."""
+    """Yield the flags of a program; one flag for each kind, at its first line.
+
+    `lite`: its inputs are names of the program.  Elsewhere they are files, and no words of the
+    program tell which files it reads.
+    """
     if not lexed.whole:
         reason = "the tokenizer does not read it as a whole: colours and flags may miss something"
         yield Flag("unreadable", reason)
-    yield from _lines(lines)
+    yield from _lines(lines, network=network)
     yield from _names(lexed.tokens)
     yield from _literals(lexed.tokens)
     yield from _imports(lexed.tokens, importable)
-    yield from _declared(lexed.tokens, functions, inputs)
+    if lite and lexed.whole:
+        yield from _declared(lexed.tokens, functions, inputs)
 
 
 def imitates(text: str) -> bool:
@@ -77,7 +86,7 @@ def _gathered(
         yield Flag(name, words(len(places)) + also, places[0])
 
 
-def _lines(lines: Sequence[str]) -> Iterator[Flag]:
+def _lines(lines: Sequence[str], *, network: bool) -> Iterator[Flag]:
     numbered = list(enumerate(lines, 1))
     if len(lines) > MANY_LINES:
         yield Flag("long", f"{len(lines)} lines: more than anybody reads with care in one go")
@@ -88,7 +97,7 @@ def _lines(lines: Sequence[str]) -> Iterator[Flag]:
     yield from _gathered("far-right", far, lambda _: reason)
     yield from _gathered("below", list(_after_gap(lines)), lambda _: "code far below the rest")
     urls = [number for number, line in numbered if _URL.search(line)]
-    reason = "a URL, though the code can ask nobody for it"
+    reason = "a URL" if network else "a URL, though the code can ask nobody for it"
     yield from _gathered("url", urls, lambda _: reason)
     played = [number for number, line in numbered if _IMITATION.match(line)]
     yield from _gathered("imitation", played, lambda _: "looks like a line of this program")
@@ -107,7 +116,7 @@ def _after_gap(lines: Sequence[str]) -> Iterator[int]:
 
 def _names(tokens: Sequence[Token]) -> Iterator[Flag]:
     loops = [token.line for token in tokens if (token.kind, token.text) == (KEYWORD, "while")]
-    reason = "a loop that only its own condition ends; the limit on wall time ends it otherwise"
+    reason = "a `while` loop, which may go on until the limit on wall time ends it"
     yield from _gathered("loop", loops, lambda _: reason, noun="loop")
     names = [token for token in tokens if token.kind == NAME]
     inner = [t for t in names if t.text in _REFLECTION or _DUNDER.match(t.text)]
@@ -172,14 +181,37 @@ def _imports(tokens: Sequence[Token], importable: frozenset[str]) -> Iterator[Fl
 def _declared(
     tokens: Sequence[Token], functions: Sequence[str], inputs: Sequence[str]
 ) -> Iterator[Flag]:
-    used = {token.text: token.line for token in reversed(tokens) if token.kind == NAME}
+    # A name inside a string may be used: an f-string evaluates it.
+    mentioned: set[str] = set()
+    for token in tokens:
+        if token.kind in (NAME, STRING):
+            mentioned.update(_NAMES.findall(token.text))
+    if mentioned & _LOOKUPS:  # then a name need not be written to be used
+        return
     for name in functions:
-        if name not in used:
+        if name not in mentioned:
             yield Flag("unused-function", f"asks for {name} and does not call it")
     for name in FUNCTIONS:
-        if name in used and name not in functions:
-            reason = f"uses {name}, which the request does not ask for: it will fail"
-            yield Flag("undeclared-function", reason, used[name])
+        line = _called(tokens, name)
+        if line is not None and name not in functions:
+            reason = f"uses {name}, which the request does not ask for: the call fails"
+            yield Flag("undeclared-function", reason, line)
     for name in inputs:
-        if name not in used:
+        if name not in mentioned:
             yield Flag("unused-input", f"is given {name} and does not read it")
+
+
+def _called(tokens: Sequence[Token], name: str) -> int | None:
+    """Return the first line that calls `name`; None if it is something of the program's own."""
+    found = None
+    for place, token in enumerate(tokens):
+        if token.kind != NAME or token.text != name:
+            continue
+        before = tokens[place - 1].text if place else ""
+        after = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        if before == ".":  # an attribute
+            continue
+        if after != "(" or before in ("def", "class"):  # it may be bound here
+            return None
+        found = found or token.line
+    return found

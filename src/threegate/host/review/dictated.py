@@ -14,7 +14,7 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.host.asking.copied import copied_from
 from threegate.host.asking.reading import Material
-from threegate.host.review.origins import Read
+from threegate.host.headlines import Read
 from threegate.host.review.parts import Flag
 
 MAX_COMPARED_CHARS: Final = 8 * 2**20  # what is compared in a second or two

@@ -10,6 +10,7 @@ from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.errors import HandoffTampered
+from threegate.host.origin import brought_words
 from threegate.host.review.characters import Found
 from threegate.host.review.code_flags import imitates
 from threegate.host.review.parts import Flag, Given, Limit, Reference, RuleOfTwo, Sources
@@ -38,9 +39,16 @@ def common_flags(
     for name, text in texts.items():
         if imitates(text.open_for_display()):
             yield Flag("imitation", f"its {name} has a line that looks like one of this program")
+    yield from _sources(sources)
+
+
+def _sources(sources: Sources) -> Iterator[Flag]:
     for source in sources.found:
         for remark in source.remarks:
             yield Flag("source", f"goes back to {source.id[:15]}: {remark}")
+    brought = [source.id for source in sources.found if source.brought]
+    if brought:
+        yield Flag("brought", f"goes back to packets {brought_words(brought)}")
     if sources.missing:
         reason = f"{len(sources.missing)} of the artifacts it goes back to are not here any more"
         yield Flag("source-missing", reason)

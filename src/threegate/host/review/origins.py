@@ -6,30 +6,34 @@ SECURITY
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from threegate.artifacts import registry
-from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import digest_of, prefix_of, short
 from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import Input, ToolRequest
-from threegate.artifacts.tool_result import ToolResult
 from threegate.errors import UsageError
 from threegate.handoff import states
 from threegate.handoff.disk import check_file, read_start
 from threegate.handoff.store import Store
-from threegate.host.cautions import cautions
+from threegate.host.cautions import BROUGHT, cautions
+from threegate.host.headlines import Lookup, Read, headline_for
+from threegate.host.origin import Origins, PacketOrigin, logged
 from threegate.host.places import blobs_of
 from threegate.host.review.parts import Given, Source, Sources
 from threegate.policy.hosts import parse_url
 from threegate.policy.kinds import KINDS
+from threegate.text import quote
+
+if TYPE_CHECKING:
+    from threegate.host.index import Index
 
 MAX_WALKED: Final = 4000  # as many as a request may name, and as many behind those
 
 TELLING_BYTES: Final = 64  # fewer are the same by chance
 
-Read = Callable[[str], Artifact | None]
 Holders = Callable[[str], Sequence[str]]  # ids of the artifacts that may name raw bytes
 
 
@@ -50,7 +54,21 @@ def reader(store: Store) -> Read:
     return read
 
 
-def sources_of(request: Request, read: Read) -> Sources:
+@dataclass(frozen=True, slots=True)
+class SheetLookup(Lookup):
+    """How a sheet learns of other artifacts; it also asks which ones name raw bytes."""
+
+    holders: Holders = nobody
+
+
+def lookup(store: Store, index: "Index | None", origins: Origins | None) -> SheetLookup:
+    """Return what a sheet is made with; without an index origins are read from the log."""
+    if index is None:
+        return SheetLookup(reader(store), origins or logged(store))
+    return SheetLookup(reader(store), origins or index.origin, index.holders_of)
+
+
+def sources_of(request: Request, look: SheetLookup) -> Sources:
     """Return everything a request goes back to, research packets first."""
     found: list[Source] = []
     missing: list[str] = []
@@ -59,11 +77,11 @@ def sources_of(request: Request, read: Read) -> Sources:
     while waiting and walked < MAX_WALKED:
         walked += 1
         artifact_id = waiting.pop(0)
-        artifact = read(artifact_id)
+        artifact = look.read(artifact_id)
         if artifact is None:
             missing.append(artifact_id)
             continue
-        found.append(_source(artifact_id, artifact))
+        found.append(_source(artifact_id, artifact, look))
         # A packet names the request that asked for it: that is its history, not its content.
         parents = () if isinstance(artifact, ResearchPacket) else artifact.parents()
         for parent in parents:
@@ -74,16 +92,21 @@ def sources_of(request: Request, read: Read) -> Sources:
     return Sources(tuple(found), tuple(missing), len(waiting))
 
 
-def _source(artifact_id: str, artifact: Artifact) -> Source:
-    kind = KINDS[prefix_of(artifact_id)]
-    if isinstance(artifact, ResearchPacket):
-        title = artifact.title.open_for_display() or artifact.reference.open_for_display()
-        return Source(artifact_id, kind, host_of(artifact.url), title, tuple(_remarks(artifact)))
-    return Source(artifact_id, kind, "", described(artifact), ())
+def _source(artifact_id: str, artifact: Artifact, look: Lookup) -> Source:
+    kind, headline = KINDS[prefix_of(artifact_id)], headline_for(artifact_id, artifact, look)
+    if not isinstance(artifact, ResearchPacket):
+        return Source(artifact_id, kind, "", headline.text, (), headline.ours)
+    origin = look.origins(artifact_id)
+    # A brought packet came from no host, whatever URL it names.
+    host = "" if origin.is_brought else host_of(artifact.url)
+    remarks = tuple(_remarks(artifact, origin))
+    said = (headline.text, remarks, headline.ours)
+    return Source(artifact_id, kind, host, *said, brought=origin.is_brought)
 
 
-def _remarks(packet: ResearchPacket) -> Iterator[str]:
-    yield from cautions(packet)
+def _remarks(packet: ResearchPacket, origin: PacketOrigin) -> Iterator[str]:
+    # One flag speaks of all brought packets.
+    yield from (text for text in cautions(packet, origin) if not text.startswith(BROUGHT))
     worrying = ("hidden-text", "injection-like", "invisible", "bidi", "confusable")
     for hazard in packet.hazards:
         if hazard.name in worrying:
@@ -98,36 +121,28 @@ def host_of(url: str) -> str:
         return url.removeprefix("https://").partition("/")[0]
 
 
-def described(artifact: Artifact) -> str:
-    """Return one line about an artifact; foreign text."""
-    if isinstance(artifact, Analysis):
-        return artifact.question.open_for_display().partition("\n")[0]
-    if isinstance(artifact, ToolResult):
-        return f"{artifact.exit}, of {artifact.request}"
-    purpose = getattr(artifact, "purpose", None)
-    return "" if purpose is None else str(purpose.open_for_display().partition("\n")[0])
-
-
-def inputs_of(
-    request: ToolRequest, store: Store, read: Read, holders: Holders = nobody
-) -> Iterator[Given]:
+def inputs_of(request: ToolRequest, store: Store, look: SheetLookup) -> Iterator[Given]:
     """Yield each input with its kind and origin."""
     for item in request.inputs:
         if item.artifact.startswith("blob-"):
-            yield _blob(request, item, store, tuple(_sources_of_bytes(item, read, holders)))
+            yield _blob(
+                request, item, store, tuple(_sources_of_bytes(item, look.read, look.holders))
+            )
         else:
-            yield _artifact(item, read)
+            yield _artifact(item, look)
 
 
-def _artifact(item: Input, read: Read) -> Given:
-    kind, artifact = KINDS[prefix_of(item.artifact)], read(item.artifact)
+def _artifact(item: Input, look: Lookup) -> Given:
+    kind, artifact = KINDS[prefix_of(item.artifact)], look.read(item.artifact)
     if artifact is None:
         return Given(item.name, item.artifact, item.bytes, kind, "", "is not here any more")
-    origin = described(artifact)
+    headline, came = headline_for(item.artifact, artifact, look), look.origins(item.artifact)
+    where = []
     if isinstance(artifact, ResearchPacket):
-        origin = f"{host_of(artifact.url)}, {artifact.title.open_for_display()}"
+        where = [came.words if came.is_brought else host_of(artifact.url)]
+    origin = ", ".join([*headline.ours, *where])
     problem = _other_size(item, len(registry.emit(artifact)))
-    return Given(item.name, item.artifact, item.bytes, kind, origin, problem)
+    return Given(item.name, item.artifact, item.bytes, kind, origin, problem, headline.text)
 
 
 def _sources_of_bytes(item: Input, read: Read, holders: Holders) -> Iterator[tuple[str, Artifact]]:
@@ -151,6 +166,8 @@ def _blob(
     kinds = {b'"': "text", b"[": "list", b"{": "object"}
     kind = f"file, {kinds.get(first, 'value')}"
     origin, problem = "brought by the operator", _other_size(item, size)
+    if item.file is not None:
+        origin = f"{quote(item.file.open_for_display(), 200)}, {origin}"
     if request.origin != "operator":
         origin = "raw bytes that are kept here"
     for artifact_id, artifact in sources if size >= TELLING_BYTES else ():

@@ -62,8 +62,9 @@ class Given:
     artifact: str
     bytes: int
     kind: str
-    origin: str  # foreign: a host, a title, a question
+    origin: str  # ours: retracted, how a run ended, the host of a packet, who brought a file
     problem: str  # why it cannot be read, or nothing
+    title: str = ""  # foreign: its headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,10 @@ class Source:
     id: str
     kind: str
     host: str
-    title: str  # foreign
+    title: str  # foreign: its headline
     remarks: tuple[str, ...]
+    marks: tuple[str, ...] = ()  # ours: retracted, brought, how a run ended
+    brought: bool = False  # a packet that was not retrieved
 
 
 @dataclass(frozen=True, slots=True)

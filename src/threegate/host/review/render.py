@@ -18,7 +18,7 @@ from threegate.host.review.colour import Token
 from threegate.host.review.sheet import Sheet
 from threegate.host.review.terminal.cells import Row, Span
 from threegate.host.review.terminal.pager import Line
-from threegate.policy.units import BYTES
+from threegate.policy.units import sized
 
 MAX_SOURCES: Final = 40
 _TEXT: Final = Span("    | ", "dim")
@@ -74,6 +74,11 @@ def _own(words: str, style: str = "") -> Line:
 def _ending(words: str, foreign: str, style: str = "") -> Line:
     """Return our words and foreign text after them, one line whatever the text holds."""
     return Line((Span(words, style), Span(exposed(foreign))), _OURS, _AGAIN)
+
+
+def _titled(words: str, title: str, style: str = "") -> Line:
+    """Return our words and a headline in quotes: where ours end can be seen."""
+    return _ending(f"{words}  ", f'"{title}"', style) if title else _own(words, style)
 
 
 def _prose(title: str, text: str) -> Iterator[Line]:
@@ -197,7 +202,7 @@ def _tool(tool: parts.Tool) -> Iterator[Line]:
     if tool.outputs:
         yield from _title("files it may leave")
         for name, size in tool.outputs:
-            yield _own(f"{name}, at most {_size(size)}")
+            yield _own(f"{name}, at most {sized(size)}")
     yield from _prose("risks, by its author", tool.risks)
 
 
@@ -230,9 +235,10 @@ def _numbered(number: int, spans: Row) -> Iterator[Line]:
 def _inputs(inputs: Sequence[parts.Given]) -> Iterator[Line]:
     yield from _title("inputs")
     for one in inputs:
-        what = f"{one.name}  {_size(one.bytes)}  {one.kind}  {short(one.artifact)}"
+        what = f"{one.name}  {sized(one.bytes)}  {one.kind}  {short(one.artifact)}"
         problem = f"  ({one.problem})" if one.problem else ""
-        yield _ending(f"{what}{problem}  ", one.origin, "bad" if problem else "")
+        origin = f"  {one.origin}" if one.origin else ""
+        yield _titled(f"{what}{problem}{origin}", one.title, "bad" if problem else "")
     if not inputs:
         yield _own("none")
 
@@ -288,8 +294,8 @@ def _sources(sources: parts.Sources) -> Iterator[Line]:
     if hosts:
         yield _own(f"hosts: {hosts}" + (" and more" if len(sources.hosts) > 10 else ""))
     for one in sources.found[:MAX_SOURCES]:
-        where = f"  {one.host}" if one.host else ""
-        yield _ending(f"{short(one.id)}{where}  ", one.title)
+        told = "".join(f"  {words}" for words in (*one.marks, one.host) if words)
+        yield _titled(f"{short(one.id)}{told}", one.title)
     left = len(sources.found) - MAX_SOURCES + sources.more
     if left > 0:
         yield _own(f"and {left} more")
@@ -324,8 +330,3 @@ def _earlier(earlier: parts.Earlier | None) -> Iterator[Line]:
         yield Line(tuple(Span(s.text, s.style or style) for s in spans), _TEXT, _AGAIN)
     if earlier.longer:
         yield _own(f"{earlier.longer} lines of the difference are not shown")
-
-
-def _size(count: int) -> str:
-    shown = BYTES.show(count)
-    return f"{shown} bytes" if shown.isdigit() else shown

@@ -23,6 +23,7 @@ from threegate.audit.entry import unix_of
 from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
 from threegate.handoff.states import directory_of
+from threegate.host.origin import Origins
 from threegate.host.review import parts
 from threegate.host.review.asked import (
     fetch_of,
@@ -35,7 +36,7 @@ from threegate.host.review.asked import (
 from threegate.host.review.characters import Found, tally
 from threegate.host.review.dictated import dictated_flags
 from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
-from threegate.host.review.origins import nobody, reader, sources_of
+from threegate.host.review.origins import lookup, reader, sources_of
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace import Workspace
 from threegate.policy.bundle import Bundle
@@ -85,24 +86,24 @@ class Sheet:
         return self.state in WAITING
 
 
-def read_sheet(ws: Workspace, request_id: str, index: "Index | None" = None) -> Sheet:
+def read_sheet(
+    ws: Workspace, request_id: str, index: "Index | None" = None, origins: Origins | None = None
+) -> Sheet:
     """Return the sheet of a stored request; without an index nothing similar is looked for.
 
+    The origin of packets is read from the log where neither index nor `origins` is given.
     Raises `UsageError` for what is no request here, `HandoffTampered` if its file is not
     what the log recorded.
     """
     data, request, state = read_request(ws, request_id)
     store, bundle = ws.store, ws.bundle
-    read = reader(store)
-    holders = nobody if index is None else index.holders_of
-    tool = None
-    if isinstance(request, ToolRequest):
-        tool = tool_of(request, bundle, store, read, holders)
+    look = lookup(store, index, origins)
+    tool = tool_of(request, bundle, store, look) if isinstance(request, ToolRequest) else None
     fetch = fetch_of(request, bundle) if isinstance(request, FetchRequest) else None
-    sources, two = sources_of(request, read), rule_of_two(request, bundle)
+    sources, two = sources_of(request, look), rule_of_two(request, bundle)
     found = tally(foreign_texts(request))
     flags = [*common_flags(request, sources, found, two), *_flags(request, tool, fetch, bundle)]
-    flags += dictated_flags(request, read)
+    flags += dictated_flags(request, look.read)
     aside: dict[str, HandoffTampered] = {}
     earlier = find_earlier(store, index, request_id, request, aside) if index else None
     flags += meddled_flags(aside)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from threegate.artifacts.ids import short
+from threegate.errors import ClockRefused
 from threegate.handoff.claims import release_dead
 from threegate.handoff.misplaced import Aside
 from threegate.host.output import counted
@@ -19,8 +20,15 @@ def settle(ws: Workspace, note: Callable[[str], None], aside: Aside = None) -> S
     Requests that somebody meddled with are put into `aside`, for the caller to name; without
     it the first one is raised.
     """
+    if ws.read_only:
+        return Swept((), ())
     for line in _released(ws, aside):
         note(line)
+    try:
+        ws.store.journal.log.refuse_clock_ahead()
+    except ClockRefused as exc:  # by such a clock nothing expires
+        note(exc.message)
+        return Swept((), ())
     swept = sweep(ws, aside)
     for line in told(swept):
         note(line)

@@ -4,9 +4,7 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from threegate.errors import GateUnavailable
 from threegate.sandbox.attacks.base import call
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import Said, said_of
+from threegate.sandbox.runtime import runtime_directory
 
 SESSION_KEYRING = -3
 KEYCTL_UNLINK = 9
@@ -84,8 +83,7 @@ def _lines(out: bytes) -> list[bytes]:
 def scene(outsider: Outsider) -> Iterator[Scene]:
     """Set everything up for one uid, and take it down whatever happens."""
     with contextlib.ExitStack() as stack:
-        directory = Path(tempfile.mkdtemp(prefix="threegate-attack-"))
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        directory = stack.enter_context(runtime_directory(None, "attack")).path
         uid = os.geteuid() if outsider.uid is None else outsider.uid
         for path in (directory, directory / "canary", directory / "control"):
             path.mkdir(mode=0o755, exist_ok=True)

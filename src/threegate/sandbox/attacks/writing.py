@@ -121,8 +121,12 @@ def make_socket(facts: Facts) -> str:
 
     if not facts.control:
         return on_any(facts.places, bind)
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.bind(f"{facts.places[0]}/socket")
+    directory = os.open(facts.places[0], os.O_RDONLY | os.O_DIRECTORY)
+    try:  # by descriptor: the path of the control's place may be too long for a socket
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(f"/proc/self/fd/{directory}/socket")
+    finally:
+        os.close(directory)
     return "bound"
 
 

@@ -28,7 +28,9 @@ static void limit(int what, unsigned long value) {
 }
 
 __attribute__((used, noreturn)) void start(long *stack) {
-    static char *environment[] = {"LD_PRELOAD=" WORKER_LOCK, 0};
+    /* All the worker gets: nothing of the environment outside.  WORKER_MATH makes libm use the
+     * same functions on every processor of this architecture. */
+    static char *environment[] = {"LD_PRELOAD=" WORKER_LOCK, WORKER_MATH, 0};
     char **argv = (char **)(stack + 1); /* behind the number of arguments */
     if (stack[0] < 1) give_up();
     /* The linker only warns about a missing preload and goes on: look first. */

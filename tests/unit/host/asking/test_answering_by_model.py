@@ -36,8 +36,11 @@ from threegate.host.asking.answering import Outcome, Wish, answer_by_model
 from threegate.host.asking.labelling import counts
 from threegate.host.asking.showing import how_made, label_line, plain, tell
 from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED, own_claims
+from threegate.host.headlines import Lookup
 from threegate.host.index import Index
+from threegate.host.origin import logged
 from threegate.host.output import Output
+from threegate.host.places import Reader
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import Workspace
 from threegate.protocol.core import Said, Task
@@ -45,6 +48,7 @@ from threegate.untrusted import Untrusted
 
 QUESTION = "At which pressure did sea ice break?"
 DRAFTED = "handoff/requests/draft"
+NONE_BROUGHT = ((),) * 100  # of no claim
 
 
 def ask(ws: Workspace, index: Index, answer: Any, **wish: Any) -> Outcome:
@@ -84,10 +88,14 @@ def with_result(ws: Workspace) -> tuple[str, str]:
     return request, result_id
 
 
-def shown_as_text(analysis: Analysis) -> list[str]:
+def seen(ws: Workspace) -> Lookup:
+    return Lookup(Reader(ws.store), logged(ws.store))
+
+
+def shown_as_text(ws: Workspace, analysis: Analysis) -> list[str]:
     """Return what a person sees of an analysis, line by line."""
     shown = io.StringIO()
-    tell(Output(shown, io.StringIO(), io.StringIO()), "an-1", analysis)
+    tell(Output(shown, io.StringIO(), io.StringIO()), "an-1", analysis, seen(ws), NONE_BROUGHT)
     return shown.getvalue().split("\n")
 
 
@@ -131,15 +139,15 @@ def test_nearest_sentences_stand_behind_the_claims_and_are_not_counted(
     assert lines == [f"{texts[0]} [1]", NEAREST, f"{texts[1]} [2]", f"{texts[2]} [3]"]
     note = made.notes[1].open_for_display()
     assert "not chosen by the model, the last of the claims: 2." in note
-    assert label_line(made) == (
+    assert label_line(made, NONE_BROUGHT) == (
         "1 quote found, 0 number differs, 0 unchecked, 0 source retracted; "
         "beside them 2 nearest sentences"
     )
-    shown = plain(outcome.stored.id, made)
+    shown = plain(outcome.stored.id, made, seen(ws), NONE_BROUGHT)
     assert [one["word_for_word"] for one in shown["claims"]] == [False, True, True]
     assert [one["by"] for one in shown["claims"]] == ["model", "host", "host"]
     assert (shown["labels"]["quote found"], shown["beside"]) == (1, 2)
-    lines = shown_as_text(made)
+    lines = shown_as_text(ws, made)
     second = lines.index("Sentence 2: quote found, word for word")
     assert lines.index("Claim 1: quote found") < lines.index(NEAREST) < second
     assert NOTHING_CLAIMED not in lines
@@ -156,12 +164,14 @@ def test_a_model_that_claims_nothing_leaves_the_nearest_sentences(
     beside = len(made.claims)
     assert beside > 0
     assert {one.label for one in made.claims} == {"quote found"}, "control: they have labels"
-    shown = plain("an-1", made)
+    shown = plain("an-1", made, seen(ws), NONE_BROUGHT)
     assert (shown["labels"], shown["beside"]) == (counts([]), beside)
     assert {one["by"] for one in shown["claims"]} == {"host"}
-    assert label_line(made).startswith("0 quote found, 0 number differs, 0 unchecked, ")
+    assert label_line(made, NONE_BROUGHT).startswith(
+        "0 quote found, 0 number differs, 0 unchecked, "
+    )
     assert how_made(made).startswith("model, nothing claimed by ")
-    lines = shown_as_text(made)
+    lines = shown_as_text(ws, made)
     assert lines.index(NOTHING_CLAIMED) < lines.index(NEAREST)
     assert not [line for line in lines if line.startswith("Claim ")]
 
@@ -177,7 +187,11 @@ def test_a_claim_in_the_words_of_the_host_moves_no_claim(ws: Workspace, index: I
     assert made.answer.open_for_display().split("\n").count(NEAREST) == 1, "the host's"
     assert outcome.beside > 0
     assert own_claims(made) == len(made.claims) - outcome.beside == len(written(outcome))
-    texts = [one["text"] for one in plain("an-1", made)["claims"] if one["by"] == "model"]
+    texts = [
+        one["text"]
+        for one in plain("an-1", made, seen(ws), NONE_BROUGHT)["claims"]
+        if one["by"] == "model"
+    ]
     assert texts[:2] == forged[:2]
     assert texts[-1] == quote, "a model's claim stays one, even word for word"
     breaks = said(claim(f"x\n{NEAREST}\nx [1]"), claim(quote, (1, 1, 1)))

@@ -21,7 +21,7 @@ ANSWER = said(
 
 
 def ask(ws: Workspace) -> None:
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     try:
         index.catch_up()
         answer_by_model(ws, index, Wish("How strong is sea ice?"), FakeSides(ANSWER))

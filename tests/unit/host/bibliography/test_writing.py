@@ -11,15 +11,21 @@ from hypothesis import strategies as st
 
 from tests.support.samples import box, digest, packet
 from threegate.artifacts.research_packet import Identifier, Notice, ResearchPacket
+from threegate.host.bibliography import works as module
 from threegate.host.bibliography.reading import read_list
-from threegate.host.bibliography.works import Work, is_search, once_each, work_of
+from threegate.host.bibliography.works import Work, is_search, once_each
 from threegate.host.bibliography.writing import WRITERS, bibtex, csl_json, ris
+from threegate.host.origin import RETRIEVED_HERE, UNKNOWN, PacketOrigin
 from threegate.protocol.references import parse_reference
 from threegate.text import FORBIDDEN
 from threegate.untrusted import Untrusted
 
 ID = "rp-" + digest("one")
 SICI = "10.1002/(sici)1097-4695(20000205)42:2<270::aid-neu10>3.0.co;2-v"
+
+
+def work_of(artifact_id: str, one: ResearchPacket, origin: PacketOrigin = RETRIEVED_HERE) -> Work:
+    return module.work_of(artifact_id, one, origin)
 
 
 def work(**changes: Any) -> Work:
@@ -305,3 +311,14 @@ def test_keys_are_plain_and_the_same_every_time() -> None:
         found = work(authors=(box(author),))
         assert found.key == f"{word}2024-{digest('one')[:12]}"
         assert found == work(authors=(box(author),))
+
+
+# claim TG-C-401
+def test_a_brought_packet_is_exported_without_a_date_of_access() -> None:
+    page = packet(source="url", identifiers=())
+    fields = {bibtex: "urldate", csl_json: "accessed", ris: "Y2"}
+    for write, field in fields.items():
+        assert field in write([work_of(ID, page)]), "control: a retrieved packet"
+        brought = write([work_of(ID, page, UNKNOWN)])
+        assert field not in brought
+        assert "BROUGHT" in brought

@@ -23,7 +23,7 @@ def ws(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def desk(ws: Workspace) -> Iterator[Desk]:
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     yield Desk(ws, index)
     index.close()
 

@@ -80,7 +80,7 @@ def ws(tmp_path: Path) -> Workspace:
 
 def again(ws: Workspace) -> Workspace:
     """Return the workspace with the policy that is in force now."""
-    found = open_workspace(ws.root, clock=ws.clock)
+    found = open_workspace(ws.root, clock=ws.clock, seals=ws.seals)
     OPEN.append(found)
     return found
 

@@ -1,18 +1,22 @@
 """What `run` claims, and when it stops claiming."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from tests.support.approved import approve_for, live_workspace, now
-from tests.support.heavy import ENABLED, ROOM, Task, request_for
+from tests.support.heavy import ENABLED, Task, request_for
 from tests.support.workspaces import OPEN, take_in
 from tests.unit.host.review.test_approving import edit_policy
 from threegate.artifacts import registry
 from threegate.errors import GateUnavailable, StorageFailed
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
+from threegate.handoff.claims import claim_group
+from threegate.host.executing import running
 from threegate.host.executing.ready import Ready
 from threegate.host.executing.results import Box
 from threegate.host.executing.running import MAX_RUBBISH_BYTES, run_requests
@@ -50,7 +54,6 @@ def _no_image(_: Images) -> Image:
 @pytest.fixture
 def ws(tmp_path: Path) -> Workspace:
     made = live_workspace(tmp_path)
-    edit_policy(made, *ROOM, name="handoff.policy.md")
     edit_policy(made, *ENABLED)
     found = open_workspace(made.root, clock=now)
     OPEN.append(found)
@@ -121,6 +124,24 @@ def test_a_disk_without_room_refuses_one_request_and_spends_nothing(ws: Workspac
     assert [type(report.error) for report in reports] == [StorageFailed, GateUnavailable]
     assert ws.store.locate(first) == states.directory_of("tr", "approved")
     assert lane.ran == 1, "control: the next one is proved and runs"
+
+
+# claim TG-C-442
+def test_a_claim_reserves_what_the_run_may_leave_whatever_the_policy_keeps_free(
+    ws: Workspace,
+) -> None:
+    assert ws.bundle.integer("handoff", "reserve_bytes") == 64 * 2**20
+    small, large = request_for(Task("1")), request_for(Task("2").limited(disk_bytes=200 * 2**20))
+    reserved = []
+    for request in (small, large):
+        made = replace(request, created=ws.now())
+        take_in(ws, made)
+        approve_for(ws, made, functions_sha256=None)
+        with mock.patch.object(running, "claim_group", wraps=claim_group) as claim:
+            list(run_requests(ws, [registry.id_of(made)], heavy=lambda: StubLane(ws)))
+        reserved.append(claim.call_args.kwargs["reserve_bytes"])
+    assert reserved[0] == 64 * 2**20, "control: the policy's, where the run may leave less"
+    assert reserved[1] >= 200 * 2**20 + large.limits.output_bytes
 
 
 # claim TG-C-243

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.heavy import ENABLED, ROOM, Task, request_for
+from tests.support.heavy import ENABLED, Task, request_for
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
 from tests.support.small_images import kept
@@ -27,7 +27,7 @@ from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
-BASE = policy(tool_exec=ENABLED, handoff=ROOM)
+BASE = policy(tool_exec=ENABLED)
 FIRST = signed(BASE.bundle())
 
 

@@ -16,6 +16,8 @@ PASSING = {
     Why.BUSY,
     Why.BROKEN,
     Why.BUG,
+    Why.NO_NAME,
+    Why.NO_NETWORK,
 }
 
 

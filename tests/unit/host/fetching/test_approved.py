@@ -100,7 +100,7 @@ def test_what_has_uses_left_stays_approved(bench: Bench) -> None:
 
 def test_an_expired_approval_sends_it_back_to_the_human(bench: Bench, clock: Clock) -> None:
     request = request_for(bench, ARTICLE)
-    clock.now += 400 * 86_400
+    clock.now += 20 * 86_400
     error = refusal(bench, request)
     assert (error.code, error.exit_code) == ("TG-APR-007", 77)
     assert state(bench, request) == "held"

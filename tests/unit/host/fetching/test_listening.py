@@ -12,34 +12,35 @@ from threegate.handoff.lease import current_lease
 from threegate.host.fetching.listening import listening, listening_at
 
 
-def test_it_listens_behind_a_door_that_is_shut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_it_listens_behind_a_door_that_is_shut(tmp_path: Path) -> None:
     with listening(tmp_path) as found:
         assert stat.S_IMODE(found.path.parent.stat().st_mode) == 0o700
         assert found.fd >= 10, "no number that a box uses itself"
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(os.path.relpath(found.path))  # the whole path may be too long for it
+            client.connect(str(found.path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_path_is_no_hindrance(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 200)
-    deep.mkdir()
+    deep.mkdir(mode=0o700)
     with listening(deep) as found:
         assert found.path.is_socket()
+        assert Path(os.readlink(found.path.parent)).parent == deep
 
 
 def test_what_a_dead_run_left_is_removed_and_what_lives_stays(tmp_path: Path) -> None:
     mine = current_lease()
-    dead = tmp_path / f"threegate-fetch-{mine.pid}-{mine.started + 1}-{mine.boot}"
+    tail = f"{mine.boot}-{'0' * 16}"
+    dead = tmp_path / f"threegate-fetch-{mine.pid}-{mine.started + 1}-{tail}"
+    alive = tmp_path / f"threegate-fetch-{mine.pid}-{mine.started}-{tail}"
     other = tmp_path / "threegate-fetch-notes"
-    for path in (dead, other):
+    for path in (dead, alive, other):
         path.mkdir()
         (path / "proxy.sock").write_bytes(b"")
     with listening(tmp_path) as found:
-        assert sorted(tmp_path.iterdir()) == sorted([found.path.parent, other])
+        ours = Path(os.readlink(found.path.parent))
+        assert sorted(tmp_path.iterdir()) == sorted([ours, alive, other])
 
 
 def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:

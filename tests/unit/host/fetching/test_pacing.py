@@ -5,6 +5,7 @@ import pytest
 from tests.support.fetching import got
 from threegate.host.fetching.pacing import (
     MAX_TRIES,
+    NO_NETWORK,
     Bucket,
     jitter,
     rate_told,
@@ -97,10 +98,24 @@ def test_what_was_lost_on_the_way_is_asked_for_again(code: str) -> None:
     assert wait_before_again(refused(None, code=code), 1, lambda: 1.0) == 1.0
 
 
-@pytest.mark.parametrize("answer", [refused(404), refused(403), refused(None, code="TG-FET-014")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refused(404),
+        refused(403),
+        refused(None, code="TG-FET-014"),
+        refused(None, code="TG-FET-031"),
+    ],
+)
 def test_what_stays_so_is_not_asked_again(answer: NotGot) -> None:
     assert wait_before_again(answer, 1, lambda: 1.0) is None
     assert wait_before_again(got(URL, b""), 1, lambda: 1.0) is None
+
+
+def test_a_network_that_is_gone_is_waited_for_only_if_it_was_there() -> None:
+    gone = refused(None, code=NO_NETWORK)
+    assert wait_before_again(gone, 1, lambda: 1.0, was_online=True) == 1.0
+    assert wait_before_again(gone, 1, lambda: 1.0, was_online=False) is None
 
 
 def test_nobody_returns_together() -> None:

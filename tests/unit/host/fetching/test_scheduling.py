@@ -16,7 +16,7 @@ from tests.support.proxying import without
 from tests.support.workspaces import Clock
 from threegate.errors import GateUnavailable
 from threegate.host.budgets import Budgets
-from threegate.host.fetching.pacing import MAX_TRIES
+from threegate.host.fetching.pacing import MAX_TRIES, NO_NETWORK
 from threegate.host.fetching.scheduling import (
     MOST_IN_VAIN,
     Asking,
@@ -382,3 +382,18 @@ def test_a_machine_that_has_run_out_is_no_bug(world: World) -> None:
     assert isinstance(told.error, GateUnavailable)
     assert told.error.code == "TG-BOX-041"
     assert "resource temporarily unavailable" in told.error.message
+
+
+# claim TG-C-473
+def test_a_network_that_is_gone_is_asked_again_only_after_an_answer(world: World) -> None:
+    gone = NotGot(NO_NETWORK, "failed", "the proxy found no way: no-network", None, ())
+    world.answer = lambda *_: gone
+    with world.lanes(bundle()) as lanes:
+        lanes.submit(errand(0))
+        assert [item.tries for item in world.done(1)] == [1]
+        world.answer = lambda _, ask: got(ask.url, b"{}")
+        lanes.submit(errand(1))
+        assert [item.tries for item in world.done(1)] == [1], "control: there is a network"
+        world.answer = lambda *_: gone
+        lanes.submit(errand(2))
+        assert [item.tries for item in world.done(1)] == [MAX_TRIES], "it may come back"

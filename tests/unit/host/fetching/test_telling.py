@@ -26,12 +26,17 @@ def test_a_packet_is_one_line_with_its_id_and_title(reports: dict[str, Report]) 
     (line,) = lines(report)
     assert report.packet is not None
     title = report.packet.title.open_for_display()
-    assert line == f"made {(report.packet_id or '')[:15]} {ARTICLE}: {title}"
+    words = f'"{title} (Ingrid Solheim et al., 2024)"'
+    assert line == f"made {(report.packet_id or '')[:15]} {ARTICLE}: {words}"
 
 
 def test_a_retraction_stands_before_the_title(reports: dict[str, Report]) -> None:
     line = next(lines(reports[RETRACTED]))
-    assert f"{RETRACTED} RETRACTED: " in line
+    packet = reports[RETRACTED].packet
+    assert packet is not None
+    assert packet.title.open_for_display().startswith("RETRACTED: "), "control"
+    assert f'{RETRACTED} RETRACTED: "Salt makes lake ice stronger (' in line
+    assert line.count("RETRACTED") == 1
 
 
 def test_a_test_source_is_named(reports: dict[str, Report]) -> None:

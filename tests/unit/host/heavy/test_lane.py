@@ -1,12 +1,13 @@
 """Which engine a request is run by: the one that was proved for it, whatever comes after."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tests.support.heavy import ENABLED, LIMITS, ROOM, Task, request_for, rules
+from tests.support.heavy import ENABLED, LIMITS, Task, request_for, rules
 from tests.support.policies import policy
 from tests.support.small_images import kept
 from tests.unit.images.test_trees import image as layered
@@ -15,7 +16,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.errors import GateUnavailable
 from threegate.host.executing.ready import Ready
 from threegate.host.heavy import lane as module
-from threegate.host.heavy.backend import Asked, Ran, Say, Want
+from threegate.host.heavy.backend import NO_ACCELERATOR, NOT_USABLE, Asked, Ran, Say, Want
 from threegate.host.heavy.engine import EMULATION, KVM
 from threegate.host.heavy.lane import ENDED, HeavyLane
 from threegate.host.heavy.runsc import RUNSC
@@ -85,7 +86,7 @@ def test_a_request_runs_on_the_engine_that_was_proved_for_it(
     monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
     monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     both = (ENABLED[0], ENABLED[1].replace("[qemu", "[qemu-kvm, qemu"))
-    lane = HeavyLane(policy(tool_exec=both, handoff=ROOM).bundle(), tmp_path, lambda _: image)
+    lane = HeavyLane(policy(tool_exec=both).bundle(), tmp_path, lambda _: image)
     first, second = ready("1"), ready("2")
     lane.prove(first)
     engines[KVM].works = False  # the accelerator goes away while the first one waits
@@ -108,7 +109,7 @@ def test_of_all_engines_that_policy_names_the_strongest_that_works_is_taken(
     monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     # In the other order: the order in a policy is not one of strength.
     named = (ENABLED[0], ENABLED[1].replace("[qemu-emulation", "[runsc, qemu-emulation"))
-    rules_of_both = policy(tool_exec=named, handoff=ROOM).bundle()
+    rules_of_both = policy(tool_exec=named).bundle()
     lane = HeavyLane(rules_of_both, tmp_path, lambda _: image, say=said.append)
     for works, taken in ((True, EMULATION), (False, RUNSC)):
         engines[EMULATION].works = works
@@ -118,6 +119,34 @@ def test_of_all_engines_that_policy_names_the_strongest_that_works_is_taken(
     engines[RUNSC].works = False
     with pytest.raises(GateUnavailable, match="runsc does not work here"):
         lane.prove(ready("1"))  # KVM would work, and is not named
+
+
+# claim TG-C-418
+def test_an_engine_that_cannot_work_is_tried_once_in_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, said, tries = kept(tmp_path), list[str](), list[str]()
+    engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION)}
+    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
+    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+
+    def refuse(code: str) -> Callable[..., None]:
+        def prepare(*_: object) -> None:
+            tries.append(code)
+            raise GateUnavailable("qemu-kvm does not work here", code=code)
+
+        return prepare
+
+    both = (ENABLED[0], ENABLED[1].replace("[qemu", "[qemu-kvm, qemu"))
+    rules_of_both = policy(tool_exec=both).bundle()
+    lane = HeavyLane(rules_of_both, tmp_path, lambda _: image, say=said.append)
+    for code, count in ((NOT_USABLE, 3), (NO_ACCELERATOR, 1)):
+        tries.clear()
+        monkeypatch.setattr(engines[KVM], "prepare", refuse(code))
+        for each in (lane, lane, lane.under(rules_of_both)):
+            each.prove(ready("1"))
+            assert each.run(ready("1"), "now").box.isolation == EMULATION
+        assert tries == [code] * count, "what may pass is tried again, what lasts is not"
 
 
 # claim TG-C-242

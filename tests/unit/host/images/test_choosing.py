@@ -37,12 +37,12 @@ def test_the_lock_that_is_named_comes_before_ones_own_and_that_before_the_shippe
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
     """Make this program one with a known agent."""
-    found = Sources(tmp_path / "init", tmp_path / "agent", {})
+    found = Sources(tmp_path / "init", tmp_path / "agent")
     found.init.write_bytes(b"\x7fELF")
     for name, data in AGENT.items():
         (found.agent / name).parent.mkdir(parents=True, exist_ok=True)
         (found.agent / name).write_bytes(data)
-    monkeypatch.setattr(Sources, "usual", lambda _: found)
+    monkeypatch.setattr(Sources, "usual", lambda: found)
     put(OWN, tmp_path / FILE)
     return found
 

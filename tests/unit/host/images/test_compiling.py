@@ -29,19 +29,24 @@ def tree(tmp_path: Path) -> Tree:
     return found
 
 
-def box(place: Path, answer: bytes, *, code: int = 0) -> dict[str, str]:
-    """Return an environment whose bwrap answers so, whatever it is asked."""
+@pytest.fixture(autouse=True)
+def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find the programs of the test, and no others."""
+    monkeypatch.setattr("threegate.sandbox.programs.SEARCH", (str(tmp_path),))
+
+
+def box(place: Path, answer: bytes, *, code: int = 0) -> None:
+    """Make a bwrap that answers so, whatever it is asked."""
     (place / "answer").write_bytes(answer)
     program = place / "bwrap"
     text = f"#!/bin/sh\n/bin/cat >{place}/asked\n/bin/cat {place}/answer\nexit {code}\n"
     program.write_text(text, "utf-8")
     program.chmod(0o755)
-    return {"PATH": str(place)}
 
 
 def test_each_source_gets_what_was_made_of_it(tree: Tree, tmp_path: Path) -> None:
-    environ = box(tmp_path, framed(b"first") + NONE)
-    assert compile_all(tree, tmp_path, tmp_path, environ) == {"b.c": ([], [])}
+    box(tmp_path, framed(b"first") + NONE)
+    assert compile_all(tree, tmp_path, tmp_path) == {"b.c": ([], [])}
     assert (tmp_path / "asked").read_text("utf-8") == "\n".join(SOURCES)
     made = "threegate/agent/__pycache__/a.cpython-311.pyc"
     assert tree.read(made) == b"first"
@@ -60,37 +65,40 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_an_answer_to_something_else_is_refused(lie: str, tree: Tree, tmp_path: Path) -> None:
+    box(tmp_path, LIES[lie])
     with pytest.raises(GateUnavailable, match="did not compile") as caught:
-        compile_all(tree, tmp_path, tmp_path, box(tmp_path, LIES[lie]))
+        compile_all(tree, tmp_path, tmp_path)
     assert caught.value.code == "TG-IMG-031"
 
 
 def test_a_box_that_failed_has_compiled_nothing(tree: Tree, tmp_path: Path) -> None:
     right = framed(b"first") + framed(b"second")
-    assert compile_all(tree, tmp_path, tmp_path, box(tmp_path, right)), "control"
+    box(tmp_path, right)
+    assert compile_all(tree, tmp_path, tmp_path), "control"
+    box(tmp_path, right, code=1)
     with pytest.raises(GateUnavailable, match="did not compile"):
-        compile_all(tree, tmp_path, tmp_path, box(tmp_path, right, code=1))
+        compile_all(tree, tmp_path, tmp_path)
 
 
 def test_a_box_that_never_answers_is_ended(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiling, "SECONDS", 0.2)
-    environ = box(tmp_path, b"")
+    box(tmp_path, b"")
     (tmp_path / "bwrap").write_text("#!/bin/sh\nexec /bin/sleep 3600\n", "utf-8")
     with pytest.raises(GateUnavailable, match="did not compile"):
-        compile_all(tree, tmp_path, tmp_path, environ)
+        compile_all(tree, tmp_path, tmp_path)
 
 
 def test_without_bubblewrap_nothing_is_compiled(tree: Tree, tmp_path: Path) -> None:
     with pytest.raises(GateUnavailable, match="no bwrap here") as caught:
-        compile_all(tree, tmp_path, tmp_path, {"PATH": str(tmp_path)})
+        compile_all(tree, tmp_path, tmp_path)
     assert caught.value.code == "TG-IMG-030"
 
 
 def test_what_a_file_imports_is_recorded_at_once_and_later(tree: Tree, tmp_path: Path) -> None:
-    environ = box(tmp_path, NONE + framed(b"second", b"os\nb.d\n~socket\n~os"))
-    found = compile_all(tree, tmp_path, tmp_path, environ)
+    box(tmp_path, NONE + framed(b"second", b"os\nb.d\n~socket\n~os"))
+    found = compile_all(tree, tmp_path, tmp_path)
     assert found == {"b.c": (["os", "b.d"], ["socket"])}
 
 

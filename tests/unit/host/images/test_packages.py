@@ -73,18 +73,24 @@ def test_a_lock_is_made_of_what_apt_offers_now() -> None:
         resolve(ShelfApt())
 
 
-def test_a_machine_without_apt_is_told_how_to_get_an_image(tmp_path: Path) -> None:
+def test_a_machine_without_apt_is_told_how_to_get_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threegate.sandbox.programs.SEARCH", (str(tmp_path),))
     with pytest.raises(GateUnavailable, match="no apt-cache here") as caught:
-        Apt({"PATH": str(tmp_path)}).records(["libc6"])
+        Apt({}).records(["libc6"])
     assert "threegate image export" in caught.value.hint
 
 
 @pytest.mark.parametrize("said", ["E: something broke\n", "first\nE: something broke\n"])
-def test_what_apt_says_is_passed_on_cut_and_spelled_out(tmp_path: Path, said: str) -> None:
+def test_what_apt_says_is_passed_on_cut_and_spelled_out(
+    tmp_path: Path, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threegate.sandbox.programs.SEARCH", (str(tmp_path),))
     program = tmp_path / "apt-get"
     program.write_text(f"#!/bin/sh\nprintf '%s' '{said}\x1b[2J' >&2\nexit 100\n", "utf-8")
     program.chmod(0o755)
     with pytest.raises(GateUnavailable, match="something broke") as caught:
-        Apt({"PATH": f"{tmp_path}:/usr/bin:/bin"}).download([locked("a", GOOD)], tmp_path)
+        Apt({}).download([locked("a", GOOD)], tmp_path)
     assert "\x1b" not in caught.value.message
     assert caught.value.code == "TG-IMG-022"

@@ -8,14 +8,16 @@ from tests.support.approved import approve_for, request_for
 from tests.support.papers import ICE, paper, shelf
 from tests.support.samples import box, digest
 from tests.support.saying import FakeSides, claim, said
-from tests.support.workspaces import public_of, soft_signer, take_in
+from tests.support.workspaces import fetched_in, public_of, soft_signer
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
 from threegate.host.asking.answering import Wish, answer_by_extracts, answer_by_model
-from threegate.host.asking.labelling import retractions
+from threegate.host.asking.retraction import brought, retractions
 from threegate.host.asking.storing import NEAREST, NOTHING_CLAIMED
 from threegate.host.forget import forget
+from threegate.host.headlines import Lookup
 from threegate.host.index import Index
+from threegate.host.places import Reader
 from threegate.host.reporting import permitting
 from threegate.host.reporting.facts import Card, Report
 from threegate.host.reporting.gathering import gather
@@ -60,11 +62,11 @@ def saying(packet: str, *claims: tuple[str, str, str, int]) -> Analysis:
 
 
 def facts_of(card: Card) -> dict[str, str]:
-    return {fact.name: fact.text for fact in card.facts}
+    return {fact.name: fact.text for fact in (*card.facts, *card.digests)}
 
 
 def test_an_answer_of_this_workspace_is_reported_as_it_is(ws: Workspace, index: Index) -> None:
-    ice, *_ = take_in(ws, *shelf())
+    ice, *_ = fetched_in(ws, *shelf())
     report = report_on(ws, index, asked(ws, index))
     assert dict(report.counts) == {
         "quote found": len(report.claims),
@@ -78,9 +80,10 @@ def test_an_answer_of_this_workspace_is_reported_as_it_is(ws: Workspace, index: 
     assert report.claims[0].sources == (1,)
     assert report.sources[0].id == ice
     said = facts_of(report.sources[0])
-    assert said["title"] == "On the strength of sea ice"
+    headline = report.sources[0].headline
+    assert headline.text == "On the strength of sea ice (Ada Example et al., 2024)"
     assert said["authors"] == "Ada Example; Bj\u00f6rn Muster"
-    assert (said["doi"], said["published"]) == ("10.5555/tg.1", "2024-03")
+    assert (said["DOI"], said["published"]) == ("10.5555/tg.1", "2024-03")
     assert said["raw bytes"] == f"3, sha256 {digest('raw')}"
     assert "by `ask`" in {fact.name: fact.text for fact in report.made}["stored"]
     assert report_on(ws, index, report.id) == report, "no clock, no chance"
@@ -89,7 +92,7 @@ def test_an_answer_of_this_workspace_is_reported_as_it_is(ws: Workspace, index: 
 def test_counts_are_of_the_claims_and_not_of_the_sentences_beside_them(
     ws: Workspace, index: Index
 ) -> None:
-    take_in(ws, *shelf())
+    fetched_in(ws, *shelf())
     index.catch_up()
     for claims in ((claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)),), ()):
         sides = FakeSides(said(*claims))
@@ -114,7 +117,7 @@ def test_counts_are_of_the_claims_and_not_of_the_sentences_beside_them(
 
 # claim TG-C-156
 def test_a_label_is_never_more_than_what_is_found_now(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(ws, paper(1, *ICE))
+    (packet,) = fetched_in(ws, paper(1, *ICE))
     found = "Sea ice at -5 \u00b0C broke at 1.2 MPa."
     analysis = saying(
         packet,
@@ -124,7 +127,7 @@ def test_a_label_is_never_more_than_what_is_found_now(ws: Workspace, index: Inde
         ("Sea ice broke at 7.7 MPa.", "quote found", found, 0),
         ("Sea ice broke at 1.2 MPa.", "unchecked", found, 0),
     )
-    (stored,) = take_in(ws, analysis)
+    (stored,) = fetched_in(ws, analysis)
     report = report_on(ws, index, stored)
     assert [claim.label for claim in report.claims] == [
         "quote found",  # control
@@ -141,23 +144,23 @@ def test_a_label_is_never_more_than_what_is_found_now(ws: Workspace, index: Inde
 
 
 def test_a_text_that_the_source_does_not_have_is_not_found(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(ws, paper(1, "Only one text."))
+    (packet,) = fetched_in(ws, paper(1, "Only one text."))
     for excerpt in (0, 2):
         cite = Cite(packet, excerpt, 0, 4, digest("Only"))
         base = saying(packet, ("Only.", "quote found", "Only", 0))
-        (stored,) = take_in(ws, replace(base, claims=(Claim("quote found", (cite,)),)))
+        (stored,) = fetched_in(ws, replace(base, claims=(Claim("quote found", (cite,)),)))
         assert report_on(ws, index, stored).claims[0].quotes[0].standing == NOT_FOUND
 
 
 def test_what_became_of_a_source_later_is_said_loud(ws: Workspace, index: Index) -> None:
-    old, gone, *_ = take_in(
+    old, gone, *_ = fetched_in(
         ws,
         paper(1, "Sea ice broke at 9.9 MPa."),
         paper(2, "Sea ice did break at a pressure of 2 MPa."),
     )
     stored = asked(ws, index, packets=[old, gone])
     assert report_on(ws, index, stored).loud == (), "control"
-    take_in(ws, paper(1, "Another text.", retraction="retracted"))
+    fetched_in(ws, paper(1, "Another text.", retraction="retracted"))
     report = report_on(ws, index, stored)
     first = next(card for card in report.sources if card.id == old)
     assert first.loud == (RETRACTED_ELSEWHERE,)
@@ -166,7 +169,7 @@ def test_what_became_of_a_source_later_is_said_loud(ws: Workspace, index: Index)
 
 
 def test_a_forgotten_source_leaves_its_quotes_unchecked(ws: Workspace, index: Index) -> None:
-    kept, gone = take_in(
+    kept, gone = fetched_in(
         ws,
         paper(1, "Sea ice broke at 9.9 MPa."),
         paper(2, "Sea ice did break at a pressure of 2 MPa."),
@@ -183,7 +186,7 @@ def test_a_forgotten_source_leaves_its_quotes_unchecked(ws: Workspace, index: In
 
 
 def test_marks_of_a_source_are_loud(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(
+    (packet,) = fetched_in(
         ws,
         paper(1, "Sea ice broke at 1 MPa.", retraction="retracted", trust_anchor=digest("ca")),
     )
@@ -196,7 +199,7 @@ def test_marks_of_a_source_are_loud(ws: Workspace, index: Index) -> None:
 
 
 def test_what_holds_for_several_sources_is_said_once(ws: Workspace, index: Index) -> None:
-    packets = take_in(
+    packets = fetched_in(
         ws,
         paper(1, "Old sea ice of the bay broke at 2 MPa.", trust_anchor=digest("ca")),
         paper(2, "Wet sea ice from a lagoon broke at 1 MPa.", trust_anchor=digest("ca")),
@@ -212,10 +215,10 @@ def test_what_holds_for_several_sources_is_said_once(ws: Workspace, index: Index
 
 
 def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(ws, paper(1, *ICE))
+    (packet,) = fetched_in(ws, paper(1, *ICE))
     base = saying(packet, ("Ice.", "quote found", "Sea ice", 0))
     model = Model("made-up", None, "remote:llm.example.org")
-    (stored,) = take_in(ws, replace(base, model=model, answer=box("Something else.")))
+    (stored,) = fetched_in(ws, replace(base, model=model, answer=box("Something else.")))
     report = report_on(ws, index, stored)
     assert any("BROUGHT FROM ELSEWHERE" in text for text in report.loud)
     assert "SENT AWAY: the question and the sources went to llm.example.org" in report.loud
@@ -228,10 +231,10 @@ def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) ->
 def permitted(ws: Workspace, **changes: Any) -> tuple[str, str]:
     """Store an analysis of a tool result; return its id and that of the approval."""
     request = request_for(ws, "1.2 + 1.2")
-    (request_id,) = take_in(ws, request)
+    (request_id,) = fetched_in(ws, request)
     approval = approve_for(ws, request, **changes)
     result = samples.tool_result("2.4", request=request_id, approval=approval)
-    (result_id,) = take_in(ws, result)
+    (result_id,) = fetched_in(ws, result)
     cite = Cite(result_id, 1, 0, 3, digest("2.4"))
     analysis = samples.analysis(
         selection=(result_id,),
@@ -241,7 +244,7 @@ def permitted(ws: Workspace, **changes: Any) -> tuple[str, str]:
         claim_texts=(box("It is 2.4."),),
         quotes=(box("2.4"),),
     )
-    return take_in(ws, analysis)[0], approval
+    return fetched_in(ws, analysis)[0], approval
 
 
 # claim TG-C-158
@@ -282,21 +285,22 @@ def test_every_approval_behind_a_result_is_shown_and_checked(ws: Workspace, inde
 
 
 def test_a_withdrawn_source_is_marked(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(ws, paper(1, *ICE))
+    (packet,) = fetched_in(ws, paper(1, *ICE))
     base = saying(packet, ("Ice.", "quote found", "Sea ice", 0))
-    (stored,) = take_in(ws, base)
+    (stored,) = fetched_in(ws, base)
     index.catch_up()
     withdraw(ws, index, packet, "wrong")
-    card = card_of(ws.store, packet, retractions(ws.store, index))
+    look, is_brought = Lookup(Reader(ws.store), index.origin), brought(ws.store, index.origin)
+    card = card_of(ws.store, look, packet, retractions(ws.store, index), is_brought)
     assert WITHDRAWN in card.loud
     assert ws.store.locate(stored) is None, "control: what was made from it went with it"
 
 
 def test_what_came_of_it_keeps_its_secrets(ws: Workspace, index: Index) -> None:
-    (packet,) = take_in(ws, paper(1, *ICE))
-    (stored,) = take_in(ws, saying(packet, ("Ice.", "quote found", "Sea ice", 0)))
+    (packet,) = fetched_in(ws, paper(1, *ICE))
+    (stored,) = fetched_in(ws, saying(packet, ("Ice.", "quote found", "Sea ice", 0)))
     made_from = {"derived_from": (stored, packet), "origin": "core", "integrity": "external"}
-    secret, known = take_in(
+    secret, known = fetched_in(
         ws,
         samples.tool_request(
             purpose=box("A secret plan."), confidentiality="confidential", inputs=(), **made_from

@@ -56,7 +56,7 @@ def test_images_and_tables_are_shown_and_the_rest_is_named(ws: Workspace, index:
     left = {"a.csv": CSV, "b.png": png(), "c.svg": b"<svg/>", "d.txt": b"words", "e.bin": b"\0"}
     analysis, result = answer_on(ws, left)
     report = gathered(ws, index, analysis)
-    assert [one.id for one in report.computed] == [result]
+    assert [one.headline.id for one in report.computed] == [result]
     found = files_of(report)
     assert {name: type(file.shown) for name, file in found.items()} == {
         "a.csv": Table,
@@ -112,7 +112,7 @@ def test_a_withdrawn_result_shows_nothing(ws: Workspace, index: Index) -> None:
     analysis, result = answer_on(ws, {"b.png": png()})
     assert isinstance(files_of(gathered(ws, index, analysis))["b.png"].shown, Image), "control"
     withdraw(ws, index, result, reason="wrong")
-    ((_, (file,)),) = [(one.id, one.files) for one in computed_behind(ws.store, [result], see)]
+    ((file,),) = [one.files for one in computed_behind(ws.store, [result], see)]
     assert (file.shown, file.words) == (None, "not shown: its result was withdrawn")
 
 
@@ -125,7 +125,7 @@ def test_no_more_than_so_many_are_shown(
     assert isinstance(found["a.png"].shown, Image)
     assert (found["b.png"].shown, found["b.png"].words) == (
         None,
-        "not shown: a report shows no more images",
+        "not shown: no more images are shown",
     )
     assert isinstance(found["c.csv"].shown, Table)
 
@@ -225,3 +225,11 @@ def test_a_machine_that_has_run_out_is_said(ws: Workspace, monkeypatch: pytest.M
     found = Viewer(ws.bundle)(Untrusted(png()))
     assert isinstance(found, str)
     assert "a box cannot be started: resource temporarily unavailable" in found
+
+
+# claim TG-C-464
+def test_a_line_of_millions_of_cells_is_refused_before_it_is_cut() -> None:
+    line = b"," * (outputs.MAX_LINE_CHARS - 1)
+    assert isinstance(table(line + b"\n"), Table), "control: as long as a line may be"
+    assert table(line + b",\n") == "it is not a table"
+    assert table(b"a,b\n1,2\n" + b"," * 2**20) == "it is not a table"

@@ -33,7 +33,7 @@ def test_files_that_belong_together_are_all_there_or_none_is(tmp_path: Path) -> 
     write_together(files, over=False)
     assert sorted(os.listdir(tmp_path)) == ["r-1.png", "r.md"]
     (tmp_path / "r.md").unlink()
-    with pytest.raises(UsageError, match=r'r-1.png" exists already'):
+    with pytest.raises(UsageError, match="exists already"):
         write_together(files, over=False)
     assert os.listdir(tmp_path) == ["r-1.png"]
     write_together(files, over=True)

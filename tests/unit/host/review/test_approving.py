@@ -19,6 +19,7 @@ from tests.support.workspaces import (
     make_workspace,
     public_of,
     soft_signer,
+    ssh_signer,
 )
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
@@ -28,6 +29,7 @@ from threegate.errors import ThreeGateError, UsageError
 from threegate.handoff.approvals import uses_left
 from threegate.host import applied, keyring
 from threegate.host.changes import apply_policy, edited
+from threegate.host.history import how_given, told
 from threegate.host.review.approving import Terms, approve
 from threegate.host.review.deciding import deny
 from threegate.host.review.sheet import read_sheet
@@ -62,7 +64,7 @@ def refused(act: Callable[[], object], ws: Workspace) -> str:
 
 def opened(ws: Workspace) -> "closing[Workspace]":
     """Open the workspace once more, as another command would."""
-    return closing(open_workspace(ws.root, clock=ws.clock))
+    return closing(open_workspace(ws.root, clock=ws.clock, seals=ws.seals))
 
 
 def in_force(ws: Workspace) -> Workspace:
@@ -215,6 +217,20 @@ def test_policy_changed_before_or_while_the_human_signs(ws: Workspace) -> None:
     with pytest.raises(ThreeGateError) as again:
         approved(ws, sheet)
     assert again.value.code == "TG-APR-014", "the sheet was judged by the old rules"
+
+
+@pytest.mark.parametrize("given", ["--yes", "terminal", "console"])
+# claim TG-C-436
+def test_the_log_keeps_how_an_approval_was_given_and_by_what_kind_of_key(
+    ws: Workspace, tmp_path: Path, given: str
+) -> None:
+    kept = approve(ws, held(ws), ssh_signer(tmp_path, ws.root), public_of(), given=given)
+    log = ws.store.journal.log
+    assert how_given(log, kept.id) == {"given": given, "key_kind": "plain-file"}
+    shown = [told(entry) for entry in log.entries() if f"put {kept.id}.md" in told(entry)]
+    assert shown[0].endswith(f"given by {given}, key: plain-file")
+    unsaid = approved(ws, held(ws, program(nonce="f" * 32)))  # control: nothing is made up
+    assert how_given(log, unsaid.id) == {"given": "unknown", "key_kind": "unknown"}
 
 
 # claim TG-C-103

@@ -9,13 +9,17 @@ from threegate.host.review.parts import Flag
 PLAIN = "import math\n\ndef mean(rows):\n    return math.fsum(rows) / len(rows)\n\nmean(rows)\n"
 
 
-def flags(code: str, **given: tuple[str, ...]) -> dict[str, Flag]:
+def flags(
+    code: str, *, lite: bool = True, network: bool = False, **given: tuple[str, ...]
+) -> dict[str, Flag]:
     found = code_flags(
         code.split("\n"),
         lex(code),
         functions=given.get("functions", ()),
         inputs=given.get("inputs", ()),
         importable=frozenset({"math", "json"}),
+        lite=lite,
+        network=network,
     )
     return {flag.name: flag for flag in found}
 
@@ -61,6 +65,36 @@ def test_what_is_asked_for_and_not_used() -> None:
     assert found["unused-function"].reason == "asks for sha256_hex and does not call it"
     assert found["unused-input"].reason == "is given rows and does not read it"
     assert set(flags("json_loads(rows)", functions=("json_loads",), inputs=("rows",))) == set()
+
+
+@pytest.mark.parametrize("code", ["print(f'{rows}')", "x = f\"{len('1')} {rows!r:>10}\""])
+# claim TG-C-445
+def test_a_name_that_an_f_string_uses_is_not_called_unused(code: str) -> None:
+    assert "unused-input" not in flags(code, inputs=("rows",))
+    assert "unused-input" in flags(f"{code}\n# other", inputs=("other",)), "control: a comment"
+
+
+# claim TG-C-445
+def test_of_a_program_that_reads_files_no_input_is_called_unused() -> None:
+    code = "import math\nprint(open('/in/table').read())\njson_loads = len\n"
+    for inputs in (("table",), ("other",)):  # a path may be put together in many ways
+        found = flags(code, lite=False, inputs=inputs)
+        assert {"unused-input", "undeclared-function"} & set(found) == set()
+    assert "unused-input" in flags(code, inputs=("other",)), "control: where inputs are names"
+
+
+# claim TG-C-445
+def test_a_function_of_the_program_itself_is_not_called_undeclared() -> None:
+    bound = ("def sha256_hex(x):\n    return x\n", "sha256_hex = len\n", "import a as sha256_hex\n")
+    for own in bound:
+        assert "undeclared-function" not in flags(f"{own}sha256_hex('x')\n"), own
+    assert "undeclared-function" not in flags("x.sha256_hex('x')")
+    assert "undeclared-function" in flags("x = sha256_hex('x')\n"), "control"
+
+
+def test_a_url_is_useless_only_without_a_network() -> None:
+    assert flags("x = 'https://a.example'")["url"].reason.endswith("can ask nobody for it")
+    assert flags("x = 'https://a.example'", network=True)["url"].reason == "a URL"
 
 
 def test_several_places_are_one_flag() -> None:

@@ -50,7 +50,7 @@ def test_data_limits_and_sizes(ws: Workspace) -> None:
     request = program(
         "rows, paper\n",
         functions=(),
-        inputs=(Input("paper", source, 33 * 2**20), Input("rows", f"blob-{blob}", 4)),
+        inputs=(Input("paper", source, 33 * 2**20, None), Input("rows", f"blob-{blob}", 4, None)),
         limits=replace(LIMITS, wall_ms=20_000),
         integrity="external",
         confidentiality="confidential",

@@ -28,7 +28,7 @@ def test_oldest_first_with_flags_and_pages(ws: Workspace) -> None:
     third = held(ws, fetch_request())
     gone = held(ws, program(nonce="f" * 32))
     approved(ws, gone)
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     index.catch_up()
     items = list(listed(ws, index, WAITING, limit=50, skip=0))
     assert [item.id for item in items] == [first.id, second.id, third.id]

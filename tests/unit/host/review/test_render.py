@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.policies import policy
 from tests.support.reviewing import Screen, code_read_back, drafted, held, printed, program
 from tests.support.samples import box, escalated, fetch_request, packet
-from tests.support.workspaces import make_workspace, take_in
+from tests.support.workspaces import fetched_in, make_workspace
 from threegate.host.output import Output
 from threegate.host.review import parts
 from threegate.host.review.asked import foreign_texts
@@ -54,7 +54,7 @@ def sheet(tmp_path_factory: pytest.TempPathFactory) -> Sheet:
 
 
 def test_everything_of_a_tool_request_is_there(ws: Workspace) -> None:
-    (source,) = take_in(ws, packet())
+    (source,) = fetched_in(ws, packet())
     request = drafted(program("x = 1\n", purpose=box("Why\nnot?")), derived_from=(source,))
     text = "\n".join(printed(held(ws, request)))
     for words in (

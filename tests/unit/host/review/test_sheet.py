@@ -19,7 +19,7 @@ from tests.support.samples import (
     packet,
     tool_request,
 )
-from tests.support.workspaces import Clock, keep_blob, make_workspace, take_in
+from tests.support.workspaces import Clock, fetched_in, keep_blob, make_workspace
 from threegate.artifacts import registry
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.tool_request import Input
@@ -86,20 +86,22 @@ def test_functions_have_a_meaning_and_bounds(ws: Workspace) -> None:
 
 
 def test_inputs_with_size_kind_and_origin(ws: Workspace) -> None:
-    (source,) = take_in(ws, packet())
+    (source,) = fetched_in(ws, packet())
     blob = keep_blob(ws, b'"text"')
-    given = (Input("paper", source, 10), Input("words", f"blob-{blob}", 6))
+    given = (Input("paper", source, 10, None), Input("words", f"blob-{blob}", 6, None))
     sheet = held(ws, program("words, paper\n", inputs=given, integrity="external"))
     assert sheet.tool is not None
     paper, words = sheet.tool.inputs
     assert (paper.kind, words.kind) == ("research-packet", "file, text")
-    assert paper.origin.startswith("api.crossref.org, On the toughness")
+    assert paper.title.startswith("On the toughness")
+    assert paper.title.endswith("(Ada Example et al., 2024)")
+    assert (paper.origin, words.title) == ("api.crossref.org", "")
     assert (words.bytes, words.origin, words.problem) == (6, "brought by the operator", "")
 
 
 def test_a_draft_leads_back_to_packets_and_hosts(ws: Workspace) -> None:
-    (source,) = take_in(ws, packet())
-    (made,) = take_in(
+    (source,) = fetched_in(ws, packet())
+    (made,) = fetched_in(
         ws, analysis(selection=(), claims=(), claim_texts=(), quotes=(), derived_from=(source,))
     )
     sheet = held(ws, drafted(program(), derived_from=(made,)))
@@ -191,7 +193,7 @@ def test_state_approval_and_denial_are_told(ws: Workspace) -> None:
 
 
 def test_what_is_no_request_has_no_sheet(ws: Workspace) -> None:
-    (source,) = take_in(ws, packet())
+    (source,) = fetched_in(ws, packet())
     with pytest.raises(UsageError, match="is not a request"):
         read_sheet(ws, source)
     with pytest.raises(UsageError, match="no request"):

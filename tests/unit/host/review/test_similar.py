@@ -32,7 +32,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
 
 @pytest.fixture
 def index(ws: Workspace) -> Iterator[Index]:
-    found = Index(ws.store)
+    found = Index(ws.store, ws.seals)
     yield found
     found.close()
 
@@ -108,8 +108,10 @@ def test_a_request_is_compared_with_its_own_kind(ws: Workspace, index: Index) ->
 
 
 def test_inputs_and_lanes_are_compared() -> None:
-    one = program(inputs=(Input("rows", "blob-" + "0" * 64, 1), Input("a", "blob-" + "0" * 64, 1)))
-    two = program(inputs=(Input("rows", "blob-" + "1" * 64, 1),))
+    one = program(
+        inputs=(Input("rows", "blob-" + "0" * 64, 1, None), Input("a", "blob-" + "0" * 64, 1, None))
+    )
+    two = program(inputs=(Input("rows", "blob-" + "1" * 64, 1, None),))
     assert set(changes(one, two)) == {'input "a" is gone', "input rows is other data"}
     told = set(changes(program(), escalated("files")))
     assert "backend is era, was monty" in told

@@ -1,106 +1,88 @@
-"""What a block of CSS declarations says about being seen, as far as it says so itself.
+"""The grammar of CSS as far as hiding takes it: declarations, words, lengths and variables.
 
 SECURITY
-    Reads text of hostile pages.  It is no CSS engine and decides little: `Look` is either
-    plainly hidden, or plainly not, or says that it cannot be decided.  Work is linear in the
-    text.
+    Reads text of hostile pages.  Brackets, strings, comments and escapes are read as a
+    browser reads them, so that nothing hides in them.  A value that is not understood is None,
+    and the caller counts it.  Work is linear in the text.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from itertools import islice, product
+from math import isfinite
 from typing import Final
 
 MAX_BLOCK_CHARS: Final = 20_000
-OFF_SCREEN_PIXELS: Final = 300.0
-FAR_OFF_PIXELS: Final = 5000.0
-FAR_MARGIN_PIXELS: Final = 1000.0  # smaller ones are ordinary layout
-MIN_FONT_PIXELS: Final = 2.0
-MAX_CLEAR_OPACITY: Final = 0.05
-MAX_SPECK_PIXELS: Final = 2.0
-MAX_SAME_COLOUR: Final = 16
-MIN_GLUED_PIXELS: Final = 6.0  # letters that far into each other are not read
+MAX_VALUE_CHARS: Final = 1_000  # a longer value is not looked into
+MAX_READINGS: Final = 16  # of a block whose variables have several values
 
-Colour = tuple[int, int, int]
-WHITE: Final[Colour] = (255, 255, 255)
+Declarations = dict[str, tuple[str, bool]]  # property -> value, whether it is `!important`
 
-_COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+# Comments, strings and addresses hide each other: one pattern finds whichever comes first.
+_OPAQUE: Final = re.compile(
+    r"/\*.*?(?:\*/|\Z)"
+    r"|\"(?:[^\"\\\n]|\\.)*+(?:\"|\n|\Z)|'(?:[^'\\\n]|\\.)*+(?:'|\n|\Z)"
+    r"|\burl\(\s*+[^\"'()\s][^)]*+(?:\)|\Z)",
+    re.DOTALL | re.IGNORECASE,
+)
 _ESCAPE: Final = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
+_END: Final = re.compile(r"[;,(){}\[\]]")
+_WORD: Final = re.compile(r"[^\s,/()]+|[\s,/]+|[()]")
 _PIXELS: Final = {
     "": 1.0,
     "px": 1.0,
     "pt": 4 / 3,
     "pc": 16.0,
-    "em": 16.0,
     "rem": 16.0,
-    "ex": 8.0,
-    "ch": 8.0,
     "in": 96.0,
     "cm": 37.8,
     "mm": 3.78,
     "q": 0.945,
-    "vw": 12.8,
-    "vh": 7.2,
-    "vmin": 7.2,
-    "vmax": 12.8,
+    **{
+        kind + side: size
+        for kind in ("v", "sv", "lv", "dv", "cq")
+        for side, size in (
+            *(("w", 12.8), ("h", 7.2), ("min", 7.2)),
+            *(("max", 12.8), ("i", 12.8), ("b", 7.2)),
+        )
+    },
 }
-_NUMBER: Final = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?"
-_LENGTH: Final = re.compile(rf"({_NUMBER})([a-z]*|%)")
-_ARGUMENTS: Final = re.compile(r"([a-z0-9-]+)\(([^()]*)\)")
-_UNKNOWN: Final = re.compile(r"(?:var|calc|min|max|clamp|env|attr)\(")
-_SIDES: Final = (
-    *("left", "right", "top", "bottom"),
-    *("inset", "inset-inline-start", "inset-inline-end", "inset-block-start", "inset-inline"),
+_EMS: Final = {"em": 1.0, "ex": 0.5, "ch": 0.5, "ic": 1.0, "cap": 0.7, "lh": 1.2, "rlh": 1.2}
+_TOKEN: Final = re.compile(
+    r"\s*(?:([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?)(%|[a-z]*)"
+    r"|(calc|min|max|clamp|)\(|([-+*/,)]))\s*"
 )
-_EXTENTS: Final = (
-    *("width", "height", "max-width", "max-height"),
-    *("inline-size", "block-size", "max-inline-size", "max-block-size"),
-)
-_SHORT: Final = re.compile(r"#[0-9a-f]{3,4}")
-_LONG: Final = re.compile(r"#[0-9a-f]{6}(?:[0-9a-f]{2})?")
-_CLEAR: Final = re.compile(r"#(?:[0-9a-f]{3}0|[0-9a-f]{6}0[0-9a-f])")
-_SPLIT: Final = re.compile(r"[\s,/]+")
-_NO_OPACITY: Final = re.compile(r"opacity\(\s*0*\.?0*%?\s*\)")
-_NAMED: Final = {
-    "white": WHITE,
-    "snow": (255, 250, 250),
-    "ivory": (255, 255, 240),
-    "ghostwhite": (248, 248, 255),
-    "floralwhite": (255, 250, 240),
-    "mintcream": (245, 255, 250),
-    "azure": (240, 255, 255),
-    "whitesmoke": (245, 245, 245),
-    "black": (0, 0, 0),
-    "red": (255, 0, 0),
-    "green": (0, 128, 0),
-    "blue": (0, 0, 255),
-    "yellow": (255, 255, 0),
-    "gray": (128, 128, 128),
-    "grey": (128, 128, 128),
-    "silver": (192, 192, 192),
-    "navy": (0, 0, 128),
-}
+_MAX_TOKENS: Final = 64
+_VARIABLE: Final = re.compile(r"var\(\s*(--[^\s,()]+)\s*(?:,([^()]*))?\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a block of declarations does: the property that hides, or one that may."""
-
-    hidden_by: str = ""
-    undecided_by: str = ""
+def plain(text: str) -> str:
+    """Return a sheet or block with comments, strings and addresses emptied."""
+    return _OPAQUE.sub(_emptied, text)
 
 
-Declarations = dict[str, tuple[str, bool]]  # property -> value, whether it is `!important`
+def _emptied(match: re.Match[str]) -> str:
+    start = match.group()[0]
+    return " " if start == "/" else 'url("")' if start in "uU" else '""'
+
+
+def unescaped(text: str) -> str:
+    """Return a text without escapes."""
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match.group(2) is not None:
+        return match.group(2)
+    code = int(match.group(1), 16)
+    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
 
 
 def declarations(block: str) -> Declarations:
     """Return the declarations of a block, lower case, the winning one of each property."""
-    block = _COMMENT.sub(" ", block[:MAX_BLOCK_CHARS])
-    if "\\" in block:  # d\69splay is display
-        block = _ESCAPE.sub(_unescaped, block)
     found: Declarations = {}
-    for piece in block.lower().split(";"):
-        name, colon, value = piece.partition(":")
+    for piece in pieces(plain(block[:MAX_BLOCK_CHARS]), ";"):
+        name, colon, value = unescaped(piece).lower().partition(":")
         name, value = name.strip(), value.strip()
         if not colon or not name or not value:
             continue
@@ -111,224 +93,141 @@ def declarations(block: str) -> Declarations:
     return found
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    if match.group(2) is not None:
-        return match.group(2)
-    code = int(match.group(1), 16)
-    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+def pieces(text: str, end: str) -> list[str]:
+    """Return what stands between semicolons or commas that are in no bracket."""
+    if not any(bracket in text for bracket in "({["):
+        return text.split(end)
+    found, start, depth = [], 0, 0
+    for match in _END.finditer(text):
+        if match.group() in "({[":
+            depth += 1
+        elif match.group() in ")}]":
+            depth = max(0, depth - 1)
+        elif match.group() == end and not depth:
+            found.append(text[start : match.start()])
+            start = match.end()
+    return [*found, text[start:]]
 
 
-def look(found: Declarations) -> Look:
-    """Return what the declarations say about being seen."""
-    undecided = ""
-    for name, test in _TESTS:
-        value = found.get(name)
-        if value is None:
-            continue
-        if test(value[0], found):
-            return Look(hidden_by=name)
-        if _UNKNOWN.search(value[0]):
-            undecided = undecided or name
-    for name, doubtful in _DOUBTFUL.items():
-        if name in found and doubtful(found[name][0]):
-            undecided = undecided or name
-    return Look(undecided_by=undecided)
+def words(value: str) -> list[str]:
+    """Return the words of a value; a function with its arguments is one word."""
+    found, depth, now = [], 0, ""
+    for piece in _WORD.findall(value[:MAX_VALUE_CHARS]):
+        depth += (piece == "(") - (piece == ")")
+        if depth <= 0 and piece[0] in " \t\n\r\f,/":
+            found.append(now)
+            now = ""
+        else:
+            now += piece
+    return [word for word in (*found, now) if word]
 
 
-def pixels(value: str) -> float | None:
-    """Return a length in pixels, roughly; None for anything else and for a percentage."""
-    match = _LENGTH.fullmatch(value)
-    factor = _PIXELS.get(match.group(2)) if match else None
-    return None if match is None or factor is None else float(match.group(1)) * factor
+def call(word: str) -> tuple[str, list[str]]:
+    """Return the name of a function and its arguments; an empty name for anything else."""
+    name, bracket, rest = word.partition("(")
+    return (name, words(rest[:-1])) if bracket and rest.endswith(")") else ("", [])
 
 
-def colour(value: str) -> Colour | None:
-    """Return an opaque colour; None for one this module does not know."""
-    if value in _NAMED:
-        return _NAMED[value]
-    if _SHORT.fullmatch(value):
-        red, green, blue = (int(digit * 2, 16) for digit in value[1:4])
-        return red, green, blue
-    if _LONG.fullmatch(value):
-        return int(value[1:3], 16), int(value[3:5], 16), int(value[5:7], 16)
-    call = _ARGUMENTS.fullmatch(value)
-    if call is not None and call.group(1) in ("hsl", "hsla"):
-        return _grey(call.group(2))
-    if call is None or call.group(1) not in ("rgb", "rgba"):
+def length(value: str, *, percent: float = 1000.0, em: float = 16.0) -> float | None:
+    """Return a length or number in pixels, roughly; 100 % are `percent`; None for others."""
+    tokens: list[tuple[str, ...]] = []
+    at = 0
+    while at < len(value) and len(tokens) < _MAX_TOKENS:
+        match = _TOKEN.match(value, at)
+        if match is None:
+            return None
+        tokens.append(match.groups(""))
+        at = match.end()
+    if at < len(value) or not tokens:
         return None
-    parts = [part for part in _SPLIT.split(call.group(2)) if part][:3]
-    channels = [_channel(part) for part in parts]
-    if len(channels) != 3 or None in channels:
+    sums = _Sums(tokens, percent / 100, em)
+    try:
+        found = sums.total()
+    except (ArithmeticError, LookupError, ValueError):
         return None
-    red, green, blue = (channel or 0 for channel in channels)
-    return red, green, blue
+    return found if sums.at == len(tokens) and isfinite(found) else None
 
 
-def _grey(arguments: str) -> Colour | None:
-    """Return the colour of hsl() where it is white or black, whatever its hue."""
-    parts = [part for part in _SPLIT.split(arguments) if part]
-    light = _fraction(parts[2]) if len(parts) >= 3 and parts[2].endswith("%") else 0.5
-    return WHITE if light >= 0.95 else (0, 0, 0) if light <= 0.05 else None
+class _Sums:
+    """Arithmetic over the tokens of a length."""
+
+    def __init__(self, tokens: list[tuple[str, ...]], percent: float, em: float) -> None:
+        self.at, self._tokens, self._percent, self._em = 0, tokens, percent, em
+
+    def _next(self, signs: str) -> str:
+        if self.at < len(self._tokens):
+            sign = self._tokens[self.at][3]
+            if sign and sign in signs:
+                self.at += 1
+                return sign
+        return ""
+
+    def total(self) -> float:
+        found = self._product()
+        while self.at < len(self._tokens):
+            if sign := self._next("+-"):
+                found += self._product() * (1 if sign == "+" else -1)
+            elif self._tokens[self.at][0][:1] in ("+", "-"):  # `1px -2px` inside calc
+                found += self._product()
+            else:
+                break
+        return found
+
+    def _product(self) -> float:
+        found = self._one()
+        while sign := self._next("*/"):
+            other = self._one()
+            found = found * other if sign == "*" else found / other
+        return found
+
+    def _one(self) -> float:
+        number, unit, function, sign = self._tokens[self.at]
+        self.at += 1
+        if number:
+            if unit == "%":
+                return float(number) * self._percent
+            return float(number) * (self._em * _EMS[unit] if unit in _EMS else _PIXELS[unit])
+        if sign:
+            raise ValueError(sign)
+        values = [self.total()]
+        while self._next(","):
+            values.append(self.total())
+        if not self._next(")"):
+            raise ValueError("not closed")
+        if function == "clamp":
+            low, middle, high = values
+            return max(low, min(middle, high))
+        return max(values) if function == "max" else min(values)
 
 
-def _channel(text: str) -> int | None:
-    match = _LENGTH.fullmatch(text)
-    if match is None or match.group(2) not in ("", "%"):
-        return None
-    number = float(match.group(1)) * (2.55 if match.group(2) else 1.0)
-    return round(min(255.0, max(0.0, number)))
+def readings(found: Declarations, variables: Mapping[str, set[str]]) -> list[Declarations]:
+    """Return the declarations with variables replaced, once for each of their values.
+
+    Variables that nobody sets stay as they are, and are not understood.
+    """
+    used = {
+        match.group(1)
+        for value, _ in found.values()
+        if "var(" in value
+        for match in _VARIABLE.finditer(value)
+    }
+    if not used:
+        return [found]
+    names = sorted(name for name in used if name in variables)
+    choices = product(*(sorted(variables[name]) for name in names))
+    made = []
+    for choice in islice(choices, MAX_READINGS + 1):
+        values = dict(zip(names, choice, strict=True))
+        made.append({name: (_replaced(v, values), mark) for name, (v, mark) in found.items()})
+    return made if len(made) <= MAX_READINGS else [*made[:1], found]
 
 
-def same(one: Colour, other: Colour) -> bool:
-    """Tell whether nobody sees a difference."""
-    return all(abs(a - b) <= MAX_SAME_COLOUR for a, b in zip(one, other, strict=True))
-
-
-def background(found: Declarations) -> Colour | None:
-    """Return the colour a block paints behind its text, if it names one."""
-    for name in ("background-color", "background"):
-        if name in found:
-            for word in (found[name][0], *found[name][0].split()):
-                known = colour(word)
-                if known is not None:
-                    return known
-    return None
-
-
-def _is_clear(value: str) -> bool:
-    if value == "transparent" or _CLEAR.fullmatch(value):
-        return True
-    call = _ARGUMENTS.fullmatch(value)
-    parts = [part for part in _SPLIT.split(call.group(2)) if part] if call else []
-    if len(parts) != 4:
-        return False
-    return _fraction(parts[3]) <= MAX_CLEAR_OPACITY
-
-
-def _fraction(value: str) -> float:
-    """Return a number or a percentage as a number; 1 for anything else."""
-    match = _LENGTH.fullmatch(value)
-    if match is None or match.group(2) not in ("", "%"):
-        return 1.0
-    return float(match.group(1)) / (100.0 if match.group(2) else 1.0)
-
-
-def _color(value: str, found: Declarations) -> bool:
-    if _is_clear(value):
-        return True
-    ink, paper = colour(value), background(found)
-    return ink is not None and paper is not None and same(ink, paper)
-
-
-def _font_size(value: str, _found: Declarations) -> bool:
-    if value.endswith("%"):
-        return _fraction(value) * 16.0 < MIN_FONT_PIXELS
-    size = pixels(value)
-    return size is not None and size < MIN_FONT_PIXELS
-
-
-def _font(value: str, found: Declarations) -> bool:
-    sizes = (word.partition("/")[0] for word in value.split())
-    return any(_LENGTH.fullmatch(size) and _font_size(size, found) for size in sizes if size)
-
-
-def _moved_out(value: str) -> bool:
-    if value.endswith("%"):
-        return _fraction(value) <= -1.0
-    distance = pixels(value)
-    if distance is None:
-        return False
-    return distance <= -OFF_SCREEN_PIXELS or distance >= FAR_OFF_PIXELS
-
-
-def _position(value: str, found: Declarations) -> bool:
-    if value not in ("absolute", "fixed", "relative", "sticky"):
-        return False
-    values = (found[side][0] for side in _SIDES if side in found)
-    return any(_moved_out(word) for value in values for word in value.split())
-
-
-def _offset(value: str, _found: Declarations) -> bool:
-    return any(_moved_out(word) for word in value.split())
-
-
-def _margin(value: str, _found: Declarations) -> bool:
-    lengths = (pixels(word) for word in value.split())
-    return any(length is not None and length <= -FAR_MARGIN_PIXELS for length in lengths)
-
-
-def _overflow(value: str, found: Declarations) -> bool:
-    if not {"hidden", "clip"} & set(value.split()):
-        return False
-    sizes = (found.get(name) for name in _EXTENTS)
-    lengths = [pixels(size[0]) for size in sizes if size is not None]
-    return any(length is not None and length < MAX_SPECK_PIXELS for length in lengths)
-
-
-def _transform(value: str, _found: Declarations) -> bool:
-    for name, arguments in _ARGUMENTS.findall(value):
-        parts = [part for part in _SPLIT.split(arguments) if part]
-        if name.startswith("scale") and any(_fraction(part) <= 0.05 for part in parts):
-            return True
-        if name in ("rotatex", "rotatey") and parts[:1] in (["90deg"], ["-90deg"], ["0.25turn"]):
-            return True
-        if name.startswith("translate") and any(_moved_out(part) for part in parts):
-            return True
-    return False
-
-
-def _clip(value: str, _found: Declarations) -> bool:
-    call = _ARGUMENTS.fullmatch(value)
-    if call is None or call.group(1) != "rect":
-        return False
-    sides = [pixels(part) for part in _SPLIT.split(call.group(2).strip())]
-    return len(sides) == 4 and all(side is not None and side <= 2.0 for side in sides)
-
-
-def _clip_path(value: str, _found: Declarations) -> bool:
-    call = _ARGUMENTS.match(value)
-    if call is None:
-        return False
-    first = (_SPLIT.split(call.group(2).strip()) or [""])[0]
-    if call.group(1) == "inset":
-        return first.endswith("%") and _fraction(first) >= 0.5
-    if call.group(1) == "polygon":
-        return len({" ".join(point.split()) for point in call.group(2).split(",")}) < 3
-    return call.group(1) in ("circle", "ellipse") and (
-        pixels(first) == 0.0 or (first.endswith("%") and _fraction(first) == 0.0)
-    )
-
-
-_TESTS: Final = (
-    ("display", lambda value, _: value == "none"),
-    ("visibility", lambda value, _: value in ("hidden", "collapse")),
-    ("content-visibility", lambda value, _: value == "hidden"),
-    ("opacity", lambda value, _: _fraction(value) <= MAX_CLEAR_OPACITY),
-    ("filter", lambda value, _: bool(_NO_OPACITY.search(value))),
-    ("font-size", _font_size),
-    ("font", _font),
-    ("color", _color),
-    ("-webkit-text-fill-color", lambda value, _: _is_clear(value)),
-    ("position", _position),
-    ("text-indent", _offset),
-    ("margin", _margin),
-    ("margin-left", _margin),
-    ("margin-top", _margin),
-    ("overflow", _overflow),
-    ("overflow-x", _overflow),
-    ("overflow-y", _overflow),
-    ("scale", lambda value, _: any(_fraction(part) <= 0.05 for part in value.split())),
-    ("translate", _offset),
-    ("letter-spacing", lambda value, _: (pixels(value) or 0.0) <= -MIN_GLUED_PIXELS),
-    ("transform", _transform),
-    ("clip", _clip),
-    ("clip-path", _clip_path),
-    ("zoom", lambda value, _: _fraction(value) == 0.0),
-)
-# These may hide, and what they do is not to be seen from the block.
-_DOUBTFUL: Final[dict[str, Callable[[str], bool]]] = {
-    "mask": lambda value: value != "none",
-    "mask-image": lambda value: value != "none",
-    "-webkit-mask-image": lambda value: value != "none",
-    "z-index": lambda value: value.startswith("-"),
-}
+def _replaced(value: str, values: Mapping[str, str]) -> str:
+    """Replace variables, also those in the values of others, a few levels deep."""
+    for _ in range(4):
+        if "var(" not in value or len(value) > MAX_VALUE_CHARS:
+            break
+        value = _VARIABLE.sub(
+            lambda match: values.get(match[1]) or (match[2] or "").strip() or match[0], value
+        )
+    return value

@@ -3,7 +3,8 @@
 Text is hidden when it is painted in no ink, too small to read, outside the page or what is
 shown of it, in the colour of what lies beneath it, or under something that was painted
 later.  What lies on a picture or on a shape that is no rectangle cannot be decided here and is
-counted as such.
+counted as such; so is text on a layer, in a pattern, under a mask or a blend, and text that
+replaces the letters of the page.
 
 SECURITY
     Works on numbers PDFium read out of a hostile file; they may be anything, and a place
@@ -90,6 +91,7 @@ class _Sheet:
         if (self._unknown or self._is_suspect(text.colour)) and self._on_its_own_colour(text):
             hidden.add(handle)
         else:
+            self.verdict.undecided += text.odd
             self._texts.append(text)
 
     def _is_suspect(self, colour: _Colour) -> bool:

@@ -2,12 +2,11 @@
 
 SECURITY
     Reads hostile bytes with lexbor, libxml2 and trafilatura, in the box of `fetch-html`.  The
-    bounds below are checked before anything is parsed: lexbor takes time with the square of
-    the depth.  A page that gets round them meets the limits of the box.  If this module is
+    limits of `html_bounds` are checked before anything is parsed.  A page that gets round
+    them meets the limits of the box.  If this module is
     wrong, a packet quotes text that was not seen on the page; the box has nothing to give away.
 """
 
-import re
 from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -15,6 +14,7 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from threegate.fetch.normalize.readers import main_text
 from threegate.fetch.normalize.readers.charset import decoded
 from threegate.fetch.normalize.readers.hidden_html import outermost, remove_hidden
+from threegate.fetch.normalize.readers.html_bounds import check_bounds
 from threegate.fetch.normalize.text import Document, Part, Unread
 from threegate.fetch.sources import dates
 from threegate.fetch.sources.fields import Record
@@ -23,23 +23,8 @@ from threegate.protocol.normalize import Answer
 from threegate.untrusted import Untrusted
 
 MAX_HTML_BYTES: Final = 10 * 2**20
-MAX_HTML_TAGS: Final = 200_000
-MAX_HTML_DEPTH: Final = 250
-MAX_ATTRIBUTES: Final = 1_000_000  # equal signs in a page, an upper bound of its attributes
 MIN_MAIN_CHARS: Final = 250  # a main text shorter than this is looked at again
 LOST_RATIO: Final = 4  # how much more there must be on the page to be taken instead
-
-_TAGS: Final = re.compile(r"</?[a-z][^\s/>]*")
-# These have no end, or may be left without one; the parser closes them by itself.
-_UNCLOSED: Final = frozenset(
-    start + name
-    for name in re.findall(
-        "[a-z0-9]+",
-        "area base br col embed hr img input link meta param source track wbr frame p li dt dd "
-        "option optgroup tr td th thead tbody tfoot colgroup caption rt rp html head body",
-    )
-    for start in ("<", "</")
-)
 
 
 def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
@@ -48,7 +33,7 @@ def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
     if len(untrusted) > MAX_HTML_BYTES:
         raise Unread("too-large", f"{len(untrusted)} bytes, limit {MAX_HTML_BYTES}")
     text = decoded(untrusted)
-    _check_bounds(text)
+    check_bounds(text)
     try:
         page = LexborHTMLParser(text)
     except SelectolaxError as exc:
@@ -62,24 +47,6 @@ def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
         raise Unread("empty", f"no visible text on the page{detail}")
     counts = {"hidden-text": removed.hidden, "hidden-undecided": removed.undecided}
     return Document(parts, about, found={name: n for name, n in counts.items() if n})
-
-
-def _check_bounds(text: str) -> None:
-    if text.count("<") > MAX_HTML_TAGS:
-        raise Unread("too-large", f"more than {MAX_HTML_TAGS} tags")
-    if text.count("=") > MAX_ATTRIBUTES:
-        raise Unread("too-large", f"more than {MAX_ATTRIBUTES} attributes")
-    tags = [tag for tag in _TAGS.findall(text.lower()) if tag not in _UNCLOSED]
-    depth, opened = 0, dict[str, int]()
-    for tag in tags if len(tags) > MAX_HTML_DEPTH else ():
-        if tag[1] != "/":
-            opened[tag] = opened.get(tag, 0) + 1
-            depth += 1
-            if depth > MAX_HTML_DEPTH:
-                raise Unread("too-large", f"elements nested deeper than {MAX_HTML_DEPTH}")
-        elif opened.get("<" + tag[2:]):  # an end without a beginning closes nothing
-            opened["<" + tag[2:]] -= 1
-            depth -= 1
 
 
 def _about(page: LexborHTMLParser) -> Metadata:

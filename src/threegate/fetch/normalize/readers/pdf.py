@@ -7,6 +7,7 @@ SECURITY
     packet quotes text that is not on the page it names, or that nobody can see there.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +27,9 @@ MAX_PAGE_OBJECTS: Final = 100_000
 MAX_FORM_DEPTH: Final = 16
 MAX_UNREADABLE_PAGES: Final = 8  # one after the other, before the rest is given up
 
+_LIST: Final = re.compile(rb"\[((?:[\s/A-Za-z0-9#]|%[^\r\n\[]*+)++)\]")
+_ESCAPED: Final = re.compile(rb"#([0-9a-fA-F]{2})")
+_PACKING: Final = re.compile(rb"/(?:FlateDecode|Fl|LZWDecode|LZW|RunLengthDecode|RL)\b")
 _REASONS: Final = {"the PDF needs a password": "encrypted"}
 # PDFium's own signs for a hyphen at the end of a line, where it leaves the break out.
 _LINES: Final = (("\r\n", "\n"), ("\r", "\n"), ("\x02", "-\n"), ("\ufffe", "-\n"), ("\0", ""))
@@ -53,11 +57,20 @@ def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_PDF_BYTES:
         raise Unread("too-large", f"{len(untrusted)} bytes, limit {MAX_PDF_BYTES}")
+    _check_packing(untrusted)
     try:
         with pdfium.opened(untrusted) as document:
             return _read(document)
     except pdfium.PdfNotOpened as exc:
         raise Unread(_REASONS.get(str(exc), "damaged"), str(exc)) from exc
+
+
+def _check_packing(untrusted: bytes) -> None:
+    """Refuse streams packed more than once: a few kilobytes unpack to a gigabyte."""
+    for found in _LIST.finditer(untrusted):
+        names = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), found[1])
+        if len(_PACKING.findall(names)) > 1:
+            raise Unread("too-large", "more than one layer of packing in a stream")
 
 
 def _read(document: pdfium.Document) -> Document:

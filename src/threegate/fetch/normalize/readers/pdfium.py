@@ -65,6 +65,13 @@ _clips = _function("FPDFClipPath_CountPaths", _I, _V)
 _clip_segments = _function("FPDFClipPath_CountPathSegments", _I, _V, _I)
 _clip_segment = _function("FPDFClipPath_GetPathSegment", _V, _V, _I, _I)
 _point = _function("FPDFPathSegment_GetPoint", _I, _V, _V, _V)
+_transparent = _function("FPDFPageObj_HasTransparency", _I, _V)
+_marks = _function("FPDFPageObj_CountMarks", _I, _V)
+_mark = _function("FPDFPageObj_GetMark", _V, _V, raw.c_ulong)
+_mark_name = _function("FPDFPageObjMark_GetName", _I, _V, _V, raw.c_ulong, _V)
+_mark_text = _function(
+    "FPDFPageObjMark_GetParamStringValue", _I, _V, raw.c_char_p, _V, raw.c_ulong, _V
+)
 _text_page = _function("FPDFText_LoadPage", _V, _V)
 _close_text = _function("FPDFText_ClosePage", None, _V)
 _chars = _function("FPDFText_CountChars", _I, _V)
@@ -94,6 +101,7 @@ class Drawn(NamedTuple):
     simple: bool = False  # a path that is no more than a rectangle
     size: float = 0.0  # smallest extent of a letter's em in points; text only
     clip: Box | None = None  # nothing outside is painted; text only
+    odd: bool = False  # a mask, a blend, a pattern, a layer or a replacement text; text only
 
 
 class PdfNotOpened(Exception):
@@ -157,6 +165,7 @@ class Page:
         self._number_at = tuple(raw.byref(self._numbers, 4 * at) for at in range(4))
         self._double_at = tuple(raw.byref(self._doubles, 8 * at) for at in range(4))
         self._word_at = tuple(raw.byref(self._words, 4 * at) for at in range(4))
+        self._name = (raw.c_char * _MAX_NAME_BYTES)()
         self._flag_at = tuple(raw.byref(self._flags, 4 * at) for at in range(2))
 
     def box(self) -> Box:
@@ -191,24 +200,25 @@ class Page:
 
         At most `most` things are looked at; the caller sees by their number that it was cut.
         """
-        stack: list[tuple[Any, int, int, Handle, Matrix]] = []
+        stack: list[tuple[Any, int, int, Handle, Matrix, bool]] = []
         at, count, holder, matrix, getter = 0, _objects(self._page), self._page, UPRIGHT, _object
-        seen = 0
+        seen, odd = 0, False
         while seen < most:
             if at >= count:
                 if not stack:
                     return
-                getter, at, count, holder, matrix = stack.pop()
+                getter, at, count, holder, matrix, odd = stack.pop()
                 continue
             handle = getter(holder, at)
             at, seen = at + 1, seen + 1
             kind = _kind(handle) if handle else 0
             if kind == FORM and len(stack) < deepest:
-                stack.append((getter, at, count, holder, matrix))
+                stack.append((getter, at, count, holder, matrix, odd))
+                odd = odd or self._is_odd_form(handle)
                 matrix = _multiplied(self._matrix(handle), matrix)
                 getter, at, count, holder = _form_object, 0, _form_objects(handle), handle
             elif kind == TEXT:
-                yield self._text_of(handle, matrix)
+                yield self._text_of(handle, matrix, odd=odd)
             elif kind == PATH:
                 _draw_mode(handle, *self._flag_at)
                 if self._flags[0]:  # an outline covers nothing
@@ -217,7 +227,7 @@ class Page:
             elif kind:
                 yield self._shape_of(kind, handle, matrix)
 
-    def _text_of(self, handle: Handle, matrix: Matrix) -> Drawn:
+    def _text_of(self, handle: Handle, matrix: Matrix, *, odd: bool) -> Drawn:
         box = self._box_of(handle, matrix)
         # The box of a letter is smaller than its em, so a tall one needs no second look.
         size = box[3] - box[1]
@@ -226,8 +236,29 @@ class Page:
         mode: int = _mode(handle)
         (_stroke if mode in _STROKED else _fill)(handle, *self._word_at)
         red, green, blue, alpha = self._words
+        colour = (red, green, blue)
+        odd = odd or colour == _PATTERN or self._is_marked(handle)
+        odd = odd or (alpha == _OPAQUE and bool(_transparent(handle)))  # a mask or a blend
         clip = self._clip_of(handle, matrix)
-        return Drawn(TEXT, handle, box, (red, green, blue), alpha, mode, size=size, clip=clip)
+        return Drawn(TEXT, handle, box, colour, alpha, mode, size=size, clip=clip, odd=odd)
+
+    def _is_odd_form(self, handle: Handle) -> bool:
+        """Tell whether a form is painted in less than full ink, or on a layer."""
+        _fill(handle, *self._word_at)
+        return self._words[3] < _OPAQUE or self._is_marked(handle)
+
+    def _is_marked(self, handle: Handle) -> bool:
+        """Tell whether a thing is on a layer, or has a text that replaces its letters."""
+        for number in range(min(_marks(handle), _MAX_MARKS)):
+            mark = _mark(handle, number)
+            _mark_name(mark, self._name, _MAX_NAME_BYTES, self._flag_at[0])
+            if bytes(self._name)[: self._flags[0]] == _LAYER:
+                return True
+            self._flags[0] = 0
+            _mark_text(mark, b"ActualText", None, 0, self._flag_at[0])
+            if self._flags[0] > 2:  # bytes, with the end of the text
+                return True
+        return False
 
     def _shape_of(
         self, kind: int, handle: Handle, matrix: Matrix, *, simple: bool = False
@@ -276,6 +307,11 @@ _LOOK_CLOSER_POINTS: Final = 4.0
 _RECTANGLE_SEGMENTS: Final = 5
 _MAX_CLIPS: Final = 8
 _MAX_CLIP_POINTS: Final = 64
+_MAX_MARKS: Final = 16
+_MAX_NAME_BYTES: Final = 64
+_LAYER: Final = "OC\0".encode("utf-16-le")
+_OPAQUE: Final = 255
+_PATTERN: Final = (191, 191, 191)  # what PDFium says of ink that is a pattern
 _STROKED: Final = (1, 5)  # text modes that paint the outline alone
 
 

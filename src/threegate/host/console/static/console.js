@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const LEAST_MS = 1500; // the server refuses a yes to what it sent less than a second ago
+  const AGAIN_MS = 500; // of several sources each is told, and their request ends after the last
   const TICK_MS = 200; // what stays on screen for two of these was seen
   const $ = (id) => document.getElementById(id);
   const sheet = $("sheet"), decide = $("decide"), form = $("approve");
@@ -15,7 +16,7 @@
   };
   const onScreen = () => {
     const top = covers();
-    const bottom = decide.getBoundingClientRect().top;
+    const bottom = Math.min(window.innerHeight, decide.getBoundingClientRect().top);
     const box = sheet.getBoundingClientRect();
     return [Math.max(0, top - box.top), Math.min(box.height, bottom - box.top)];
   };
@@ -95,6 +96,9 @@
     files.addEventListener("submit", (event) => { if (tooMuch()) event.preventDefault(); });
   }
 
+  // -- a small screen: the list of pages scrolls sideways, to where we are -----------------------
+  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // -- keys ---------------------------------------------------------------------------------
   const items = () => [...document.querySelectorAll("[data-list] .open")];
   const move = (by) => {
@@ -142,6 +146,7 @@
   const isOver = () => fetch(`/${doing}/state`).then((answer) => answer.json()).then((found) => {
     if (found.over && found.next) location.href = found.next; else if (found.over) location.reload();
   }).catch(gone);
+  let again = 0;
   const hear = (kind, data) => {
     if (doing) {
       if (kind === `${doing}ing`) $("asking-words").textContent = String(JSON.parse(data).words);
@@ -149,7 +154,12 @@
       return;
     }
     if (kind === "ran" && sheet && location.pathname.endsWith(JSON.parse(data).request)) {
-      news(`It ran: ${JSON.parse(data).outcome}.`);
+      // A page that shows it as approved or running is old now; a form does not go away by itself.
+      if (form) news(`It ran: ${JSON.parse(data).outcome}.`);
+      else if (["approved", "claimed"].includes(sheet.dataset.state)) {
+        clearTimeout(again);
+        again = setTimeout(() => location.reload(), AGAIN_MS);
+      }
     } else if ((kind === "changed" || kind === "missed") && follows) { news("Something changed."); }
   };
   if (doing) setInterval(isOver, 2000);

@@ -25,7 +25,7 @@ from threegate.host.review.statement import statement
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.cells import Span, Spell
 from threegate.host.review.terminal.pager import Document, Line, document
-from threegate.host.signing import Signer
+from threegate.host.signing import Signer, kind_of
 from threegate.host.workspace import Workspace
 from threegate.keys.public import PublicKey
 
@@ -105,7 +105,7 @@ class WorkspaceDesk:
         terms = approving.Terms(uses, seconds, accept_rule_of_two=sheet.rule_of_two.joined)
         signer, key = self.signing(self.ws)
         self.tell(f"signing an approval of {request_id}, {counted(uses, 'use')}")
-        given = approving.approve(self.ws, sheet, Patient(signer), key, terms)
+        given = approving.approve(self.ws, sheet, Patient(signer), key, terms, given="terminal")
         until = f"until {given.approval.not_after}, {counted(uses, 'use')}"
         self.tell(f"approved {request_id} {until}: {given.id}")
         return f"approved {short(request_id)} {until}"
@@ -152,6 +152,11 @@ class Patient:
     """A signer that Ctrl-C interrupts without ending the review: then nothing is signed."""
 
     signer: Signer
+
+    @property
+    def kind(self) -> str:
+        """What protects the key."""
+        return kind_of(self.signer)
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return the signature, or raise `GateUnavailable`."""

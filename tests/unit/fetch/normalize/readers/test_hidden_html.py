@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.pages import DROPPED, HIDDEN, MARK, SHOWN, UNDECIDED, answer, page
-from threegate.fetch.normalize.readers import html
+from threegate.fetch.normalize.readers import hidden_html, html, stylesheets
+from threegate.fetch.normalize.readers.stylesheets import Sheet, read_sheets
 from threegate.untrusted import Untrusted
 
 LETTERS = len(MARK.replace(" ", ""))
@@ -31,7 +32,7 @@ def test_what_is_no_text_of_the_page_is_not_in_it(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", UNDECIDED)
-# claim TG-C-121
+# claim TG-C-121, TG-C-422
 def test_where_it_cannot_be_decided_that_is_said(way: str) -> None:
     head, inner = UNDECIDED[way]
     text, hazards = read(head, inner)
@@ -69,11 +70,41 @@ def test_a_page_that_starts_hidden_is_read_and_that_is_said(body: str) -> None:
     assert found.found == {"hidden-undecided": 1}
 
 
-def test_more_selectors_than_are_matched_are_undecided() -> None:
-    rules = "".join(f".a{number}{{display:none}}" for number in range(400))
-    text, hazards = read(
-        f"<style>{rules}</style>", f'<p class="a1">{MARK}</p><p class="a399">late</p>'
-    )
-    assert "ZZmarker" not in text
-    assert "late" in text
-    assert hazards["hidden-undecided"] == 100
+def test_more_steps_of_matching_than_are_allowed_are_undecided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = "<style>" + "".join(f".a.b{number}{{color:red}}" for number in range(50)) + "</style>"
+    inner = "".join(f'<p class="a b{number}">late</p>' for number in range(50))
+    assert not read(head, inner)[1], "control: all are matched"
+    monkeypatch.setattr(hidden_html, "MAX_MATCHES", 20)
+    assert read(head, inner)[1] == {"hidden-undecided": 1}
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        "h9," * 200 + ".x9{display:none}",
+        "article{" + "h9," * 200 + ".x9{display:none}}",
+        "h9{top:0}" * 200 + ".x9{display:none}",
+        "article{" + "h9 " * 100 + "&{top:0} " + "article " * 60 + ".x9{display:none}}",
+        "article{" * 30 + ".x9{display:none}" + "}" * 30,
+        "a|b," * 200 + ".x9{display:none}",
+    ],
+)
+# claim TG-C-421
+def test_rules_that_are_left_out_are_counted(sheet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = f'<p class="x9">{MARK}</p>'
+    assert not read("<style>.y9{display:none}</style>", inner)[1], "control: nothing is left out"
+    monkeypatch.setattr(stylesheets, "MAX_RULES", 100)
+    text, hazards = read(f"<style>{sheet}</style>", inner)
+    assert "ZZmarker" in text
+    assert hazards["hidden-undecided"] >= 1
+
+
+# claim TG-C-421
+def test_lists_in_lists_of_selectors_are_not_multiplied_out() -> None:
+    many = ",".join(f".a{number}" for number in range(5000))
+    sheets = read_sheets(iter([Sheet(f"{many}{{{many}{{{many}{{display:none}}}}}}")]))
+    assert len(sheets.rules) <= stylesheets.MAX_RULES + 1
+    assert sheets.undecided >= 1
+    assert len(read_sheets(iter([Sheet(".a,.b{.c,.d{top:0}}")])).rules) == 4, "control"

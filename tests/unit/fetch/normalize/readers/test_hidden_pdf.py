@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tests.support import odd_pdfs
 from tests.support.pages import answer
 from tests.support.pdfs import line, pdf, rectangle
 from threegate.fetch.normalize.readers import hidden_pdf
@@ -126,3 +127,14 @@ def test_too_many_comparisons_are_undecided(monkeypatch: pytest.MonkeyPatch) -> 
     assert judge(things, PAGE).undecided == 1
     monkeypatch.setattr(hidden_pdf, "MAX_COMPARISONS", 40)
     assert judge([*things, *([shape(WHITE)] * 50)], PAGE).undecided > 1
+
+
+@pytest.mark.parametrize("way", odd_pdfs.UNDECIDED)
+# claim TG-C-423
+def test_ink_that_is_not_understood_is_undecided(way: str) -> None:
+    found = read(Untrusted(odd_pdfs.UNDECIDED[way]), answer())
+    assert "HIDE" in found.parts[0].text.open_for_validation()
+    assert found.found == {"hidden-undecided": 1}
+    control = read(Untrusted(odd_pdfs.CONTROL), answer())
+    assert "SEEN" in control.parts[0].text.open_for_validation()
+    assert not control.found

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.boxes import repository
 from tests.support.pages import ARTICLE, SENTENCE, answer, page
-from threegate.fetch.normalize.readers import html, main_text
+from threegate.fetch.normalize.readers import html, html_bounds, main_text
 from threegate.fetch.normalize.text import Document, Unread
 from threegate.untrusted import Untrusted
 
@@ -72,10 +72,11 @@ def test_a_page_without_text_is_refused() -> None:
     ("raw", "what"),
     [
         (b"x" * (html.MAX_HTML_BYTES + 1), "bytes"),
-        (b"<br>" * (html.MAX_HTML_TAGS + 1), "tags"),
-        (b"<p " + b"a=" * (html.MAX_ATTRIBUTES + 1), "attributes"),
-        (b"<div>" * (html.MAX_HTML_DEPTH + 1), "nested"),
-        (b"<div><b></b></i>" * (html.MAX_HTML_DEPTH + 1), "nested"),
+        (b"<br>" * (html_bounds.MAX_HTML_TAGS + 1), "tags"),
+        ((b"<p" + b" a" * 900 + b">") * (html_bounds.MAX_ATTRIBUTES // 900 + 1), "attributes"),
+        (b"<p>" + b"<b a>" * 200 + b"<p>x" * 6000, "elements"),
+        (b"<div>" * (html_bounds.MAX_HTML_DEPTH + 1), "nested"),
+        (b"<div><b></b></i>" * (html_bounds.MAX_HTML_DEPTH + 1), "nested"),
     ],
 )
 # claim TG-C-120
@@ -86,8 +87,39 @@ def test_too_much_of_anything_is_refused_before_it_is_parsed(raw: bytes, what: s
     assert what in detail
 
 
+def attributes(count: int, form: str) -> str:
+    return "".join(form.format(number) for number in range(count))
+
+
+@pytest.mark.parametrize("form", [" a{}=1", " a{}", "/a{}", " a{}='>'", ' a{}="<p>"'])
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("<p", '<p "', "<svg><script>i<n", "<textarea><script></textarea><p", "</p><p"),
+        *('<!-- <p a=" --><p', "<title><!--</title><p", "<svg><style><p", "<p b='\"' c"),
+    ],
+)
+# claim TG-C-420
+def test_a_tag_with_too_many_attributes_is_refused(before: str, form: str) -> None:
+    limit = html_bounds.MAX_TAG_ATTRIBUTES
+    html_bounds.check_bounds(f"{before}{attributes(limit - 20, form)}>x")  # control
+    with pytest.raises(Unread) as caught:
+        html_bounds.check_bounds(f"{before}{attributes(limit + 20, form)}>x")
+    detail = f"more than {limit} attributes in one tag"
+    assert (caught.value.reason, caught.value.detail) == ("too-large", detail)
+
+
+@pytest.mark.parametrize("around", ["<script>{}</script>", "<!--{}-->", "<textarea>{}</textarea>"])
+# claim TG-C-420
+def test_text_that_only_looks_like_a_long_tag_is_read(around: str) -> None:
+    words = "i<n && " + "word " * (html_bounds.MAX_TAG_ATTRIBUTES + 500)
+    assert "sentence number 3" in parts(page(around.format(words)))[0][1]
+    with pytest.raises(Unread, match="attributes in one tag"):
+        read(page(f"{words}>"))  # control: outside it is a tag
+
+
 def test_as_much_as_is_allowed_is_read() -> None:
-    assert parts(b"<div>" * (html.MAX_HTML_DEPTH - 1) + b"text") == [("text", "text")]
+    assert parts(b"<div>" * (html_bounds.MAX_HTML_DEPTH - 1) + b"text") == [("text", "text")]
     assert parts(b"<p>a" * 2000)[0][1].count("a") == 2000
 
 

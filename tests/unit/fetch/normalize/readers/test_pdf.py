@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import pdfs
 from tests.support.pages import answer
 from tests.support.pdfs import cycle, encrypted, form_bomb, line, many_pages, pdf
 from threegate.fetch.normalize.readers import pdf as reader
@@ -99,3 +100,18 @@ def test_any_damage_leaves_a_document_or_unread(piece: bytes, at: int, gone: int
             assert read(raw).parts
         except Unread as exc:
             assert exc.reason in ("damaged", "empty", "encrypted")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [b"/FlateDecode/FlateDecode", b"/Fl /Fl", b"/Flate#44ecode\n/FlateDecode", b"/Fl%]\n/Fl"],
+)
+# claim TG-C-424
+def test_a_stream_packed_twice_is_refused(filters: bytes) -> None:
+    content = pdfs.line("packed")
+    once = read(pdfs.packed_twice(content, b"/FlateDecode"))
+    assert "packed" in once.parts[0].text.open_for_validation(), "control"
+    with pytest.raises(Unread) as caught:
+        read(pdfs.packed_twice(content, filters))
+    detail = "more than one layer of packing in a stream"
+    assert (caught.value.reason, caught.value.detail) == ("too-large", detail)

@@ -64,7 +64,7 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     clock = Clock()
     ws = make_workspace(tmp_path, clock=clock)
-    index = Index(ws.store)
+    index = Index(ws.store, ws.seals)
     found: Place
 
     def signing(_: Workspace) -> tuple[Signer, PublicKey]:
@@ -189,7 +189,7 @@ def test_changes_are_noticed_and_only_those(place: Place) -> None:
 def test_what_waited_too_long_is_not_offered(place: Place) -> None:
     request_id = place.ask()
     assert place.desk.waiting().total == 1, "control"
-    place.clock.now += 400 * 86_400
+    place.clock.now += 20 * 86_400
     assert place.desk.waiting().items == ()
     assert place.desk.fate(request_id) == "expired"
 
