@@ -90,7 +90,7 @@ def test_eight_commands_and_kill_9_lose_and_double_nothing(tmp_path: Path) -> No
             out, err = process.communicate(timeout=120)
             reported |= _accepted(out)
             if index not in killed:
-                assert process.returncode in (0, 65), err
+                assert process.returncode in (0, 65), out + err
                 assert "Traceback" not in err
     check = _start(tmp_path, root, "audit", "verify", "--json")
     out, err = check.communicate(timeout=120)

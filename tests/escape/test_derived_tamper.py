@@ -344,7 +344,7 @@ def test_audit_verify_finds_an_edited_index(ws: Workspace) -> None:
     assert found() == [], "control: rebuilt from the beginning it is the same"
     for name, tampering in TAMPERINGS.items():
         tampering(ws)
-        assert found() == [(FILE, f"was {CHANGED}; the next command rebuilds it")], name
+        assert found() == [(FILE, f"{CHANGED}; the next command rebuilds it")], name
         if name not in ("log position moved", "journal beside it"):
             forge_seal(ws)
             assert found() == [(FILE, OTHER)], f"{name}: by its rows alone"

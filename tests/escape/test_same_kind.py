@@ -16,10 +16,13 @@ import pytest
 from tests.support.samples import box, packet
 from tests.support.workspaces import keep_blob, make_workspace, soft_signer, take_in
 from threegate.artifacts.research_packet import Identifier
-from threegate.host.derived import CHANGED, Derived
+from threegate.host.backup import silent
+from threegate.host.derived import CHANGED, UNSEALED, Derived
 from threegate.host.forget import forget
 from threegate.host.index import FILE, Index
+from threegate.host.index import SCHEMA as INDEX_SCHEMA
 from threegate.host.vectors import FILE as VECTORS
+from threegate.host.verification import verify_workspace
 from threegate.host.workspace import Workspace
 
 NAME = ("doi", "10.5555/ice.7")
@@ -128,8 +131,31 @@ def test_a_kill_while_pages_are_written_leaves_no_valid_seal(tmp_path: Path) -> 
     assert in_child(write) == -signal.SIGKILL
     assert path.stat().st_ctime_ns == before.st_ctime_ns, "control: its times tell nothing"
     with closing(Derived(path, SCHEMA, seals)) as file:
-        assert file.discarded == CHANGED
+        assert file.discarded == UNSEALED
         assert file.db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_audit_verify_tells_a_killed_update_from_an_edit(ws: Workspace) -> None:
+    take_in(ws, packet("Ice floats."))
+    opened(ws).close()
+
+    def verified() -> tuple[list[str], list[str]]:
+        found = verify_workspace(ws.root, given=(), clock=ws.clock, progress=silent, seals=ws.seals)
+        return [one.problem for one in found.findings], found.unfinished
+
+    assert verified() == ([], []), "control"
+
+    def write() -> None:
+        with Derived(ws.root / FILE, INDEX_SCHEMA, ws.seals).writing():
+            killed()
+
+    assert in_child(write) == -signal.SIGKILL
+    rebuilds = "the next command rebuilds it"
+    assert verified() == ([], [f"{FILE}: {UNSEALED}; {rebuilds}"])
+    opened(ws).close()
+    assert verified() == ([], []), "and so it did"
+    os.utime(ws.root / FILE)
+    assert verified() == ([f"{CHANGED}; {rebuilds}"], []), "control: an edit is a difference"
 
 
 @pytest.mark.parametrize("at", ["replace", "remove"])

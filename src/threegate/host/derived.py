@@ -37,6 +37,7 @@ _MAX_SEAL_BYTES: Final = 200
 _PRAGMAS: Final = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = NORMAL;"
 
 CHANGED: Final = "changed outside ThreeGate"
+UNSEALED: Final = "not sealed: an update was interrupted, or the workspace was copied here"
 SCHEMA: Final = "other tables than this version uses"
 DAMAGED: Final = "damaged"
 
@@ -147,7 +148,7 @@ class Derived:
                 db.close()
                 self.discarded = SCHEMA
             else:
-                self.discarded = CHANGED
+                self.discarded = CHANGED if self._has_seal() else UNSEALED
         return self._replace()
 
     def _replace(self) -> sqlite3.Connection:
@@ -184,6 +185,9 @@ class Derived:
         self._known = (found, data) if found[1] == self._inode else None
         return True
 
+    def _has_seal(self) -> bool:
+        return bool(os.pread(self._seal, 1, 0))
+
     def _write_seal(self) -> None:
         data = json.dumps(_stat(self._name)).encode()
         os.ftruncate(self._seal, 0)
@@ -194,22 +198,26 @@ class _Unsealed(sqlite3.DatabaseError):
     """The file was edited between two uses in one command."""
 
 
-def is_changed(path: Path, seals: Path | None) -> bool:
-    """Tell whether a file differs from the seal that this account has for it, if it has one."""
+def why_unusable(
+    path: Path, seals: Path | None, to: sqlite3.Connection | None = None
+) -> str | None:
+    """Return why the next command rebuilds a file; None if it fits its seal, or has none here.
+
+    A file that is usable is copied into `to`, while no command of this account writes to it.
+    """
     with _shared(path, seals) as seal:
-        own, *beside = _files(path)
-        if seal < 0 or not os.path.lexists(own):
-            return False
-        sealed = _seal_in(os.pread(seal, _MAX_SEAL_BYTES, 0))
-        return _stat(own) != sealed or any(os.path.lexists(one) for one in beside)
-
-
-def copy_derived(path: Path, seals: Path | None, to: sqlite3.Connection) -> None:
-    """Copy a file into another database, while no command of this account writes to it."""
-    # Immutable: SQLite takes no lock and looks at no journal.
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
-    with _shared(path, seals), closing(sqlite3.connect(uri, uri=True)) as kept:
-        kept.backup(to)
+        if seal >= 0 and os.path.lexists(path):
+            data = os.pread(seal, _MAX_SEAL_BYTES, 0)
+            if not data:
+                return UNSEALED
+            if _stat(path) != _seal_in(data) or any(map(os.path.lexists, _files(path)[1:])):
+                return CHANGED
+        if to is not None and path.is_file() and not path.is_symlink():
+            # Immutable: SQLite takes no lock and looks at no journal.
+            uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True)) as kept:
+                kept.backup(to)
+    return None
 
 
 @contextmanager

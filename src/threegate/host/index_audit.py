@@ -17,7 +17,7 @@ from threegate.errors import UsageError
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Finding
-from threegate.host.derived import CHANGED, copy_derived, is_changed, is_ours
+from threegate.host.derived import UNSEALED, is_ours, why_unusable
 from threegate.host.fetching.caching import FILE as FETCHED
 from threegate.host.index import FILE, SCHEMA, Index
 from threegate.host.index_rows import origin_row, rows_of, sources_of
@@ -41,31 +41,44 @@ _ROWS: Final = {
 Show = Callable[[int], None]
 
 
-def verify_derived(store: Store, seals: Path | None, show: Show) -> Iterator[Finding]:
-    """Yield a finding for each derived file that somebody edited."""
-    for name in (FILE, FETCHED):
-        if is_changed(store.root / name, seals):
-            yield Finding(PLACE, name, f"was {CHANGED}; the next command rebuilds it")
-            if name == FILE:
-                return  # its rows need no comparison any more
-    path = store.root / FILE
-    if path.is_file() and not path.is_symlink():
-        problem = _difference(store, path, seals, show)
-        if problem is not None:
-            yield Finding(PLACE, FILE, problem)
+def verify_derived(store: Store, seals: Path | None, show: Show) -> list[Finding]:
+    """Return a finding for each derived file that somebody edited.
+
+    One whose update was interrupted (a kill) is nobody's edit: it gives a stray finding.
+    """
+    found = _looked_at(store, seals, show)
+    if any(not one.stray for one in found):
+        # Another command may have written between two looks: nobody does under the lock.
+        with store.locked():
+            found = _looked_at(store, seals, show)
+    return found
 
 
-def _difference(store: Store, path: Path, seals: Path | None, show: Show) -> str | None:
+def _looked_at(store: Store, seals: Path | None, show: Show) -> list[Finding]:
+    problems = {FETCHED: why_unusable(store.root / FETCHED, seals)}
     with closing(Index(store)) as index:
         try:
-            copy_derived(path, seals, index.database)
-            if not is_ours(index.database, SCHEMA):
-                return OTHER
-            index.catch_up()
-            index.database.execute("INSERT INTO texts (texts) VALUES ('integrity-check')")
-            return None if _is_same(store, index.database, show) else OTHER
+            problems[FILE] = why_unusable(store.root / FILE, seals, index.database)
+            same = problems[FILE] is not None or _is_right(store, index, show)
         except sqlite3.DatabaseError:
-            return OTHER
+            same = False
+    found = [
+        Finding(PLACE, name, f"{why}; the next command rebuilds it", stray=why == UNSEALED)
+        for name, why in problems.items()
+        if why is not None
+    ]
+    return found if same else [*found, Finding(PLACE, FILE, OTHER)]
+
+
+def _is_right(store: Store, index: Index, show: Show) -> bool:
+    """Compare a copy of the kept index with what files and log give."""
+    if not (store.root / FILE).is_file():
+        return True
+    if not is_ours(index.database, SCHEMA):
+        return False
+    index.catch_up()
+    index.database.execute("INSERT INTO texts (texts) VALUES ('integrity-check')")
+    return _is_same(store, index.database, show)
 
 
 def _is_same(store: Store, db: sqlite3.Connection, show: Show) -> bool:

@@ -123,7 +123,11 @@ def verify_workspace(
             with progress("comparing the index, artifact", None) as show:
                 # What is read-only is compared by its rows: nobody seals it there.
                 sealed_in = None if store.read_only else seals
-                report.findings += verify_derived(store, sealed_in, show)
+                for finding in verify_derived(store, sealed_in, show):
+                    if finding.stray:
+                        report.unfinished.append(f"{finding.name}: {finding.problem}")
+                    else:
+                        report.findings.append(finding)
         signers = _verify_policies(store, report, walk)
         if signers is not None:
             _verify_clock(report, walk, signers)

@@ -116,8 +116,9 @@ def _verdict(request_id: str, desk: Desk) -> str:
 def _looked_at(
     request_id: str, desk: Desk
 ) -> tuple[Sheet, str, dict[str, int], dict[str, str], list[Headline]]:
-    made = _made_of(request_id, desk)
     sheet = read_sheet(desk.ws, request_id, desk.index)
+    desk.follow(always=False)  # it may have ended since: then its result is shown with its state
+    made = _made_of(request_id, desk)
     refusal = ""
     try:
         approving.refuse(desk.ws, sheet, approving.Terms(accept_rule_of_two=True))

@@ -163,19 +163,36 @@
     } else if ((kind === "changed" || kind === "missed") && follows) { news("Something changed."); }
   };
   if (doing) setInterval(isOver, 2000);
+  // Number of the last event this page has taken in; a number of an earlier run means nothing.
+  const KEPT = 64;
+  let [run, heard] = document.body.dataset.heard.split("-");
+  const kept = []; // of the tab that listens, for tabs that were loading meanwhile
+  const take = (event) => {
+    const [its, number] = event.id.split("-");
+    if (its === run && Number(number) <= Number(heard)) return;
+    [run, heard] = [its, number];
+    hear(event.kind, event.data);
+  };
   if (navigator.locks && window.BroadcastChannel) {
     const others = new BroadcastChannel("threegate-events");
-    others.addEventListener("message", (event) => hear(String(event.data.kind), event.data.data));
+    others.addEventListener("message", (message) => {
+      if (message.data.kind) take(message.data);
+      else for (const event of kept) others.postMessage(event); // a new tab asks what it missed
+    });
+    others.postMessage({});
     navigator.locks.request("threegate-events", () => new Promise((over) => {
-      const source = new EventSource(`/events?after=${document.body.dataset.heard}`);
+      const source = new EventSource(`/events?after=${run}-${heard}`);
       // A lost connection is tried again; a refusal is for good, and another tab may try.
       source.addEventListener("error", () => {
         if (source.readyState === EventSource.CLOSED) { gone(); over(); }
       });
       for (const kind of ["changed", "missed", "ran", "asking", "asked", "searching", "searched"]) {
-        source.addEventListener(kind, (event) => {
-          hear(kind, event.data);
-          others.postMessage({ kind, data: event.data });
+        source.addEventListener(kind, (found) => {
+          const event = { id: found.lastEventId, kind, data: found.data };
+          take(event);
+          others.postMessage(event);
+          kept.push(event);
+          if (kept.length > KEPT) kept.shift();
         });
       }
     }));
