@@ -10,9 +10,9 @@ from bench.data import RawFiles, plain_packets
 from bench.figures import Plain, Sizes, compare
 from bench.measure import Watch, say
 from tests.support.stores import NOW, clock, make_store
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import CHUNK, admit
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 RAW_PER_BATCH = 16
 

@@ -19,10 +19,10 @@ from bench.figures import Plain, Sizes, compare
 from bench.measure import noise, say
 from tests.support import weights
 from tests.support.policies import policy
-from threegate.host.models.embedding import Embedder
+from threegate.base.untrusted import Untrusted
+from threegate.host.models.embedder import Embedder
 from threegate.protocol.embed import VECTOR_BYTES
 from threegate.sandbox.machine import find_machine
-from threegate.untrusted import Untrusted
 
 LEAST_SHARE: Final = 0.9
 TEXTS: Final = 8
@@ -30,9 +30,9 @@ PEER: Final = "numpy in a bare process"
 BARE: Final = """
 import sys
 from pathlib import Path
-from threegate.model.embedder.minilm import MiniLm
-from threegate.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.model.embedder.tensors import read_tensors
+from threegate.gates.model.embedder.minilm import MiniLm
+from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
+from threegate.gates.model.embedder.tensors import read_tensors
 weights, words = (Path(name).read_bytes() for name in sys.argv[1:3])
 model = MiniLm(read_tensors(weights), Pieces(read_vocabulary(words)))
 sys.stdout.buffer.write(b"ready\\n")

@@ -25,8 +25,8 @@ from bench.facts import facts  # noqa: E402
 from bench.lite_requests import workspace  # noqa: E402
 from bench.measure import say  # noqa: E402
 from threegate.artifacts.ids import sha256_hex  # noqa: E402
-from threegate.core.client import NoModel  # noqa: E402
-from threegate.errors import ThreeGateError  # noqa: E402
+from threegate.base.errors import ThreeGateError  # noqa: E402
+from threegate.gates.core.client import NoModel  # noqa: E402
 from threegate.host.models.catalogue import MODELS, Model  # noqa: E402
 from threegate.host.settings import Settings  # noqa: E402
 
@@ -55,8 +55,8 @@ def made_by(system: str) -> str:
     """Return a digest of what shapes the answers of a system: older ones are not its own."""
     source = ROOT / "src" / "threegate"
     parts = {
-        "threegate": (*source.glob("core/*.py"), *source.glob("host/asking/*.py")),
-        "extractive": tuple(source.glob("host/asking/*.py")),
+        "threegate": (*source.glob("core/*.py"), *source.glob("host/ask/*.py")),
+        "extractive": tuple(source.glob("host/ask/*.py")),
         "direct": (ROOT / "bench" / "evaluation" / "direct.py",),
     }
     return sha256_hex(b"\0".join(path.read_bytes() for path in sorted(parts[system])))

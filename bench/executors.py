@@ -25,17 +25,17 @@ from tests.support.policies import altered
 from tests.support.workspaces import settings_for, soft_signer
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
-from threegate.host.changes import apply_policy
-from threegate.host.executing.ready import make_ready
-from threegate.host.executing.results import STOPPED
-from threegate.host.executing.rules import LOOK_SECONDS
-from threegate.host.executing.running import run_requests
-from threegate.host.executors.kinds import Signed
-from threegate.host.executors.lite import LiteExecutor, LiteKind
-from threegate.host.executors.pool import Pool
-from threegate.host.executors.states import APPLIED, Status
-from threegate.host.executors.warm import Warm
-from threegate.host.workspace import Workspace
+from threegate.host.policy.changes import apply_policy
+from threegate.host.run.lifecycle import run_requests
+from threegate.host.run.ready import make_ready
+from threegate.host.run.results import STOPPED
+from threegate.host.run.rules import LOOK_SECONDS
+from threegate.host.run.warm.kinds import Signed
+from threegate.host.run.warm.lite import LiteExecutor, LiteKind
+from threegate.host.run.warm.pool import Pool
+from threegate.host.run.warm.states import APPLIED, Status
+from threegate.host.run.warm.warm import Warm
+from threegate.host.workspace.workspace import Workspace
 
 WAIT_SECONDS: Final = 60.0
 HELLO: Final = "print('hello')"

@@ -22,7 +22,7 @@ from tests.support.cli import made, write
 from tests.support.internet import Internet, run_inside
 from tests.support.squid import Squid
 from threegate.artifacts.ids import sha256_hex
-from threegate.host.infra.squid import inside_addresses
+from threegate.host.deploy.squid import inside_addresses
 
 FETCH = (sys.executable, "-m", "threegate", "fetch", "--enrich", "none", "-f", "-")
 FASTEST = ("rate_per_minute: 240", "rate_per_minute: 6000")

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.heavy import Task, asked_for, backend_for, built, request_for, rules
-from threegate.host.heavy import wiring
-from threegate.host.heavy.backend import Asked, QemuBackend, Want
-from threegate.host.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
-from threegate.host.heavy.lane import want_of
-from threegate.host.heavy.machines import Conversation, Parts, Use, converse, no_inputs
+from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import job as jobs
+from threegate.gates.tool_exec.era.gate import task_for
+from threegate.gates.tool_exec.era.machine import Machine
+from threegate.host.run.heavy import channels
+from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
+from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
+from threegate.host.run.heavy.lane import want_of
+from threegate.host.run.heavy.machines import Conversation, Parts, Use, converse, no_inputs
 from threegate.protocol import tool_heavy
 from threegate.protocol.tool_heavy import Ask, Channels, Job
 from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.tsc import tsc_khz
-from threegate.tool_exec.era import job as jobs
-from threegate.tool_exec.era.gate import task_for
-from threegate.tool_exec.era.machine import Machine
-from threegate.untrusted import Untrusted
 
 ENGINE: Final = EMULATION  # works on every machine
 WAKE_SECONDS: Final = 900
@@ -100,16 +100,16 @@ class Bench:
         return Job(ends, shape, WAKE_SECONDS, (), disk, *parts)
 
     def _bare(self, stack: ExitStack, snapshot: int | None, *, wake: bool = True) -> None:
-        agent, engine_agent = wiring.pair(stack, stack)
-        monitor, engine_monitor = wiring.pair(stack, stack)
+        agent, engine_agent = channels.pair(stack, stack)
+        monitor, engine_monitor = channels.pair(stack, stack)
         parts = self.parts()
-        layers = tuple(wiring.read_only(stack, path) for path in parts.layers)
+        layers = tuple(channels.read_only(stack, path) for path in parts.layers)
         inputs = no_inputs(stack, parts.scratch)
         handed = Handed(engine_agent, engine_monitor, layers, inputs, snapshot)
         given = {"kernel": str(parts.kernel), "initramfs": str(parts.initramfs)}
         words = command(self.shape, handed, tsc_khz=self.khz)
         fds = (engine_agent, engine_monitor, *layers, inputs, *((snapshot,) if snapshot else ()))
-        wiring.greet_engine(monitor)
+        channels.greet_engine(monitor)
         argv = [given[INSIDE[word]] if word in INSIDE else word for word in words]
         with subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL) as engine:
             try:

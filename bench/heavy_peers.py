@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.images.keeping import Image
+from threegate.host.images.store import Image
 
 PYTHON: Final = "/usr/bin/python3.11"
 LOADER: Final = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"  # of the tree, not of this machine

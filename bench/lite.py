@@ -19,9 +19,9 @@ from bench.lite_requests import approved, workspace
 from bench.lite_whole import LEVEL, group_rows, one_by_one, single_rows, value_of
 from bench.measure import Watch, noise, say
 from threegate.handoff.approvals import approvals_by_request
-from threegate.host.executing.ready import make_ready
-from threegate.host.lite.boxes import Boxes
-from threegate.host.workspace import Workspace
+from threegate.host.run.lite import Boxes
+from threegate.host.run.ready import make_ready
+from threegate.host.workspace.workspace import Workspace
 
 MOST_TIMES_RAW: Final = 1.2
 LARGE: Final = {"wall_ms": 30_000, "memory_bytes": 512 * 2**20, "output_bytes": 2**20}

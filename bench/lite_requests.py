@@ -17,16 +17,16 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import approve
 from threegate.handoff.journal import Put
-from threegate.host.drafts import complete_request, lanes_of
-from threegate.host.operator import DEFAULT_PRINCIPAL
-from threegate.host.workspace import Workspace
+from threegate.host.keys.operator import DEFAULT_PRINCIPAL
+from threegate.host.workspace.drafts import complete_request, lanes_of
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.functions import functions_sha256
-from threegate.untrusted import Untrusted
 
 VALID_SECONDS: Final = 3600
 BACKEND: Final = "monty"

@@ -20,10 +20,10 @@ from bench.lite_programs import Program, small_transforms
 from bench.lite_raw import RawSyncs, open_pool, recorded_syncs, run_raw
 from bench.lite_requests import approved, workspace
 from bench.measure import Memory, Watch, noise, say
-from threegate.host.executing import running
-from threegate.host.executing.rules import Rules
-from threegate.host.executing.running import Report, run_requests
-from threegate.host.workspace import Workspace
+from threegate.host.run import lifecycle
+from threegate.host.run.lifecycle import Report, run_requests
+from threegate.host.run.rules import Rules
+from threegate.host.workspace.workspace import Workspace
 
 LEVEL: Final = "internal"
 MOST_TIMES_RAW: Final = 2.0
@@ -35,23 +35,23 @@ LOOK_EVERY: Final = 50
 class OneByOne:
     """Runs approved requests in a box that is open: all that `run` does for each, in order."""
 
-    def __init__(self, ws: Workspace, rules: Rules, lane: running._Lane) -> None:
+    def __init__(self, ws: Workspace, rules: Rules, lane: lifecycle._Lane) -> None:
         self._ws, self._rules, self._lane = ws, rules, lane
 
     def __call__(self, request_id: str) -> Report:
-        (group,) = running._groups(self._ws, [request_id])
+        (group,) = lifecycle._groups(self._ws, [request_id])
         assert isinstance(group, list), group
-        claimed, refused = running._claim(self._ws, group, self._rules)
+        claimed, refused = lifecycle._claim(self._ws, group, self._rules)
         assert not refused, refused
         started = [self._lane.start(ready) for ready in claimed]
-        (report,) = running._store(self._ws, deque([started]))
+        (report,) = lifecycle._store(self._ws, deque([started]))
         return report
 
 
 @contextmanager
 def one_by_one(ws: Workspace) -> Iterator[OneByOne]:
     """Yield what runs requests one by one; its box is open."""
-    with Rules(ws) as rules, running._Lane(ws, rules, 1) as lane:
+    with Rules(ws) as rules, lifecycle._Lane(ws, rules, 1) as lane:
         lane.prove(LEVEL)
         yield OneByOne(ws, rules, lane)
 
@@ -105,7 +105,7 @@ def group_rows(sizes: Sizes, directory: Path) -> list[Plain]:
     """Return rows of many requests, started as `run --all` starts them."""
     ws, memory = workspace(directory / "many"), Memory()
     programs = list(itertools.islice(itertools.cycle(small_transforms()), sizes.requests))
-    boxes = min(running.MAX_BOXES, os.cpu_count() or 1)
+    boxes = min(lifecycle.MAX_BOXES, os.cpu_count() or 1)
     ours, theirs = Watch(), Watch()
     for number in range(ROUNDS):
         ids = approved(ws, programs)

@@ -19,11 +19,11 @@ from bench.figures import Plain, Sizes, compare, memory_rows
 from bench.measure import Memory, Watch, noise, say
 from tests.support.answers import JSON
 from tests.support.normalizing import ask, got
-from threegate.fetch.normalize.gate import answer
-from threegate.fetch.normalize.readers.registry import PLAIN
-from threegate.fetch.sources import crossref
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
+from threegate.gates.fetch.sources import crossref
 from threegate.protocol.normalize import Made, Normalize
-from threegate.untrusted import Untrusted
 
 CHUNK = 100
 ANSWERS = 200

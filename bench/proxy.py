@@ -22,7 +22,7 @@ from tests.support.policies import altered, policy
 from tests.support.proxybox import ProxyBox
 from tests.support.proxying import request
 from tests.support.squid import Squid
-from threegate.host.infra.squid import inside_addresses
+from threegate.host.deploy.squid import inside_addresses
 from threegate.policy.bundle import Bundle
 
 WORLD = "tests.support.origins.bulk:world"

@@ -19,8 +19,8 @@ from bench.figures import Plain, Sizes, compare, memory_rows
 from bench.measure import Memory, Watch, noise, say
 from tests.support.normalizing import ask, page_of
 from tests.support.pdfs import written
-from threegate.fetch.normalize import gate_html, gate_pdf
-from threegate.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize import gate_html, gate_pdf
+from threegate.gates.fetch.normalize.gate import answer
 from threegate.protocol.normalize import Made
 
 DOCUMENTS = 12

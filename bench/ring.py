@@ -30,10 +30,10 @@ from bench.measure import noise, say, seconds_of
 from tests.support.heavy import rules
 from tests.support.policies import GATES, policy_files
 from tests.support.ring_commands import DRIVER, armed, drive, ring
-from threegate.host.heavy import engine
-from threegate.host.heavy.backend import QemuBackend
+from threegate.host.run.heavy import engine
+from threegate.host.run.heavy.backend import QemuBackend
 from threegate.policy.compiler import compile_policy
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executors import HEAVY_PYTHON, HEAVY_SHELL
 
 MOST_TIMES_PLAIN: Final = 1.05
@@ -62,7 +62,7 @@ while True:
     os.write(1, f'{sum(once() for _ in range(5))}\\n'.encode())  # the collector comes by in each
 """
 IN_GUEST: Final = f"""{DRIVER}
-from threegate.tool_exec.era.guest import interpreting
+from threegate.gates.tool_exec.era.guest import interpreting
 interpreting.Watch = lambda _: None  # the agent's own has the guest's one trace, of both sides
 
 def drained(pid, streams):

@@ -13,11 +13,11 @@ from bench.figures import Plain, Sizes, alone, compare, curve, memory_rows
 from bench.measure import Memory, Watch, say, seconds_of
 from bench.verify import almost_full
 from tests.support.workspaces import Clock, make_workspace
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import CHUNK, admit
-from threegate.host.index import Index, remove_index
 from threegate.host.overview import overview
-from threegate.host.workspace import Workspace, open_workspace
-from threegate.untrusted import Untrusted
+from threegate.host.workspace.index import Index, remove_index
+from threegate.host.workspace.workspace import Workspace, open_workspace
 
 PACKETS = ("rp",)
 PAGE = 50

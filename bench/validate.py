@@ -12,7 +12,7 @@ from bench.figures import Plain, Sizes, compare, memory_rows
 from bench.measure import Memory, Watch, say
 from bench.peer import front_matter_of, parse_with_yaml
 from threegate.artifacts import registry
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 CHUNK = 500
 PEER_READS_ONE_IN = 20  # it is that much slower; every chunk still has both

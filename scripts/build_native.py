@@ -12,7 +12,7 @@ from threegate.sandbox.worker import BUILT, header
 
 OURS = Path(__file__).parent.parent / "src" / "threegate"
 SOURCES = OURS / "sandbox" / "native"
-GUEST = OURS / "images" / "native"
+GUEST = OURS / "host" / "images" / "native"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-ident", "-Wl,--build-id=none"]
 
 # No C library: nothing but the few calls that are written down.

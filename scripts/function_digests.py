@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from threegate.tool_exec.monty.functions import digests
+from threegate.gates.tool_exec.monty.functions import digests
 
 ROOT = Path(__file__).resolve().parent.parent
 POLICY = ROOT / "src" / "threegate" / "policy" / "defaults" / "tool-exec.policy.md"

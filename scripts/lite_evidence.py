@@ -18,7 +18,7 @@ from tests.support import lite_cases  # noqa: E402  # a script finds its tree fi
 from tests.support.lite import LIMITS, Lane  # noqa: E402
 from tests.support.lite_bombs import every  # noqa: E402
 from tests.support.lite_report import Measured, measure, table  # noqa: E402
-from threegate.tool_exec.monty.lane import STILL  # noqa: E402
+from threegate.gates.tool_exec.monty.lane import STILL  # noqa: E402
 
 EVIDENCE = ROOT / "docs" / "evidence"
 GRACE_MS = 500

@@ -132,7 +132,7 @@ unless_done() {
 }
 
 # What the Monty worker's launcher and the guest's init are compiled from.
-native_key() { cat src/threegate/{sandbox,images}/native/*.[ch] src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
+native_key() { cat src/threegate/{sandbox,host/images}/native/*.[ch] src/threegate/sandbox/{worker,filters,syscalls}.py scripts/build_native.py | sha256sum; }
 
 build_native() { "$VENV/bin/python" scripts/build_native.py; }
 
@@ -153,7 +153,7 @@ main() {
   unless_done packages "$(packages_key)" install_packages
   unless_done project "$(project_key)" install_project
   if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
-  if [ ! -e src/threegate/images/native/bin/init ] && [ "$HOSTTYPE" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
+  if [ ! -e src/threegate/host/images/native/bin/init ] && [ "$HOSTTYPE" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
   unless_done native "$(native_key)" build_native
   unless_done box "$(box_key)" compile_box
 }

@@ -8,13 +8,13 @@ from bench.lite_requests import approve_once
 from threegate.artifacts import registry
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
-from threegate.host.drafts import complete_request, lanes_of
-from threegate.host.executing.running import run_requests
-from threegate.host.expressing import Ask, Use, answer_of
-from threegate.host.workspace import Workspace
-from threegate.untrusted import Untrusted
+from threegate.host.request.expressible import Ask, Use, answer_of
+from threegate.host.run.lifecycle import run_requests
+from threegate.host.workspace.drafts import complete_request, lanes_of
+from threegate.host.workspace.workspace import Workspace
 
 LANE: Final = "monty"
 

@@ -20,9 +20,9 @@ from tests.support.policies import altered
 from tests.support.workspaces import take_in
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.core.client import Client, NoModel
-from threegate.errors import ThreeGateError
-from threegate.host.asking.answering import (
+from threegate.base.errors import ThreeGateError
+from threegate.gates.core.client import Client, NoModel
+from threegate.host.ask.answer import (
     Outcome,
     Sides,
     Wish,
@@ -31,14 +31,14 @@ from threegate.host.asking.answering import (
     choose_for_model,
     read_wish,
 )
-from threegate.host.asking.boxed import Boxed
-from threegate.host.asking.serving import Say
-from threegate.host.expressing import Ask, asking
-from threegate.host.fetching.noting import Noter
-from threegate.host.index import Index
+from threegate.host.ask.core_session import Say
+from threegate.host.ask.gates import Boxed
 from threegate.host.models.catalogue import Model
-from threegate.host.models.running import ModelServer
-from threegate.host.workspace import Workspace
+from threegate.host.models.server import ModelServer
+from threegate.host.proxy.log_entries import Noter
+from threegate.host.request.expressible import Ask, asking
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.chat import ChatRequest
 from threegate.protocol.core import Said, Task, Usage
 from threegate.sandbox.machine import find_machine

@@ -17,7 +17,7 @@ def main() -> int:
         bytecode = ["-B"] if sys.flags.dont_write_bytecode else []
         command = [sys.executable, _isolation(), *bytecode, "-m", "threegate", *sys.argv[1:]]
         os.execv(sys.executable, command)  # noqa: S606
-    from threegate.host.cli import main as run
+    from threegate.cli.main import main as run
 
     return run()
 

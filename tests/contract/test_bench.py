@@ -25,8 +25,8 @@ from bench.svg import plot
 from scripts import docs_sync
 from threegate.artifacts import registry
 from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import sync
-from threegate.untrusted import Untrusted
 
 TINY = Sizes(
     "tiny",

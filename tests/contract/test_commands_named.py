@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from threegate.host.grammar import Parser
-from threegate.host.parser import build
+from threegate.cli.grammar import Parser
+from threegate.cli.parser import build
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"`threegate(?: -w \S+)? (?P<first>[a-z]+)(?: (?P<second>[a-z]+))?")

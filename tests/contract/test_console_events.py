@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from threegate.host.console import application, events, messages, serving, sessions
-from threegate.host.console.metrics import Metrics
+from threegate.console import application, events, messages, server, sessions
+from threegate.console.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = ROOT / "src" / "threegate" / "host"
@@ -26,7 +26,7 @@ LIMITS = {
     "logins 8 and then one\nin ten seconds": (
         (application._LOGINS, application._LOGINS_PER_SECOND) == (8, 0.1)
     ),
-    "64 connections and 16 streams": ((serving.MAX_CONNECTIONS, events.MAX_LISTENERS) == (64, 16)),
+    "64 connections and 16 streams": ((server.MAX_CONNECTIONS, events.MAX_LISTENERS) == (64, 16)),
     "told 32 times and then once in two seconds": (
         (application._TOLD, application._TOLD_PER_SECOND) == (32, 0.5)
     ),

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from tests.support.purity import CATEGORIES, findings
-from threegate.tool_exec.monty import external, plain, regex
-from threegate.tool_exec.monty.functions import REGISTRY
+from threegate.gates.tool_exec.monty import external, plain, regex
+from threegate.gates.tool_exec.monty.functions import REGISTRY
 
 
 def source_of(module: ModuleType) -> str:
@@ -45,7 +45,7 @@ def test_every_module_a_function_uses_is_in_its_digest() -> None:
     assert users == ["regex_findall"]
     without = own_of((external, plain))
     assert [finding.what for finding in findings(source_of(external), without)] == [
-        "import of threegate.tool_exec.monty.regex"
+        "import of threegate.gates.tool_exec.monty.regex"
     ]
 
 

@@ -18,7 +18,7 @@ from threegate.sandbox.profiles import (
 
 ROOT = Path(__file__).parents[2] / "src" / "threegate"
 # What makes packets: the format, and the gate that writes it.
-MAKERS = ("threegate.artifacts.research_packet", "threegate.fetch.normalize")
+MAKERS = ("threegate.artifacts.research_packet", "threegate.gates.fetch.normalize")
 
 
 def imported(place: Path) -> Iterator[str]:

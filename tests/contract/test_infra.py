@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.policies import policy
-from threegate.host.infra.files import generate, write
-from threegate.host.infra.place import Place
+from threegate.host.deploy.files import generate, write
+from threegate.host.deploy.place import Place
 
 ROOT = Path(__file__).parent.parent.parent
 INFRA = ROOT / "infra"

@@ -14,7 +14,7 @@ COPIED = (
     *("scripts/setup.sh", "requirements/dev.txt", "pyproject.toml", "src/threegate/__init__.py"),
     *(f"{SANDBOX}/{name}" for name in ("worker.py", "filters.py", "syscalls.py")),
     f"{SANDBOX}/native/launcher.c",
-    "src/threegate/images/native/init.c",
+    "src/threegate/host/images/native/init.c",
     "scripts/build_native.py",
 )
 

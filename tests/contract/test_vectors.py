@@ -9,7 +9,7 @@ from tests.support.vectors import Vector
 from threegate.artifacts import registry
 from threegate.artifacts.ids import is_id, make_id, prefix_of
 from threegate.artifacts.reasons import Reason
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 ACCEPT, REJECT = vectors.load("accept"), vectors.load("reject")
 

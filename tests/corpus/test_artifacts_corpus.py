@@ -16,9 +16,9 @@ from tests.support.watch import watched
 from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS, emit, parse
-from threegate.errors import ArtifactRejected
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
 
 MAX_FILE_BYTES = 8 * 2**20
 HOSTILE = ("hostile/yaml", "hostile/xml", "unicode")

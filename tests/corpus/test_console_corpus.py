@@ -14,9 +14,9 @@ from tests.support.console import fresh
 from tests.support.console_scene import Scene, canary, has_hidden, refuse_live, scene
 from tests.support.papers import paper
 from tests.support.reviewing import unspelled
-from threegate.fetch.normalize.hazards import Findings, show
-from threegate.host.reporting.spelling import in_lines
-from threegate.text import FORBIDDEN
+from threegate.base.text import FORBIDDEN
+from threegate.gates.fetch.normalize.hazards import Findings, show
+from threegate.host.review.spelling import in_lines
 
 MAX_CHARS = 19_000  # of one text in a packet
 CODE_CHARS = 60_000

@@ -12,10 +12,10 @@ from tests.support.answers import JSON, XML
 from tests.support.injected import labels, packet_with, rest
 from tests.support.normalizing import Got, ask, got, hazards, made, page_of
 from threegate.artifacts.research_packet import FORMAT
-from threegate.fetch.normalize.gate import answer
-from threegate.fetch.normalize.readers.registry import PLAIN
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.protocol.normalize import Made
-from threegate.untrusted import Untrusted
 
 # Who answered, as a record names it, and what its answers are read as.
 SOURCES = {

@@ -22,13 +22,13 @@ from tests.support.workspaces import files_below, make_workspace, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
-from threegate.fetch.normalize.hazards import Findings, show
-from threegate.host.asking.answering import Outcome, Wish, answer_by_model
-from threegate.host.asking.reading import texts_of
-from threegate.host.asking.serving import Say, ask_core
-from threegate.host.expressing import Ask, asking
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace
+from threegate.gates.fetch.normalize.hazards import Findings, show
+from threegate.host.ask.answer import Outcome, Wish, answer_by_model
+from threegate.host.ask.core_session import Say, ask_core
+from threegate.host.provenance.texts import texts_of
+from threegate.host.request.expressible import Ask, asking
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.chat import Served
 from threegate.protocol.core import Said, Task
 from threegate.sandbox.machine import find_machine

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.policies import GATES, policy_files
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy
 from threegate.policy.nodes import Scalar
 from threegate.policy.source import OPENING, read_source

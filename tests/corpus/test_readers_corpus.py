@@ -18,19 +18,19 @@ from tests.support.normalizing import ask, page_of
 from tests.support.pages import page
 from tests.support.pdfs import written
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
-from threegate.fetch.normalize import gate_html, gate_pdf
-from threegate.fetch.normalize.gate import answer
-from threegate.fetch.normalize.readers import main_text
-from threegate.fetch.normalize.readers.charset import decoded
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize import gate_html, gate_pdf
+from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.readers import main_text
+from threegate.gates.fetch.normalize.readers.charset import decoded
 from threegate.protocol.normalize import Made, Normalize, NotMade
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_PDF
-from threegate.untrusted import Untrusted
 
 HTML, PDF = "text/html", "application/pdf"
 READERS = {HTML: gate_html.READERS, PDF: gate_pdf.READERS}
 BOXES = {
-    HTML: (FETCH_HTML, "threegate.fetch.normalize.gate_html:serve"),
-    PDF: (FETCH_PDF, "threegate.fetch.normalize.gate_pdf:serve"),
+    HTML: (FETCH_HTML, "threegate.gates.fetch.normalize.gate_html:serve"),
+    PDF: (FETCH_PDF, "threegate.gates.fetch.normalize.gate_pdf:serve"),
 }
 CODES = ("TG-NRM-004", "TG-NRM-005")  # not readable, too large
 # What may differ between a document and the same one with other words in it.

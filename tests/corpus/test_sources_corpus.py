@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.answers import JSON, XML, shown, work
-from threegate.fetch.sources import (
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.sources import (
     agency,
     arxiv,
     crossref,
@@ -21,11 +23,14 @@ from threegate.fetch.sources import (
     semanticscholar,
     unpaywall,
 )
-from threegate.fetch.sources.merge import Answer, merge
-from threegate.fetch.sources.metadata import UNREADABLE_REASONS, Metadata, NotFound, Unreadable
-from threegate.fetch.xml import XmlRefused, parse_xml
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
+from threegate.gates.fetch.sources.merge import Answer, merge
+from threegate.gates.fetch.sources.metadata import (
+    UNREADABLE_REASONS,
+    Metadata,
+    NotFound,
+    Unreadable,
+)
+from threegate.gates.fetch.xml import XmlRefused, parse_xml
 
 Parser = Callable[..., object]
 

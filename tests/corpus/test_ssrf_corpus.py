@@ -15,8 +15,8 @@ import ada_url
 import pytest
 import yaml
 
-from threegate.fetch.addresses import refusal
-from threegate.fetch.retrieve.urls import check_url, follow
+from threegate.gates.fetch.addresses import refusal
+from threegate.gates.fetch.retrieve.urls import check_url, follow
 from threegate.policy.hosts import check_pattern, parse_url
 from threegate.policy.suffixes import SHARED_SUFFIXES
 

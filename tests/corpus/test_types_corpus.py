@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from threegate.fetch.retrieve.types import declared_type, read_as
-from threegate.https.refused import NotRetrieved, Why
+from threegate.gates.fetch.retrieve.types import declared_type, read_as
+from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.protocol.retrieve import HTML, JSON, PDF, TEXT, XML
 
 FOLDERS = {"crossref", "datacite", "doi", "openalex", "pubmed", "semanticscholar", "unpaywall"}

@@ -22,7 +22,11 @@ QUESTION = "At which pressure did sea ice break?"
 CLAIM = {"claims": [{"text": "Sea ice broke at 1.2 MPa.", "from": [1]}]}
 NOTHING = {"compute": "", "fetch": []}
 SECONDS = 60
-CORE, BRIDGE, SERVER = "threegate.core.gate", "threegate.model.bridge", "threegate.model.server"
+CORE, BRIDGE, SERVER = (
+    "threegate.gates.core.gate",
+    "threegate.gates.model.bridge",
+    "threegate.gates.model.server",
+)
 ASK = (*PYTHON, "ask", QUESTION, "--role", "policy-analyst")
 
 

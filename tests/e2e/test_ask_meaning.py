@@ -8,7 +8,7 @@ from tests.support.cli import write
 from tests.support.papers import shelf
 from threegate.artifacts import registry
 from threegate.host.models.catalogue import MINILM
-from threegate.host.vectors import Vectors
+from threegate.host.workspace.vectors import Vectors
 
 
 def test_a_source_is_found_by_what_it_means(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_version_and_validate_load_nothing_heavy(cli: Cli) -> None:
     file = write(cli.base / "packet.md", registry.emit(packet()))
     for argv in (["--version"], ["validate", str(file)]):
         program = (
-            "import sys\nfrom threegate.host.cli import main\n"
+            "import sys\nfrom threegate.cli.main import main\n"
             f"assert main({argv!r}) == 0\nprint(*sys.modules)"
         )
         run = [sys.executable, "-c", program]
@@ -182,7 +182,7 @@ def test_a_directory_that_is_gone(cli: Cli) -> None:
     place = cli.base / "gone"
     place.mkdir()
     program = f"import os, sys; os.chdir({str(place)!r}); os.rmdir({str(place)!r})\n"
-    program += "from threegate.host.cli import main; sys.exit(main(['status']))"
+    program += "from threegate.cli.main import main; sys.exit(main(['status']))"
     run = [sys.executable, "-c", program]
     ended = subprocess.run(run, capture_output=True, env=cli.env(), cwd="/", check=False)
     assert ended.returncode == 2

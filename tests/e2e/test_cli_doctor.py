@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli import PYTHON, Cli, made
 from tests.support.policies import GATES
 from tests.support.workspaces import key_file, make_workspace, settings_for
-from threegate.host.cli import main
+from threegate.cli.main import main
 from threegate.sandbox.attacks.results import AttackResult
 from threegate.sandbox.doctor import Check, Diagnosis
 from threegate.sandbox.profiles import PROFILES
@@ -56,7 +56,7 @@ def test_boxes_wider_than_the_signed_ones_are_told_diffed_and_applied(
         "core": {**GATES["core"], "memory_bytes": GATES["core"]["memory_bytes"] // 2},
         "every-gate": {"forbidden_calls": forbidden},
     }
-    monkeypatch.setattr("threegate.host.setup.program_gates", lambda: older)
+    monkeypatch.setattr("threegate.host.workspace.setup.program_gates", lambda: older)
     make_workspace(tmp_path).close()
     cli = Cli(
         tmp_path, tmp_path / "ws", {"XDG_CONFIG_HOME": str(settings_for(tmp_path).config_home)}

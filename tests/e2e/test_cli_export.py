@@ -10,8 +10,8 @@ from tests.support.cli import Cli, made, write
 from tests.support.samples import box, packet
 from threegate.artifacts import registry
 from threegate.artifacts.research_packet import Identifier, ResearchPacket
-from threegate.host.bibliography.reading import read_list
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
+from threegate.host.bibliography.reader import read_list
 
 FIRST = packet(title=box("}}, doi = {10.5555/evil \\input{x}"))
 SECOND = packet(

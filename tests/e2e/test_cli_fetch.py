@@ -19,7 +19,7 @@ from tests.support.origins.scholarly import PAGES, PAGES_RULE
 from threegate.artifacts import registry
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import make_id
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 ARTICLE = f"doi:{works.ARTICLE.doi}"
 RETRACTED = f"doi:{works.RETRACTED.doi}"

@@ -13,9 +13,9 @@ from tests.support.console import console, fresh, held, opened
 from tests.support.glass import Terminal
 from tests.support.workspaces import key_file, public_of, take_in
 from threegate.handoff.states import directory_of
-from threegate.host.operator import Operator, remember
+from threegate.host.keys.operator import Operator, remember
 from threegate.host.settings import Settings
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 TAMPERED = 76
 

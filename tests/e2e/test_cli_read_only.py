@@ -12,7 +12,7 @@ from tests.support.samples import packet
 from tests.support.workspaces import files_below
 from threegate.artifacts import registry
 from threegate.audit.segment import segment_name
-from threegate.host.commands.audit import MEND_MODES
+from threegate.cli.audit import MEND_MODES
 
 STRANGER = 54_321
 # A mount namespace of its own: the bind mount is gone with the process.

@@ -13,13 +13,13 @@ from tests.support.papers import paper, shelf
 from tests.support.reports import pdf_images, read_markdown, read_page, read_pdf
 from tests.support.workspaces import public_of, take_in
 from threegate.artifacts import registry
-from threegate.host.asking.answering import Wish, answer_by_extracts
-from threegate.host.executing.running import run_requests
-from threegate.host.index import Index
-from threegate.host.reporting.gathering import gather
-from threegate.host.reporting.laying import lay_out
-from threegate.host.reporting.markdown import as_markdown
-from threegate.host.workspace import open_workspace
+from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.report.collection import gather
+from threegate.host.report.layout import lay_out
+from threegate.host.report.markdown import as_markdown
+from threegate.host.run.lifecycle import run_requests
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import open_workspace
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 PACKETS = (EXAMPLES / "packet-field-strength.md", EXAMPLES / "packet-laboratory-ice.md")

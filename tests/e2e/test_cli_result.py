@@ -14,9 +14,9 @@ from tests.support.reports import read_markdown, read_page, read_pdf
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import OutputFile
-from threegate.errors import ArtifactRejected
-from threegate.host.workspace import Workspace
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
+from threegate.host.workspace.workspace import Workspace
 
 FILES = {"means.csv": b"group,mean\na,1.5\n", "plot.png": png(width=4, height=3)}
 

@@ -15,8 +15,8 @@ from threegate.artifacts import registry
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.executing.replaying import replay
-from threegate.host.workspace import Workspace
+from threegate.host.run.replay import replay
+from threegate.host.workspace.workspace import Workspace
 
 
 @pytest.fixture

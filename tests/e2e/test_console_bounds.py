@@ -11,8 +11,8 @@ import pytest
 from tests.e2e.test_console_service import heard, listened
 from tests.support.cli import Cli, made
 from tests.support.console import SECONDS, Console, console
-from threegate.host.console.events import MAX_LISTENERS
-from threegate.host.console.serving import MAX_CONNECTIONS
+from threegate.console.events import MAX_LISTENERS
+from threegate.console.server import MAX_CONNECTIONS
 
 BURST, LOGINS = 240, 8  # as docs and code say; what refills meanwhile comes on top
 MANY = 800

@@ -25,9 +25,9 @@ from tests.support.ownserver import OwnServer, own_server
 from tests.support.papers import shelf
 from tests.support.reviewing import approved
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.host.review.approving import Terms
+from threegate.host.review.approval import Terms
 from threegate.host.review.sheet import read_sheet
-from threegate.host.workspace import open_workspace
+from threegate.host.workspace.workspace import open_workspace
 
 SECONDS = 60.0
 KILLS = int(os.environ.get("THREEGATE_KILLS", "40"))

@@ -9,7 +9,7 @@ from tests.support.cli import Cli, made
 from tests.support.console import Console, console, fresh, held, state
 from tests.support.reviewing import approved
 from threegate.host.review.sheet import read_sheet
-from threegate.host.workspace import open_workspace
+from threegate.host.workspace.workspace import open_workspace
 
 
 def yes(cli: Cli, request_id: str) -> None:

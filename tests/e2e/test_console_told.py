@@ -38,7 +38,7 @@ def test_the_doctor_of_the_console_says_what_the_command_says(
 ) -> None:
     """Boxes wider than the signed ones: gates would start, and none may."""
     older = {**GATES, "core": {**GATES["core"], "memory_bytes": GATES["core"]["memory_bytes"] // 2}}
-    monkeypatch.setattr("threegate.host.setup.program_gates", lambda: older)
+    monkeypatch.setattr("threegate.host.workspace.setup.program_gates", lambda: older)
     make_workspace(tmp_path).close()
     home = {"XDG_CONFIG_HOME": str(settings_for(tmp_path).config_home)}
     cli = Cli(tmp_path, tmp_path / "ws", home)

@@ -16,8 +16,8 @@ from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.origins import scholarly, works
 from tests.support.samples import box
 from threegate.artifacts import registry
-from threegate.host.bibliography.reading import read_list
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
+from threegate.host.bibliography.reader import read_list
 
 ARTICLE = f"doi:{works.ARTICLE.doi}"
 RETRACTED = f"doi:{works.RETRACTED.doi}"

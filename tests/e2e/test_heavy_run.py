@@ -12,7 +12,7 @@ import pytest
 from tests.support.cli import PYTHON, Cli, made, write
 from tests.support.heavy import ENABLED, backend_for, image, place
 from threegate.handoff import states
-from threegate.host.heavy.lane import smallest
+from threegate.host.run.heavy.lane import smallest
 
 CODE = b"""\
 import csv, json

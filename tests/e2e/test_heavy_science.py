@@ -14,8 +14,8 @@ from tests.support.cli import Cli, made
 from tests.support.heavy import ENABLED, built
 from tests.support.reports import pdf_images
 from threegate.handoff import states
-from threegate.host.heavy.engine import EMULATION
-from threegate.host.heavy.runsc import RUNSC
+from threegate.host.run.heavy.engine import EMULATION
+from threegate.host.run.heavy.runsc import RUNSC
 
 ROWS = 200_000
 EXAMPLE = Path(__file__).parents[2] / "examples" / "heavy" / "means"

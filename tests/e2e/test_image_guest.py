@@ -11,8 +11,8 @@ import pytest
 from tests.support.boxes import run_as
 from tests.support.guests import Ended, built, copied_packages, run
 from threegate.host.images.executables import EXCEPT, is_program
-from threegate.images.keeping import Image, digest_of
-from threegate.images.trees import tree_of
+from threegate.host.images.store import Image, digest_of
+from threegate.host.images.unpacked import tree_of
 
 
 @pytest.fixture(scope="module")

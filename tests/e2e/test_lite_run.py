@@ -16,13 +16,13 @@ from tests.support.workspaces import keep_blob, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.tool_request import Input
 from threegate.artifacts.tool_result import ToolResult
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.handoff import states
-from threegate.host.backup import silent
-from threegate.host.executing.running import Report, run_requests
-from threegate.host.lite import boxes
-from threegate.host.verification import verify_workspace
-from threegate.host.workspace import Workspace
+from threegate.host.run import lite
+from threegate.host.run.lifecycle import Report, run_requests
+from threegate.host.workspace.backup import silent
+from threegate.host.workspace.verification import verify_workspace
+from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine
 
 
@@ -136,7 +136,7 @@ def test_without_a_box_nothing_runs_and_no_use_is_spent(
     request_id = approved_request(ws, "1")
     machine = replace(find_machine(), bwrap="/nowhere/bwrap")
     with monkeypatch.context() as patched:
-        patched.setattr(boxes, "find_machine", lambda: machine)
+        patched.setattr(lite, "find_machine", lambda: machine)
         with pytest.raises(GateUnavailable) as refused:
             run(ws, request_id)
     assert refused.value.code.startswith("TG-BOX")

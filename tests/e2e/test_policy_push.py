@@ -16,11 +16,11 @@ from tests.support.console import Console, console, fresh, held, opened
 from tests.support.lite import tree
 from tests.support.reviewing import approved
 from tests.support.sessions import living
-from threegate.host.executors.board import Board
-from threegate.host.executors.states import APPLIED, UNAVAILABLE, Status
-from threegate.host.review.following import followed
 from threegate.host.review.sheet import read_sheet
-from threegate.host.workspace import open_workspace
+from threegate.host.run.warm.board import Board
+from threegate.host.run.warm.states import APPLIED, UNAVAILABLE, Status
+from threegate.host.workspace.changes import followed
+from threegate.host.workspace.workspace import open_workspace
 
 USES = "import base64\n7\n"
 

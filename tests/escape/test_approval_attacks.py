@@ -11,7 +11,7 @@ from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.tool_request import Gateway, ToolRequest
-from threegate.errors import PolicyDenied
+from threegate.base.errors import PolicyDenied
 from threegate.policy import approvals
 from threegate.policy.approvals import Presented, check_approval, unix_of
 from threegate.policy.bundle import Bundle

@@ -27,12 +27,12 @@ from threegate.artifacts.approval import Approval, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
-from threegate.errors import PolicyDenied
+from threegate.base.errors import PolicyDenied
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.approvals import approve
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
 from threegate.protocol.tool_lite import Job
-from threegate.untrusted import Untrusted
 
 CODE = "print('it ran')\n6 * 7"
 STRANGER = "stranger"

@@ -25,7 +25,7 @@ from tests.support.auditlab import (
 from threegate.audit import AuditLog, Checkpoint, LogReport, Reason, verify_log
 from threegate.audit.entry import emit_line
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import AuditTampered
+from threegate.base.errors import AuditTampered
 
 Files = dict[str, bytes]
 

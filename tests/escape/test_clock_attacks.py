@@ -19,21 +19,21 @@ from tests.support.workspaces import (
 from threegate.artifacts import registry
 from threegate.audit.entry import time_of
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.handoff.admission import admit
-from threegate.host import keyring
-from threegate.host.backup import backup, silent
-from threegate.host.changes import apply_policy, edited
-from threegate.host.clock import difference, set_clock
-from threegate.host.restore import restore
-from threegate.host.review.approving import approve
-from threegate.host.review.deciding import sweep
+from threegate.host.policy import keyring
+from threegate.host.policy.changes import apply_policy, edited
+from threegate.host.review.approval import approve
+from threegate.host.review.decisions import sweep
+from threegate.host.review.notices import settle
 from threegate.host.review.sheet import read_sheet
-from threegate.host.review.telling import settle
-from threegate.host.verification import verify_workspace
-from threegate.host.workspace import Workspace, open_workspace
-from threegate.untrusted import Untrusted
+from threegate.host.workspace.backup import backup, silent
+from threegate.host.workspace.clock import difference, set_clock
+from threegate.host.workspace.restore import restore
+from threegate.host.workspace.verification import verify_workspace
+from threegate.host.workspace.workspace import Workspace, open_workspace
 
 DAY = 86_400
 YEARS = 3650 * DAY

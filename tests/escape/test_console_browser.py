@@ -23,8 +23,8 @@ from tests.support.console_scene import (
 )
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
-from threegate.host.console.doors import POLICY
-from threegate.text import FORBIDDEN
+from threegate.base.text import FORBIDDEN
+from threegate.console.request_checks import POLICY
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 

@@ -21,12 +21,12 @@ from tests.support.samples import digest, tool_result
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import OutputFile
-from threegate.errors import ArtifactRejected
-from threegate.host.console.files import POLICY
-from threegate.host.reporting.outputs import MOST_COLUMNS, MOST_ROWS
-from threegate.pixels.reading import points_of
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
+from threegate.console.files import POLICY
+from threegate.gates.image_reader.decoder import points_of
+from threegate.host.report.outputs import MOST_COLUMNS, MOST_ROWS
 from threegate.protocol.pixels import Pixels
-from threegate.untrusted import Untrusted
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 HIDDEN = b"HIDDEN-IN-THE-FILE"

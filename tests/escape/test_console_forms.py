@@ -13,7 +13,7 @@ from tests.support.chrome import Tab
 from tests.support.console_scene import Canary, Scene, post, refuse_live, settled
 from tests.support.papers import found_by_search, paper
 from tests.support.samples import box
-from threegate.fetch.normalize.hazards import Findings, show
+from threegate.gates.fetch.normalize.hazards import Findings, show
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 MIB = 2**20

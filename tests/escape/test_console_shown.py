@@ -20,8 +20,8 @@ from tests.support.console_scene import (
 )
 from tests.support.papers import paper
 from tests.support.samples import box
-from threegate.fetch.normalize.hazards import Findings, show
-from threegate.text import FORBIDDEN, visible
+from threegate.base.text import FORBIDDEN, visible
+from threegate.gates.fetch.normalize.hazards import Findings, show
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 MIB = 2**20

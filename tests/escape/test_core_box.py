@@ -8,15 +8,15 @@ import pytest
 
 from tests.support.chatting import Scripted
 from tests.support.tasks import TASK, claims, step_of, task, wanted
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.chat import ChatRequest
 from threegate.protocol.core import Cited, NotSaid, Said, Task, parse_said
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE
 from threegate.sandbox.session import run_gate
-from threegate.untrusted import Untrusted
 
-PAYLOAD = "threegate.core.gate:serve"
+PAYLOAD = "threegate.gates.core.gate:serve"
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.support.papers import paper
 from tests.support.samples import tool_request
 from tests.support.tasks import claims, step_of, wanted
 from tests.support.workspaces import make_workspace, take_in
-from tests.unit.host.asking.test_label_attacks import put_result
-from threegate.errors import GateUnavailable
+from tests.unit.host.ask.test_label_attacks import put_result
+from threegate.base.errors import GateUnavailable
 from threegate.host.review.dictated import dictated_flags
 from threegate.protocol.chat import ChatRequest, Served
 

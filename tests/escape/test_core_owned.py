@@ -17,14 +17,14 @@ from tests.support.papers import paper
 from tests.support.samples import tool_request
 from tests.support.saying import written
 from tests.support.workspaces import make_workspace, take_in
-from tests.unit.host.asking.test_label_attacks import put_result
+from tests.unit.host.ask.test_label_attacks import put_result
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
-from threegate.errors import ArtifactRejected, GateUnavailable
-from threegate.host.asking import serving
-from threegate.host.backup import silent
-from threegate.host.verification import verify_workspace
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected, GateUnavailable
+from threegate.base.untrusted import Untrusted
+from threegate.host.ask import core_session
+from threegate.host.workspace.backup import silent
+from threegate.host.workspace.verification import verify_workspace
 
 # What it sends as its answer, and why the host refuses that.
 FORGED = {
@@ -226,7 +226,7 @@ def test_a_box_that_does_not_keep_to_the_channel_gave_no_answer(core: Owned) -> 
 
 # claim TG-C-147
 def test_an_answer_that_does_not_end_is_none(core: Owned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(core_session, "GRACE_SECONDS", 1.0)
     monkeypatch.setattr(core, "ws", core.under(deadline_seconds=1))
     for code in ("time.sleep(600)", "write_message(3, said())\ntime.sleep(600)"):
         assert refused(core, code) == "TG-COR-010: CORE gave no answer (deadline)"
@@ -246,7 +246,7 @@ def test_what_core_says_never_passes_for_the_hosts_words(core: Owned) -> None:
     assert outcome.told == (f'CORE says: "{words}"',)
     assert f'CORE says: "{words}"' in outcome.stored.analysis.notes[1].open_for_display()
     assert core.told[0] == "reading part 1 of 3000", "control: a step is told"
-    assert len(core.told) == serving.MAX_STEPS
+    assert len(core.told) == core_session.MAX_STEPS
 
 
 # claim TG-C-147

@@ -21,20 +21,20 @@ from tests.support.workspaces import fetched_in, keep_blob, make_workspace, soft
 from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import Identifier, ResearchPacket
 from threegate.audit.entry import Entry
-from threegate.host.asking.answering import Wish, answer_by_extracts
-from threegate.host.asking.retraction import answers_on_retracted, warnings
-from threegate.host.backup import silent
-from threegate.host.derived import CHANGED, REBUILT, SCHEMA, Derived
-from threegate.host.forget import forget
-from threegate.host.index import FILE, Index, remove_index
-from threegate.host.index_audit import OTHER
-from threegate.host.reporting.rechecking import relabelled
+from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.provenance.retraction import answers_on_retracted, warnings
+from threegate.host.report.recheck import relabelled
 from threegate.host.review.similar import find_earlier
-from threegate.host.vectors import FILE as VECTORS
-from threegate.host.vectors import Vectors
-from threegate.host.verification import verify_workspace
-from threegate.host.withdraw import withdraw
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.backup import silent
+from threegate.host.workspace.derived import CHANGED, REBUILT, SCHEMA, Derived
+from threegate.host.workspace.forget import forget
+from threegate.host.workspace.index import FILE, Index, remove_index
+from threegate.host.workspace.index_audit import OTHER
+from threegate.host.workspace.vectors import FILE as VECTORS
+from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.verification import verify_workspace
+from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.embed import VECTOR_BYTES
 
 REQUESTS = ("draft", "held", "approved")
@@ -403,7 +403,9 @@ def test_forgetting_removes_one_packet_and_keeps_the_rest(
         held[VECTORS] = secret_text.encode() in files_of(ws, VECTORS)
         assert all(held.values()), "control: both files hold it"
         # Nothing else is read again.
-        monkeypatch.setattr("threegate.host.index.rows_of", lambda one, *_: pytest.fail(one))
+        monkeypatch.setattr(
+            "threegate.host.workspace.index.rows_of", lambda one, *_: pytest.fail(one)
+        )
         forget(ws, index, mine, "because", soft_signer())
         assert index.count(("rp",), state=None) == 301
         assert len(index.search("ice", ("rp",), limit=1000, skip=0)) == len(many) + 1

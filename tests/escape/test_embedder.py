@@ -17,9 +17,10 @@ import pytest
 from tests.support import weights
 from tests.support.payloads import start_with
 from tests.support.policies import policy
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.untrusted import Untrusted
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
-from threegate.host.models.embedding import PAYLOAD, Embedder
+from threegate.host.models.embedder import PAYLOAD, Embedder
 from threegate.protocol.embed import (
     MAX_TEXTS,
     VECTOR_BYTES,
@@ -34,7 +35,6 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import EMBEDDER
 from threegate.sandbox.session import Session
-from threegate.untrusted import Untrusted
 
 TEXTS = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 

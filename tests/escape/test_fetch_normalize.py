@@ -12,12 +12,12 @@ from tests.support.answers import JSON, XML, crossref_work
 from tests.support.normalizebox import boxed
 from tests.support.normalizing import Got, ask, got, page_of
 from threegate.artifacts.research_packet import FORMAT
-from threegate.fetch.normalize.gate import answer
-from threegate.fetch.normalize.readers.registry import PLAIN
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.protocol.normalize import Made, NotMade
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_NORMALIZE
-from threegate.untrusted import Untrusted
 
 MIB = 2**20
 HONEST = got(

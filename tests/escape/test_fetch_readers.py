@@ -16,15 +16,15 @@ from tests.support.normalizing import ask, page_of
 from tests.support.pages import HIDDEN, page
 from tests.support.payloads import importable
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.normalize import Made, NotMade
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
-from threegate.untrusted import Untrusted
 
 HTML, PDF = "text/html", "application/pdf"
 PAYLOADS = {
-    HTML: (FETCH_HTML, "threegate.fetch.normalize.gate_html:serve"),
-    PDF: (FETCH_PDF, "threegate.fetch.normalize.gate_pdf:serve"),
+    HTML: (FETCH_HTML, "threegate.gates.fetch.normalize.gate_html:serve"),
+    PDF: (FETCH_PDF, "threegate.gates.fetch.normalize.gate_pdf:serve"),
 }
 PAGE = page("".join(HIDDEN["display"]))
 PAPER = pdfs.pdf(pdfs.line("On gates") + pdfs.line("HIDDEN", y=600, before="3 Tr"), title="Gates")

@@ -6,10 +6,10 @@ from queue import SimpleQueue
 import pytest
 
 from tests.support.policies import policy
-from threegate.errors import ThreeGateError
-from threegate.host.fetching import proxying
-from threegate.host.fetching.listening import listening
-from threegate.host.fetching.proxying import Proxy
+from threegate.base.errors import ThreeGateError
+from threegate.host.proxy import supervisor
+from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import Proxy
 from threegate.sandbox.machine import find_machine
 
 
@@ -36,7 +36,7 @@ def test_the_real_one_takes_the_rules(tmp_path: Path, gone: "SimpleQueue[ThreeGa
     ("payload", "code"),
     [
         ("threegate.sandbox.channel:echo", "TG-PRO-001"),  # says something else than was asked
-        ("threegate.fetch.proxy.gate:tell", "TG-FET-064"),  # dies at once
+        ("threegate.gates.fetch.proxy.gate:tell", "TG-FET-064"),  # dies at once
     ],
 )
 def test_another_one_ends_the_run_before_a_question(
@@ -46,7 +46,7 @@ def test_another_one_ends_the_run_before_a_question(
     payload: str,
     code: str,
 ) -> None:
-    monkeypatch.setattr(proxying, "PAYLOAD", payload)
+    monkeypatch.setattr(supervisor, "PAYLOAD", payload)
     with pytest.raises(ThreeGateError) as refused:
         start(tmp_path, gone)
     assert refused.value.code == code

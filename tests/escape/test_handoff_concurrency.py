@@ -10,12 +10,12 @@ from tests.support import samples
 from tests.support.claiming import approve, finish, take
 from tests.support.stores import NOW, audited, clock, findings, make_store
 from threegate.artifacts import registry
-from threegate.errors import PolicyDenied, UsageError
+from threegate.base.errors import PolicyDenied, UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import claims, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import approvals_by_request
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 WORKERS = 8
 ROUNDS = 6

@@ -12,12 +12,12 @@ from tests.support.crash import deaths
 from tests.support.stores import NOW, adopt, audited, clock, files_of, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, claims, states
 from threegate.handoff.admission import admit
 from threegate.handoff.claims import Claim, End
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 Action = Callable[[Store], None]
 

@@ -15,13 +15,13 @@ from threegate.artifacts import registry
 from threegate.audit.checkpoint import Checkpoint
 from threegate.audit.log import AuditLog
 from threegate.audit.verify import verify_log
-from threegate.errors import HandoffTampered
+from threegate.base.errors import HandoffTampered
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.disk import Directories
 from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.verify import FileFold, verify_files
-from threegate.untrusted import Untrusted
 
 # Which edit is made follows from its number.
 EDITS = (range(300), pytest.param(range(300, 2000), marks=pytest.mark.slow))

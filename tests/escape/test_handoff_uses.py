@@ -15,14 +15,14 @@ from tests.support.crash import deaths
 from tests.support.stores import NOW, audited, clock, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import UsageError
+from threegate.base.errors import UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import USES_SPENT
 from threegate.handoff.claims import Claim, End, claim_group, finish_group, release_dead
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 PROCESSES = 6
 CLAIMED = states.directory_of("tr", "claimed")

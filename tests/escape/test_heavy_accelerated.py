@@ -12,7 +12,7 @@ import pytest
 from tests.support import guests, heavy
 from tests.support.guests_owned import ANY
 from tests.support.nested import IMAGES, run_nested
-from threegate.host.heavy.engine import KVM
+from threegate.host.run.heavy.engine import KVM
 
 SUITES = ("contract", "approval", "guest")
 

@@ -10,11 +10,11 @@ import pytest
 from tests.support.heavy import MIB, Lab, Task, asked_for, lab, request_for, rules
 from tests.support.sshlab import Key
 from threegate.artifacts import registry
-from threegate.host.heavy.backend import Want
+from threegate.gates.tool_exec.approved import OTHER_INPUTS
+from threegate.gates.tool_exec.era.gate import OTHER_MACHINE
+from threegate.host.run.heavy.backend import Want
 from threegate.policy.approvals import OTHER_LANE, OTHER_REQUEST, OUTSIDE_WINDOW
 from threegate.protocol.tool_lite import REFUSED_APPROVAL
-from threegate.tool_exec.approved import OTHER_INPUTS
-from threegate.tool_exec.era.gate import OTHER_MACHINE
 
 TASK = Task("print(open('/in/data').read())", inputs={"data": b"approved"})
 

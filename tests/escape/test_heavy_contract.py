@@ -20,9 +20,9 @@ import pytest
 from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, run_as
 from tests.support.heavy import ENGINE, LIMITS, MIB, Lab, Task, image, lab_of
 from tests.support.ring import lab_with
-from threegate.host.heavy.backend import NOT_USABLE, Ran
-from threegate.host.heavy.engine import EMULATION, KVM
-from threegate.host.heavy.runsc import RUNSC
+from threegate.host.run.heavy.backend import NOT_USABLE, Ran
+from threegate.host.run.heavy.engine import EMULATION, KVM
+from threegate.host.run.heavy.runsc import RUNSC
 from threegate.sandbox.rootview import groups_of
 
 ENGINES = [ENGINE, pytest.param(RUNSC, marks=pytest.mark.slow)]

@@ -18,9 +18,9 @@ import pytest
 
 from tests.support.boxes import said
 from tests.support.heavy import Lab, Task, backend_for, image, lab
-from threegate.host.heavy import wiring
-from threegate.host.heavy.backend import QemuBackend, Want
-from threegate.host.heavy.templates import STATE, Template
+from threegate.host.run.heavy import channels
+from threegate.host.run.heavy.backend import QemuBackend, Want
+from threegate.host.run.heavy.templates import STATE, Template
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine
@@ -111,7 +111,7 @@ def snapshot(tmp_path: Path) -> Iterator[Path]:
 def inside(program: Path, act: str, snapshot: Path) -> str:
     """Return the errno of an act in the engine's box with its filter, or the signal it got."""
     with stand_ins() as given, ExitStack() as stack:
-        fd = wiring.read_only(stack, snapshot)
+        fd = channels.read_only(stack, snapshot)
         words = (INSIDE, act, str(fd), "3")
         start = Start(ENGINE, "exec", given | {"engine": str(program)}, words, keep_fds=(fd,))
         answer = run_gate(find_machine(), start, b"")

@@ -16,10 +16,10 @@ import pytest
 from tests.support import rings
 from tests.support.guests_owned import ANY
 from tests.support.heavy import MIB, Lab, Task, hostile, lab
-from threegate.errors import GateUnavailable
-from threegate.host.heavy.backend import QemuBackend, Ran
-from threegate.host.heavy.engine import BINARY
-from threegate.host.heavy.templates import STATE
+from threegate.base.errors import GateUnavailable
+from threegate.host.run.heavy.backend import QemuBackend, Ran
+from threegate.host.run.heavy.engine import BINARY
+from threegate.host.run.heavy.templates import STATE
 
 # How QEMU 7.2 ends when a device writes into its own registers: it stands still, or goes on.
 ENDS = {"data": "limit:time", "header and status": "ok", "ring": "ok"}

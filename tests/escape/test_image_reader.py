@@ -30,15 +30,15 @@ from tests.support.payloads import importable, start_with
 from tests.support.policies import policy
 from tests.support.reports import drawn, small
 from tests.support.samples import digest
-from threegate.host.headlines import Headline
-from threegate.host.reporting import viewing
-from threegate.host.reporting.facts import Computed, Image, LeftFile
-from threegate.host.reporting.png import as_png
-from threegate.host.reporting.viewing import Viewer
+from threegate.base.untrusted import Untrusted
+from threegate.host.provenance.headlines import Headline
+from threegate.host.report import image_view
+from threegate.host.report.facts import Computed, Image, LeftFile
+from threegate.host.report.image_view import Viewer
+from threegate.host.report.png import as_png
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import IMAGE_READER
 from threegate.sandbox.session import run_gate
-from threegate.untrusted import Untrusted
 
 HIDDEN = b"HIDDEN-IN-THE-FILE"
 
@@ -132,7 +132,7 @@ def owned(monkeypatch: pytest.MonkeyPatch, directory: Path, code: str) -> None:
     def run(machine: object, _start: object, asked: bytes) -> object:
         return run_gate(machine, start_with(directory, code, IMAGE_READER), asked)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(viewing, "run_gate", run)
+    monkeypatch.setattr(image_view, "run_gate", run)
 
 
 LIES = {

@@ -20,9 +20,9 @@ from scripts.build_native import ALONE, SOURCES, compile_to
 from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import Cli
 from tests.support.lite import Lane, Program
-from threegate.host.executing.replaying import replay
-from threegate.host.executing.running import run_requests
-from threegate.host.lite import boxes
+from threegate.host.run import lite
+from threegate.host.run.lifecycle import run_requests
+from threegate.host.run.replay import replay
 from threegate.sandbox.syscalls import architecture
 from threegate.sandbox.worker import MATH, WorkerFiles, find_worker, header
 
@@ -90,7 +90,7 @@ def test_numbers_do_not_depend_on_the_features_of_the_processor(tmp_path: Path) 
     assert stock["this one"] != stock["the oldest"], "this processor has no feature to hide"
     assert len({tuple(found) for found in stock.values()}) > 1
     assert in_lane() == stock["the oldest"]
-    with mock.patch.object(boxes, "find_worker", lambda: unpinned(tmp_path)):
+    with mock.patch.object(lite, "find_worker", lambda: unpinned(tmp_path)):
         assert in_lane() == stock["this one"], "control: it is the launcher that pins them"
 
 
@@ -131,8 +131,8 @@ def test_a_replay_elsewhere_says_not_comparable_and_what_differs(tmp_path: Path)
     ws = live_workspace(tmp_path)
     (here,) = run_requests(ws, [approved_request(ws, PROGRAM)])
     with (
-        mock.patch.object(boxes, "find_worker", lambda: unpinned(tmp_path)),
-        mock.patch.object(boxes, "_libm", lambda _: "0" * 64),  # as of another C library
+        mock.patch.object(lite, "find_worker", lambda: unpinned(tmp_path)),
+        mock.patch.object(lite, "_libm", lambda _: "0" * 64),  # as of another C library
     ):
         (elsewhere,) = run_requests(ws, [approved_request(ws, PROGRAM)])
     (alike,) = run_requests(ws, [approved_request(ws, "6 * 7")])
@@ -143,9 +143,9 @@ def test_a_replay_elsewhere_says_not_comparable_and_what_differs(tmp_path: Path)
     found = replay(ws, elsewhere.made.id)
     assert found.verdict == "not-comparable"
     assert found.why == "it ran with another libm-sha256, on which the outcome depends"
-    with mock.patch.object(boxes, "find_worker", lambda: unpinned(tmp_path)):
+    with mock.patch.object(lite, "find_worker", lambda: unpinned(tmp_path)):
         assert replay(ws, here.made.id).verdict == "different", "control: the same libm and class"
-    with mock.patch.object(boxes, "_libm", lambda _: "0" * 64):
+    with mock.patch.object(lite, "_libm", lambda _: "0" * 64):
         assert replay(ws, alike.made.id).verdict == "same", "control: what is equal is equal"
     cli = Cli(tmp_path, ws.root)
     told = cli("replay", elsewhere.made.id, code=65).out

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import lite_cases
 from tests.support.lite import Lane
-from threegate.tool_exec.monty.lane import STILL
+from threegate.gates.tool_exec.monty.lane import STILL
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "lite-conformance.md"
 

@@ -14,9 +14,9 @@ import pytest
 from pydantic_monty import Monty
 
 from tests.support.lite import LIMITS, Lane, Program
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.tool_lite import Outcome, parse_outcome
 from threegate.sandbox.channel import CHUNK, END, READY, FrameReader, frames
-from threegate.untrusted import Untrusted
 
 FORGED = Outcome("ok", value=b'"forged"')
 # A worker's last message, as 1.4.0 sends it: length, then protobuf; the value is "forged".

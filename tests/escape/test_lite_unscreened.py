@@ -14,15 +14,15 @@ from tests.support.lite import Lane
 from tests.support.lite_bombs import every
 from tests.support.lite_report import measure
 from tests.support.payloads import start_with
-from threegate.host.lite import boxes
-from threegate.host.lite.boxes import LiteBox
+from threegate.host.run import lite
+from threegate.host.run.lite import LiteBox
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import Profile
 
 UNSCREENED = """
-from threegate.tool_exec import gate
-from threegate.tool_exec.monty import lane
+from threegate.gates.tool_exec import gate
+from threegate.gates.tool_exec.monty import lane
 
 def main():
     lane.screen = lambda *_: None
@@ -50,7 +50,7 @@ class Unscreened(Lane):
         def start(profile: Profile, _: str, __: dict[str, str]) -> Start:
             return start_with(self._directory, UNSCREENED, profile)
 
-        with mock.patch.object(boxes, "Start", start):
+        with mock.patch.object(lite, "Start", start):
             return super().start(machine)
 
 

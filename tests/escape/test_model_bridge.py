@@ -36,9 +36,9 @@ from tests.support.ownserver import (
     says,
     silent,
 )
-from threegate.errors import GateUnavailable, PolicyInvalid
-from threegate.host.models import running
-from threegate.host.models.running import ModelServer
+from threegate.base.errors import GateUnavailable, PolicyInvalid
+from threegate.host.models import server as running
+from threegate.host.models.server import ModelServer
 from threegate.protocol.chat import (
     COMPLETIONS,
     MODELS,

@@ -8,13 +8,14 @@ import pytest
 from tests.support import weights
 from tests.support.modelling import bridged, completed, question, said
 from tests.support.ownserver import own_server
-from threegate.host.models import boxes, embedding, running
-from threegate.host.models.embedding import Embedder
-from threegate.host.models.running import ModelServer
-from threegate.policy.ring.compiling import NOT_PROVED, NoOp, ProfileRejected
+from threegate.base.untrusted import Untrusted
+from threegate.host.models import boxes, embedder
+from threegate.host.models import server as running
+from threegate.host.models.embedder import Embedder
+from threegate.host.models.server import ModelServer
+from threegate.policy.ring.compiler import NOT_PROVED, NoOp, ProfileRejected
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import BRIDGE, EMBEDDER
-from threegate.untrusted import Untrusted
 
 PROVED = ("exec", "fork")
 TEXT = [Untrusted("The weather is lovely today.")]
@@ -32,7 +33,7 @@ def test_an_embedder_that_has_not_proved_that_it_starts_nothing_is_asked_nothing
     honest.close()
     assert noted == [NoOp("embedder", PROVED)]
     # A real box that may fork, and therefore does not try to.
-    monkeypatch.setattr(embedding, "EMBEDDER", replace(EMBEDDER, processes_may_fork=True))
+    monkeypatch.setattr(embedder, "EMBEDDER", replace(EMBEDDER, processes_may_fork=True))
     able = Embedder(find_machine(), given, noted.append)
     with pytest.raises(
         ProfileRejected, match=r"embedder has not proved .* nothing: fork"

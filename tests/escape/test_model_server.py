@@ -27,8 +27,8 @@ from tests.support.modelling import (
     said,
     served,
 )
-from threegate.errors import GateUnavailable
-from threegate.host.models.running import ModelServer
+from threegate.base.errors import GateUnavailable
+from threegate.host.models.server import ModelServer
 from threegate.protocol.chat import (
     COMPLETIONS,
     MAX_CHAT_BYTES,

@@ -10,11 +10,17 @@ from tests.support.retrieved import STRENGTH, Retrieval, edited, fetched, retrie
 from tests.support.workspaces import SoftSigner, files_below, make_workspace, public_of, soft_signer
 from threegate.artifacts.ids import sha256_hex
 from threegate.handoff.admission import Admission
-from threegate.host import keyring
-from threegate.host.complete import NAMESPACE, Delivered, Statement, write_packet, write_start
-from threegate.host.fetching.delivery import admit_complete, export_complete
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace, open_workspace
+from threegate.host.fetch.delivery import admit_complete, export_complete
+from threegate.host.policy import keyring
+from threegate.host.workspace.complete_export import (
+    NAMESPACE,
+    Delivered,
+    Statement,
+    write_packet,
+    write_start,
+)
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace, open_workspace
 
 FORGED = STRENGTH.replace("1.31", "9.31")
 

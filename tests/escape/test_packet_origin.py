@@ -7,7 +7,7 @@ import pytest
 from tests.support.cli import Cli, made, write
 from tests.support.retrieved import STRENGTH, Retrieval, edited, fetched, retrieval
 from threegate.artifacts.ids import sha256_hex
-from threegate.host.workspace import open_workspace
+from threegate.host.workspace.workspace import open_workspace
 
 QUESTION = "What is the flexural strength of sea ice?"
 

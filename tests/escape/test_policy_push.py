@@ -14,11 +14,11 @@ from tests.support.lite import Program, job_for
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, chain, signed
 from tests.support.sshlab import Key
-from threegate.errors import GateUnavailable, PolicyDenied
-from threegate.host.executors.kinds import Signed
-from threegate.host.executors.lite import LentBox, LiteExecutor, LiteKind
-from threegate.host.executors.pool import Pool
-from threegate.host.executors.states import APPLIED, RESTART, UNAVAILABLE, Status
+from threegate.base.errors import GateUnavailable, PolicyDenied
+from threegate.host.run.warm.kinds import Signed
+from threegate.host.run.warm.lite import LentBox, LiteExecutor, LiteKind
+from threegate.host.run.warm.pool import Pool
+from threegate.host.run.warm.states import APPLIED, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite_rules import Enforced
 from threegate.sandbox.machine import find_machine

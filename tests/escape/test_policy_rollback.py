@@ -18,11 +18,12 @@ from tests.support.workspaces import (
     soft_signer,
     take_in,
 )
-from threegate import canonical
-from threegate.errors import HandoffTampered
-from threegate.host import applied, keyring
-from threegate.host.changes import apply_policy, edited
-from threegate.host.workspace import Workspace, open_workspace
+from threegate.base import canonical
+from threegate.base.errors import HandoffTampered
+from threegate.host.policy import keyring
+from threegate.host.policy.changes import apply_policy, edited
+from threegate.host.workspace import applied
+from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.signers import AllowedSigner, Signers, emit
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.compiler import compile_policy, default_files

@@ -7,10 +7,10 @@ import pytest
 from tests.support.heavy import ENABLED, image, place
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
-from threegate.errors import GateUnavailable
-from threegate.host.executors.heavy import HeavyKind
-from threegate.host.executors.pool import Pool
-from threegate.host.executors.states import APPLIED, RESTART, Status
+from threegate.base.errors import GateUnavailable
+from threegate.host.run.warm.heavy import HeavyKind
+from threegate.host.run.warm.pool import Pool
+from threegate.host.run.warm.states import APPLIED, RESTART, Status
 from threegate.policy.bundle import Compiled
 
 RUNSC = (ENABLED[0], ENABLED[1].replace("[qemu-emulation]", "[runsc]"))

@@ -20,18 +20,18 @@ from tests.support.approved import approved_request, live_workspace
 from tests.support.policies import altered
 from tests.support.workspaces import settings_for, soft_signer
 from threegate.artifacts.tool_result import ToolResult
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
+from threegate.console.dispatcher import Dispatcher, tools
 from threegate.handoff.records import INTENT
-from threegate.host.changes import apply_policy
-from threegate.host.console.dispatching import Dispatcher, tools
-from threegate.host.drafts import lanes_of
-from threegate.host.executing.results import STOPPED
-from threegate.host.executors.board import STATE
-from threegate.host.executors.lite import LiteExecutor, LiteKind
-from threegate.host.executors.states import APPLIED, Status
-from threegate.host.executors.warm import Warm
-from threegate.host.lite.boxes import LiteBox, Ran
-from threegate.host.workspace import Workspace
+from threegate.host.policy.changes import apply_policy
+from threegate.host.run.lite import LiteBox, Ran
+from threegate.host.run.results import STOPPED
+from threegate.host.run.warm.board import STATE
+from threegate.host.run.warm.lite import LiteExecutor, LiteKind
+from threegate.host.run.warm.states import APPLIED, Status
+from threegate.host.run.warm.warm import Warm
+from threegate.host.workspace.drafts import lanes_of
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite import Job
 from threegate.protocol.tool_lite_rules import Enforced

@@ -22,10 +22,10 @@ from tests.support.heavy import (
 from tests.support.policies import altered, policy
 from tests.support.ring import MECHANISMS, attempt, lab_lacking, lab_with
 from tests.support.ring_bypasses import bypasses
-from threegate.errors import GateUnavailable
-from threegate.host.heavy.engine import EMULATION
-from threegate.host.heavy.lane import want_of
-from threegate.host.heavy.runsc import RUNSC
+from threegate.base.errors import GateUnavailable
+from threegate.host.run.heavy.engine import EMULATION
+from threegate.host.run.heavy.lane import want_of
+from threegate.host.run.heavy.runsc import RUNSC
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_heavy_outcome import NOT_AS_PROMISED
 

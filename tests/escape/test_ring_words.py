@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.policies import altered, policy
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiler import compile_ring
 from threegate.protocol.commands import Refusal
 from threegate.protocol.ring import ExecutorProfile
 

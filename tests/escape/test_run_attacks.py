@@ -15,29 +15,29 @@ from tests.support.approved import (
     request_for,
 )
 from tests.support.workspaces import keep_blob, take_in
-from tests.unit.host.executing.test_rules import NARROWER, Endless, ran_while, write
-from tests.unit.host.review.test_approving import edit_policy
+from tests.unit.host.review.test_approval import edit_policy
+from tests.unit.host.run.test_rules import NARROWER, Endless, ran_while, write
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short
 from threegate.artifacts.tool_request import Input
-from threegate.errors import PolicyDenied, QuotaExceeded, UsageError
+from threegate.base.errors import PolicyDenied, QuotaExceeded, UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request, deny, expire, revoke
 from threegate.handoff.usage import Quota, scan_usage
-from threegate.host.executing import ready, running
-from threegate.host.executing.ready import Ready
-from threegate.host.executing.replaying import replay
-from threegate.host.executing.results import Measured, make_result
-from threegate.host.executing.running import run_requests
-from threegate.host.index import Index
-from threegate.host.lite.boxes import Ran
 from threegate.host.review.sheet import read_sheet
-from threegate.host.withdraw import withdraw
-from threegate.host.workspace import Workspace
+from threegate.host.run import lifecycle, ready
+from threegate.host.run.lifecycle import run_requests
+from threegate.host.run.lite import Ran
+from threegate.host.run.ready import Ready
+from threegate.host.run.replay import replay
+from threegate.host.run.results import Measured, make_result
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.limits import MAX_ERROR_BYTES
 from threegate.protocol.tool_lite import Job, Outcome
-from threegate.untrusted import Untrusted
 
 
 def _in_state(ws: Workspace, state: str) -> int:
@@ -72,14 +72,14 @@ def test_an_interrupt_while_results_are_awaited_loses_none(
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(40)]
     fakelane.install(monkeypatch, fakelane.ok)
-    plain, interrupts = running._ended, [KeyboardInterrupt()]
+    plain, interrupts = lifecycle._ended, [KeyboardInterrupt()]
 
-    def ended(ws: Workspace, item: running._Started) -> object:
+    def ended(ws: Workspace, item: lifecycle._Started) -> object:
         if item.ready.request_id == ids[20] and interrupts:
             raise interrupts.pop()
         return plain(ws, item)
 
-    monkeypatch.setattr(running, "_ended", ended)
+    monkeypatch.setattr(lifecycle, "_ended", ended)
     with pytest.raises(KeyboardInterrupt):
         list(run_requests(ws, ids))
     assert not interrupts, "control: it was interrupted"
@@ -101,7 +101,7 @@ def test_a_request_decided_meanwhile_does_not_stop_the_others(
         return ready.make_ready(ws, request_id, approvals)
 
     fakelane.install(monkeypatch, fakelane.ok)
-    monkeypatch.setattr(running, "make_ready", make_ready)
+    monkeypatch.setattr(lifecycle, "make_ready", make_ready)
     told = {report.request_id: report for report in run_requests(ws, ids)}
     assert told[ids[0]].error is not None
     assert told[ids[0]].made is None
@@ -118,7 +118,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
     fakelane.install(monkeypatch, lambda _: Ran(Outcome("crashed"), 1, 1, noise))
     moments = iter(range(100))
     written = lambda error, _: why_file(error, str(next(moments)))  # noqa: E731
-    monkeypatch.setattr(running, "why_file", written)
+    monkeypatch.setattr(lifecycle, "why_file", written)
     told = list(run_requests(ws, ids))
     assert [report.made.result.exit for report in told if report.made] == ["crashed"] * 2
     assert next(moments) == 2, "control: written down at two moments"
@@ -365,14 +365,14 @@ def test_an_approval_withdrawn_while_others_run_stops_none_of_them(
     last = approvals_by_request(ws.store)[ids[-1]][0]
     withdrawn: list[str] = []
 
-    def prove(_: running._Lane, level: str) -> None:
+    def prove(_: lifecycle._Lane, level: str) -> None:
         """Between the first group, which was read, and the second, which was not."""
         if not withdrawn:
             with closing(Index(ws.store, ws.seals)) as index:
                 withdrawn.extend(withdraw(ws, index, last, f"a mistake, {level}").ids)
 
     fakelane.install(monkeypatch, fakelane.ok)
-    monkeypatch.setattr(running._Lane, "prove", prove)
+    monkeypatch.setattr(lifecycle._Lane, "prove", prove)
     told = {report.request_id: report for report in run_requests(ws, ids)}
     assert withdrawn == [last], "control: it was there"
     assert told[ids[-1]].made is None
@@ -385,20 +385,20 @@ def test_rules_that_change_while_requests_run_end_it_before_the_next_use(
 ) -> None:
     """Boxes that were opened under the old rules would still say yes."""
     ws = live_workspace(tmp_path)
-    ids = [approved_request(ws, f"{n}") for n in range(running.GROUP + 3)]
+    ids = [approved_request(ws, f"{n}") for n in range(lifecycle.GROUP + 3)]
     proven: list[str] = []
 
-    def prove(_: running._Lane, level: str) -> None:
+    def prove(_: lifecycle._Lane, level: str) -> None:
         proven.append(level)
         if len(proven) == 2:
             edit_policy(ws, "wall_ms: 30s", "wall_ms: 29s")
 
     fakelane.install(monkeypatch, fakelane.ok)
-    monkeypatch.setattr(running._Lane, "prove", prove)
+    monkeypatch.setattr(lifecycle._Lane, "prove", prove)
     with pytest.raises(PolicyDenied, match="the policy was changed meanwhile"):
         list(run_requests(ws, ids))
     assert len(proven) == 2
-    assert len(list(ws.store.ids("res"))) == running.GROUP, "control: what came before ran"
-    assert (_in_state(ws, "done"), _in_state(ws, "approved")) == (running.GROUP, 3)
+    assert len(list(ws.store.ids("res"))) == lifecycle.GROUP, "control: what came before ran"
+    assert (_in_state(ws, "done"), _in_state(ws, "approved")) == (lifecycle.GROUP, 3)
     spent = ws.store.names(states.directory_of("ap", "spent"))
-    assert sum(name.endswith(".md") for name in spent) == running.GROUP, "no use more"
+    assert sum(name.endswith(".md") for name in spent) == lifecycle.GROUP, "no use more"

@@ -11,7 +11,7 @@ from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import PYTHON, Cli
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 REQUESTS = 240  # each kill gives back two groups of 32 at most, so some are left to run
 KILLS = 3

@@ -17,8 +17,8 @@ import pytest
 from tests.support.boxes import said
 from tests.support.guests_owned import ANY
 from tests.support.heavy import Lab, Task, hostile_runsc, runsc_lab
-from threegate.errors import GateUnavailable
-from threegate.host.heavy.runsc import BINARY, find_runsc
+from threegate.base.errors import GateUnavailable
+from threegate.host.run.heavy.runsc import BINARY, find_runsc
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine

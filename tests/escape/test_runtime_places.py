@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.handoff.lease import current_lease
-from threegate.host.fetching.listening import listening, listening_at
+from threegate.host.proxy.sockets import listening, listening_at
 from threegate.host.settings import Settings
 from threegate.sandbox import runtime
 

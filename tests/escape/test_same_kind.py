@@ -16,14 +16,14 @@ import pytest
 from tests.support.samples import box, packet
 from tests.support.workspaces import keep_blob, make_workspace, soft_signer, take_in
 from threegate.artifacts.research_packet import Identifier
-from threegate.host.backup import silent
-from threegate.host.derived import CHANGED, UNSEALED, Derived
-from threegate.host.forget import forget
-from threegate.host.index import FILE, Index
-from threegate.host.index import SCHEMA as INDEX_SCHEMA
-from threegate.host.vectors import FILE as VECTORS
-from threegate.host.verification import verify_workspace
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.backup import silent
+from threegate.host.workspace.derived import CHANGED, UNSEALED, Derived
+from threegate.host.workspace.forget import forget
+from threegate.host.workspace.index import FILE, Index
+from threegate.host.workspace.index import SCHEMA as INDEX_SCHEMA
+from threegate.host.workspace.vectors import FILE as VECTORS
+from threegate.host.workspace.verification import verify_workspace
+from threegate.host.workspace.workspace import Workspace
 
 NAME = ("doi", "10.5555/ice.7")
 SCHEMA = "CREATE TABLE IF NOT EXISTS t (a TEXT);"

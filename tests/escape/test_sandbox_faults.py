@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import STARTERS, open_to_all, run_as, said
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import programs
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
 from threegate.sandbox.box import Start

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.payloads import start_with
 from tests.support.sessions import children, living
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import session as module
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import KIB, TOOL_LITE

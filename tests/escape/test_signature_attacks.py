@@ -26,12 +26,12 @@ from tests.support.sshlab import (
     put,
     s,
 )
-from threegate.errors import GateUnavailable, PolicyInvalid, SignatureRefused, UsageError
-from threegate.host.signing import SshKeygenSigner, SshTools, make_key, public_key_of
+from threegate.base.errors import GateUnavailable, PolicyInvalid, SignatureRefused, UsageError
+from threegate.base.untrusted import Untrusted
+from threegate.host.keys.signatures import SshKeygenSigner, SshTools, make_key, public_key_of
 from threegate.keys.public import parse_key_blob
 from threegate.keys.signers import NAMESPACES, AllowedSigner, Signers, emit, parse_signers
 from threegate.keys.sshsig import Signed, verify
-from threegate.untrusted import Untrusted
 
 OPERATOR, ATTACKER = Key(b"\x01" * 32), Key(b"\x66" * 32)
 TOKEN = Key(b"\x02" * 32, on_token=True)

@@ -11,12 +11,12 @@ from tests.support import samples
 from tests.support.claiming import SIGNATURE, approval_bytes, approve, finish, take
 from tests.support.stores import NOW, clock, findings, make_store
 from threegate.artifacts import registry
-from threegate.errors import HandoffTampered, PolicyDenied
+from threegate.base.errors import HandoffTampered, PolicyDenied
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.handoff.admission import admit
 from threegate.handoff.claims import Claim, claim_group
 from threegate.handoff.store import MISPLACED, Store
-from threegate.untrusted import Untrusted
 
 REQUEST = samples.tool_request(inputs=())
 REQUEST_ID = registry.id_of(REQUEST)

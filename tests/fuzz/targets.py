@@ -6,37 +6,40 @@ from dataclasses import dataclass
 
 from tests.support import keyvectors, pages, small_images, vectors
 from tests.support.policies import policy
-from threegate import canonical
 from threegate.artifacts import draft, registry
 from threegate.artifacts.codec import decode
 from threegate.artifacts.front_matter import FrontMatter
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.audit.entry import emit_line, parse_data, what_is_wrong
-from threegate.errors import (
+from threegate.base import canonical
+from threegate.base.errors import (
     ArtifactRejected,
     HandoffTampered,
     PolicyInvalid,
     ProtocolBroken,
     SignatureRefused,
 )
-from threegate.fetch.normalize.readers import html
-from threegate.fetch.normalize.text import Unread
-from threegate.fetch.retrieve.types import sniff
-from threegate.fetch.retrieve.urls import check_url, follow
+from threegate.base.text import FORBIDDEN, quote, visible_lines
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.readers import html
+from threegate.gates.fetch.normalize.text import Unread
+from threegate.gates.fetch.retrieve.types import sniff
+from threegate.gates.fetch.retrieve.urls import check_url, follow
+from threegate.gates.https.heads import parse_head
+from threegate.gates.https.refused import NotRetrieved
+from threegate.gates.model.front.refused import Refused as NoReply
+from threegate.gates.model.front.request import parse_head as parse_model_head
+from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
 from threegate.handoff.lease import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
-from threegate.host.bibliography.reading import read_list
+from threegate.host.bibliography.reader import read_list
 from threegate.host.images import lz4
-from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.choice import SHIPPED
 from threegate.host.images.lock import parse_lock
-from threegate.https.heads import parse_head
-from threegate.https.refused import NotRetrieved
-from threegate.images.manifest import parse_manifest
+from threegate.host.images.manifest import parse_manifest
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature
-from threegate.model.front.refused import Refused as NoReply
-from threegate.model.front.request import parse_head as parse_model_head
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.compiler import default_files
 from threegate.policy.hosts import parse_url
@@ -52,9 +55,6 @@ from threegate.protocol.normalize import (
     parse_record,
 )
 from threegate.protocol.references import ENRICHERS, parse_reference, questions
-from threegate.text import FORBIDDEN, quote, visible_lines
-from threegate.tool_exec.era.job import Bounds, Over, Taken
-from threegate.untrusted import Untrusted
 
 FRONT = FrontMatter(("a", "b", "c"))
 

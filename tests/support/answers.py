@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from threegate.fetch.sources.metadata import Metadata, Outcome
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.sources.metadata import Metadata, Outcome
 
 JSON = "application/json"
 XML = "application/xml"

@@ -13,12 +13,12 @@ from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.approvals import approve
-from threegate.host.drafts import lanes_of
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.drafts import lanes_of
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.functions import functions_sha256
-from threegate.untrusted import Untrusted
 
 
 def now() -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, parse_request
-from threegate.untrusted import Untrusted
 
 # What a script gives back: words of the model, a refusal, or bytes to send as they are.
 Reply = str | ChatReply | ChatRefused | bytes

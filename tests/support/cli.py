@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.workspaces import key_file, public_of
-from threegate.host.operator import Operator, remember
+from threegate.host.keys.operator import Operator, remember
 from threegate.host.settings import Settings
 
 PYTHON = (sys.executable, "-I", "-B", "-m", "threegate")
@@ -58,7 +58,7 @@ class Cli:
         """The command itself; with a patch, as no environment variable can start it."""
         if not self.patch:
             return PYTHON
-        run = "import sys\nfrom threegate.host.cli import main\nsys.exit(main())\n"
+        run = "import sys\nfrom threegate.cli.main import main\nsys.exit(main())\n"
         return (*PYTHON[:3], "-c", f"{self.patch}\n{run}")
 
     def patched(self, patch: str) -> "Cli":

@@ -18,7 +18,7 @@ from tests.support.cli import Cli
 from tests.support.reviewing import program
 from tests.support.workspaces import take_in
 from threegate.artifacts.registry import Artifact, Request
-from threegate.host.workspace import Workspace, open_workspace
+from threegate.host.workspace.workspace import Workspace, open_workspace
 
 SECONDS = 40.0
 

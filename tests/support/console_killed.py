@@ -13,7 +13,7 @@ from tests.support.lite import tree
 from tests.support.sessions import living
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
-from threegate.host.executors.board import executors
+from threegate.host.run.warm.board import executors
 
 KILLED = -signal.SIGKILL
 STATES = ("held", "approved", "claimed", "done")

@@ -18,12 +18,12 @@ from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import CHUNK, Admission, admit
 from threegate.handoff.journal import Put
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace
-from threegate.untrusted import Untrusted
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 
 PER_SECOND = 40.0  # below what the console takes from everybody together
 LINES = 30

@@ -13,8 +13,8 @@ from tests.support.containers import Containers
 from tests.support.internet import Internet
 from tests.support.squid import wait_until
 from tests.support.wires import as_somebody
-from threegate.host.infra.containers import SOCKET
-from threegate.host.infra.place import OWNER, default_uids
+from threegate.host.deploy.containers import SOCKET
+from threegate.host.deploy.place import OWNER, default_uids
 
 WORLD = "tests.support.origins.scholarly:world"
 PROBE = (Path(__file__).parent / "container_probe.py").read_text("utf-8")

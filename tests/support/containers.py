@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.internet import ROOT
-from threegate.host.infra.containers import IMAGE, PROGRAM, WORKSPACE
-from threegate.host.infra.place import OWNER, Place
+from threegate.host.deploy.containers import IMAGE, PROGRAM, WORKSPACE
+from threegate.host.deploy.place import OWNER, Place
 
 SECONDS = 60.0
 UNIFIED = "/sys/fs/cgroup/unified"
@@ -121,7 +121,7 @@ def _image(place: Place) -> bytes:
     owner, proxy = place.uids[OWNER], place.uids["proxy"]
     python = os.path.realpath(sys.executable)
     paths = [path for path in sys.path if path]
-    code = f"import sys; sys.path[:] = {paths!r}; from threegate.host.cli import main"
+    code = f"import sys; sys.path[:] = {paths!r}; from threegate.cli.main import main"
     code += "; sys.exit(main())"
     script = f'#!/bin/sh\nexec {shlex.quote(python)} -I -S -B -c {shlex.quote(code)} "$@"\n'
     held = io.BytesIO()

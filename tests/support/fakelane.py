@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from threegate.host.executing import running
-from threegate.host.executing.results import box_of
-from threegate.host.lite.boxes import Ran
+from threegate.host.run import lifecycle
+from threegate.host.run.lite import Ran
+from threegate.host.run.results import box_of
 from threegate.policy.bundle import Bundle
 from threegate.protocol.tool_lite import Job, Outcome
 
@@ -47,4 +47,4 @@ def install(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
         def close(self) -> None:
             """Nothing was started."""
 
-    monkeypatch.setattr(running, "Boxes", FakeBoxes)
+    monkeypatch.setattr(lifecycle, "Boxes", FakeBoxes)

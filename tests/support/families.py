@@ -17,7 +17,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Claim
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
 from threegate.sandbox import kernel
 from threegate.sandbox.attacks.runner import attack
 from threegate.sandbox.box import Start

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.internet_place import Place, PlaceCli
 from threegate.artifacts import registry
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 Event = dict[str, Any]
 

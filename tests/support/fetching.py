@@ -10,21 +10,21 @@ from queue import SimpleQueue
 
 from tests.support.origins import answers_json, works
 from tests.support.origins.works import Work
-from threegate.errors import ThreeGateError
-from threegate.fetch.normalize import gate
-from threegate.fetch.normalize.readers.registry import PLAIN
-from threegate.host.fetching.fetch import Run
-from threegate.host.fetching.making import Answered, Job
-from threegate.host.fetching.network import Gone
-from threegate.host.fetching.planning import Wish, wish_for
-from threegate.host.fetching.scheduling import Asking, Done, Errand
-from threegate.host.fetching.sides import Moment, Report, Sides, Told
-from threegate.host.workspace import Workspace
+from threegate.base.errors import ThreeGateError
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize import gate
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
+from threegate.host.fetch.network import Gone
+from threegate.host.fetch.normalize_pool import Answered, Job
+from threegate.host.fetch.plan import Wish, wish_for
+from threegate.host.fetch.ports import Moment, Report, Sides, Told
+from threegate.host.fetch.run import Run
+from threegate.host.fetch.schedule import Asking, Done, Errand
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.protocol.normalize import Made, parse_normalize
 from threegate.protocol.references import parse_reference
 from threegate.protocol.retrieve import Got, NotGot
-from threegate.untrusted import Untrusted
 
 ARTICLE = f"doi:{works.ARTICLE.doi}"
 RETRACTED = f"doi:{works.RETRACTED.doi}"

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.support.policies import altered, policy
 from tests.support.wires import GATEWAY, MODEL_PORT, Wire
-from threegate.host.infra.firewall import firewall
-from threegate.host.infra.place import Place
+from threegate.host.deploy.firewall import firewall
+from threegate.host.deploy.place import Place
 from threegate.sandbox.attacks.silence import says_nothing
 
 SERVER = {"kind": "bridge", "endpoint": f"127.0.0.1:{MODEL_PORT}", "sha256": None}

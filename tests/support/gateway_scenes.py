@@ -8,8 +8,8 @@ from tests.support.container_scenes import DOI, WORLD, operator
 from tests.support.internet import Internet
 from tests.support.origin import GATEWAY, HERE
 from tests.support.squid import Squid, gateway_conf
-from threegate.host.infra.place import Place
-from threegate.host.workspace import open_workspace
+from threegate.host.deploy.place import Place
+from threegate.host.workspace.workspace import open_workspace
 
 UNLISTED = "https://evil.example/page"
 

@@ -18,7 +18,7 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Self
 
-from threegate.text import FORBIDDEN
+from threegate.base.text import FORBIDDEN
 
 DEADLINE_SECONDS = 60
 _SEQUENCE = re.compile(r"\x1b\[(\??[0-9;]*)([HJKhlm])")

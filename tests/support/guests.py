@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from threegate.host.images.apt import Apt
-from threegate.host.images.building import build
-from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.build import build
+from threegate.host.images.choice import SHIPPED
 from threegate.host.images.lock import parse_lock
 from threegate.host.images.ours import Sources
 from threegate.host.images.packages import Packages
+from threegate.host.images.store import Image, Images
 from threegate.host.settings import Settings
-from threegate.images.keeping import Image, Images
 from threegate.protocol import erofs
 
 AGENT = Path(__file__).parent / "guest_agent"

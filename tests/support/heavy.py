@@ -25,7 +25,16 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
-from threegate.host.heavy.backend import (
+from threegate.base.untrusted import Untrusted
+from threegate.host.images.apt import Apt
+from threegate.host.images.build import build, place_of
+from threegate.host.images.choice import SHIPPED
+from threegate.host.images.lock import parse_lock
+from threegate.host.images.manifest import Part, agent_digest
+from threegate.host.images.ours import Sources
+from threegate.host.images.packages import Packages
+from threegate.host.images.store import Image, Images, digest_of
+from threegate.host.run.heavy.backend import (
     BOOT_SECONDS,
     WAKE_SECONDS,
     Asked,
@@ -34,25 +43,16 @@ from threegate.host.heavy.backend import (
     Ran,
     Want,
 )
-from threegate.host.heavy.engine import EMULATION, KVM, find_qemu
-from threegate.host.heavy.lane import want_of
-from threegate.host.heavy.runsc import RUNSC, find_runsc
-from threegate.host.heavy.runsc_backend import RunscBackend
-from threegate.host.images.apt import Apt
-from threegate.host.images.building import build, place_of
-from threegate.host.images.choosing import SHIPPED
-from threegate.host.images.lock import parse_lock
-from threegate.host.images.ours import Sources
-from threegate.host.images.packages import Packages
+from threegate.host.run.heavy.engine import EMULATION, KVM, find_qemu
+from threegate.host.run.heavy.lane import want_of
+from threegate.host.run.heavy.runsc import RUNSC, find_runsc
+from threegate.host.run.heavy.runsc_backend import RunscBackend
 from threegate.host.settings import Settings
-from threegate.images.keeping import Image, Images, digest_of
-from threegate.images.manifest import Part, agent_digest
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
 from threegate.protocol import erofs
 from threegate.sandbox import companion, session
 from threegate.sandbox.machine import find_machine
-from threegate.untrusted import Untrusted
 
 MIB: Final = 2**20
 # Wall time on a machine that does other things as well; what hangs takes it all.

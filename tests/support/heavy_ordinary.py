@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from tests.support.heavy import ENGINE, Lab, Task, backend_for, runsc_for
-from threegate.errors import GateUnavailable
-from threegate.host.heavy.runsc import RUNSC
-from threegate.images.keeping import Images
+from threegate.base.errors import GateUnavailable
+from threegate.host.images.store import Images
+from threegate.host.run.heavy.runsc import RUNSC
 
 JOB = Task("print(open('/in/a').read())", inputs={"a": b"hello"})
 

@@ -11,8 +11,8 @@ from scripts.bundle import make_bundle
 from tests.support.container_scenes import PROBE
 from tests.support.containers import Containers
 from tests.support.proxying import bundle
-from threegate.host.infra.files import generate, write
-from threegate.host.infra.place import Place
+from threegate.host.deploy.files import generate, write
+from threegate.host.deploy.place import Place
 
 SECONDS = 900.0
 

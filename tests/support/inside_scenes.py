@@ -13,18 +13,18 @@ from tests.support.boxes import said
 from tests.support.inside_payload import Scene, looked
 from tests.support.sshlab import private_file, put
 from tests.support.workspaces import key_of, make_workspace
-from threegate.host.budgets import Budgets
-from threegate.host.cli import main as threegate
-from threegate.host.derived import _seal_of
-from threegate.host.fetching.caching import FILE as FETCHED
-from threegate.host.fetching.caching import Cache
-from threegate.host.index import FILE as INDEX
-from threegate.host.index import Index
-from threegate.host.operator import KEY_NAME
+from threegate.cli.main import main as threegate
+from threegate.host.fetch.budgets import Budgets
+from threegate.host.keys.operator import KEY_NAME
 from threegate.host.settings import Settings, unix_now
-from threegate.host.vectors import FILE as VECTORS
-from threegate.host.vectors import Vectors
-from threegate.host.workspace import open_workspace
+from threegate.host.workspace.derived import _seal_of
+from threegate.host.workspace.fetched import FILE as FETCHED
+from threegate.host.workspace.fetched import Cache
+from threegate.host.workspace.index import FILE as INDEX
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.vectors import FILE as VECTORS
+from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.workspace import open_workspace
 from threegate.sandbox.attacks.base import WORKER
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins

@@ -24,8 +24,8 @@ from tests.support.origin import GATEWAY, INSIDE, ORIGIN, OTHER
 from tests.support.origins.runs import HOST, INNER, MOVING, UNLISTED, WORLD
 from tests.support.payloads import MODULE, start_with
 from tests.support.wires import PUBLIC, PUBLIC_6, Wire
-from threegate.errors import ThreeGateError
-from threegate.fetch.proxy.dns import A, Question
+from threegate.base.errors import ThreeGateError
+from threegate.gates.fetch.proxy.dns import A, Question
 from threegate.sandbox import reach
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine, gate_uid

@@ -17,14 +17,14 @@ from tests.support.origins.publisher import DATA, STORED, url_of
 from tests.support.policies import altered, policy
 from tests.support.stores import clock, make_store
 from tests.support.wheels import cut_up
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.handoff.store import Store
-from threegate.host.fetching.network import Places
-from threegate.host.fetching.noting import Noter
+from threegate.host.fetch.network import Places
 from threegate.host.models.catalogue import File, Model, Part
-from threegate.host.models.keeping import Cache, Told
 from threegate.host.models.publisher import Publisher
-from threegate.host.models.pulling import PUBLISHED, Sources, pull
+from threegate.host.models.pull import PUBLISHED, Sources, pull
+from threegate.host.models.store import Cache, Told
+from threegate.host.proxy.log_entries import Noter
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
 

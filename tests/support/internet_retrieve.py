@@ -21,6 +21,7 @@ from tests.support.origins.hostile import ANSWERS, HOST, INNER, SECOND, STREAMS,
 from tests.support.payloads import MODULE, start_with
 from tests.support.policies import altered, policy
 from tests.support.proxybox import ProxyBox
+from threegate.base.untrusted import Untrusted
 from threegate.policy.bundle import Bundle
 from threegate.protocol.retrieve import (
     Ask,
@@ -35,9 +36,8 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE, Profile
 from threegate.sandbox.session import Session, run_gate
-from threegate.untrusted import Untrusted
 
-PAYLOAD = "threegate.fetch.retrieve.gate:serve"
+PAYLOAD = "threegate.gates.fetch.retrieve.gate:serve"
 STORE = "/etc/ssl/certs/ca-certificates.crt"
 CANARY = "canary-Key+4711/xyz"
 SECONDS = 60.0

@@ -24,9 +24,9 @@ from tests.support.stores import clock, make_store
 from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Gateway
 from threegate.artifacts.tool_result import Carried, Violation
-from threegate.host.heavy.outward import Outward, Passed, opened_gateway
+from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiling import compile_ring
+from threegate.policy.ring.compiler import compile_ring
 from threegate.protocol.purposes import RUNS
 from threegate.sandbox.profiles import GATEWAY
 

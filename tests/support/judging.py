@@ -2,8 +2,8 @@
 
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import Artifact, emit, parse
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 _BY_CODE = {reason.code: reason for reason in Reason}
 

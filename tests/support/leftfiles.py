@@ -9,7 +9,7 @@ from tests.support.workspaces import keep_blob, take_in
 from threegate.artifacts.analysis import Cite, Claim
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import OutputFile
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 def answer_on(ws: Workspace, files: Mapping[str, bytes]) -> tuple[str, str]:

@@ -23,9 +23,9 @@ from tests.support.proxybox import ProxyBox
 from tests.support.proxying import bundle
 from tests.support.squid import wait_until
 from tests.support.wires import as_somebody
-from threegate.host.infra.files import generate, write
-from threegate.host.infra.firewall import firewall
-from threegate.host.infra.place import OWNER, Place
+from threegate.host.deploy.files import generate, write
+from threegate.host.deploy.firewall import firewall
+from threegate.host.deploy.place import OWNER, Place
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE
 from threegate.sandbox.session import run_gate

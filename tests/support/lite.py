@@ -20,14 +20,14 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Input, Limits, ToolRequest
-from threegate.errors import ArtifactRejected
-from threegate.host.lite.boxes import LiteBox, start_box
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
+from threegate.host.run.lite import LiteBox, start_box
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
 from threegate.policy.functions import functions_sha256
 from threegate.protocol.tool_lite import Job, Outcome
 from threegate.sandbox.machine import Machine, find_machine
-from threegate.untrusted import Untrusted
 
 MIB: Final = 2**20
 OPERATOR: Final = Key(b"\x01" * 32)  # the signer of tests.support.policies

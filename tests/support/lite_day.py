@@ -21,7 +21,7 @@ from unittest import mock
 from tests.support.boxes import run_as
 from tests.support.lite import Lane
 from tests.support.lite_programs import programs
-from threegate.host.lite import boxes
+from threegate.host.run import lite
 from threegate.protocol.tool_lite import Outcome
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import Bind, Profile
@@ -67,7 +67,7 @@ def all_boxes_elsewhere(library: Path) -> Iterator[None]:
     def start(profile: Profile, payload: str, given: dict[str, str]) -> Start:
         return elsewhere(Start(profile, payload, given), library)
 
-    with mock.patch.object(boxes, "Start", start):
+    with mock.patch.object(lite, "Start", start):
         yield
 
 

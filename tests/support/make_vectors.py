@@ -13,8 +13,8 @@ from tests.support.vector_rules import rules_rejected
 from tests.support.vectors import ROOT, Vector
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import emit, format_of
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 
 def _accept() -> Iterator[Vector]:

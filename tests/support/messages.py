@@ -6,6 +6,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, Protocol
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import (
     chat,
     core,
@@ -20,7 +21,6 @@ from threegate.protocol import (
 from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, Served
 from threegate.protocol.core import Cited, Claimed, FetchDraft, Source, ToolDraft
 from threegate.protocol.tool_lite import Outcome, RefusalFound
-from threegate.untrusted import Untrusted
 
 
 class Message(Protocol):

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.support import weights
 from tests.support.policies import altered, policy
-from threegate.host.models.running import ModelServer
+from threegate.base.untrusted import Untrusted
+from threegate.host.models.server import ModelServer
 from threegate.policy.bundle import Bundle
 from threegate.protocol.chat import (
     COMPLETIONS,
@@ -22,7 +23,6 @@ from threegate.protocol.chat import (
 )
 from threegate.protocol.model import Progress
 from threegate.sandbox.machine import find_machine
-from threegate.untrusted import Untrusted
 
 SECONDS = 120.0
 YES_OR_NO = 'root ::= "yes" | "no"'

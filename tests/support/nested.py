@@ -19,12 +19,12 @@ from typing import Final
 
 from tests.support import guests
 from tests.support.boxes import repository
-from threegate.host.heavy.engine import ACCELERATOR, BINARY, FIRMWARE
-from threegate.host.images.choosing import SHIPPED
+from threegate.host.images.choice import SHIPPED
 from threegate.host.images.kernel import needs_of
 from threegate.host.images.lock import parse_lock
 from threegate.host.images.recipe import KERNEL
-from threegate.images.keeping import Image
+from threegate.host.images.store import Image
+from threegate.host.run.heavy.engine import ACCELERATOR, BINARY, FIRMWARE
 
 PROCESSOR: Final = "EPYC-v2,+svm,+npt"
 MEMORY_MIB: Final = 5120

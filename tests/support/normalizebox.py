@@ -4,15 +4,15 @@ import time
 from dataclasses import dataclass
 
 from tests.support.boxes import said
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.normalize import Made, Normalize, NotMade, parse_made
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, Profile
 from threegate.sandbox.session import run_gate
 from threegate.sandbox.supervise import Ended
-from threegate.untrusted import Untrusted
 
-PAYLOAD = "threegate.fetch.normalize.gate:serve"
+PAYLOAD = "threegate.gates.fetch.normalize.gate:serve"
 
 
 @dataclass(frozen=True, slots=True)

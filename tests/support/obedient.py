@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Event, Thread
 
 from tests.support.gbnf import Grammar
-from threegate.model.front.request import MAX_HEAD_BYTES
-from threegate.model.front.serving import Front, Model, Tell
+from threegate.base.untrusted import Untrusted
+from threegate.gates.model.front.request import MAX_HEAD_BYTES
+from threegate.gates.model.front.server import Front, Model, Tell
 from threegate.protocol.chat import ChatReply, ChatRequest, Served
-from threegate.untrusted import Untrusted
 
 NAME = "obedient"
 CONTEXT_TOKENS = 32_768

@@ -17,12 +17,12 @@ from tests.support.payloads import start_with
 from tests.support.policies import altered
 from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
-from threegate.host.asking import serving
-from threegate.host.asking.answering import Outcome, Wish, answer_by_model
-from threegate.host.asking.serving import Say, ask_core
-from threegate.host.expressing import Ask
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace
+from threegate.host.ask import core_session
+from threegate.host.ask.answer import Outcome, Wish, answer_by_model
+from threegate.host.ask.core_session import Say, ask_core
+from threegate.host.request.expressible import Ask
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.core import Said, Task
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
@@ -35,7 +35,7 @@ from threegate.protocol.core import parse_task
 from threegate.protocol.texts import pack_texts
 from threegate.protocol.wire import pack
 from threegate.sandbox.channel import CHUNK, END, HEADER, NOTE, frames
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 USAGE = {"calls": 1, "completion_tokens": 1, "model_ms": 1, "prompt_tokens": 1, "retries": 0}
 
@@ -98,7 +98,7 @@ class Owned:
         def start(_profile: object, _payload: str, given: dict[str, str]) -> Start:
             return replace(made, given={**made.given, **given})
 
-        self.patch.setattr(serving, "Start", start)
+        self.patch.setattr(core_session, "Start", start)
         return self.question(**wish)
 
     def question(self, **wish: Any) -> Outcome:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from threegate.host.gates import program_gates
+from threegate.host.gate_profiles import program_gates
 from threegate.keys.public import ED25519, PublicKey
 from threegate.keys.signers import AllowedSigner, Signers, emit
 from threegate.policy.bundle import Compiled, read_sections

@@ -11,7 +11,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
-from threegate.fetch.addresses import Address
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.addresses import Address
 from threegate.policy.bundle import Bundle
 from threegate.protocol.proxy import InForce, Rules, parse_in_force
 from threegate.protocol.purposes import PACKETS
@@ -21,9 +22,8 @@ from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import PROXY
 from threegate.sandbox.session import start_gate
 from threegate.sandbox.supervise import Ended, Line
-from threegate.untrusted import Untrusted
 
-PAYLOAD = "threegate.fetch.proxy.gate:serve"
+PAYLOAD = "threegate.gates.fetch.proxy.gate:serve"
 SECONDS = 30.0
 
 

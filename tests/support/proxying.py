@@ -7,11 +7,11 @@ from ipaddress import IPv6Network, ip_address
 from typing import Any
 
 from tests.support.policies import altered, policy
-from threegate.fetch.addresses import Address
-from threegate.fetch.proxy.refused import Reason, Refused
-from threegate.fetch.proxy.resolver import Found
-from threegate.fetch.proxy.server import Proxy
-from threegate.fetch.proxy.tunnel import Ends
+from threegate.gates.fetch.addresses import Address
+from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.resolver import Found
+from threegate.gates.fetch.proxy.server import Proxy
+from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle
 from threegate.protocol.purposes import PACKETS
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.support.policies import policy
 from tests.support.sshlab import Forge, Key
-from threegate.errors import GateUnavailable, PolicyDenied
-from threegate.host.executors.kinds import Signed
-from threegate.host.executors.pool import Lent, Pool
-from threegate.host.executors.states import APPLIED, STATES, Status
+from threegate.base.errors import GateUnavailable, PolicyDenied
+from threegate.host.run.warm.kinds import Signed
+from threegate.host.run.warm.pool import Lent, Pool
+from threegate.host.run.warm.states import APPLIED, STATES, Status
 from threegate.policy.bundle import NAMESPACE, Bundle, Compiled
 
 OPERATOR = Key(b"\x01" * 32)  # the signer of tests.support.policies

@@ -14,16 +14,16 @@ import pypdfium2  # type: ignore[import-untyped]
 from markdown_it import MarkdownIt
 
 from tests.support.samples import digest
-from threegate.host.graph import Graph, Node
-from threegate.host.headlines import Headline
-from threegate.host.reporting.blocks import Block
-from threegate.host.reporting.facts import Card, Check, Claim, Fact, Quote, Report
-from threegate.host.reporting.laying import lay_out
-from threegate.host.reporting.markdown import as_markdown
-from threegate.host.reporting.page import as_page
-from threegate.host.reporting.pdf import as_pdf
-from threegate.host.reporting.rechecking import FOUND
-from threegate.host.reporting.tracing import trace
+from threegate.host.provenance.graph import Graph, Node
+from threegate.host.provenance.headlines import Headline
+from threegate.host.report.blocks import Block
+from threegate.host.report.facts import Card, Check, Claim, Fact, Quote, Report
+from threegate.host.report.layout import lay_out
+from threegate.host.report.markdown import as_markdown
+from threegate.host.report.page import as_page
+from threegate.host.report.pdf import as_pdf
+from threegate.host.report.provenance import trace
+from threegate.host.report.recheck import FOUND
 
 GOLDEN = Path(__file__).resolve().parents[1] / "unit/host/reporting/golden"
 AN, RP, AP = "an-" + digest("analysis"), "rp-" + digest("packet"), "ap-" + digest("ap")

@@ -9,7 +9,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 def put_results(ws: Workspace, texts: Sequence[str]) -> list[str]:

@@ -8,12 +8,12 @@ from tests.support.answers import JSON, crossref_work
 from tests.support.normalizing import ask, got
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
-from threegate.fetch.normalize.gate import answer
-from threegate.fetch.normalize.readers.registry import PLAIN
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.handoff.admission import FETCH, admit_packet
 from threegate.handoff.store import Store
 from threegate.protocol.normalize import Made
-from threegate.untrusted import Untrusted
 
 STRENGTH = "The flexural strength of sea ice was 1.31 MPa."
 

@@ -16,11 +16,11 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.audit.entry import time_of
-from threegate.fetch.retrieve.asking import Retriever
-from threegate.fetch.retrieve.rules import rules_of
-from threegate.https.heads import Head
-from threegate.https.stream import Deadline, Stream
-from threegate.https.ways import Connection
+from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.rules import rules_of
+from threegate.gates.https.heads import Head
+from threegate.gates.https.stream import Deadline, Stream
+from threegate.gates.https.ways import Connection
 from threegate.keys.signers import AllowedSigner
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle

@@ -11,11 +11,11 @@ from tests.support.workspaces import SoftSigner, public_of, soft_signer, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.host.output import Output
-from threegate.host.review.approving import Given, Terms, approve
-from threegate.host.review.printing import print_lines
+from threegate.host.review.approval import Given, Terms, approve
+from threegate.host.review.printed_lines import print_lines
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet, read_sheet
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 def program(code: str = samples.CODE, **changes: Any) -> ToolRequest:

@@ -23,9 +23,9 @@ from tests.support.heavy import (
 )
 from tests.support.ring_bypasses import HARNESS, bypasses
 from tests.support.ring_table import Found
-from threegate.host.heavy.runsc import RUNSC
 from threegate.host.images.ours import Sources
-from threegate.images.trees import tree_of
+from threegate.host.images.unpacked import tree_of
+from threegate.host.run.heavy.runsc import RUNSC
 
 LAYERS: Final = ("hook", "view", "kernel")
 Edit = tuple[str, str, str]

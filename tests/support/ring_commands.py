@@ -18,8 +18,8 @@ from tests.support.guests_owned import ANY
 from tests.support.heavy import MIB, Lab, Task, backend_for, image, place, with_sources
 from tests.support.policies import policy
 from threegate.host.images.ours import Sources
-from threegate.images.trees import tree_of
-from threegate.policy.ring.compiling import compile_ring
+from threegate.host.images.unpacked import tree_of
+from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executors import HEAVY_SHELL
 
 VECTORS: Final = Path(__file__).parents[1] / "vectors" / "ring" / "commands.txt"
@@ -140,7 +140,7 @@ port.tell(EXIT, {"code": 0, "oom": False, "signal": 0})
 DRIVER: Final = """\
 import os, shutil, signal, tarfile
 from functools import partial
-from threegate.tool_exec.era.guest import commanding, kernel, starting, view
+from threegate.gates.tool_exec.era.guest import commanding, kernel, starting, view
 
 class Said:
     def __init__(self): self.frames = []

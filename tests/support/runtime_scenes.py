@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.support.payloads import start_with
-from threegate.errors import GateUnavailable
-from threegate.host.fetching.listening import listening
+from threegate.base.errors import GateUnavailable
+from threegate.host.proxy.sockets import listening
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE
 from threegate.sandbox.session import run_gate

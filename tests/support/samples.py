@@ -36,7 +36,7 @@ from threegate.artifacts.tool_result import (
     Version,
     outcome_sha256,
 )
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 NOW = "2026-11-15T12:00:00Z"
 LATER = "2026-11-15T13:00:00Z"

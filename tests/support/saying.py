@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from threegate.errors import GateUnavailable
-from threegate.host.asking.answering import Outcome
-from threegate.host.asking.serving import Say
-from threegate.host.expressing import Ask
+from threegate.base.errors import GateUnavailable
+from threegate.base.untrusted import Untrusted
+from threegate.host.ask.answer import Outcome
+from threegate.host.ask.core_session import Say
+from threegate.host.request.expressible import Ask
 from threegate.protocol.core import Cited, Claimed, Draft, FetchDraft, Said, Task, ToolDraft, Usage
 from threegate.protocol.tool_lite import Check, Checked, RefusalFound
-from threegate.untrusted import Untrusted
 
 USAGE = Usage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
 

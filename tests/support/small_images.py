@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from threegate.images.keeping import Image, Images
-from threegate.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
+from threegate.host.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
+from threegate.host.images.store import Image, Images
 
 FILES = {
     KERNEL: b"\x7fELF kernel",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.policies import altered, policy
-from threegate.host.infra.place import SQUID, Place, default_uids
-from threegate.host.infra.squid import squid_conf
+from threegate.host.deploy.place import SQUID, Place, default_uids
+from threegate.host.deploy.squid import squid_conf
 from threegate.policy.bundle import Bundle
 
 SECONDS = 30.0

@@ -13,7 +13,7 @@ from tests.support.internet import Internet
 from tests.support.origin import GATEWAY, HERE, INSIDE, OTHER
 from tests.support.origins.gateway import CERTIFICATES, INSIDE_V6
 from tests.support.squid import Squid, gateway_conf, gateway_policy
-from threegate.host.infra.place import Place
+from threegate.host.deploy.place import Place
 
 WORLD = "tests.support.origins.gateway:world"
 RESOLVER = "127.0.0.1"

@@ -34,8 +34,8 @@ from threegate.artifacts.shapes import (
 )
 from threegate.artifacts.tool_request import Escalation, Refusal, ToolRequest, refusal_record
 from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
 
 MOST_ITEMS = 4
 _LOOKS_LIKE_GRAMMAR = "\"\\,:[]{}#-' \u00e9\u201c\U0001f600\u200d/&>=|"

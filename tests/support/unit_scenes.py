@@ -17,11 +17,11 @@ from tests.support.container_scenes import PROBE
 from tests.support.containers import MOUNTED, Containers
 from tests.support.internet import Internet
 from tests.support.proxying import bundle
-from threegate.host.infra.containers import PROGRAM
-from threegate.host.infra.files import generate, write
-from threegate.host.infra.place import Place as Machine
-from threegate.host.infra.place import default_uids
-from threegate.host.infra.units import GATEWAY_SOCKET
+from threegate.host.deploy.containers import PROGRAM
+from threegate.host.deploy.files import generate, write
+from threegate.host.deploy.place import Place as Machine
+from threegate.host.deploy.place import default_uids
+from threegate.host.deploy.units import GATEWAY_SOCKET
 
 SECONDS = 30.0
 NAME = "units"

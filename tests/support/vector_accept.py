@@ -24,7 +24,7 @@ from threegate.artifacts.registry import Artifact, emit
 from threegate.artifacts.research_packet import Hazard, Identifier
 from threegate.artifacts.tool_request import Gateway, Input
 from threegate.artifacts.tool_result import Capture
-from threegate.text import visible
+from threegate.base.text import visible
 
 RP, RES, AN = ("rp-" + digest("p"), "res-" + digest("r"), "an-" + digest("a"))
 

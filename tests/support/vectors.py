@@ -7,7 +7,7 @@ from pathlib import Path
 from threegate.artifacts import registry
 from threegate.artifacts.draft import complete_draft
 from threegate.artifacts.registry import Artifact
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 ROOT = Path(__file__).parents[1] / "vectors" / "artifacts"
 # What a host would stamp into the drafts among the vectors.

@@ -10,8 +10,8 @@ from functools import cache as once
 from pathlib import Path
 
 from threegate.host.models.catalogue import MINILM, Model, by_name
-from threegate.host.models.keeping import Cache
-from threegate.host.models.pulling import Sources, pull
+from threegate.host.models.pull import Sources, pull
+from threegate.host.models.store import Cache
 from threegate.host.settings import Settings
 
 DEFAULT = "qwen2.5-coder-1.5b-instruct-q4_k_m"

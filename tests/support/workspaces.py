@@ -10,16 +10,16 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import FETCH, admit, admit_packet
 from threegate.handoff.journal import Put
-from threegate.host.operator import DEFAULT_PRINCIPAL, Operator, remember
+from threegate.host.keys.operator import DEFAULT_PRINCIPAL, Operator, remember
+from threegate.host.keys.signatures import SshKeygenSigner, SshTools
 from threegate.host.settings import Settings
-from threegate.host.setup import init_workspace, prepare_root
-from threegate.host.signing import SshKeygenSigner, SshTools
-from threegate.host.workspace import Workspace, open_workspace
+from threegate.host.workspace.setup import init_workspace, prepare_root
+from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import PublicKey, parse_key_blob
-from threegate.untrusted import Untrusted
 
 START = 1_794_780_000  # 2026-11-15, a little after the samples were made
 OPERATOR = "operator"

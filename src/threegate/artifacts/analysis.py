@@ -31,7 +31,7 @@ from threegate.artifacts.shapes import (
     id_of,
     spec,
 )
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 CLAIM_LABELS: Final = ("quote found", "number differs", "unchecked", "source retracted")
 

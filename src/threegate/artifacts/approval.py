@@ -30,7 +30,7 @@ from threegate.artifacts.shapes import (
     spec,
 )
 from threegate.artifacts.tool_request import NO_NETWORK, Gateway, Limits, Network
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 POLICY_SECTIONS: Final = ("fetch", "signers", "tool-exec")
 # The sections that decide each kind of act; a change in one of them voids the approval.

@@ -32,9 +32,9 @@ from typing import Any, Final, Generic, TypeVar
 from threegate.artifacts.front_matter import FrontMatter, write_front_matter
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import Shape, explain, plain_record, shapes_of
-from threegate.errors import ArtifactRejected
-from threegate.text import first_forbidden, kind_of_forbidden
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import first_forbidden, kind_of_forbidden
+from threegate.base.untrusted import Untrusted
 
 A = TypeVar("A")
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from threegate.artifacts.reasons import Reason, reject
-from threegate.text import quote
+from threegate.base.text import quote
 
 _PROGRAM: Final = re.compile(r"\A[A-Za-z0-9_./+][A-Za-z0-9_./+-]*\Z")
 _SHELL: Final = re.compile(

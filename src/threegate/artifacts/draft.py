@@ -27,9 +27,9 @@ from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.artifacts.tool_request import Limits, ToolRequest
-from threegate.errors import ArtifactRejected
-from threegate.text import quote
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 
 HOST_KEYS: Final = ("created", "nonce", "integrity", "derived_from", "code_sha256")
 _FORMATS: Final[dict[str, Format[Any]]] = {

@@ -12,7 +12,7 @@ from typing import Final
 
 from threegate.artifacts.codec import Section
 from threegate.artifacts.reasons import Reason, reject
-from threegate.text import quote
+from threegate.base.text import quote
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})[A-Za-z0-9_+-]*\Z")
 _STRUCTURE: Final = re.compile(r"#{1,6} |```|~~~")

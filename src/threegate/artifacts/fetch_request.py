@@ -15,7 +15,7 @@ from threegate.artifacts.codec import Format, Section, section
 from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.shapes import NONCE, TIME, Choice, ListOf, Sorted, Text, id_of, spec
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 
 @dataclass(frozen=True, slots=True)

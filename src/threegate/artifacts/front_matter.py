@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
 from threegate.artifacts.reasons import Reason, reject
-from threegate.text import quote
+from threegate.base.text import quote
 
 _OPEN: Final = "---\n"
 _CLOSE: Final = "\n---\n\n"

@@ -6,7 +6,7 @@ A code is never reused for another rule.
 
 from enum import Enum
 
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 
 class Reason(Enum):

@@ -28,9 +28,9 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.shapes import object_schema
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
-from threegate.errors import ArtifactRejected
-from threegate.text import quote
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 
 Artifact = ResearchPacket | FetchRequest | ToolRequest | Approval | ToolResult | Analysis
 Request = FetchRequest | ToolRequest

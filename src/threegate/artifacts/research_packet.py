@@ -34,7 +34,7 @@ from threegate.artifacts.shapes import (
     id_of,
     spec,
 )
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 SOURCES: Final = (
     "arxiv",

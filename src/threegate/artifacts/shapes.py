@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol
 from threegate.artifacts import limits
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.reasons import Reason, reject
-from threegate.errors import ArtifactRejected
-from threegate.text import quote
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 
 
 class Shape(Protocol):

@@ -9,7 +9,6 @@ SECURITY
 from dataclasses import dataclass
 from typing import Final
 
-from threegate import canonical
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
 from threegate.artifacts.command import check_command
@@ -37,7 +36,8 @@ from threegate.artifacts.shapes import (
     id_of,
     spec,
 )
-from threegate.untrusted import Untrusted
+from threegate.base import canonical
+from threegate.base.untrusted import Untrusted
 
 BACKENDS: Final = ("monty", "era")
 FUNCTIONS: Final = ("json_dumps", "json_loads", "regex_findall", "sha256_hex")

@@ -9,7 +9,6 @@ SECURITY
 from dataclasses import dataclass
 from typing import Final
 
-from threegate import canonical
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
 from threegate.artifacts.ids import sha256_hex
@@ -36,7 +35,8 @@ from threegate.artifacts.shapes import (
     spec,
 )
 from threegate.artifacts.tool_request import BACKENDS
-from threegate.untrusted import Untrusted
+from threegate.base import canonical
+from threegate.base.untrusted import Untrusted
 
 EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"
 RING_RULES: Final = (

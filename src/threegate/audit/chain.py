@@ -41,7 +41,7 @@ from threegate.audit.entry import (
 )
 from threegate.audit.limits import FORMAT, MAX_LINE_BYTES, SEGMENT_EVENTS
 from threegate.audit.merkle import Tree
-from threegate.errors import VersionUnsupported
+from threegate.base.errors import VersionUnsupported
 
 NOTHING_BEFORE: Final = "0" * 64
 LAST: Final = SEGMENT_EVENTS - 1  # where in a segment its seal stands

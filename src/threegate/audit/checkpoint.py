@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from threegate.audit.limits import MAX_CHECKPOINT_BYTES, MAX_TREE_SIZE
 from threegate.audit.merkle import HASH_BYTES
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 CODE = "TG-AUD-004"
 WORKSPACE_ID = re.compile(r"[0-9a-z][0-9a-z-]{0,63}")

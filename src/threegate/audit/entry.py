@@ -19,9 +19,9 @@ from hashlib import sha256
 from json import JSONDecoder
 from typing import Any, Final
 
-from threegate import canonical
 from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
-from threegate.errors import AuditTampered
+from threegate.base import canonical
+from threegate.base.errors import AuditTampered
 
 HEADER: Final = "segment"
 SEAL: Final = "seal"

@@ -26,7 +26,7 @@ from threegate.audit.chain import Chain
 from threegate.audit.checkpoint import WORKSPACE_ID, Checkpoint
 from threegate.audit.entry import CLOCK, RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
 from threegate.audit.plan import Events, Plan, plan_batch
-from threegate.audit.reading import Followed, Visit, follow, read_entries, stand_before_newest
+from threegate.audit.reader import Followed, Visit, follow, read_entries, stand_before_newest
 from threegate.audit.segment import (
     is_plain,
     list_segments,
@@ -37,7 +37,7 @@ from threegate.audit.segment import (
     unavailable,
 )
 from threegate.audit.writer import Writer
-from threegate.errors import AuditUnavailable, ClockRefused, WorkspaceReadOnly
+from threegate.base.errors import AuditUnavailable, ClockRefused, WorkspaceReadOnly
 
 Clock = Callable[[], int]
 

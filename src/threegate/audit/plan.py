@@ -10,7 +10,7 @@ from typing import Any
 
 from threegate.audit.chain import LAST, Chain
 from threegate.audit.entry import HEADER, SEAL, Broken, Entry, Reason
-from threegate.errors import AuditUnavailable
+from threegate.base.errors import AuditUnavailable
 
 CODE = "TG-AUD-003"
 

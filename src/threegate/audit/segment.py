@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from threegate.audit.entry import Broken, Reason
 from threegate.audit.limits import MAX_LINE_BYTES, MAX_TORN_BYTES, SEGMENT_EVENTS
-from threegate.errors import AuditTampered, AuditUnavailable
+from threegate.base.errors import AuditTampered, AuditUnavailable
 
 OPEN_MODE: Final = 0o600
 SEALED_MODE: Final = 0o444

@@ -25,7 +25,12 @@ from threegate.audit.segment import (
     read_blocks,
     refuse_gap,
 )
-from threegate.errors import AuditTampered, AuditUnavailable, ThreeGateError, VersionUnsupported
+from threegate.base.errors import (
+    AuditTampered,
+    AuditUnavailable,
+    ThreeGateError,
+    VersionUnsupported,
+)
 
 NOT_STRAY = frozenset({"checkpoints", "torn"})
 

@@ -22,7 +22,7 @@ from threegate.audit.segment import (
     write_new,
     write_once,
 )
-from threegate.errors import AuditUnavailable
+from threegate.base.errors import AuditUnavailable
 
 
 class Writer:

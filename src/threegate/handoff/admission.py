@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate import canonical
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.approval import Approval
@@ -20,12 +19,13 @@ from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.errors import ArtifactRejected
+from threegate.base import canonical
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
 from threegate.handoff.refusals import FORGOTTEN, refuse_forgotten, was_refused
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 CHUNK: Final = 128  # a refused item takes two files, a journal batch 256
 CHUNK_BYTES: Final = 16 * 2**20  # 128 items as large as they may be took 860 MB of memory

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate import canonical
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import make_id, prefix_of
-from threegate.errors import ArtifactRejected, HandoffTampered, PolicyDenied, UsageError
+from threegate.base import canonical
+from threegate.base.errors import ArtifactRejected, HandoffTampered, PolicyDenied, UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.disk import read_start
 from threegate.handoff.journal import MAX_BATCH, Act, Move, Put, Remove
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT, Store
-from threegate.untrusted import Untrusted
 
 # As in policy.approvals, which needs the code that checks signatures.
 OTHER_REQUEST: Final = "TG-APR-002"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import HandoffTampered, PolicyDenied, ThreeGateError, UsageError
+from threegate.base.errors import HandoffTampered, PolicyDenied, ThreeGateError, UsageError
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request, may_be_used, packed, spend
 from threegate.handoff.journal import Act, Put, Remove

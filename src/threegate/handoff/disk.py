@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from threegate.audit.segment import is_read_only
-from threegate.errors import HandoffTampered, StorageFailed, WorkspaceUnusable
+from threegate.base.errors import HandoffTampered, StorageFailed, WorkspaceUnusable
+from threegate.base.text import quote
 from threegate.handoff.states import DIRECTORIES
-from threegate.text import quote
 
 FILE_MODE: Final = 0o444
 OTHER_MODE: Final = "TG-HND-005"

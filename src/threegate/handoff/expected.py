@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from threegate.errors import StorageFailed
+from threegate.base.errors import StorageFailed
 
 CACHE_KIB: Final = 4096
 

@@ -21,7 +21,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.audit.log import AuditLog
 from threegate.audit.plan import Events
-from threegate.errors import HandoffTampered, StorageFailed
+from threegate.base.errors import HandoffTampered, StorageFailed
 from threegate.handoff.disk import (
     FILE_MODE,
     Directories,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from threegate import canonical
 from threegate.artifacts.ids import is_id, prefix_of
-from threegate.errors import HandoffTampered
+from threegate.base import canonical
+from threegate.base.errors import HandoffTampered
 
 _PROC = Path("/proc")
 _KEYS = {"boot", "format", "pid", "requests", "room", "started"}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from threegate.audit.segment import is_read_only
-from threegate.errors import HandoffTampered, StorageFailed, WorkspaceBusy
+from threegate.base.errors import HandoffTampered, StorageFailed, WorkspaceBusy
 
 LOCK_NAME: Final = "lock"
 WAIT_SECONDS: Final = 30.0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from threegate.errors import HandoffTampered
+from threegate.base.errors import HandoffTampered
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT
 
 Aside = dict[str, HandoffTampered] | None  # by the id of the request

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import is_digest
 from threegate.audit.entry import Entry
-from threegate.errors import AuditTampered
+from threegate.base.errors import AuditTampered
 from threegate.handoff.states import NAMES
 from threegate.handoff.usage import Usage
 

@@ -14,7 +14,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import refusal_record
 from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED

@@ -8,7 +8,7 @@ import os
 import re
 from typing import Final
 
-from threegate.errors import QuotaExceeded, StorageFailed
+from threegate.base.errors import QuotaExceeded, StorageFailed
 from threegate.handoff import states
 from threegate.handoff.disk import storage_errors
 from threegate.handoff.lease import Lease, is_alive

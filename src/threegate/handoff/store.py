@@ -18,7 +18,9 @@ from threegate.artifacts.registry import Artifact
 from threegate.audit.entry import Entry
 from threegate.audit.log import AuditLog
 from threegate.audit.segment import is_read_only
-from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.base.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.disk import Directories, check_file, make_directories, read_file
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
@@ -26,8 +28,6 @@ from threegate.handoff.ledger import Ledger
 from threegate.handoff.lock import held, open_lock
 from threegate.handoff.tail import Tail
 from threegate.handoff.usage import Quota
-from threegate.text import quote
-from threegate.untrusted import Untrusted
 
 AUDIT: Final = "audit"
 MISPLACED: Final = "TG-HND-015"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threegate.errors import QuotaExceeded
+from threegate.base.errors import QuotaExceeded
 from threegate.handoff.disk import Directories
 from threegate.handoff.states import INCOMING, NAMES
 from threegate.policy.units import sized

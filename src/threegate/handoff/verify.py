@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from threegate.audit.entry import Entry
-from threegate.errors import AuditTampered, HandoffTampered, StorageFailed
+from threegate.base.errors import AuditTampered, HandoffTampered, StorageFailed
 from threegate.handoff import states
 from threegate.handoff.disk import FILE_MODE, Directories, digest_file
 from threegate.handoff.expected import Expected

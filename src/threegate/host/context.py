@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from threegate.errors import PolicyDenied, StorageFailed, UsageError
+from threegate.base.errors import PolicyDenied, StorageFailed, UsageError
 from threegate.host.output import Output
 from threegate.host.settings import Settings
 
 if TYPE_CHECKING:  # a command pays only for what it uses
-    from threegate.host.checkpoints import Kept
-    from threegate.host.index import Index
-    from threegate.host.signing import SshKeygenSigner, SshTools
-    from threegate.host.workspace import Workspace
+    from threegate.host.keys.signatures import SshKeygenSigner, SshTools
+    from threegate.host.workspace.checkpoints import Kept
+    from threegate.host.workspace.index import Index
+    from threegate.host.workspace.workspace import Workspace
 
 SAID_NO: Final = "TG-ASK-002"
 
@@ -31,7 +31,7 @@ class Context:
 
     def root(self, args: argparse.Namespace) -> Path:
         """Return the directory of the workspace the command is about."""
-        from threegate.host.workspace import find_root
+        from threegate.host.workspace.workspace import find_root
 
         chosen: str | None = args.workspace
         return find_root(self.settings, None if chosen is None else Path(chosen))
@@ -41,7 +41,7 @@ class Context:
         self, args: argparse.Namespace, *, reading: bool = False
     ) -> Iterator["Workspace"]:
         """Open the workspace for one command; one that only reads may be on a read-only disk."""
-        from threegate.host.workspace import open_workspace, unfinished
+        from threegate.host.workspace.workspace import open_workspace, unfinished
 
         ws = open_workspace(self.root(args), seals=self.settings.seals, reading=reading)
         try:
@@ -56,7 +56,7 @@ class Context:
         """Open the search index, brought up to date."""
         import sqlite3
 
-        from threegate.host.index import FILE, Index
+        from threegate.host.workspace.index import FILE, Index
 
         index = Index(ws.store, ws.seals)
         try:
@@ -81,7 +81,7 @@ class Context:
 
     def checkpoints(self, args: argparse.Namespace) -> "list[Kept]":
         """Return the checkpoint from elsewhere that the command names, if it names one."""
-        from threegate.host.checkpoints import read_kept
+        from threegate.host.workspace.checkpoints import read_kept
 
         if args.signature and not args.checkpoint:
             raise UsageError("--signature needs the --checkpoint it signs")
@@ -96,13 +96,13 @@ class Context:
 
     def tools(self) -> "SshTools":
         """Return OpenSSH as found on this machine."""
-        from threegate.host.signing import SshTools
+        from threegate.host.keys.signatures import SshTools
 
         return SshTools.find(self.environ)
 
     def signer(self, args: argparse.Namespace, ws: "Workspace") -> "SshKeygenSigner":
         """Return the operator's signer for an open workspace."""
-        from threegate.host.operator import signer_for
+        from threegate.host.keys.operator import signer_for
 
         return signer_for(
             self.settings,

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from threegate.errors import GateUnavailable, StorageFailed, ThreeGateError
+from threegate.base.errors import GateUnavailable, StorageFailed, ThreeGateError
+from threegate.base.text import visible
 from threegate.host.context import Context
-from threegate.host.gates import unapplied
-from threegate.host.operator import known_keys
-from threegate.host.signing import key_strength
+from threegate.host.gate_profiles import unapplied
+from threegate.host.keys.operator import known_keys
+from threegate.host.keys.signatures import key_strength
 from threegate.policy.bundle import Bundle
 from threegate.policy.change import Change
 from threegate.sandbox.attacks.results import AttackResult
 from threegate.sandbox.doctor import Check
 from threegate.sandbox.profiles import PROFILES
-from threegate.text import visible
 
 _NAME = "boxes as signed"
 _LANE = ("tool-exec", "lanes", "era")
@@ -68,9 +68,9 @@ def _heavy_lane(context: Context, bundle: Bundle) -> list[Check]:
 
 
 def _engine(context: Context, name: str) -> Check:
-    from threegate.host.heavy.lane import open_backend, smallest
-    from threegate.host.heavy.runsc import KIND, RUNSC
-    from threegate.host.images.choosing import current
+    from threegate.host.images.choice import current
+    from threegate.host.run.heavy.lane import open_backend, smallest
+    from threegate.host.run.heavy.runsc import KIND, RUNSC
 
     places = context.settings
     try:

@@ -1,7 +1,7 @@
 """Everything a command says: results on stdout, errors, notes and progress on stderr.
 
 SECURITY
-    The only place that prints.  Every text goes through `threegate.text.visible`, so a
+    The only place that prints.  Every text goes through `threegate.base.text.visible`, so a
     title, a file name or a log entry cannot drive the operator's terminal; JSON is plain
     ASCII.  Foreign text stands last in its line, or behind a gutter: right-to-left
     letters then have nothing of ours to reorder.  The encoding is that of the locale:
@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TextIO
 
-from threegate.errors import StorageFailed, ThreeGateError, UsageError, WaitingForHuman
-from threegate.text import visible, visible_lines
+from threegate.base.errors import StorageFailed, ThreeGateError, UsageError, WaitingForHuman
+from threegate.base.text import visible, visible_lines
 
 GUTTER: Final = "    | "
 PROGRESS_SECONDS: Final = 0.2

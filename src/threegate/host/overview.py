@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from threegate.audit.entry import time_of
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.handoff import states
 from threegate.handoff.claims import leases
 from threegate.handoff.lease import is_alive
 from threegate.handoff.store import Store
-from threegate.host import applied, changes, checkpoints
-from threegate.host.asking.retraction import answers_on_retracted
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace
+from threegate.host.policy import changes
+from threegate.host.provenance.retraction import answers_on_retracted
+from threegate.host.workspace import applied, checkpoints
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.diff import diff
 
 

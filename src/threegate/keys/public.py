@@ -13,11 +13,11 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 from threegate.keys import limits
 from threegate.keys.wire import WireReader, malformed, wire_string
-from threegate.text import quote
-from threegate.untrusted import Untrusted
 
 ED25519: Final = "ssh-ed25519"
 SK_ED25519: Final = "sk-ssh-ed25519@openssh.com"

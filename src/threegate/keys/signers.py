@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from threegate.errors import PolicyInvalid, SignatureRefused, UsageError
+from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
+from threegate.base.text import quote
 from threegate.keys import limits
 from threegate.keys.public import PublicKey, parse_typed_key
-from threegate.text import quote
 
 NAMESPACES: Final = (
     "threegate-approval",

@@ -30,13 +30,13 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
 from threegate.keys import limits
 from threegate.keys.public import PublicKey, decode_base64, parse_key_blob
 from threegate.keys.signers import Signers
 from threegate.keys.wire import WireReader, malformed, wire_string
-from threegate.text import quote
-from threegate.untrusted import Untrusted
 
 MAGIC: Final = b"SSHSIG"
 VERSION: Final = 1

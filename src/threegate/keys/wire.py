@@ -8,7 +8,7 @@ SECURITY
 
 from typing import Final
 
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
 
 MALFORMED: Final = "TG-KEY-001"
 

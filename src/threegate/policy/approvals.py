@@ -32,17 +32,17 @@ from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Gateway, Limits, Network, ToolRequest, network_word
-from threegate.errors import ArtifactRejected, PolicyDenied
+from threegate.base.errors import ArtifactRejected, PolicyDenied
+from threegate.base.untrusted import Untrusted
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
-from threegate.policy.ring.commanding import refuse_command
-from threegate.policy.ring.compiling import compile_ring, offline
+from threegate.policy.ring.command_rules import refuse_command
+from threegate.policy.ring.compiler import compile_ring, offline
 from threegate.policy.ring.executors import executor_of
 from threegate.protocol.ring import ExecutorProfile
-from threegate.untrusted import Untrusted
 
 NAMESPACE: Final = "threegate-approval"
 

@@ -17,8 +17,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import PolicyInvalid, VersionUnsupported
+from threegate.base import canonical
+from threegate.base.errors import PolicyInvalid, VersionUnsupported
 from threegate.keys.signers import Signers
 from threegate.policy.decision import RuleRef
 from threegate.policy.limits import MAX_BUNDLE_BYTES

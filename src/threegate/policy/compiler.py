@@ -16,17 +16,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
+from threegate.base.text import quote
 from threegate.policy.bundle import Compiled, Lines, signer_lines
 from threegate.policy.limits import MAX_FILE_BYTES
 from threegate.policy.nodes import Value, frozen
 from threegate.policy.reasons import Reason, invalid, place
-from threegate.policy.ring.compiling import beyond_every_executor
+from threegate.policy.ring.compiler import beyond_every_executor
 from threegate.policy.sections import FILES, GATES, SECTIONS, SIGNERS, SIGNERS_FILE
 from threegate.policy.sections.gates import check_gates
 from threegate.policy.sections.signers import read_signers, signers_of
 from threegate.policy.source import read_source
-from threegate.text import quote
 
 POLICY_SUFFIX: Final = ".policy.md"
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
 from threegate.policy.hosts import check_host, matches, parse_url
@@ -27,7 +28,6 @@ from threegate.policy.sections.tool_exec import OFF, RING
 from threegate.policy.units import BYTES, unit_of
 from threegate.protocol.commands import resolve
 from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
-from threegate.text import quote
 
 _GATES: Final = ("core", "fetch", "tool-exec")
 GATEWAY: Final = "gateway"

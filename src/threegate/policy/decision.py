@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from threegate.errors import PolicyDenied
+from threegate.base.errors import PolicyDenied
 
 
 @dataclass(frozen=True, slots=True)

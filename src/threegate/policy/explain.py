@@ -1,7 +1,7 @@
 """A decision in words, with every rule that was tried."""
 
+from threegate.base.text import visible
 from threegate.policy.decision import Decision, verdict
-from threegate.text import visible
 
 
 def explain(decision: Decision) -> list[str]:

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.text import FORBIDDEN
 from threegate.policy.limits import MAX_HOST_CHARS, MAX_LABEL_CHARS, MAX_URL_CHARS
 from threegate.policy.suffixes import NEVER_PUBLIC, SHARED_SUFFIXES
-from threegate.text import FORBIDDEN
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\Z")
 _TOP: Final = re.compile(r"(?:[a-z]{2,63}|xn--[a-z0-9-]*[a-z0-9])\Z")

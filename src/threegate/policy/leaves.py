@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from threegate.base.text import quote
 from threegate.policy.change import Change, Effect, about, change, wider_if
 from threegate.policy.limits import MAX_SCALAR_CHARS
 from threegate.policy.nodes import Node, Path, Scalar, Value
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason
 from threegate.policy.units import COUNT, Unit
-from threegate.text import quote
 
 UNORDERED: Final = "no order: every change is shown"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.policy.nodes import Path, Scalar
 from threegate.policy.reasons import Reason, invalid, place
 

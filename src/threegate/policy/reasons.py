@@ -5,7 +5,7 @@ A code is never reused for another mistake.
 
 from enum import Enum
 
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 
 
 class Reason(Enum):

@@ -15,11 +15,11 @@ from typing import Final
 
 import yaml
 
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
+from threegate.base.text import FORBIDDEN, kind_of_forbidden, quote
 from threegate.policy import limits
 from threegate.policy.nodes import Block, Listing, Node, Scalar
 from threegate.policy.reasons import Reason, invalid, place
-from threegate.text import FORBIDDEN, kind_of_forbidden, quote
 
 OPENING: Final = "```yaml threegate-policy"
 CLOSING: Final = "```"

@@ -19,11 +19,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.limits import KIB, MAX_SENTENCE_CHARS, MIB
 from threegate.protocol.wire import need, need_number, need_sentence, need_word
-from threegate.untrusted import Untrusted
 
 COMPLETIONS: Final = "/v1/chat/completions"
 MODELS: Final = "/v1/models"

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.limits import KIB, MAX_SENTENCE_CHARS, MIB
 from threegate.protocol.texts import need_list, next_text, open_texts, pack_texts
 from threegate.protocol.wire import need, need_number, need_sentence, need_word
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "core/1"
 DRAFTS: Final = ("fetch-request", "tool-request")

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.wire import (
     Packed,
@@ -30,7 +31,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "embed/1"
 DIMENSIONS: Final = 384

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.retrieve import SYSTEM_ANCHOR
 from threegate.protocol.wire import fields_of, need, need_bytes, need_number, need_word
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "gateway/1"
-PORT_NAME: Final = "threegate.gateway"
+PORT_NAME: Final = "threegate.gates.gateway"
 ASK, BODY, ANSWER, DATA, NO = 1, 2, 11, 12, 13
 HEADER: Final = struct.Struct(">BI")
 MAX_HEAD_BYTES: Final = 16 * 1024
@@ -73,7 +73,7 @@ class Opening:
     seconds: int  # for one request
     anchors: tuple[tuple[str, bytes | None], ...]
     key: str  # of the marks, drawn for this run
-    marks: tuple[tuple[int, int, str], ...]  # of what must not leave: `https/marks.py`
+    marks: tuple[tuple[int, int, str], ...]  # of what must not leave: `base/credentials.py`
     places: Mapping[str, str] = field(hash=False)  # reason -> file and line of its rule
 
     def __post_init__(self) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.wire import fields_of, need, need_sentence, need_word, parts_of
-from threegate.untrusted import Untrusted
 
 CODE: Final = re.compile(r"TG-[A-Z]{2,8}-[0-9]{3}")
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")

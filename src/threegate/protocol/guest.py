@@ -22,11 +22,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.ring import DIGEST, ExecutorProfile, Violation
 from threegate.protocol.wire import need, need_number, need_word
-from threegate.untrusted import Untrusted
 
 WARM, HELLO, JOB = 1, 2, 3
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18

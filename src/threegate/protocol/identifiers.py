@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
-from threegate.text import FORBIDDEN
+from threegate.base.text import FORBIDDEN
 
 SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex", "url")
 

@@ -20,8 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.chat import DIGEST, MAX_CONTEXT_TOKENS, MODEL_NAME, Served
 from threegate.protocol.headers import NOT_A_KEY
@@ -35,7 +36,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "model/1"
 MAX_FD: Final = 1_023

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.wire import (
     Packed,
@@ -33,7 +34,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "normalize/1"
 RECORD_FORMAT: Final = "retrieval/1"

@@ -16,6 +16,7 @@ SECURITY
 from dataclasses import dataclass, field
 from typing import Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.wire import (
     Packed,
@@ -25,7 +26,6 @@ from threegate.protocol.wire import (
     need_number,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "image-reader/1"
 MAX_IMAGE_BYTES: Final = 16 * limits.MIB

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.limits import MAX_BUNDLE_BYTES, MAX_HEADER_BYTES
 from threegate.protocol.purposes import PACKETS, PURPOSE, RUNS
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "proxy/1"
 MAX_RULES_BYTES: Final = MAX_HEADER_BYTES + MAX_BUNDLE_BYTES

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from threegate.base.text import FORBIDDEN
 from threegate.protocol.identifiers import (
     MAX_REFERENCE_CHARS,
     SCHEMES,
@@ -22,7 +23,6 @@ from threegate.protocol.identifiers import (
     parse_reference,
 )
 from threegate.protocol.retrieve import REDACTED
-from threegate.text import FORBIDDEN
 
 __all__ = [
     "DEFAULT_ENRICH",

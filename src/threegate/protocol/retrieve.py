@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.purposes import PACKETS, PURPOSE
 from threegate.protocol.wire import (
@@ -35,7 +36,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "retrieve/1"
 

@@ -2,7 +2,7 @@
 
 | value | made by | read by |
 |---|---|---|
-| `ExecutorProfile` | `policy/ring/compiling.py`, in the host and again in the gate | the executor |
+| `ExecutorProfile` | `policy/ring/compiler.py`, in the host and again in the gate | the executor |
 | `Violation` | the executor | gate, host, Tool Result |
 
 SECURITY
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from threegate import canonical
+from threegate.base import canonical
 from threegate.protocol.commands import ArgumentRule, Refusal, refusal
 from threegate.protocol.wire import need, need_number, need_word
 

@@ -8,10 +8,10 @@ SECURITY
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import wire
 from threegate.protocol.wire import need, parts_of
-from threegate.untrusted import Untrusted
 
 
 def pack_texts(protocol: str, kind: str, fields: dict[str, Any], texts: Sequence[str]) -> bytes:

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.guest import NONCE
 from threegate.protocol.ring import ExecutorProfile, parse_profile
@@ -29,7 +30,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "tool-heavy/1"
 MAX_ASK_BYTES: Final = (

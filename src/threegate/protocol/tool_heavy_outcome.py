@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import greeting, limits, wire
 from threegate.protocol.ring import MAX_VIOLATIONS, Violation, parse_violations
 from threegate.protocol.tool_heavy import PROTOCOL, need_probes, pairs_of
@@ -22,7 +23,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 MAX_FILES: Final = 256
 MAX_FILES_BYTES: Final = 256 * limits.MIB  # of all files together; the box holds them in memory

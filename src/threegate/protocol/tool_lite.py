@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import greeting, limits, tool_lite_rules, wire
 from threegate.protocol.tool_lite_rules import Adopt, Prove, adopt_of, prove_of
 from threegate.protocol.wire import (
@@ -33,7 +34,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = tool_lite_rules.PROTOCOL
 Mode = Literal["run", "replay"]

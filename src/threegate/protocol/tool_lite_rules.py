@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, wire
 from threegate.protocol.wire import (
     Packed,
@@ -26,7 +27,6 @@ from threegate.protocol.wire import (
     need_word,
     parts_of,
 )
-from threegate.untrusted import Untrusted
 
 PROTOCOL: Final = "tool-lite/1"
 MAX_TRIES: Final = 256

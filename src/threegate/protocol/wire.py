@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.limits import MAX_HEADER_BYTES, MAX_PARTS
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
 
 _KEYS: Final = ("fields", "kind", "parts", "protocol")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.engine_calls import narrow_filter
 from threegate.sandbox.filters import FAMILIES, FORBIDDEN, RESOLVER_PORT, assemble, rules_for
 from threegate.sandbox.orders import Orders, Path

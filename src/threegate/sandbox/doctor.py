@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import quote
 from threegate.sandbox.box import Start
 from threegate.sandbox.kvmcheck import WORKS
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
@@ -27,7 +28,6 @@ from threegate.sandbox.profiles import (
 from threegate.sandbox.runtime import runtime_directory
 from threegate.sandbox.session import Answer, run_gate
 from threegate.sandbox.worker import find_worker
-from threegate.text import quote
 
 _EMULATE: Final = "`qemu-emulation` in lanes.era.engines works without it"
 State = Literal["in-force", "missing", "not-applicable"]

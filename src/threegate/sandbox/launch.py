@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import quote
 from threegate.sandbox import kernel, rootview
 from threegate.sandbox.box import Start, command, orders_for
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.supervise import Ended, Started
 from threegate.sandbox.usage import Meter
 from threegate.sandbox.view import Mount, View
-from threegate.text import quote
 
 _DOCTOR: Final = "`threegate doctor` shows which mechanism is missing"
 _NAMESPACES: Final = (

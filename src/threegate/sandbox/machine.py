@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import kernel, landlock
 from threegate.sandbox.profiles import PROFILES, Profile
 from threegate.sandbox.programs import find_program

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence, evidence_of, start_process, view_for
 from threegate.sandbox.machine import Machine

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from threegate import canonical
+from threegate.base import canonical
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

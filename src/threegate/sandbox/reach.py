@@ -22,7 +22,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.machine import gate_uid
 from threegate.sandbox.programs import PATH, find_program
 

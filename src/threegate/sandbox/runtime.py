@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.handoff.disk import storage_errors
 from threegate.handoff.lease import Lease, current_lease, is_alive
 

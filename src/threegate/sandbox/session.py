@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Final, Self, TypeVar
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, evidence_of, not_started, start_process, view_for

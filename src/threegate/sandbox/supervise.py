@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Final
 
+from threegate.base.untrusted import Untrusted
 from threegate.sandbox.channel import CHUNK, NOTE, READY, ChannelBroken, FrameReader
 from threegate.sandbox.profiles import Profile
 from threegate.sandbox.usage import Meter, has_ended, reap_group
-from threegate.untrusted import Untrusted
 
 MAX_NOTE_BYTES: Final = 4096
 _PIECE_BYTES: Final = 65536

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 
 # name: (x86_64, aarch64); None where the architecture has no such call.
 _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {

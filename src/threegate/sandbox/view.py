@@ -22,19 +22,16 @@ from pathlib import Path
 from typing import Final
 
 import threegate
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import visible
 from threegate.sandbox.profiles import Profile
-from threegate.text import visible
 
 RUNTIME: Final = "/rt"
 LIBRARIES: Final = "/rt/lib"  # for libraries that lie where only this host has a directory
 GATE: Final = "/gate"
 CANARY: Final = "/canary"  # a readable file that Landlock does not allow: the proof that it works
 # `__pycache__`: compiling these modules at every start would cost as much as locking.
-BASE: Final = (
-    *("__init__.py", "canonical.py", "errors.py", "text.py", "untrusted.py"),
-    *("__pycache__", "sandbox"),
-)
+BASE: Final = (*("__init__.py", "__pycache__", "base", "gates/__init__.py", "sandbox"),)
 
 # Parts of the standard library that fetch, build or install things, or are of no use in a box.
 HIDDEN: Final = (
@@ -92,7 +89,7 @@ def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
 
 def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
     root = Path(threegate.__file__).resolve().parent
-    names = (*BASE, *profile.packages)
+    names = (*BASE, *(name.replace(".", "/") for name in profile.packages))
     mounts = [
         Mount(str(root / name), f"{GATE}/threegate/{name}")
         for name in names

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, Rule, Test, assemble, error
 from threegate.sandbox.profiles import MIB
 from threegate.sandbox.syscalls import Architecture

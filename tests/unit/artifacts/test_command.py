@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.samples import digest
 from threegate.artifacts.command import check_command
 from threegate.artifacts.reasons import Reason
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 REQUEST = "tr-" + digest("x")
 

@@ -19,8 +19,8 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS, emit
 from threegate.artifacts.tool_request import Limits, ToolRequest
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 
 def complete(data: bytes) -> FetchRequest | ToolRequest:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from threegate.artifacts.front_matter import FrontMatter
 from threegate.artifacts.reasons import Reason
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 VALUES: st.SearchStrategy[object] = st.recursive(
     st.none()

@@ -13,7 +13,7 @@ from threegate.artifacts.labels import (
     join_all,
 )
 from threegate.artifacts.reasons import Reason
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 ALL = [Labels(i, c) for i in INTEGRITY for c in CONFIDENTIALITY]
 

@@ -12,9 +12,9 @@ from tests.support.samples import one_of_each
 from tests.support.strategies import BY_PREFIX
 from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.registry import FORMATS, Artifact, emit, id_of, parse
-from threegate.errors import ArtifactRejected
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
 
 SAMPLES = {prefix: emit(artifact) for prefix, artifact in one_of_each().items()}
 DRAFTS = [vector.data for vector in vectors.load("accept") if vector.is_draft]

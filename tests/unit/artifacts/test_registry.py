@@ -12,8 +12,8 @@ from threegate.artifacts.codec import sections_of
 from threegate.artifacts.labels import Labels
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
 from threegate.artifacts.reasons import Reason
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 EACH = one_of_each()
 

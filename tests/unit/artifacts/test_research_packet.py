@@ -9,7 +9,7 @@ from tests.support.samples import box, digest, packet
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import emit, parse
 from threegate.artifacts.research_packet import Hazard, Hop, ResearchPacket
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 PLAIN = emit(packet())
 

@@ -23,7 +23,7 @@ from threegate.artifacts.shapes import (
     Sorted,
     Text,
 )
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 
 HOP = {"url": "https://a.org/", "status": 302}
 

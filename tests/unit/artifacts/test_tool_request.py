@@ -24,7 +24,7 @@ from threegate.artifacts.tool_request import (
     ToolRequest,
     refusal_record,
 )
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
 
 RP, RES, TR = (f"{kind}-{digest(kind)}" for kind in ("rp", "res", "tr"))
 

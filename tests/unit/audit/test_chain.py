@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auditlab import WORKSPACE
-from threegate import canonical
 from threegate.audit.chain import LAST, NOTHING_BEFORE, Chain
 from threegate.audit.entry import Broken, Reason, emit_line, parse_data, time_of, unix_of
 from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
 from threegate.audit.merkle import leaf_hash, root_of
 from threegate.audit.plan import plan_batch
-from threegate.errors import AuditUnavailable, VersionUnsupported
+from threegate.base import canonical
+from threegate.base.errors import AuditUnavailable, VersionUnsupported
 
 TIME = "2026-11-15T21:50:55Z"
 EVENT = ("test.event", {"b": [1, None, True], "a": {"text": 'ä\n"\\ \u2028'}})

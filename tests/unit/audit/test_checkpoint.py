@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
-from threegate.errors import ArtifactRejected
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ArtifactRejected
+from threegate.base.untrusted import Untrusted
 
 ROOT = bytes(range(32))
 GOOD = emit_checkpoint(Checkpoint("ab-9", 7, ROOT))

@@ -23,7 +23,7 @@ from tests.support.auditlab import (
 )
 from threegate.audit import AuditLog, verify_log
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import AuditUnavailable
+from threegate.base.errors import AuditUnavailable
 
 ERRORS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES]
 SYNCS = {"fsync", "fdatasync"}

@@ -11,8 +11,8 @@ from bench.evaluation.answers import Answer, Cost, Drafted, Kept, Key
 from bench.evaluation.material import material
 from bench.evaluation.systems import SYSTEMS, System, answered
 from bench.evaluation.table import asked_of_all, count, overhead, scored, tables
-from threegate.core.client import NoModel
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.gates.core.client import NoModel
 
 FOUND = material()
 KEY = Key("direct", "model/4096", "v1", "0" * 64)

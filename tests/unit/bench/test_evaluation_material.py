@@ -10,8 +10,8 @@ from bench.evaluation.reading import holds
 from bench.evaluation.scoring import is_result
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.host.render import shown
-from threegate.untrusted import Untrusted
+from threegate.base.untrusted import Untrusted
+from threegate.host.workspace.render import shown
 
 FOUND = material()
 QUESTIONS = {question.key: question for question in FOUND.questions}

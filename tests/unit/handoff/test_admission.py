@@ -12,12 +12,12 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import Input
-from threegate.errors import UsageError
+from threegate.base.errors import UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import Admission, admit
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from tests.support.stores import NOW, clock, files_of, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import HandoffTampered, PolicyDenied, QuotaExceeded, UsageError
+from threegate.base.errors import HandoffTampered, PolicyDenied, QuotaExceeded, UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import Denial
 from threegate.handoff.claims import Claim, claim_group
 from threegate.handoff.store import MISPLACED, Store
 from threegate.handoff.usage import Quota
-from threegate.untrusted import Untrusted
 
 ACCEPTED = "handoff/approvals/accepted"
 DENIED = "handoff/requests/denied"

@@ -13,13 +13,14 @@ from tests.support.claiming import ROOM, approve, claim, finish, take
 from tests.support.stores import NOW, adopt, clock, files_of, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import (
+from threegate.base.errors import (
     HandoffTampered,
     PolicyDenied,
     QuotaExceeded,
     StorageFailed,
     UsageError,
 )
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, claims, states
 from threegate.handoff.admission import admit
 from threegate.handoff.claims import (
@@ -35,7 +36,6 @@ from threegate.handoff.lease import Lease, current_lease, is_alive, parse_lease
 from threegate.handoff.store import MISPLACED, Store
 from threegate.handoff.usage import Quota
 from threegate.policy import approvals as policy_approvals
-from threegate.untrusted import Untrusted
 
 NUMBER = 5
 

@@ -12,13 +12,13 @@ from tests.support import samples
 from tests.support.stores import NOW, audited, clock, files_of, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import AuditUnavailable, QuotaExceeded, StorageFailed
+from threegate.base.errors import AuditUnavailable, QuotaExceeded, StorageFailed
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
 from threegate.handoff.usage import Quota, scan_usage
-from threegate.untrusted import Untrusted
 
 
 @pytest.fixture

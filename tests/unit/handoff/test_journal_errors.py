@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.stores import audited, clock, files_of, make_store
 from threegate.artifacts.ids import sha256_hex
-from threegate.errors import StorageFailed
+from threegate.base.errors import StorageFailed
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put, Remove
 from threegate.handoff.store import Store

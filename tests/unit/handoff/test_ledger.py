@@ -13,14 +13,14 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import AuditTampered
+from threegate.base.errors import AuditTampered
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.journal import MAX_BATCH, Act, Move, Put, Remove
 from threegate.handoff.ledger import Ledger
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 HELD, APPROVED = (states.directory_of("tr", state) for state in ("held", "approved"))
 ACCEPTED, SPENT = (states.directory_of("ap", state) for state in ("accepted", "spent"))

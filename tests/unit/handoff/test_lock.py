@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.errors import HandoffTampered, StorageFailed
+from threegate.base.errors import HandoffTampered, StorageFailed
 from threegate.handoff.lock import LOCK_NAME, held, open_lock
 
 

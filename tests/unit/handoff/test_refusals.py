@@ -15,13 +15,13 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest, refusal_record
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import ArtifactRejected, StorageFailed
+from threegate.base.errors import ArtifactRejected, StorageFailed
+from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import Admission, admit, admit_request
 from threegate.handoff.journal import Put
 from threegate.handoff.refusals import keep_refusal, was_refused
 from threegate.handoff.store import Store
-from threegate.untrusted import Untrusted
 
 ESCALATED = samples.escalated("not-expressible", inputs=())
 

@@ -9,7 +9,7 @@ from tests.support.stores import clock, make_store
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.errors import AuditTampered
+from threegate.base.errors import AuditTampered
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED

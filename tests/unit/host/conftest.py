@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.workspaces import Clock, make_workspace
-from threegate.host.index import Index
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.crash import deaths
 from tests.support.workspaces import Clock, make_workspace, soft_signer
-from threegate.errors import StorageFailed
-from threegate.host.backup import silent
-from threegate.host.checkpoints import make_checkpoint, stored
-from threegate.host.verification import verify_workspace
-from threegate.host.workspace import open_workspace
+from threegate.base.errors import StorageFailed
+from threegate.host.workspace.backup import silent
+from threegate.host.workspace.checkpoints import make_checkpoint, stored
+from threegate.host.workspace.verification import verify_workspace
+from threegate.host.workspace.workspace import open_workspace
 
 
 def test_killed_anywhere_a_checkpoint_is_whole_or_absent(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from threegate.errors import GateUnavailable, StorageFailed, ThreeGateError
+from threegate.base.errors import GateUnavailable, StorageFailed, ThreeGateError
 from threegate.host import diagnosis
-from threegate.host.heavy import lane
+from threegate.host.run.heavy import lane
 
 
 class Places:

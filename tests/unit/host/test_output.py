@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from threegate.errors import ArtifactRejected, StorageFailed, UsageError, WaitingForHuman
+from threegate.base.errors import ArtifactRejected, StorageFailed, UsageError, WaitingForHuman
 from threegate.host.output import Output, as_json, terminal_encoding
 
 # Clear the screen, set the clipboard (OSC 52), C1 CSI, right-to-left override, hidden tags.

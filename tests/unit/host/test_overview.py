@@ -9,11 +9,11 @@ import pytest
 from tests.support.claiming import approve, claim
 from tests.support.samples import fetch_request, packet
 from tests.support.workspaces import Clock, soft_signer, take_in
-from threegate.host.checkpoints import make_checkpoint
-from threegate.host.commands.status import size
-from threegate.host.index import Index
+from threegate.cli.status import size
 from threegate.host.overview import overview
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.checkpoints import make_checkpoint
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 
 
 def test_a_new_workspace(ws: Workspace, index: Index) -> None:

@@ -30,7 +30,8 @@ from tests.support.sshlab import (
     s,
     spell,
 )
-from threegate.errors import PolicyInvalid, SignatureRefused
+from threegate.base.errors import PolicyInvalid, SignatureRefused
+from threegate.base.untrusted import Untrusted
 from threegate.keys import sshsig
 from threegate.keys.public import parse_key_blob
 from threegate.keys.signers import (
@@ -42,7 +43,6 @@ from threegate.keys.signers import (
     parse_signers,
 )
 from threegate.keys.sshsig import verify
-from threegate.untrusted import Untrusted
 
 STRICTER = {
     "armor": r"not an armored|armor is not laid out|is not base64",

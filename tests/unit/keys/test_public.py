@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.sshlab import PLAIN, SK, Key, s
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
+from threegate.base.untrusted import Untrusted
 from threegate.keys.public import parse_key_blob, parse_public_line
-from threegate.untrusted import Untrusted
 
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support import keyvectors
 from tests.support.sshlab import NOW, Key
-from threegate.errors import PolicyInvalid, SignatureRefused, UsageError
+from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
 from threegate.keys import limits
 from threegate.keys.public import parse_key_blob
 from threegate.keys.signers import (

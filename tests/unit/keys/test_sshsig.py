@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.support import keyvectors
 from tests.support.sshlab import APPROVAL, NOW, Forge, Key, armored
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
+from threegate.base.untrusted import Untrusted
 from threegate.keys.signers import parse_signers
 from threegate.keys.sshsig import Signed, armor, parse_signature, verify
-from threegate.untrusted import Untrusted
 
 ACCEPT, REJECT = keyvectors.load("signature", "accept"), keyvectors.load("signature", "reject")
 KEY, TOKEN = Key(b"\x01" * 32), Key(b"\x02" * 32, on_token=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.errors import SignatureRefused
+from threegate.base.errors import SignatureRefused
 from threegate.keys.wire import WireReader, wire_string
 
 

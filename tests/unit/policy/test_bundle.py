@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.policies import GATES, policy, policy_files
-from threegate import canonical
-from threegate.errors import PolicyInvalid, VersionUnsupported
+from threegate.base import canonical
+from threegate.base.errors import PolicyInvalid, VersionUnsupported
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.compiler import compile_policy
 from threegate.policy.limits import MAX_BUNDLE_BYTES

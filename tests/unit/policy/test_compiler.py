@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.policies import GATES, policy_files
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy, default_files, load_policy
 from threegate.policy.limits import MAX_FILE_BYTES
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.policies import altered, line_of, policy, policy_files, remote_model
-from threegate.errors import PolicyDenied
+from threegate.base.errors import PolicyDenied
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.decide import (
     Execution,

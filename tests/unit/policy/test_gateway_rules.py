@@ -12,8 +12,8 @@ from tests.support.policies import altered, policy, policy_files
 from tests.support.samples import escalated, tool_request
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.tool_request import Gateway, ToolRequest
-from threegate.errors import PolicyDenied
-from threegate.fetch.proxy.rules import Allowed, Denied, judge_name
+from threegate.base.errors import PolicyDenied
+from threegate.gates.fetch.proxy.rules import Allowed, Denied, judge_name
 from threegate.policy.approvals import (
     OTHER_LANE,
     _check_lane,
@@ -24,7 +24,7 @@ from threegate.policy.approvals import (
 from threegate.policy.bundle import Compiled
 from threegate.policy.decide import GATEWAY_RULES, may_connect, may_execute
 from threegate.policy.decision import Allow, Ask, Deny
-from threegate.policy.ring.compiling import GATEWAY_CLIENT, ProfileRejected, compile_ring
+from threegate.policy.ring.compiler import GATEWAY_CLIENT, ProfileRejected, compile_ring
 from threegate.policy.ring.executors import without
 from threegate.protocol.purposes import RUNS
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.policies import GATES, altered, plain_sections, policy, policy_files
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.change import OPPOSITE
 from threegate.policy.compiler import compile_policy

@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.fetch.addresses import refusal
+from threegate.gates.fetch.addresses import refusal
 from threegate.policy.ranges import ISATAP, SPECIAL_V4, SPECIAL_V6, refused_v4, refused_v6
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.policies import GATES, policy_files, public_key, signers_file
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.keys.signers import AllowedSigner, Signers, parse_signers
 from threegate.policy.bundle import Compiled
 from threegate.policy.compiler import compile_policy

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.support.policies import GATES, policy_files, vectors
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
 from threegate.policy import limits
 from threegate.policy.compiler import compile_policy
 from threegate.policy.nodes import Block, Listing, Scalar

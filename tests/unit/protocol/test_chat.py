@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import ASKED, MESSAGES, Message, Parse
-from threegate import canonical
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.policy.sections.core import MODEL_NAME as POLICY_NAME
 from threegate.protocol import chat
 from threegate.protocol.chat import (
@@ -21,7 +22,6 @@ from threegate.protocol.chat import (
     parse_reply,
     parse_request,
 )
-from threegate.untrusted import Untrusted
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 

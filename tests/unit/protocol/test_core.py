@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.support.messages import SAID, TASK
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.core import (
     Cited,
 )
-from threegate.untrusted import Untrusted
 
 
 @pytest.mark.parametrize(

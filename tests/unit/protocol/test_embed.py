@@ -5,7 +5,8 @@ import math
 import pytest
 
 from tests.support.messages import row
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.embed import (
     MAX_TEXT_BYTES,
     MAX_TEXTS,
@@ -16,7 +17,6 @@ from threegate.protocol.embed import (
     parse_embed,
     parse_vectors,
 )
-from threegate.untrusted import Untrusted
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.gateway import (
     REFUSALS,
     Opening,
@@ -18,7 +19,6 @@ from threegate.protocol.gateway import (
     parse_opening,
     parse_told,
 )
-from threegate.untrusted import Untrusted
 
 OPENING = Opening(
     channel_fd=12,

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate import canonical
-from threegate.errors import ProtocolBroken
-from threegate.host.heavy.lane import NOTHING
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.host.images.ours import Sources
+from threegate.host.run.heavy.lane import NOTHING
 from threegate.protocol import guest
 from threegate.protocol.guest import Exit, Facts, Task
 from threegate.protocol.ring import Violation
-from threegate.untrusted import Untrusted
 
 AGENT = Sources.usual().agent / "__main__.py"
 NONCE = "0" * 32

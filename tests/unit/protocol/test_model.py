@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.messages import BRIDGED, EMBEDDED
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import tool_lite
 from threegate.protocol.chat import Served
 from threegate.protocol.model import (
@@ -17,7 +18,6 @@ from threegate.protocol.model import (
     parse_bridged,
     parse_embedded,
 )
-from threegate.untrusted import Untrusted
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.model import Remote, parse_remote
-from threegate.untrusted import Untrusted
 
 KEY = "Bearer canary-key-4711"
 REMOTE = Remote(

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import ANSWER, MISS, RECORD
-from threegate import canonical
 from threegate.artifacts import labels, research_packet, shapes
 from threegate.artifacts import limits as artifact_limits
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol import limits, normalize
 from threegate.protocol.normalize import (
     Normalize,
@@ -19,7 +20,6 @@ from threegate.protocol.normalize import (
     parse_record,
     spelled_reference,
 )
-from threegate.untrusted import Untrusted
 
 
 @given(st.binary(), st.lists(st.binary(), max_size=limits.MAX_ANSWERS))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.pixels import (
     MAX_IMAGE_BYTES,
     MAX_SHOWN_SIDE,
@@ -12,7 +13,6 @@ from threegate.protocol.pixels import (
     Pixels,
     parse_pixels,
 )
-from threegate.untrusted import Untrusted
 
 RIGHT = Pixels(3, 2, 30, 20, bytes(18))
 

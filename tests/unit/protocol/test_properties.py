@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import MESSAGES, Message, Parse
-from threegate.errors import ProtocolBroken
-from threegate.untrusted import Untrusted
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 
 EVERY = [pytest.param(*pair, id=name) for name, pairs in MESSAGES.items() for pair in pairs]
 TABLES = [pytest.param(pairs, id=name) for name, pairs in MESSAGES.items()]

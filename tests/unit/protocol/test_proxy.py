@@ -5,10 +5,10 @@ from ipaddress import ip_address
 import pytest
 
 from tests.support.messages import RULES
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.protocol.limits import MAX_BUNDLE_BYTES
 from threegate.protocol.proxy import MAX_PINNED, InForce, parse_in_force, parse_rules
-from threegate.untrusted import Untrusted
 
 HEAD = (
     b'{"hosts":[],"listen_fd":5,"own":["192.0.2.7","2001:db8::7"],"pin":false,'

@@ -9,7 +9,8 @@ from tests.support.messages import ASK, DATE, GOT, NOT_GOT
 from threegate.artifacts import limits as artifact_limits
 from threegate.artifacts.research_packet import GAP_REASONS, TRUST_ANCHOR
 from threegate.artifacts.shapes import URL
-from threegate.errors import ProtocolBroken
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
 from threegate.policy.leaves import Number
 from threegate.policy.limits import MAX_URL_CHARS
 from threegate.policy.schema import Group
@@ -20,7 +21,6 @@ from threegate.protocol.retrieve import (
     Opening,
     parse_opening,
 )
-from threegate.untrusted import Untrusted
 
 
 def test_a_message_of_another_protocol_is_none_of_this() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.errors import ProtocolBroken
-from threegate.host.heavy.lane import NOTHING
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.host.run.heavy.lane import NOTHING
 from threegate.protocol import tool_heavy, wire
 from threegate.protocol.tool_heavy import (
     Channels,
@@ -21,7 +22,6 @@ from threegate.protocol.tool_heavy import (
     Shape,
 )
 from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
-from threegate.untrusted import Untrusted
 
 ENDS = Channels(10, 11)
 JOB = Job(ENDS, Shape(1, 2**28), 60, (Given("a", 3), Given("b", 0)), 12, b"{}", b"r", b"a", b"s")

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import REFUSAL
-from threegate import canonical
 from threegate.artifacts import limits as artifact_limits
 from threegate.artifacts.tool_result import EXIT_STATES
-from threegate.errors import ProtocolBroken
+from threegate.base import canonical
+from threegate.base.errors import ProtocolBroken
+from threegate.base.text import FORBIDDEN
+from threegate.base.untrusted import Untrusted
 from threegate.keys.limits import MAX_ARMORED_BYTES
 from threegate.policy.limits import MAX_BUNDLE_BYTES
 from threegate.protocol import limits
@@ -34,8 +36,6 @@ from threegate.protocol.tool_lite import (
     parse_outcome,
 )
 from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove, parse_enforced
-from threegate.text import FORBIDDEN
-from threegate.untrusted import Untrusted
 
 Message = Opening | Ready | Refused | Job | Check | Outcome | Checked | Adopt | Prove | Enforced
 PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {

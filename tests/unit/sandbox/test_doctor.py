@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.doctor import Check, Diagnosis, examine, stand_ins
 from threegate.sandbox.profiles import PROFILES
 from threegate.sandbox.session import run_gate

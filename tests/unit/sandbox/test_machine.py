@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import FIRST_GATE_UID, find_machine, gate_uid, reachable
 from threegate.sandbox.profiles import PROFILES, Profile

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.payloads import start_with
 from tests.support.sessions import children, living
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import launch
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import reach
 
 ADDRESSES = (ip_address("2606:4700::1"), ip_address("104.18.0.2"), ip_address("104.18.0.1"))

@@ -12,7 +12,7 @@ import pytest
 from tests.support.boxes import STARTERS, run_as
 from tests.support.payloads import start_with
 from tests.support.sessions import children, living
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import session as module
 from threegate.sandbox.launch import evidence_of, view_for
 from threegate.sandbox.machine import Machine, find_machine

@@ -16,12 +16,12 @@ from threegate.sandbox.session import run_gate
 # Verifies a signature by a signer of the bundle, behind the lock.
 VERIFIER = """
 import base64, json, sys
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
 from threegate.keys import sshsig
 from threegate.policy import approvals
 from threegate.policy.bundle import parse_bundle
-from threegate.tool_exec.monty import lane
-from threegate.untrusted import Untrusted
+from threegate.gates.tool_exec.monty import lane
+from threegate.base.untrusted import Untrusted
 import threegate.protocol
 
 def main():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.boxes import said
 from tests.support.payloads import start_with
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox import view
 from threegate.sandbox import views as module
 from threegate.sandbox.machine import find_machine

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.syscalls import architecture
 from threegate.sandbox.worker import MONTY_SHA256, find_worker
 

@@ -13,11 +13,11 @@ from typing import Final
 
 from threegate.artifacts.ids import digest_of
 from threegate.artifacts.research_packet import Notice, ResearchPacket
-from threegate.host.cautions import cautions
-from threegate.host.origin import PacketOrigin
+from threegate.base.text import visible
+from threegate.base.untrusted import Untrusted
+from threegate.host.provenance.cautions import cautions
+from threegate.host.workspace.origin import PacketOrigin
 from threegate.protocol.references import Reference, parse_reference
-from threegate.text import visible
-from threegate.untrusted import Untrusted
 
 KEY_DIGITS: Final = 12
 _SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex")

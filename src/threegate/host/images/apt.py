@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import quote
 from threegate.host.images.lock import Package
 from threegate.sandbox.programs import PATH, find_program
-from threegate.text import quote
 
 NO_APT: Final = "TG-IMG-020"
 NOT_OFFERED: Final = "TG-IMG-021"

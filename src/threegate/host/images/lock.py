@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
 from threegate.host.images.recipe import KERNEL, LAYERS
-from threegate.text import quote
 
 CODE: Final = "TG-IMG-001"
 HEAD: Final = "image-lock/1"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, disk_errors
+from threegate.base.errors import GateUnavailable, disk_errors
 
 NO_INIT: Final = "TG-IMG-032"
 NO_AGENT: Final = "TG-IMG-033"
@@ -32,8 +32,8 @@ class Sources:
     def usual(cls) -> "Sources":
         """Return what this program was installed with."""
         ours = Path(__file__).resolve().parents[2]
-        init = ours / "images" / "native" / "bin" / "init"
-        return cls(init, ours / "tool_exec/era/guest")
+        init = ours / "host/images/native/bin/init"
+        return cls(init, ours / "gates/tool_exec/era/guest")
 
     def read(self) -> Ours:
         """Return the bytes of both; raise `GateUnavailable` if one is not here."""

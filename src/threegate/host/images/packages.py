@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, disk_errors
+from threegate.base.errors import GateUnavailable, disk_errors
 from threegate.host.images.apt import NOT_OFFERED, Apt, Record
 from threegate.host.images.lock import Lock, Package
 from threegate.host.images.recipe import ARCHITECTURE, KERNEL, KERNEL_NAMED_BY, LAYERS
-from threegate.images.keeping import digest_of
+from threegate.host.images.store import digest_of
 
 OTHER_PACKAGE: Final = "TG-IMG-023"
 AT_ONCE: Final = 8  # packages apt is asked for at a time, so that progress shows

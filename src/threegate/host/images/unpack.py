@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
 from threegate.host.images.tree import Kept, Tree
-from threegate.text import quote
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from threegate.host.models.choosing import Chosen, model_file, server_socket, threads
+from threegate.host.models.choice import Chosen, model_file, server_socket, threads
 from threegate.protocol.model import SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
 
-EMBEDDED: Final = "threegate.model.server.gate:serve"
-BRIDGED: Final = "threegate.model.bridge.gate:serve"
+EMBEDDED: Final = "threegate.gates.model.server.gate:serve"
+BRIDGED: Final = "threegate.gates.model.bridge.gate:serve"
 
 Opening = Embedded | Bridged | Remote
 

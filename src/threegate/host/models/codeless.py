@@ -7,8 +7,8 @@ tried to execute and to fork just before it began, and found both refused.
 from collections.abc import Callable
 from typing import Final
 
-from threegate.host.fetching.noting import Noter
-from threegate.policy.ring.compiling import NoOp, compile_no_op
+from threegate.host.proxy.log_entries import Noter
+from threegate.policy.ring.compiler import NoOp, compile_no_op
 from threegate.sandbox.launch import Evidence
 
 NO_OP: Final = "ring.no-op"  # the entry of the log, before anything is asked of the box

@@ -23,11 +23,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from threegate.errors import GateUnavailable, disk_errors
+from threegate.base.errors import GateUnavailable, disk_errors
+from threegate.base.text import visible
 from threegate.host.models.catalogue import Part, Piece
-from threegate.host.models.keeping import PIECE_BYTES, Told, digest_of
+from threegate.host.models.store import PIECE_BYTES, Told, digest_of
 from threegate.sandbox.programs import PATH
-from threegate.text import visible
 
 NO_PIP: Final = "TG-MDL-042"
 NOT_DOWNLOADED: Final = "TG-MDL-043"

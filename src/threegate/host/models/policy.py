@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import visible
 from threegate.host.models.catalogue import MODELS, Model, named_by_policy
-from threegate.host.models.choosing import NO_FILE
-from threegate.host.models.keeping import PULLING, Cache, Told
+from threegate.host.models.choice import NO_FILE
+from threegate.host.models.store import PULLING, Cache, Told
 from threegate.policy.bundle import Compiled
-from threegate.text import visible
 
 ELSEWHERE: Final = "not kept here"
 

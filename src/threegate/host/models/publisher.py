@@ -18,21 +18,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from threegate.errors import GateUnavailable, ThreeGateError, disk_errors
-from threegate.host.fetching.asking import Given, RetrieveBox, open_box
-from threegate.host.fetching.listening import listening
-from threegate.host.fetching.network import Places
-from threegate.host.fetching.noting import Noter
-from threegate.host.fetching.proxying import Proxy
-from threegate.host.fetching.surroundings import anchors, certificates
+from threegate.base.errors import GateUnavailable, ThreeGateError, disk_errors
+from threegate.base.text import visible
+from threegate.host.fetch.network import Places
+from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_box
 from threegate.host.models.catalogue import File
-from threegate.host.models.keeping import Told
+from threegate.host.models.store import Told
+from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.machine import anchors, certificates
+from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import Proxy
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.protocol.purposes import downloads
 from threegate.protocol.retrieve import PART, Ask, Got, NotGot
 from threegate.sandbox.machine import Machine
-from threegate.text import visible
 
 LIST: Final = "models"  # of `downloads` in fetch.policy.md
 ASKED: Final = "model.pull"

@@ -18,16 +18,16 @@ from typing import Final
 from threegate.artifacts import registry
 from threegate.artifacts.ids import short
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.errors import GateUnavailable, PolicyDenied, ThreeGateError
-from threegate.host.credentials import BEARER
-from threegate.host.fetching.listening import listening
-from threegate.host.fetching.noting import Noter
-from threegate.host.fetching.proxying import Proxy
-from threegate.host.fetching.surroundings import anchors, certificates
+from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
+from threegate.host.fetch.credentials import BEARER
 from threegate.host.models.boxes import Box
-from threegate.host.models.choosing import Chosen
-from threegate.host.places import read_anywhere
-from threegate.host.workspace import Workspace
+from threegate.host.models.choice import Chosen
+from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.machine import anchors, certificates
+from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import Proxy
+from threegate.host.workspace.places import read_anywhere
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.protocol.model import Remote
@@ -36,7 +36,7 @@ from threegate.protocol.retrieve import SYSTEM_ANCHOR
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import BRIDGE_REMOTE
 
-REMOTE: Final = "threegate.model.bridge.remote_gate:serve"
+REMOTE: Final = "threegate.gates.model.bridge.remote_gate:serve"
 LEAVES: Final = "ask.remote"  # the entry of the log, before anything leaves
 NO_PROXY: Final = "TG-MDL-022"
 NO_KEY: Final = "TG-MDL-024"

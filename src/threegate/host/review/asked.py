@@ -19,18 +19,18 @@ from threegate.artifacts.tool_request import (
     network_word,
 )
 from threegate.handoff.store import Store
-from threegate.host.heavy.holding import says_kernel
-from threegate.host.judging import Plan, decisions, plans
 from threegate.host.review import parts
 from threegate.host.review.code_flags import code_flags
 from threegate.host.review.colour import lex
 from threegate.host.review.origins import SheetLookup, host_of, inputs_of
 from threegate.host.review.urls import read_reference
+from threegate.host.run.heavy.kernel_allowlist import says_kernel
+from threegate.host.run.verdicts import Plan, decisions, plans
 from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
-from threegate.policy.ring.compiling import ProfileRejected
+from threegate.policy.ring.compiler import ProfileRejected
 from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, unit_of
 

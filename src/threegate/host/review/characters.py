@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from threegate.base.text import kind_of_forbidden
 from threegate.host.review.lookalikes import IN_A_WORD, LETTERS, SIGNS
-from threegate.text import kind_of_forbidden
 
 LOOK_ALIKE: Final = "look-alike"
 MIXED: Final = "mixed alphabets"

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from threegate.artifacts.tool_request import FUNCTIONS
+from threegate.base.text import quote
 from threegate.host.review.colour import KEYWORD, NAME, NUMBER, STRING, Lexed, Token
 from threegate.host.review.parts import Flag
 from threegate.host.review.urls import looks_random
-from threegate.text import quote
 
 LONG_LINE_CHARS: Final = 200
 MANY_LINES: Final = 300  # more than anybody reads with care in one go

@@ -12,9 +12,9 @@ from typing import Final
 from threegate.artifacts.registry import Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
-from threegate.host.asking.copied import copied_from
-from threegate.host.asking.reading import Material
-from threegate.host.headlines import Read
+from threegate.host.provenance.copied import copied_from
+from threegate.host.provenance.headlines import Read
+from threegate.host.provenance.texts import Material
 from threegate.host.review.parts import Flag
 
 MAX_COMPARED_CHARS: Final = 8 * 2**20  # what is compared in a second or two

@@ -12,12 +12,12 @@ from typing import Final
 
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import prefix_of, short
-from threegate.errors import StorageFailed, UsageError
-from threegate.host.places import refuse_absent
-from threegate.host.workspace import Workspace
+from threegate.base.errors import StorageFailed, UsageError
+from threegate.base.text import visible
+from threegate.host.workspace.places import refuse_absent
+from threegate.host.workspace.workspace import Workspace
 from threegate.keys.signers import emit
 from threegate.policy.approvals import NAMESPACE
-from threegate.text import visible
 
 APPROVAL: Final = "approval.md"
 SIGNATURE: Final = "approval.md.sig"

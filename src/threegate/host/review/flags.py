@@ -9,14 +9,14 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.errors import HandoffTampered
-from threegate.host.origin import brought_words
+from threegate.base.errors import HandoffTampered
+from threegate.base.text import quote
 from threegate.host.review.characters import Found
 from threegate.host.review.code_flags import imitates
 from threegate.host.review.parts import Flag, Given, Limit, Reference, RuleOfTwo, Sources
+from threegate.host.workspace.origin import brought_words
 from threegate.policy.bundle import Bundle
 from threegate.policy.units import BYTES
-from threegate.text import quote
 
 LONG_REFERENCE_CHARS = 200
 MANY_REFERENCES = 20

@@ -14,21 +14,21 @@ from threegate.artifacts.ids import digest_of, prefix_of, short
 from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import Input, ToolRequest
-from threegate.errors import UsageError
+from threegate.base.errors import UsageError
+from threegate.base.text import quote
 from threegate.handoff import states
 from threegate.handoff.disk import check_file, read_start
 from threegate.handoff.store import Store
-from threegate.host.cautions import BROUGHT, cautions
-from threegate.host.headlines import Lookup, Read, headline_for
-from threegate.host.origin import Origins, PacketOrigin, logged
-from threegate.host.places import blobs_of
+from threegate.host.provenance.cautions import BROUGHT, cautions
+from threegate.host.provenance.headlines import Lookup, Read, headline_for
 from threegate.host.review.parts import Given, Source, Sources
+from threegate.host.workspace.origin import Origins, PacketOrigin, logged
+from threegate.host.workspace.places import blobs_of
 from threegate.policy.hosts import parse_url
 from threegate.policy.kinds import KINDS
-from threegate.text import quote
 
 if TYPE_CHECKING:
-    from threegate.host.index import Index
+    from threegate.host.workspace.index import Index
 
 MAX_WALKED: Final = 4000  # as many as a request may name, and as many behind those
 

@@ -20,10 +20,10 @@ from threegate.artifacts.labels import Labels
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import unix_of
-from threegate.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.base.errors import ArtifactRejected, HandoffTampered, UsageError
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
 from threegate.handoff.states import directory_of
-from threegate.host.origin import Origins
 from threegate.host.review import parts
 from threegate.host.review.asked import (
     fetch_of,
@@ -38,13 +38,13 @@ from threegate.host.review.dictated import dictated_flags
 from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
 from threegate.host.review.origins import lookup, reader, sources_of
 from threegate.host.review.similar import find_earlier
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.origin import Origins
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.kinds import KINDS
-from threegate.untrusted import Untrusted
 
 if TYPE_CHECKING:
-    from threegate.host.index import Index
+    from threegate.host.workspace.index import Index
 
 WAITING: Final = ("draft", "held")
 

@@ -21,16 +21,16 @@ from threegate.artifacts.registry import Request
 from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Limits, ToolRequest
 from threegate.artifacts.tool_result import ToolResult
+from threegate.base.text import quote
 from threegate.handoff.approvals import denial_of
 from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import state_of
 from threegate.handoff.store import Store
 from threegate.host.review.origins import reader
 from threegate.host.review.parts import Earlier
-from threegate.text import quote
 
 if TYPE_CHECKING:
-    from threegate.host.index import Index
+    from threegate.host.workspace.index import Index
 
 CANDIDATES: Final = 12
 QUERY_WORDS: Final = 24

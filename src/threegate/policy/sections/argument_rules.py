@@ -18,6 +18,7 @@ A rule speaks of its programs in every version and variant: `vim` also of `vim.t
 import shlex
 from typing import Final
 
+from threegate.base.text import quote
 from threegate.policy.leaves import NAME, Word
 from threegate.policy.nodes import Scalar
 from threegate.policy.reader import Reader
@@ -25,7 +26,6 @@ from threegate.policy.reasons import Reason
 from threegate.policy.schema import Examples, Field, Group, Record, Table
 from threegate.policy.sections.section import Rules, block_of, words_of
 from threegate.protocol.commands import ArgumentRule, told
-from threegate.text import quote
 
 ARGUMENT_RULES: Final = "argument_rules"
 MOST_RULES: Final = 1024

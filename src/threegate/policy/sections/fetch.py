@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from threegate.base.text import quote
 from threegate.policy.change import Effect, wider_if
 from threegate.policy.hosts import check_pattern, matches, parse_url
 from threegate.policy.leaves import NAME, Choice, LeafValue, Number, Word
@@ -12,7 +13,6 @@ from threegate.policy.reasons import Reason
 from threegate.policy.schema import Examples, Field, Group, Record, Table
 from threegate.policy.sections.section import Rules, Section, block_of
 from threegate.policy.units import BYTES, SECONDS
-from threegate.text import quote
 
 NAME_OF_SECTION: Final = "fetch"
 

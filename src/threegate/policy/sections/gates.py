@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from threegate.errors import PolicyInvalid
+from threegate.base.errors import PolicyInvalid
+from threegate.base.text import quote
 from threegate.policy.change import Change, about, change, wider_if
 from threegate.policy.leaves import NAME, SWITCH, Choice, Number, Word
 from threegate.policy.nodes import Path, Value, node_of
@@ -23,7 +24,6 @@ from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason, invalid
 from threegate.policy.schema import Examples, Field, Group, Record
 from threegate.policy.units import BYTES, SECONDS
-from threegate.text import quote
 
 NAME_OF_SECTION: Final = "gates"
 MAX_GATES: Final = 64

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.errors import VersionUnsupported
+from threegate.base.errors import VersionUnsupported
+from threegate.base.text import quote
 from threegate.policy.leaves import Choice
 from threegate.policy.nodes import Block, Node, Scalar, Value, node_of
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason, place
 from threegate.policy.schema import Record
-from threegate.text import quote
 
 FORMAT: Final = "policy/1"
 _NEWER: Final = re.compile(r"policy/[1-9][0-9]{0,8}\Z")

@@ -11,8 +11,8 @@ SECURITY
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from threegate import canonical
-from threegate.errors import PolicyInvalid, SignatureRefused, UsageError
+from threegate.base import canonical
+from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
 from threegate.keys.public import parse_typed_key
 from threegate.keys.signers import (
     ANY_NAMESPACE,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.text import quote
 from threegate.policy.change import Effect
 from threegate.policy.leaves import DIGEST, NAME, SWITCH, Choice, Leaf, LeafValue, Number, Word
 from threegate.policy.nodes import Path
@@ -15,7 +16,6 @@ from threegate.policy.sections import argument_rules
 from threegate.policy.sections.fetch import PATTERN
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
 from threegate.policy.units import BYTES, MILLISECONDS, SECONDS
-from threegate.text import quote
 
 NAME_OF_SECTION: Final = "tool-exec"
 RING: Final = "interpreter_ring"

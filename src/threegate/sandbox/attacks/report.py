@@ -3,7 +3,7 @@
 import json
 import sys
 
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
 from threegate.sandbox.attacks.runner import EVERY_PROFILE, attack
 from threegate.sandbox.machine import find_machine
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.attacks.base import WORKER, Attempt
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
 from threegate.sandbox.attacks.outside import outsider

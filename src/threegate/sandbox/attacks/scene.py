@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.attacks.base import call
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import Said, said_of

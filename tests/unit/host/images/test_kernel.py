@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 from threegate.host.images.initramfs import archive
 from threegate.host.images.kernel import bare_kernel, modules_of, needs_of, version_of, wants
 from threegate.host.images.recipe import MODULES

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.errors import ArtifactRejected
-from threegate.host.images.choosing import SHIPPED, differences
+from threegate.base.errors import ArtifactRejected
+from threegate.host.images.choice import SHIPPED, differences
 from threegate.host.images.lock import HEAD, MAX_LOCK_BYTES, Lock, Package, parse_lock
 from threegate.host.images.recipe import KERNEL, LAYERS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.packages import ShelfApt, deb, locked, member
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.host.images.apt import Apt
 from threegate.host.images.packages import Packages, resolve
 from threegate.host.images.recipe import KERNEL_NAMED_BY, LAYERS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.packages import ar, deb, member, tar
-from threegate.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected
 from threegate.host.images import unpack as module
 from threegate.host.images.tree import Tree
 from threegate.host.images.unpack import path_of, target_of, unpack

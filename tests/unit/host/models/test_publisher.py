@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.policies import policy
-from threegate.errors import GateUnavailable
+from threegate.base.errors import GateUnavailable
 from threegate.host.models.catalogue import File
 from threegate.host.models.publisher import Publisher
 from threegate.protocol.retrieve import NotGot

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threegate.base.text import visible
 from threegate.host.review import characters
 from threegate.host.review.characters import exposed, spelled, suspects, tally
 from threegate.host.review.lookalikes import LETTERS, SIGNS
-from threegate.text import visible
 
 
 def kinds(line: str, *, code: bool = True) -> set[str]:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.reviewing import approved, held
 from tests.support.workspaces import make_workspace, public_of, ssh_signer
-from threegate.errors import StorageFailed, UsageError
-from threegate.host.review.approving import approve
-from threegate.host.review.deciding import revoke
+from threegate.base.errors import StorageFailed, UsageError
+from threegate.host.review.approval import approve
+from threegate.host.review.decisions import revoke
 from threegate.host.review.export import export
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from threegate.artifacts.tool_request import Input
 from threegate.handoff.journal import Move
 from threegate.handoff.states import QUARANTINE
 from threegate.host.review.sheet import Sheet, read_sheet
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace
 
 
 @pytest.fixture

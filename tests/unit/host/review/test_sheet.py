@@ -23,16 +23,16 @@ from tests.support.workspaces import Clock, fetched_in, keep_blob, make_workspac
 from threegate.artifacts import registry
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.tool_request import Input
-from threegate.errors import HandoffTampered, UsageError
+from threegate.base.errors import HandoffTampered, UsageError
+from threegate.base.text import visible
 from threegate.host.output import as_json
-from threegate.host.review.deciding import deny
+from threegate.host.review.decisions import deny
 from threegate.host.review.document import document
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.statement import statement
 from threegate.host.review.terminal.cells import plain
-from threegate.host.workspace import Workspace
-from threegate.text import visible
+from threegate.host.workspace.workspace import Workspace
 
 
 @pytest.fixture

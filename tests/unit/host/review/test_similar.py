@@ -13,13 +13,13 @@ from tests.support.workspaces import make_workspace
 from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import Input
-from threegate.errors import HandoffTampered
-from threegate.host.index import Index
-from threegate.host.review.deciding import deny
+from threegate.base.errors import HandoffTampered
+from threegate.host.review.decisions import deny
 from threegate.host.review.parts import Earlier
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.similar import MAX_COMPARED_LINES, changes, difference, likeness
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 
 LONG = "\n".join(f"value_{number} = measure({number})" for number in range(40)) + "\n"
 

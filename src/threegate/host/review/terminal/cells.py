@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from threegate.text import visible
+from threegate.base.text import visible
 
 _MORE: Final = "..."
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
-from threegate.errors import GateUnavailable, HandoffTampered, ThreeGateError
+from threegate.base.errors import GateUnavailable, HandoffTampered, ThreeGateError
 from threegate.handoff.states import state_of
-from threegate.host.index import Index
+from threegate.host.keys.signatures import Signer, kind_of
 from threegate.host.output import counted
-from threegate.host.review import approving, deciding
+from threegate.host.review import approval, decisions
 from threegate.host.review.characters import exposed
-from threegate.host.review.following import Mark, followed, mark_of
-from threegate.host.review.listing import Item, listed, total
+from threegate.host.review.queue import Item, listed, total
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import WAITING, Sheet, read_request, read_sheet
 from threegate.host.review.statement import statement
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.cells import Span, Spell
 from threegate.host.review.terminal.pager import Document, Line, document
-from threegate.host.signing import Signer, kind_of
-from threegate.host.workspace import Workspace
+from threegate.host.workspace.changes import Mark, followed, mark_of
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
 
 MAX_LISTED: Final = 200  # the oldest; the others come up as these are decided
@@ -58,7 +58,7 @@ class WorkspaceDesk:
     def waiting(self) -> shown.Queue:
         """Return the requests that wait, after time and policy decided theirs."""
         self._follow()
-        deciding.sweep(self.ws, self.meddled)
+        decisions.sweep(self.ws, self.meddled)
         self._mark = mark_of(self.ws.root)
         self.index.catch_up(_silent)
         aside: dict[str, HandoffTampered] = {}
@@ -102,10 +102,10 @@ class WorkspaceDesk:
         """Sign and keep an approval of the sheet that was shown."""
         self._follow()
         sheet = self._shown[request_id]
-        terms = approving.Terms(uses, seconds, accept_rule_of_two=sheet.rule_of_two.joined)
+        terms = approval.Terms(uses, seconds, accept_rule_of_two=sheet.rule_of_two.joined)
         signer, key = self.signing(self.ws)
         self.tell(f"signing an approval of {request_id}, {counted(uses, 'use')}")
-        given = approving.approve(self.ws, sheet, Patient(signer), key, terms, given="terminal")
+        given = approval.approve(self.ws, sheet, Patient(signer), key, terms, given="terminal")
         until = f"until {given.approval.not_after}, {counted(uses, 'use')}"
         self.tell(f"approved {request_id} {until}: {given.id}")
         return f"approved {short(request_id)} {until}"
@@ -113,7 +113,7 @@ class WorkspaceDesk:
     def deny(self, request_id: str, reason: str) -> str:
         """Deny a request."""
         self._follow()
-        deciding.deny(self.ws, request_id, reason)
+        decisions.deny(self.ws, request_id, reason)
         return f"denied {short(request_id)}"
 
     # -- helpers -------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class WorkspaceDesk:
     def _refusal(self, sheet: Sheet) -> str:
         """Return what stands against any approval, so that nobody is asked in vain."""
         try:
-            approving.refuse(self.ws, sheet, approving.Terms(accept_rule_of_two=True))
+            approval.refuse(self.ws, sheet, approval.Terms(accept_rule_of_two=True))
         except ThreeGateError as exc:
             return f"{exc.message} [{exc.code}]"
         return ""

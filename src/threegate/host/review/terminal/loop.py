@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from threegate.artifacts.ids import short
-from threegate.errors import ThreeGateError
+from threegate.base.errors import ThreeGateError
+from threegate.base.text import visible
 from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.pager import Document
 from threegate.host.review.terminal.press import (
@@ -39,7 +40,6 @@ from threegate.host.review.terminal.state import (
     with_sheet,
 )
 from threegate.host.review.terminal.views import frame
-from threegate.text import visible
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 

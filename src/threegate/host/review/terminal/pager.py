@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from threegate.base.text import visible
 from threegate.host.review.terminal.cells import Row, Span, Spell, breaks, plain, width
-from threegate.text import visible
 
 _LEAST_ROOM: Final = 8  # cells for text beside a gutter
 

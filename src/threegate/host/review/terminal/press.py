@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from threegate.errors import EX_INTERRUPTED
-from threegate.host.review.terminal.helping import help_document
+from threegate.base.errors import EX_INTERRUPTED
+from threegate.host.review.terminal.help import help_document
 from threegate.host.review.terminal.keys import PASTE, Key
 from threegate.host.review.terminal.pager import at_place, scrolled, sought, unseen
 from threegate.host.review.terminal.state import (

@@ -2,7 +2,7 @@
 
 SECURITY
     The only module that writes control sequences to the terminal; they are the constants
-    below and the colours of `_STYLES`.  Text goes through `threegate.text.visible` once
+    below and the colours of `_STYLES`.  Text goes through `threegate.base.text.visible` once
     more, whatever it went through before, in the encoding of the locale.  However the
     session ends, the terminal is put back as it was found.
 """
@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NoReturn
 
-from threegate.errors import ThreeGateError, WaitingForHuman
+from threegate.base.errors import ThreeGateError, WaitingForHuman
+from threegate.base.text import visible
 from threegate.host.review.terminal.cells import Row
 from threegate.host.review.terminal.keys import Key, Reader
-from threegate.text import visible
 
 # Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that
 # makes a character wider than we know cannot push the frame apart.

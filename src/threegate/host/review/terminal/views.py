@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from typing import Final
 
 from threegate.artifacts.ids import short
+from threegate.base.text import visible
 from threegate.host.review.terminal.cells import (
     Row,
     Span,
@@ -41,7 +42,6 @@ from threegate.host.review.terminal.state import (
     Typing,
     Waiting,
 )
-from threegate.text import visible
 
 TWO_ROWS_BELOW_COLUMNS: Final = 72
 _LIST_KEYS: Final = "Enter show  d deny  s skip  ? help  q quit"

@@ -14,20 +14,20 @@ from tests.support.samples import box, digest, tool_request
 from tests.support.workspaces import Clock, make_workspace, public_of, soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import make_id
-from threegate.errors import GateUnavailable, PolicyDenied, UsageError
+from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError
+from threegate.base.text import visible
 from threegate.handoff.approvals import approvals_by_request, denial_of
-from threegate.host.index import Index
-from threegate.host.review import deciding
+from threegate.host.keys.signatures import Signer
+from threegate.host.review import decisions
 from threegate.host.review.parts import RuleOfTwo
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.terminal.cells import plain
 from threegate.host.review.terminal.desk import MAX_LISTED, WorkspaceDesk, _notices, _numbered
 from threegate.host.review.terminal.pager import Document
 from threegate.host.review.terminal.press import MAX_TYPED_CHARS
-from threegate.host.signing import Signer
-from threegate.host.workspace import Workspace, open_workspace
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import PublicKey
-from threegate.text import visible
 
 
 @dataclass
@@ -138,7 +138,7 @@ def test_what_somebody_else_decided_is_not_approved_again(place: Place) -> None:
     request_id = place.ask()
     place.desk.sheet(request_id)
     other = open_workspace(place.ws.root, clock=place.clock)
-    deciding.deny(other, request_id, "no")
+    decisions.deny(other, request_id, "no")
     other.close()
     with pytest.raises(PolicyDenied, match="decided already") as caught:
         place.desk.approve(request_id, uses=1, seconds=900)
@@ -158,7 +158,7 @@ def test_denying_keeps_the_reason(place: Place) -> None:
 
 
 def test_a_typed_reason_is_never_longer_than_a_reason_may_be() -> None:
-    assert MAX_TYPED_CHARS <= deciding.MAX_REASON_CHARS
+    assert MAX_TYPED_CHARS <= decisions.MAX_REASON_CHARS
 
 
 def test_ctrl_c_while_signing_approves_nothing(place: Place) -> None:

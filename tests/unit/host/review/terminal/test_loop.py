@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from tests.unit.host.review.terminal.test_press import A, B, C, sheet, waiting
-from threegate.errors import PolicyDenied, UsageError, WorkspaceBusy
+from threegate.base.errors import PolicyDenied, UsageError, WorkspaceBusy
 from threegate.host.review.terminal.cells import Row, Span, plain
 from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.loop import Session

@@ -12,7 +12,7 @@ from struct import pack
 
 import pytest
 
-from threegate.errors import UsageError, WaitingForHuman
+from threegate.base.errors import UsageError, WaitingForHuman
 from threegate.host.review.terminal import screen as module
 from threegate.host.review.terminal.cells import Span
 from threegate.host.review.terminal.keys import Key

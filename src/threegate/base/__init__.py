@@ -1,0 +1,1 @@
+"""What every package may use: canonical JSON, errors, text escaping, `Untrusted`."""

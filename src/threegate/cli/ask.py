@@ -1,0 +1,151 @@
+"""`threegate ask`: a question about what is in the workspace."""
+
+import argparse
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from threegate.cli.grammar import Group, Parser
+from threegate.host.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from threegate.host.ask.answer import Outcome, Wish
+    from threegate.host.ask.core_session import Tell
+    from threegate.host.workspace.index import Index
+    from threegate.host.workspace.workspace import Workspace
+
+_ABOUT = """\
+Selects what is about the question, lets the model of the policy answer it from that and from
+nothing else, and stores the answer as an analysis. The model runs in a box, or is your own
+server on this machine, or, if you signed that, on one remote machine, which is named wherever
+the answer is. The quotes are cut out of the sources by this program. Each claim
+carries a label, the most that was checked: `quote found` (its quotes stand in their sources
+and its numbers in the quotes), `number differs`, `unchecked` (no quote) or `source retracted`.
+No label says that a claim is true.
+
+Behind its claims stand up to three sentences that are nearest to the question, word for word,
+not chosen by the model that answers and not counted with its claims. What the model proposes to
+compute or to fetch becomes a draft that waits for you.
+
+With --extractive nothing is generated: the answer is sentences of the sources, word for word.
+It needs no model, and the same question gets the same answer.
+
+Sources are chosen from all packets by the words of the question, and by meaning where the
+embedder is here (`threegate model pull`), as many as the model sees at once, unless --packets
+names them or --query searches for them; what is named and does not fit is read in portions.
+--continue goes on from an earlier analysis: it reads the results of the requests that came of
+it, as data, with the sources it had, and then drafts no fetch request."""
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "ask",
+        "ask a question about the packets in the workspace",
+        run=run,
+        about=_ABOUT,
+        examples=(
+            "ask 'How tough is sea ice?'",
+            "ask --extractive 'Which year?' --packets rp-0123456789ab rp-ba9876543210",
+            "ask 'What came out?' --continue an-0123456789ab --role data-wrangler",
+        ),
+    )
+    parser.add_argument("question", metavar="QUESTION", help="what you want to know")
+    _add_sources(parser)
+    parser.add_argument(
+        "--role", metavar="NAME", help="a role of core.policy.md; else research-assistant"
+    )
+    parser.add_argument(
+        "--extractive", action="store_true", help="sentences of the sources, nothing generated"
+    )
+
+
+def _add_sources(parser: Parser) -> None:
+    parser.add_argument(
+        "--packets", nargs="+", default=[], metavar="ID", help="these sources and no others"
+    )
+    parser.add_argument("--query", metavar="WORDS", help="only packets that hold all these words")
+    parser.add_argument(
+        "--continue", dest="continues", metavar="AN", help="go on from this analysis"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Ask."""
+    from threegate.host.ask.answer import answer_by_extracts, answer_by_model
+    from threegate.host.ask.gates import gates_of
+    from threegate.host.ask.passage_vectors import meaning
+    from threegate.host.proxy.log_entries import Noter
+
+    with context.workspace(args) as ws, context.index(ws) as index:
+        ws.refuse_wrong_clock()
+        noter = Noter(ws.store)
+        with meaning(context, ws, index, noter) as near:
+            if args.extractive:
+                outcome = answer_by_extracts(ws, index, _wish(args), near)
+            else:
+                with _progress(context) as tell:
+                    boxed = gates_of(context, ws, tell, noter)
+                    outcome = answer_by_model(ws, index, _wish(args), boxed, near)
+        _tell(args, context, ws, index, outcome)
+    return 0
+
+
+@contextmanager
+def _progress(context: Context) -> "Iterator[Tell]":
+    """Show what goes on: where it is on a terminal, each step once elsewhere."""
+    from threading import Lock
+
+    from threegate.host.ask.core_session import TOKENS
+
+    said: set[str] = set()
+    lock = Lock()  # the model's box is heard by a thread of its own
+    with context.out.board(context.environ) as show:
+
+        def tell(words: str) -> None:
+            with lock:
+                show([f"asking: {words}"])
+                if words not in said and not words.startswith(TOKENS):
+                    said.add(words)
+                    context.out.note(words)
+
+        yield tell
+
+
+def _wish(args: argparse.Namespace) -> "Wish":
+    from threegate.host.ask.answer import Wish
+
+    return Wish(
+        question=args.question,
+        packets=args.packets,
+        query=args.query,
+        continues=args.continues,
+        role=args.role,
+    )
+
+
+def _tell(
+    args: argparse.Namespace, context: Context, ws: "Workspace", index: "Index", outcome: "Outcome"
+) -> None:
+    from threegate.artifacts.ids import short
+    from threegate.host.ask.text_form import plain, plain_drafts, tell, tell_drafts
+    from threegate.host.provenance.headlines import Lookup
+    from threegate.host.provenance.retraction import brought, brought_cites
+    from threegate.host.workspace.places import Reader
+
+    stored, look = outcome.stored, Lookup(Reader(ws.store), index.origin)
+    resting = brought_cites(stored.analysis, brought(ws.store, index.origin))
+    if args.json:
+        found = plain(stored.id, stored.analysis, look, resting)
+        context.out.document({**found, **plain_drafts(outcome)})
+        return
+    tell(context.out, stored.id, stored.analysis, look, resting)
+    tell_drafts(context.out, outcome)
+    for words in outcome.told:
+        context.out.note(words)
+    if outcome.withheld is not None:
+        context.out.note(outcome.withheld)
+    if stored.drafts:
+        context.out.note("`threegate review` shows the drafts; nothing happens before you decide")
+    context.out.note(f"`threegate audit graph {short(stored.id)}` shows what it was made from")

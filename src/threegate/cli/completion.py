@@ -1,0 +1,34 @@
+"""`threegate completion`: what a shell needs to complete commands and options."""
+
+import argparse
+
+from threegate.cli.grammar import Group
+from threegate.host.context import Context
+
+_ABOUT = """\
+Put the output where your shell looks for completions, for example
+~/.local/share/bash-completion/completions/threegate."""
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "completion",
+        "print a completion script for a shell",
+        run=run,
+        about=_ABOUT,
+        examples=("completion bash", "completion zsh > ~/.zfunc/_threegate"),
+        workspace=False,
+        json=False,
+    )
+    parser.add_argument("shell", choices=("bash", "zsh"), metavar="SHELL", help="bash or zsh")
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Print the script."""
+    import shtab
+
+    from threegate.cli.parser import build
+
+    context.out.text(shtab.complete(build(), args.shell))
+    return 0

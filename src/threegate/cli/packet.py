@@ -1,0 +1,185 @@
+"""`threegate packet export|remake`: a bibliography of packets, and whether they are true."""
+
+import argparse
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from threegate.cli.grammar import Group
+from threegate.host.context import Context
+
+if TYPE_CHECKING:
+    from threegate.artifacts.research_packet import ResearchPacket
+    from threegate.host.workspace.workspace import Workspace
+
+_FORMATS = ("bibtex", "csl-json", "ris")
+_EXPORT = """\
+Titles and names come from hostile sources: what could act in the format is escaped.
+Retractions and test sources are noted in each entry. Lists of search results are left out.
+
+With --complete the packets that are named go into one file with their retrieval records and raw
+bytes, for `threegate admit` in another workspace. You sign that this workspace retrieved them;
+there they are `retrieved` if your key is listed for threegate-packet, and `brought` if not."""
+_REMAKE = """\
+A packet is made from its retrieval record and raw bytes and from nothing else, and both are
+kept. Here a fresh box reads them again, without any network, and what it makes is compared
+byte for byte. Only the verdict is stored, in the audit log. What was forgotten cannot be
+compared; a newer program may read the same bytes better, and then says which fields differ.
+The exit code is 0 if every packet is the same, 65 if one is not."""
+
+
+def add(group: Group) -> None:
+    """Add the commands that only packets have."""
+    parser = group.command(
+        "export",
+        "write packets as a bibliography",
+        run=run_export,
+        about=_EXPORT,
+        examples=(
+            "packet export --format bibtex > papers.bib",
+            "packet export rp-0123456789ab --format ris --output paper.ris",
+            "packet export rp-0123456789ab --complete --output for-ada.packets",
+        ),
+        json=False,
+        key=True,
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID", help="which packets; else all")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument(
+        "--format",
+        choices=_FORMATS,
+        metavar="FORMAT",
+        help=f"one of {', '.join(_FORMATS)}",
+    )
+    how.add_argument(
+        "--complete", action="store_true", help="with records and raw bytes, signed; to --output"
+    )
+    parser.add_argument("--output", metavar="FILE", help="a new file; else standard output")
+    parser = group.command(
+        "remake",
+        "make packets again from their raw bytes and compare",
+        run=run_remake,
+        about=_REMAKE,
+        examples=("packet remake rp-0123456789ab", "packet remake --json"),
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID", help="which packets; else all")
+
+
+def run_export(args: argparse.Namespace, context: Context) -> int:
+    """Write a bibliography, or packets with all they were made from."""
+    return _export_complete(args, context) if args.complete else _export(args, context)
+
+
+def _export_complete(args: argparse.Namespace, context: Context) -> int:
+    from threegate.base.errors import UsageError
+    from threegate.host.fetch.delivery import export_complete
+    from threegate.host.output import counted
+
+    if args.output is None or not args.ids:
+        raise UsageError("--complete needs the packets and --output FILE")
+    path = context.settings.cwd / args.output
+    with context.workspace(args) as ws, context.index(ws) as index:
+        ids = _ids(ws, args.ids)
+        private = sum(_read(ws, one).confidentiality != "public" for one in ids)
+        signer = context.signer(args, ws)
+        count = export_complete(ws, index.origin, ids, signer, path)
+    context.out.note(f"wrote {counted(count, 'packet')} with records and raw bytes")
+    if private:
+        are = "is" if private == 1 else "are"
+        context.out.note(f"{counted(private, 'packet')} of these {are} not public")
+    return 0
+
+
+def _export(args: argparse.Namespace, context: Context) -> int:
+    from threegate.host.bibliography.works import is_search, once_each, work_of
+    from threegate.host.bibliography.writer import WRITERS
+    from threegate.host.output import counted
+    from threegate.host.provenance.retraction import warnings
+
+    works, left, hidden = [], 0, set[str]()
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
+        for packet_id in _ids(ws, args.ids):
+            packet = _read(ws, packet_id)
+            if is_search(packet):
+                left += 1
+                continue
+            warned = warnings(index, packet_id, packet)
+            works.append(work_of(packet_id, packet, index.origin(packet_id), warned))
+            if packet.confidentiality != "public":
+                hidden.add(works[-1].key)
+    chosen = works if args.ids else once_each(works)
+    _write(args.output, WRITERS[args.format](chosen), context)
+    if len(chosen) < len(works):
+        same = counted(len(works) - len(chosen), "packet")
+        context.out.note(f"left out {same} with nothing new of a work")
+    if left:
+        lists = counted(left, "list of search results", "lists of search results")
+        context.out.note(f"left out {lists}")
+    private = sum(work.key in hidden for work in chosen)
+    if private:
+        are = "is" if private == 1 else "are"
+        context.out.note(f"{counted(private, 'packet')} of these {are} not public")
+    return 0
+
+
+def _ids(ws: "Workspace", texts: list[str]) -> list[str]:
+    """Return the ids of the packets that were named, each once, or of all."""
+    from threegate.artifacts.ids import prefix_of
+    from threegate.base.errors import UsageError
+    from threegate.base.text import quote
+    from threegate.host.workspace.places import refuse_absent, resolve
+
+    if not texts:
+        return sorted(ws.store.ids("rp"))
+    found: dict[str, None] = {}
+    for text in texts:
+        artifact_id = resolve(ws.store, text)
+        if prefix_of(artifact_id) != "rp":
+            raise UsageError(f"{quote(text)} is no packet", hint="`threegate packet list`")
+        refuse_absent(ws.store, artifact_id)
+        found[artifact_id] = None
+    return list(found)
+
+
+def _read(ws: "Workspace", packet_id: str) -> "ResearchPacket":
+    from threegate.artifacts.research_packet import ResearchPacket
+
+    packet = ws.store.read(packet_id)
+    assert isinstance(packet, ResearchPacket)
+    return packet
+
+
+def _write(name: str | None, text: str, context: Context) -> None:
+    """Write a new file, or standard output as what is there can take it."""
+    from threegate.base.errors import UsageError
+    from threegate.host.bibliography.writer import write_new
+
+    data = text.encode("utf-8")
+    if name is not None:
+        write_new(context.settings.cwd / name, data)
+        return
+    try:
+        context.out.bytes(data)
+    except UsageError:  # a terminal, which is shown text
+        context.out.text(text)
+
+
+def run_remake(args: argparse.Namespace, context: Context) -> int:
+    """Make packets again."""
+    from threegate.artifacts.ids import short
+    from threegate.host.fetch.remake import DIFFERENT, remake
+
+    code, told = 0, []
+    with context.workspace(args) as ws:
+        ids = _ids(ws, args.ids)
+        with context.out.progress("making again", len(ids)) as show:
+            for number, found in enumerate(remake(ws, ids), 1):
+                show(number)
+                code = os.EX_DATAERR if found.verdict == DIFFERENT else code
+                told.append(asdict(found))
+                if not args.json:
+                    why = f": {found.why}" if found.why else ""
+                    context.out.line(f"{found.verdict} {short(found.packet_id)}{why}")
+    if args.json:
+        context.out.document({"packets": told})
+    return code

@@ -1,0 +1,194 @@
+"""`threegate run`: execute what a human approved."""
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from threegate.base.errors import EX_INTERRUPTED, HandoffTampered
+from threegate.cli.grammar import Group
+from threegate.host.context import Context
+
+if TYPE_CHECKING:
+    from threegate.artifacts.tool_result import ToolResult
+    from threegate.host.run.lifecycle import Report
+    from threegate.host.workspace.workspace import Workspace
+
+_ABOUT = """\
+Each request runs once, in a fresh interpreter inside the sandbox, and leaves a result that is
+never changed again. One use of its approval is spent before that. What a crash interrupts
+does not run again by itself: it waits for you in `threegate review`, or for the next run if
+its approval has a use left. Ctrl-C lets what is claimed, up to 64 requests at a time, come to
+its end, keeps the results and claims nothing more; a second one stops at once. A policy that is
+applied meanwhile stops what is running (`limit:policy`) or lets it finish, as its `push.running`
+says; nothing more is claimed under the rules before.
+
+The exit code is 0 if every request left a result, whatever its exit state: a program that
+failed is a result like any other. A request whose file was moved or changed by hand is named
+and left alone; the others run, and the exit code is 76."""
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "run",
+        "run approved requests",
+        run=run,
+        about=_ABOUT,
+        examples=("run tr-0123456789ab", "run --all", "run --all --json"),
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID", help="an approved request")
+    parser.add_argument("--all", action="store_true", help="every approved request")
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Run the requests and tell what became of each."""
+    from threegate.host.images.choice import current
+    from threegate.host.review.notices import settle
+    from threegate.host.run.heavy.gateway import outward_of
+    from threegate.host.run.heavy.lane import HeavyLane
+    from threegate.host.run.lifecycle import run_requests
+
+    told: list[dict[str, Any]] = []
+    aside: dict[str, HandoffTampered] = {}
+    with context.workspace(args) as ws:
+        settle(ws, context.out.note, aside)
+        found = _chosen(args, ws)
+        code = _tell_aside(args, context, aside, found, told)
+        chosen = [request_id for request_id in found if request_id not in aside]
+        places = context.settings
+        image = partial(current, config_home=places.config_home)
+        heavy = partial(
+            HeavyLane,
+            ws.bundle,
+            places.cache_home,
+            image,
+            say=context.out.note,
+            outward=outward_of(ws.root, places, ws.clock),
+        )
+        with context.out.progress("running", len(chosen)) as show, _patience(context) as stop:
+            for number, report in enumerate(
+                run_requests(ws, chosen, stop=stop.is_set, heavy=heavy), 1
+            ):
+                show(number)
+                if report.error is not None:
+                    code = code or report.error.exit_code
+                if args.json:
+                    told.append(_plain(report))
+                else:
+                    _tell(context, report, alone=len(chosen) == 1)
+    if args.json:
+        context.out.document({"runs": told})
+    elif not found:
+        context.out.line("nothing is approved")
+    return EX_INTERRUPTED if stop.is_set() else code
+
+
+@contextmanager
+def _patience(context: Context) -> Iterator[threading.Event]:
+    """Let an interrupt end the run after what is claimed, and a second one end it at once."""
+    stop = threading.Event()
+
+    def interrupted(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            context.out.urgent("stopped: what was under way waits in `threegate review`")
+            os._exit(EX_INTERRUPTED)  # boxes end with us, and their claims with the lease
+        stop.set()
+        context.out.urgent("interrupted: ending what was begun; again to stop at once")
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _chosen(args: argparse.Namespace, ws: "Workspace") -> list[str]:
+    from threegate.base.errors import UsageError
+    from threegate.handoff import states
+    from threegate.host.workspace.places import resolve
+
+    if bool(args.ids) == args.all:
+        hint = "`threegate review list --state approved` shows them"
+        raise UsageError("name requests, or say --all, not both", hint=hint)
+    if args.ids:
+        return list(dict.fromkeys(resolve(ws.store, text) for text in args.ids))
+    approved = ws.store.names(states.directory_of("tr", "approved"))
+    return sorted(name.removesuffix(".md") for name in approved if name.startswith("tr-"))
+
+
+def _tell_aside(
+    args: argparse.Namespace,
+    context: Context,
+    aside: dict[str, HandoffTampered],
+    found: list[str],
+    told: list[dict[str, Any]],
+) -> int:
+    """Name the requests that somebody meddled with; they do not run, and the others do."""
+    from threegate.host.run.lifecycle import Report
+
+    for request_id, error in aside.items():
+        if args.json and request_id in found:
+            told.append(_plain(Report(request_id, None, error)))
+        else:
+            context.out.error(error)
+    return max((error.exit_code for error in aside.values()), default=0)
+
+
+def _plain(report: "Report") -> dict[str, Any]:
+    from threegate.host.report.result_files import plain_files
+
+    plain: dict[str, Any] = {"request": report.request_id, "result": None, "error": None}
+    if report.error is not None:
+        error = report.error
+        plain["error"] = {"code": error.code, "reason": error.message, "hint": error.hint}
+    if report.made is not None:
+        result = report.made.result
+        plain |= {"result": report.made.id, "exit": result.exit}
+        plain |= {"outcome_sha256": result.outcome_sha256, "wall_ms": result.resources.wall_ms}
+        plain |= {"files": plain_files(result)}
+    return plain
+
+
+def _tell(context: Context, report: "Report", *, alone: bool) -> None:
+    from threegate.artifacts.ids import short
+    from threegate.host.output import counted
+    from threegate.host.report.result_files import file_lines
+
+    name, out = short(report.request_id), context.out
+    if report.error is not None:
+        out.line(f"refused {name} {report.error.code}: {report.error.message}")
+        if report.error.hint:
+            out.line(f"  hint: {report.error.hint}")
+    if report.made is None:
+        return
+    result = report.made.result
+    out.line(f"{result.exit} {name} {short(report.made.id)} {result.resources.wall_ms} ms")
+    for words in _why(result):
+        out.line(f"  {words}")
+    for row in result.carried:
+        passed = f"{row.up_bytes} bytes sent, {row.down_bytes} received"
+        out.line(f"  spoke to {row.host}: {counted(row.requests, 'request')}, {passed}")
+    for words in file_lines(report.made.id, result):
+        out.line(f"  {words}")
+    if alone:
+        texts = {"value": result.value_text, "stdout": result.stdout_text}
+        for word, text in {**texts, "stderr": result.stderr_text}.items():
+            if text.open_for_display():
+                out.line(word)
+                out.foreign(text.open_for_display())
+
+
+def _why(result: "ToolResult") -> list[str]:
+    """Return why a run was ended from outside, in the host's and the gate's own words."""
+    from threegate.host.run.heavy.lane import ENDED
+    from threegate.host.run.results import STOPPED
+
+    if result.exit == STOPPED:
+        return ["a policy was applied that replaces its rules and stops what ran under them"]
+    return [item.version.replace("-", " ") for item in result.versions if item.name == ENDED]

@@ -1,0 +1,28 @@
+"""`threegate schema`: the JSON Schema of a format."""
+
+import argparse
+
+from threegate.cli.grammar import Group
+from threegate.host.context import Context
+from threegate.host.workspace.kinds import KINDS, prefix_named
+
+
+def add(commands: Group) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "schema",
+        "print the JSON Schema of a format's front matter",
+        run=run,
+        examples=("schema tool-request", "schema rp > rp.schema.json"),
+        workspace=False,
+        json=False,
+    )
+    parser.add_argument("kind", metavar="KIND", help=f"one of {', '.join(KINDS.values())}")
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Print the schema."""
+    from threegate.artifacts.registry import schema_of
+
+    context.out.document(schema_of(prefix_named(args.kind)))
+    return 0

@@ -1,0 +1,287 @@
+"""From a request to an answer: the doors, the session, the page.
+
+SECURITY
+    The one way in.  What is answered without a session is listed here: the login, our own
+    style sheet and script, and counts.  Everything a browser posts carries the token of its
+    session.
+"""
+
+import re
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from threegate.base.errors import (
+    GateUnavailable,
+    PolicyDenied,
+    ThreeGateError,
+    UsageError,
+)
+from threegate.console import request_checks
+from threegate.console.ask_page import Asking
+from threegate.console.dispatcher import Dispatcher
+from threegate.console.downloads import Downloads
+from threegate.console.events import Events
+from threegate.console.inbox import Inbox
+from threegate.console.messages import (
+    MAX_BODY_BYTES,
+    MAX_UPLOAD_BYTES,
+    Malformed,
+    Request,
+    Response,
+    plain,
+    redirect,
+)
+from threegate.console.metrics import Metrics
+from threegate.console.pages import PLACE, Pages
+from threegate.console.pictures import Pictures
+from threegate.console.search_page import Searching
+from threegate.console.server import TOO_MANY
+from threegate.console.sessions import Bucket, Session, Sessions
+from threegate.console.watch import Watch
+from threegate.console.workspace_threads import Office
+from threegate.host.context import Context
+from threegate.host.request.inputs import largest_input
+from threegate.host.review.terminal.desk import Signing
+
+_STATIC: Final = {
+    "/static/console.css": ("console.css", "text/css; charset=utf-8"),
+    "/static/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/static/console.js": ("console.js", "text/javascript; charset=utf-8"),
+}
+_BURST, _PER_SECOND = 240.0, 60.0  # of all requests together; a page is three
+_LOGINS, _LOGINS_PER_SECOND = 8.0, 0.1
+# Whoever is refused must not be able to fill a journal, or the memory for pages that come again.
+_TOLD, _TOLD_PER_SECOND = 32.0, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of somebody who was let in."""
+
+    app: "App"
+    request: Request
+    session: Session
+    subject: str = ""  # what the path names
+
+    def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
+        """Return a page of this session."""
+        values.setdefault("heard", self.app.events.position)
+        path = self.request.path
+        return self.app.pages.page(name, self.session, status, path, **values)
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What is at a path; one group of its pattern is the subject."""
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+
+
+def route(method: str, pattern: str, handler: Handler) -> Route:
+    """Return a route; `ID` in the pattern is an artifact's id."""
+    whole = pattern.replace("ID", "((?:rp|fr|tr|ap|res|an)-[0-9a-f]{64})")
+    return Route(method, re.compile(rf"\A{whole}\Z"), handler)
+
+
+def _telling() -> Bucket:
+    return Bucket(_TOLD, _TOLD_PER_SECOND, time.monotonic)
+
+
+@dataclass(slots=True)
+class App:
+    """The console: what every page needs."""
+
+    root: Path
+    context: Context
+    port: int
+    hosts: frozenset[str]
+    cookie: str
+    routes: Sequence[Route]
+    pages: Pages
+    events: Events
+    sessions: Sessions
+    reading: Office
+    deciding: Office
+    signing: Signing
+    asking: Asking
+    searching: Searching
+    slow: Office
+    watch: Watch
+    dispatchers: Sequence[Dispatcher] = ()
+    clock: Callable[[], float] = time.monotonic
+    metrics: Metrics = field(default_factory=Metrics)
+    inbox: Inbox = field(default_factory=Inbox)
+    pictures: Pictures = field(default_factory=Pictures)
+    downloads: Downloads = field(default_factory=Downloads)
+    examining: Bucket = field(default_factory=lambda: Bucket(2, 0.1, time.monotonic))
+    _all: Bucket = field(default_factory=lambda: Bucket(_BURST, _PER_SECOND, time.monotonic))
+    _logins: Bucket = field(
+        default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
+    )
+    _strangers: Bucket = field(default_factory=_telling)
+    _refusals: Bucket = field(default_factory=_telling)
+
+    async def room(self, head: Request) -> int:
+        """Return how many bytes may follow a head: more than a form's for files of our own alone.
+
+        Whoever has no session or comes from elsewhere is told so without having been read.
+        """
+        known = self.sessions.find(head.cookie(self.cookie), _agent(head))
+        if (
+            known is None
+            or request_checks.refusal(head, self.hosts)
+            or not request_checks.brings_files(head)
+        ):
+            return MAX_BODY_BYTES
+        try:
+            largest = await self.reading.do(lambda desk: largest_input(desk.ws.bundle))
+        except ThreeGateError:  # told on the page
+            return MAX_BODY_BYTES
+        return MAX_BODY_BYTES + min(largest, MAX_UPLOAD_BYTES)
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to any request."""
+        began = time.perf_counter()
+        response = await self._answer(request)
+        seconds = time.perf_counter() - began
+        path = "/login" if request.path.startswith(request_checks.LOGIN) else request.path
+        self.metrics.answered(response.status, seconds)
+        if response.refused and not self._told(response.refused):
+            return response
+        self.events.log(
+            "http",
+            method=request.method[:8],
+            path=path[:100],
+            status=int(response.status),
+            ms=int(seconds * 1000),
+        )
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        refused = request_checks.refusal(request, self.hosts)
+        if refused is None and not self._all.take():
+            words = "too many requests at once"
+            refused = request_checks.Refusal(
+                HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words
+            )
+        if refused is not None:
+            return self.refuse(refused)
+        if request.path in _STATIC and request.method == "GET":
+            return _static(*_STATIC[request.path])
+        if request.path == "/metrics" and request.method == "GET":
+            return await self._measured()
+        if request.path.startswith(request_checks.LOGIN) and request.method == "GET":
+            return self._enter(request)
+        session = self.sessions.find(request.cookie(self.cookie), _agent(request))
+        if session is None:
+            return self._unknown()
+        return await self._within(request, session)
+
+    def refuse(self, refused: request_checks.Refusal) -> Response:
+        """Return a refusal."""
+        found = plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
+        return replace(found, refused=refused.code)
+
+    def _unknown(self) -> Response:
+        found = self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
+        return replace(found, refused=request_checks.NO_SESSION)
+
+    def _told(self, code: str) -> bool:
+        """Count a refusal; tell it too, and say so, unless too many were told lately."""
+        self.metrics.refused(code)
+        if not self._refusals.take():
+            return False
+        self.events.tell("refused", code=code)
+        return True
+
+    def turned_away(self, reason: str) -> None:
+        """Count a connection that was not listened to, and tell it in the same measure."""
+        self.metrics.refused(
+            request_checks.TOO_MANY if reason == TOO_MANY else request_checks.OTHER_USER
+        )
+        if self._strangers.take():
+            self.events.tell("turned-away", reason=reason)
+
+    def _enter(self, request: Request) -> Response:
+        if not self._logins.take():
+            words = "too many logins at once"
+            return self.refuse(
+                request_checks.Refusal(HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words)
+            )
+        token = request.path.removeprefix(request_checks.LOGIN)
+        cookie = self.sessions.enter(token, _agent(request))
+        if cookie is None:
+            return self._unknown()
+        self.events.tell("login", sessions=len(self.sessions))
+        kept = f"{self.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
+        return redirect("/inbox", ("Set-Cookie", kept))
+
+    async def _within(self, request: Request, session: Session) -> Response:
+        try:
+            if request.method == "POST" and not session.is_form_of(request.form().get("csrf", "")):
+                words = "the form is not of this session"
+                return self.refuse(
+                    request_checks.Refusal(HTTPStatus.FORBIDDEN, request_checks.WRONG_TOKEN, words)
+                )
+            for one in self.routes:
+                found = one.pattern.match(request.path)
+                if found is not None and one.method == request.method:
+                    subject = found[1] if found.groups() else ""
+                    answer = await one.handler(Call(self, request, session, subject))
+                    if request.method == "POST":
+                        self.watch.look()  # what somebody just did is no news to their next page
+                    return answer
+        except Malformed as exc:
+            return plain(HTTPStatus.BAD_REQUEST, f"not answered: {exc}")
+        except ThreeGateError as exc:
+            return self._failed(request, session, exc)
+        except Exception as exc:  # noqa: BLE001 -- a page that fails must not end the console
+            return self._failed(request, session, self._unexpected(exc))
+        return self.pages.page("missing", session, HTTPStatus.NOT_FOUND)
+
+    def _failed(self, request: Request, session: Session, error: ThreeGateError) -> Response:
+        """Return the page of an error, with the way back to what was to be done."""
+        self.metrics.failed(error.code)
+        posted = request.method == "POST"
+        back = request.path.removesuffix("/approve").removesuffix("/deny") if posted else ""
+        status = _status(error, posted=posted)
+        return self.pages.page("failed", session, status, error=error, back=back)
+
+    def _unexpected(self, exc: Exception) -> ThreeGateError:
+        # Its own words may be foreign, and are told to nobody.
+        frame = traceback.extract_tb(exc.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        self.events.tell("bug", kind=type(exc).__name__, where=where)
+        return ThreeGateError(f"unexpected {type(exc).__name__} at {where}")
+
+    async def _measured(self) -> Response:
+        waiting = await self.reading.do(self.metrics.states)
+        return Response(body=waiting, kind="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _agent(request: Request) -> str:
+    return request.headers.get("user-agent", "")
+
+
+def _static(name: str, kind: str) -> Response:
+    return Response(body=(PLACE / "static" / name).read_bytes(), kind=kind)
+
+
+def _status(error: ThreeGateError, *, posted: bool) -> int:
+    if isinstance(error, UsageError):
+        return HTTPStatus.UNPROCESSABLE_ENTITY if posted else HTTPStatus.NOT_FOUND
+    if isinstance(error, PolicyDenied):
+        return HTTPStatus.CONFLICT
+    if isinstance(error, GateUnavailable):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.INTERNAL_SERVER_ERROR

@@ -1,0 +1,116 @@
+"""Pages about the workspace itself: its policy, its log, and what confines the gates here."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from threegate.audit.entry import Entry
+from threegate.base.errors import ThreeGateError
+from threegate.console.application import Call
+from threegate.console.messages import Malformed, Response
+from threegate.console.review_pages import page_number
+from threegate.console.workspace_threads import Desk
+from threegate.host.context import Context
+from threegate.host.diagnosis import key_of_operator, of_policy
+from threegate.host.output import Output
+from threegate.host.overview import overview
+from threegate.host.policy.changes import edited
+from threegate.host.policy.rules import SECTIONS, rules_of
+from threegate.host.run.warm.board import Row, executors
+from threegate.host.settings import unix_now
+from threegate.host.workspace.history import history, told
+from threegate.host.workspace.verification import Report, verify_workspace
+from threegate.policy.change import Change
+from threegate.policy.diff import diff
+from threegate.sandbox.doctor import Diagnosis, examine
+
+PAGE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The policy in force, and what the files would change."""
+
+    generation: int
+    digest: str
+    sections: list[tuple[str, list[tuple[str, str, str]]]]
+    changes: tuple[Change, ...]
+    problem: str
+    executors: list[Row]
+
+
+async def policy(call: Call) -> Response:
+    """Show the rules in force, and how the files differ."""
+    return call.page("policy", rules=await call.app.reading.do(_rules))
+
+
+def _rules(desk: Desk) -> Rules:
+    bundle = desk.ws.bundle
+    sections = [(name, list(rules_of(bundle, name))) for name in SECTIONS]
+    changes: tuple[Change, ...] = ()
+    problem = ""
+    try:
+        changes = tuple(diff(bundle, edited(desk.ws)))
+    except ThreeGateError as exc:
+        problem = f"{exc.message} [{exc.code}]"
+    rows = executors(desk.ws.store.journal.log)
+    return Rules(bundle.generation, bundle.digest, sections, changes, problem, rows)
+
+
+async def audit(call: Call) -> Response:
+    """Show a page of the log, newest first."""
+    number = page_number(call.request.query.get("page", "1"))
+    entries, total = await call.app.reading.do(partial(_entries, number))
+    return _timeline(call, entries, total, number, None)
+
+
+def _entries(number: int, desk: Desk) -> tuple[list[Entry], int]:
+    log, skip = desk.ws.store.journal.log, (number - 1) * PAGE
+    return history(log, None, limit=PAGE, skip=skip, progress=lambda _: None)
+
+
+def _timeline(
+    call: Call, entries: list[Entry], total: int, number: int, report: Report | None
+) -> Response:
+    rows = [(one.seq, one.time, one.kind, told(one)) for one in reversed(entries)]
+    pages = max(1, -(-total // PAGE))
+    return call.page("audit", rows=rows, total=total, number=number, pages=pages, report=report)
+
+
+async def verify(call: Call) -> Response:
+    """Compare everything in the workspace with its log."""
+    report = await call.app.slow.do(partial(_verified, call.app.asking.quiet))
+    entries, total = await call.app.reading.do(partial(_entries, 1))
+    return _timeline(call, entries, total, 1, report)
+
+
+def _verified(out: Output, desk: Desk) -> Report:
+    ws = desk.ws
+    return verify_workspace(
+        ws.root, given=[], clock=unix_now, progress=out.progress, seals=ws.seals
+    )
+
+
+async def doctor(call: Call) -> Response:
+    """Show where the workspace stands; the boxes are tried when asked for."""
+    return call.page("doctor", facts=await _facts(call), diagnosis=None, key=None)
+
+
+async def examined(call: Call) -> Response:
+    """Start every gate and say what confines it."""
+    if not call.app.examining.take():
+        raise Malformed("the boxes were tried this moment")
+    context = replace(call.app.context, out=call.app.asking.quiet)
+    diagnosis = await call.app.slow.do(partial(_diagnosed, context))
+    key = key_of_operator(context)
+    return call.page("doctor", facts=await _facts(call), diagnosis=diagnosis, key=key)
+
+
+def _diagnosed(context: Context, desk: Desk) -> Diagnosis:
+    """Return what `threegate doctor` finds in this workspace."""
+    ours = of_policy(context, desk.ws.root, desk.ws.bundle)
+    return Diagnosis((*examine(lambda _: None).checks, *ours))
+
+
+async def _facts(call: Call) -> dict[str, Any]:
+    return await call.app.reading.do(lambda desk: overview(desk.ws, desk.index))

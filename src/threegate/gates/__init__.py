@@ -1,0 +1,1 @@
+"""The confined programs: one folder for each gate and each helper process."""

@@ -1,0 +1,57 @@
+"""The payload of a CORE box: one task in, what is said about it out, then the end.
+
+SECURITY
+    Reads what the host sends, text of strangers in it, and what a model server says.
+    Nothing but our own messages leaves: an error nobody thought of ends the box, and its
+    text stays inside.
+"""
+
+import sys
+import time
+from typing import Final
+
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.core.client import MODEL_SOCKET, Client, NoModel
+from threegate.gates.core.fences import MarkerSpoken
+from threegate.gates.core.questions import Asking, NoAnswer
+from threegate.gates.core.steps import answer
+from threegate.protocol.core import MAX_TASK_BYTES, NotSaid, Said, Task, parse_task
+from threegate.sandbox.channel import ChannelBroken, read_message, write_message, write_note
+
+NO_MODEL: Final = "TG-COR-001"
+NO_ANSWER: Final = "TG-COR-002"
+MARKER_SPOKEN: Final = "TG-COR-003"
+EX_SOFTWARE, EX_PROTOCOL = 70, 76
+REQUESTS_FD: Final = 0
+ANSWERS_FD: Final = 3
+
+
+def serve() -> None:
+    """Answer one task; the payload of a CORE box."""
+    try:
+        message = read_message(REQUESTS_FD, MAX_TASK_BYTES)
+        if message is not None:
+            said = say(parse_task(Untrusted(message)), MODEL_SOCKET)
+            write_message(ANSWERS_FD, said.to_bytes())
+    except (ProtocolBroken, ChannelBroken):
+        sys.exit(EX_PROTOCOL)
+    except Exception:  # noqa: BLE001  # see SECURITY
+        sys.exit(EX_SOFTWARE)
+
+
+def say(task: Task, path: str) -> Said | NotSaid:
+    """Return what there is to say, or why there is nothing."""
+    client = Client(path, time.monotonic() + task.budget.deadline_ms / 1000)
+    try:
+        return answer(task, Asking(client, task.budget.retries), _tell)
+    except NoModel as exc:
+        return NotSaid(NO_MODEL, exc.message)
+    except NoAnswer as exc:
+        return NotSaid(NO_ANSWER, str(exc))
+    except MarkerSpoken:
+        return NotSaid(MARKER_SPOKEN, "a source holds the marker of this run")
+
+
+def _tell(words: str) -> None:
+    write_note(ANSWERS_FD, words.encode("ascii"))

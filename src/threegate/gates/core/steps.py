@@ -1,0 +1,212 @@
+"""From a task to what is said about it: read in portions if need be, answer, then drafts.
+
+Everything fits: one reply (`model`).  It does not: claims about each portion are notes, and
+the answer is made from the sentences those notes cite (`map-reduce`), so that every claim of
+the answer still cites a sentence of a source, never a note.
+
+SECURITY
+    Reads text of strangers and of a model that may obey them.  Whatever they bring about
+    here is text in a claim or in a draft; drafts of a kind that the task does not name are
+    never asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from threegate.base.untrusted import Untrusted
+from threegate.gates.core import prompts, words
+from threegate.gates.core.budget import FIXED_TOKENS, guessed_tokens, portions
+from threegate.gates.core.client import NoModel
+from threegate.gates.core.fences import Line, Shown, fenced, lines_of, listed
+from threegate.gates.core.grammars import claims_form, code_form, next_form
+from threegate.gates.core.named import named
+from threegate.gates.core.questions import Asking, NoAnswer, TooLong
+from threegate.gates.core.replies import Wanted, read_claims, read_code, read_wanted
+from threegate.protocol.chat import Message
+from threegate.protocol.core import (
+    Claimed,
+    Draft,
+    FetchDraft,
+    Said,
+    Task,
+    ToolDraft,
+)
+from threegate.protocol.limits import MAX_SENTENCE_CHARS
+
+MAP_CLAIMS: Final = 3
+MAX_PROBLEMS: Final = 16
+KEPT_NOTES: Final = 400  # an analysis holds 500, with those of the host
+# A small model may never end a program: it writes number after number. Tried once more and
+# no longer, that costs a minute, not five.
+CODE_TOKENS: Final = 400
+CODE_RETRIES: Final = 1
+NEXT_TOKENS: Final = 500
+LEAST_ROOM: Final = 200
+MAX_INPUTS: Final = 8
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Run:
+    task: Task
+    asking: Asking
+    tell: Tell
+    room: int
+    denied: str  # quoted; empty if nothing was
+    seen: set[int] = field(default_factory=set)
+    notes: list[Claimed] = field(default_factory=list)
+
+
+def answer(task: Task, asking: Asking, tell: Tell) -> Said:
+    """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
+    lines = list(lines_of(task.sources, task.marker))
+    denied = listed(words.DENIALS, task.denied, task.marker) if task.denied else ""
+    fixed = FIXED_TOKENS + guessed_tokens("".join(_words(task)))
+    room = task.budget.context_tokens - min(task.budget.output_tokens, _output(task)) - fixed
+    run = _Run(task, asking, tell, max(LEAST_ROOM, room), denied)
+    claims, shown, used = _claims(run, lines)
+    drafts = _drafts(run, lines, claims, shown)
+    if len(run.notes) > KEPT_NOTES:
+        asking.problems.insert(0, f"{len(run.notes) - KEPT_NOTES} notes were left out")
+    return Said(
+        method="map-reduce" if run.notes else "model",
+        claims=claims,
+        drafts=drafts[: task.budget.drafts],
+        notes=tuple(claim.text for claim in run.notes[:KEPT_NOTES]),
+        shown=tuple(sorted(run.seen)),
+        left_out=len(lines) - used,
+        problems=tuple(dict.fromkeys(asking.problems))[:MAX_PROBLEMS],
+        usage=asking.usage(),
+    )
+
+
+def _words(task: Task) -> tuple[str, ...]:
+    return (task.question, task.question, *task.policy, *task.brief, *task.denied)
+
+
+def _output(task: Task) -> int:
+    """Return the tokens an answer may take: no more than half of what the model sees."""
+    return min(task.budget.output_tokens, task.budget.context_tokens // 2)
+
+
+def _claims(run: _Run, lines: Sequence[Line]) -> tuple[tuple[Claimed, ...], Shown, int]:
+    """Return the answer's claims, what was before the model then, and the sentences seen."""
+    while True:
+        cut = portions(lines, run.room)
+        used = sum(map(len, cut))
+        try:
+            if len(cut) > 1:
+                lines = _mapped(run, cut)
+                cut = portions(lines, run.room)[:1]
+            shown = _shown(run, cut[0] if cut else [])
+            run.tell("asking the model for an answer")
+            found = _ask_claims(run, shown, words.ANSWER, most=run.task.budget.claims)
+        except TooLong:
+            run.notes.clear()
+            if run.room // 2 < LEAST_ROOM:
+                raise NoAnswer("the question does not fit into the model's context") from None
+            run.room //= 2
+            continue
+        return found, shown, used
+
+
+def _mapped(run: _Run, cut: Sequence[Sequence[Line]]) -> list[Line]:
+    """Ask about each portion; return the sentences that the notes cite, in order."""
+    cited: dict[object, Line] = {}
+    for number, portion in enumerate(cut, 1):
+        run.tell(f"reading part {number} of {len(cut)}")
+        shown = _shown(run, portion)
+        try:
+            notes = _ask_claims(run, shown, words.MAP, most=MAP_CLAIMS)
+        except NoAnswer:
+            continue  # its problem is recorded; the other portions count
+        run.notes += notes
+        wanted = {cite for claim in notes for cite in claim.cites}
+        cited.update({line.cited: line for line in portion if line.cited in wanted})
+    return list(cited.values())
+
+
+def _shown(run: _Run, lines: Sequence[Line]) -> Shown:
+    shown = fenced(run.task.sources, lines, run.task.marker)
+    run.seen |= shown.sources
+    return shown
+
+
+def _ask_claims(run: _Run, shown: Shown, step: str, *, most: int) -> tuple[Claimed, ...]:
+    form = claims_form(shown.cites, most=most)
+    messages = prompts.about(run.task, shown.text, step)
+    return run.asking.ask(
+        messages,
+        form,
+        lambda text: read_claims(text, shown, most=most),
+        tokens=_output(run.task),
+    )
+
+
+def _drafts(
+    run: _Run, lines: Sequence[Line], claims: Sequence[Claimed], shown: Shown
+) -> tuple[Draft, ...]:
+    may = run.task.may_draft
+    if not may or not run.task.budget.drafts:
+        return ()
+    before = set(shown.cites.values())
+    known = named([line for line in lines if line.cited in before])
+    references = known if "fetch-request" in may else ()
+    if "tool-request" not in may and not references:
+        return ()
+    run.tell("asking the model what is needed next")
+    messages = _next(run, shown, words.FETCH if references else words.NO_FETCH)
+    try:
+        form = next_form(references)
+        wanted = run.asking.ask(
+            messages, form, lambda text: read_wanted(text, references), tokens=NEXT_TOKENS
+        )
+        tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
+        return (*tool, *_fetch(wanted))
+    except NoModel as exc:  # what was claimed stands; elsewhere it may have been paid for
+        run.asking.problems.append(f"no draft: {exc.message}"[:MAX_SENTENCE_CHARS])
+    except (NoAnswer, TooLong):
+        run.asking.problems.append("no draft: the model gave no usable reply")
+    return ()
+
+
+def _next(run: _Run, shown: Shown, fetch: str) -> tuple[Message, ...]:
+    step = f"{words.NEXT}\n{fetch}"
+    if not run.denied:
+        return prompts.about(run.task, shown.text, step)
+    return prompts.about(run.task, _joined(shown.text, run.denied), f"{step}\n{words.DENIED}")
+
+
+def _tool(
+    run: _Run, wanted: Wanted, lines: Sequence[Line], claims: Sequence[Claimed]
+) -> tuple[Draft, ...]:
+    """Ask for a program for the operator's question, not for what the model proposed."""
+    if not wanted.compute:
+        return ()
+    run.tell("asking the model for a program")
+    numbers = _inputs(run, claims)
+    cut = portions([line for line in lines if line.cited.source in numbers], run.room)
+    quoted = _joined(_shown(run, cut[0] if cut else []).text, run.denied)
+    messages = prompts.programming(run.task, quoted, numbers)
+    code = run.asking.ask(
+        messages, code_form(), read_code, tokens=CODE_TOKENS, retries=CODE_RETRIES
+    )
+    return (ToolDraft(Untrusted(wanted.compute), Untrusted(code), numbers),)
+
+
+def _inputs(run: _Run, claims: Sequence[Claimed]) -> tuple[int, ...]:
+    """Return the sources a program reads: those that claims cite before others."""
+    cited = sorted({cite.source for claim in claims for cite in claim.cites})
+    return tuple(sorted(list(dict.fromkeys([*cited, *sorted(run.seen)]))[:MAX_INPUTS]))
+
+
+def _joined(*blocks: str) -> str:
+    return "\n".join(filter(None, blocks))
+
+
+def _fetch(wanted: Wanted) -> tuple[Draft, ...]:
+    return tuple(
+        FetchDraft(Untrusted(why), (Untrusted(reference),)) for reference, why in wanted.fetch
+    )

@@ -1,0 +1,81 @@
+"""The payload of a normalize box: one message in, one packet or one refusal out, then the end.
+
+`serve` is for the box without libraries.  A box with one has a payload of its own that calls
+`serve_with` with further readers.
+
+SECURITY
+    Reads hostile bytes, after a host that may be confused.  The raw bytes must be those the
+    record names.  Nothing but our own messages leaves: an error nobody thought of ends the
+    box, and its text stays inside.
+"""
+
+import gc
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from threegate.artifacts.ids import sha256_hex
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.packet import NothingMade, make_packet
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
+from threegate.gates.fetch.normalize.text import Read
+from threegate.protocol.limits import MAX_NORMALIZE_BYTES
+from threegate.protocol.normalize import (
+    Made,
+    Normalize,
+    NotMade,
+    RetrievalRecord,
+    parse_normalize,
+    parse_record,
+)
+from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+
+BROKEN_RECORD: Final = "TG-NRM-001"
+OTHER_BYTES: Final = "TG-NRM-002"
+TOO_LARGE: Final = "TG-NRM-005"
+EX_SOFTWARE, EX_PROTOCOL = 70, 76
+REQUESTS_FD: Final = 0
+ANSWERS_FD: Final = 3
+
+
+def serve() -> None:
+    """Answer one message; the payload of a fetch-normalize box."""
+    serve_with(PLAIN)
+
+
+def serve_with(readers: Mapping[str, Read]) -> None:
+    """Answer one message with these readers."""
+    gc.freeze()  # what was imported stays: a tenth of the time went into looking it over
+    try:
+        message = read_message(REQUESTS_FD, MAX_NORMALIZE_BYTES)
+        if message is not None:
+            ask = parse_normalize(Untrusted(message))
+            del message  # it may be large, and the ask holds a copy
+            write_message(ANSWERS_FD, answer(ask, readers).to_bytes())
+    except (ProtocolBroken, ChannelBroken):
+        sys.exit(EX_PROTOCOL)
+    except Exception:  # noqa: BLE001  # see SECURITY
+        sys.exit(EX_SOFTWARE)
+
+
+def answer(ask: Normalize, readers: Mapping[str, Read]) -> Made | NotMade:
+    """Return the packet, or why there is none."""
+    try:
+        record = parse_record(Untrusted(ask.record))
+    except ProtocolBroken as exc:
+        return NotMade(BROKEN_RECORD, exc.message)
+    if not _are_named(ask.raws, record):
+        return NotMade(OTHER_BYTES, "the raw bytes are not those the record names")
+    raws = tuple(map(Untrusted, ask.raws))
+    try:
+        return Made(make_packet(record, sha256_hex(ask.record), raws, readers))
+    except NothingMade as exc:
+        return NotMade(exc.code, exc.message)
+    except (MemoryError, RecursionError):
+        return NotMade(TOO_LARGE, "it does not fit into the memory of the box")
+
+
+def _are_named(raws: tuple[bytes, ...], record: RetrievalRecord) -> bool:
+    named = [(item.bytes, item.sha256) for item in record.answers]
+    return named == [(len(raw), sha256_hex(raw)) for raw in raws]

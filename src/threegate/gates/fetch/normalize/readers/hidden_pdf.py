@@ -1,0 +1,194 @@
+"""Which text of a PDF page nobody sees: decided from what the page paints, first to last.
+
+Text is hidden when it is painted in no ink, too small to read, outside the page or what is
+shown of it, in the colour of what lies beneath it, or under something that was painted
+later.  What lies on a picture or on a shape that is no rectangle cannot be decided here and is
+counted as such; so is text on a layer, in a pattern, under a mask or a blend, and text that
+replaces the letters of the page.
+
+SECURITY
+    Works on numbers PDFium read out of a hostile file; they may be anything, and a place
+    that is not a number counts as outside the page.  If this module is wrong, a packet quotes
+    text that a reader of the PDF would not have seen.  It cannot know what a font shows:
+    letters may look like others than they are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from threegate.gates.fetch.normalize.readers.pdfium import (
+    FORM,
+    IMAGE,
+    PATH,
+    TEXT,
+    Box,
+    Drawn,
+    Handle,
+)
+
+MIN_POINTS: Final = 2.0  # below this nobody reads, and nobody prints
+MAX_CLEAR_ALPHA: Final = 12  # of 255
+MIN_OPAQUE_ALPHA: Final = 243
+MAX_SAME_COLOUR: Final = 16  # difference of a channel that an eye does not see
+MAX_COMPARISONS: Final = 1_000_000  # of texts with what lies under or over them, per page
+INKLESS_MODES: Final = (3, 7)  # painted not at all, or only used to clip
+WHITE: Final = (255, 255, 255)
+
+_MIN_COVER_POINTS: Final = 1.5  # a rule of a table covers nothing that could be read
+_SLACK_POINTS: Final = 1.0
+_Colour = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What of a page's text is hidden."""
+
+    hidden: set[Handle] = field(default_factory=set)
+    partly: set[Handle] = field(default_factory=set)  # ask for each character where it lies
+    undecided: int = 0  # pieces of text on something whose look is not known
+
+
+def judge(things: Iterable[Drawn], page: Box) -> Verdict:
+    """Return which of the `things` a page paints are text that is not seen."""
+    sheet = _Sheet(page)
+    for thing in things:
+        if thing.kind == TEXT:
+            sheet.text(thing)
+        elif thing.kind == FORM:  # nested too deeply to be taken apart
+            sheet.verdict.undecided += 1
+        else:
+            sheet.cover(thing)
+    return sheet.verdict
+
+
+class _Sheet:
+    """The page while it is painted."""
+
+    def __init__(self, page: Box) -> None:
+        self.verdict = Verdict()
+        self._page = page
+        self._grounds: list[Drawn] = []
+        self._unknown = 0  # grounds whose look is not known
+        self._colours: set[_Colour] = set()  # of the others
+        self._suspect: dict[_Colour, bool] = {}
+        self._texts: list[Drawn] = []
+        self._comparisons = 0
+
+    def text(self, text: Drawn) -> None:
+        hidden, handle = self.verdict.hidden, text.handle
+        if text.mode in INKLESS_MODES or text.alpha <= MAX_CLEAR_ALPHA or text.size < MIN_POINTS:
+            hidden.add(handle)
+            return
+        if text.clip is not None and not _overlap(text.box, text.clip):
+            hidden.add(handle)
+            return
+        if not inside(text.box, self._page):
+            if not _overlap(text.box, self._page):
+                hidden.add(handle)
+                return
+            self.verdict.partly.add(handle)
+        if (self._unknown or self._is_suspect(text.colour)) and self._on_its_own_colour(text):
+            hidden.add(handle)
+        else:
+            self.verdict.undecided += text.odd
+            self._texts.append(text)
+
+    def _is_suspect(self, colour: _Colour) -> bool:
+        """Tell whether anything on the page, or the paper, has this colour."""
+        known = self._suspect.get(colour)
+        if known is None:
+            known = any(_same(colour, other) for other in (WHITE, *self._colours))
+            self._suspect[colour] = known
+        return known
+
+    def _on_its_own_colour(self, text: Drawn) -> bool:
+        left, bottom, right, top = text.box
+        across, up = (left + right) / 2, (bottom + top) / 2
+        self._comparisons += len(self._grounds)
+        if self._comparisons > MAX_COMPARISONS:
+            self.verdict.undecided += 1
+            return False
+        beneath = [
+            thing
+            for thing in self._grounds
+            if thing.box[1] <= up <= thing.box[3] and thing.box[0] <= across <= thing.box[2]
+        ]
+        for thing in reversed(beneath):
+            if _is_sheet(thing):
+                return _same(text.colour, thing.colour)
+            # A frame or a half-transparent shape may leave bare what its box covers.
+            if thing.kind != PATH or _same(text.colour, thing.colour) or _same(text.colour, WHITE):
+                self.verdict.undecided += 1
+                return False
+        return _same(text.colour, WHITE)
+
+    def cover(self, thing: Drawn) -> None:
+        left, bottom, right, top = thing.box
+        if right - left < _MIN_COVER_POINTS or top - bottom < _MIN_COVER_POINTS:
+            return
+        sheet = _is_sheet(thing)
+        if thing.kind == PATH and thing.alpha <= MAX_CLEAR_ALPHA:
+            return
+        if sheet or thing.kind == IMAGE:
+            self._cover_texts(thing, sheet=sheet)
+        if sheet and thing.colour == WHITE and inside(self._page, thing.box):
+            self._grounds.clear()  # fresh paper
+            self._unknown = 0
+            return
+        self._grounds.append(thing)
+        if not sheet:
+            self._unknown += 1
+        elif thing.colour not in self._colours:
+            self._colours.add(thing.colour)
+            self._suspect.clear()
+
+    def _cover_texts(self, thing: Drawn, *, sheet: bool) -> None:
+        self._comparisons += len(self._texts)
+        if self._comparisons > MAX_COMPARISONS:
+            self.verdict.undecided += 1
+            return
+        left, bottom, right, top = thing.box
+        under = [
+            text
+            for text in self._texts
+            if text.box[1] >= bottom
+            and text.box[3] <= top
+            and text.box[0] >= left
+            and text.box[2] <= right
+        ]
+        if not under:
+            return
+        if sheet:
+            self.verdict.hidden.update(text.handle for text in under)
+            gone = {text.handle for text in under}
+            self._texts = [text for text in self._texts if text.handle not in gone]
+        else:
+            self.verdict.undecided += len(under)  # a picture may be a mask with holes
+
+
+def _is_sheet(thing: Drawn) -> bool:
+    """Tell whether a thing is a plain rectangle that nothing shines through."""
+    return thing.kind == PATH and thing.simple and thing.alpha >= MIN_OPAQUE_ALPHA
+
+
+def _same(one: _Colour, other: _Colour) -> bool:
+    return (
+        abs(one[0] - other[0]) <= MAX_SAME_COLOUR
+        and abs(one[1] - other[1]) <= MAX_SAME_COLOUR
+        and abs(one[2] - other[2]) <= MAX_SAME_COLOUR
+    )
+
+
+def inside(inner: Box, outer: Box) -> bool:
+    """Tell whether a box lies in another, a little slack allowed."""
+    return (
+        inner[0] >= outer[0] - _SLACK_POINTS
+        and inner[1] >= outer[1] - _SLACK_POINTS
+        and inner[2] <= outer[2] + _SLACK_POINTS
+        and inner[3] <= outer[3] + _SLACK_POINTS
+    )
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -1,0 +1,27 @@
+"""JSON that is no record of a known source: shown as JSON, indented, in its own order.
+
+SECURITY
+    Reads foreign bytes through `strict_json`, so a key that stands twice is a refusal and
+    not a choice.
+"""
+
+import json
+from typing import Final
+
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.text import Document, Part, Unread
+from threegate.gates.fetch.sources.strict_json import JsonRefused, parse_json
+from threegate.protocol.normalize import Answer
+
+_LABEL: Final = Untrusted("text")
+_UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}
+
+
+def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+    """Return the document as text, or raise `Unread`."""
+    try:
+        value = parse_json(raw)
+    except JsonRefused as exc:
+        raise Unread(_UNREAD.get(exc.reason, "damaged"), str(exc)) from exc
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    return Document((Part(_LABEL, Untrusted(text)),))

@@ -1,0 +1,155 @@
+"""PDF: the text of each page, without what nobody sees on it.
+
+SECURITY
+    Reads hostile bytes with PDFium, in the box of `fetch-pdf` (see `pdfium`).  Bounds below
+    keep an ordinary document within the box's limits; a document made to break them meets
+    the limits themselves, and the box ends without an answer.  If this module is wrong, a
+    packet quotes text that is not on the page it names, or that nobody can see there.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.readers import pdfium
+from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
+from threegate.gates.fetch.normalize.text import Document, Part, Unread
+from threegate.gates.fetch.sources.fields import Record
+from threegate.gates.fetch.sources.metadata import Metadata
+from threegate.protocol.normalize import Answer
+
+MAX_PDF_BYTES: Final = 64 * 2**20
+MAX_PDF_PAGES: Final = 2_000
+MAX_PDF_CHARS: Final = 2_500_000  # more than a packet holds
+MAX_PAGE_CHARS: Final = 400_000
+MAX_PAGE_OBJECTS: Final = 100_000
+MAX_FORM_DEPTH: Final = 16
+MAX_UNREADABLE_PAGES: Final = 8  # one after the other, before the rest is given up
+
+_LIST: Final = re.compile(rb"\[((?:[\s/A-Za-z0-9#]|%[^\r\n\[]*+)++)\]")
+_ESCAPED: Final = re.compile(rb"#([0-9a-fA-F]{2})")
+_PACKING: Final = re.compile(rb"/(?:FlateDecode|Fl|LZWDecode|LZW|RunLengthDecode|RL)\b")
+_REASONS: Final = {"the PDF needs a password": "encrypted"}
+# PDFium's own signs for a hyphen at the end of a line, where it leaves the break out.
+_LINES: Final = (("\r\n", "\n"), ("\r", "\n"), ("\x02", "-\n"), ("\ufffe", "-\n"), ("\0", ""))
+
+
+@dataclass(slots=True)
+class _Found:
+    parts: list[Part] = field(default_factory=list)
+    chars: int = 0
+    hidden: int = 0
+    undecided: int = 0
+    truncated: int = 0
+
+    def hazards(self) -> dict[str, int]:
+        counts = {
+            "hidden-text": self.hidden,
+            "hidden-undecided": self.undecided,
+            "truncated": self.truncated,
+        }
+        return {name: count for name, count in counts.items() if count}
+
+
+def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+    """Return the text of a PDF, one part per page; raise `Unread`."""
+    untrusted = raw.open_for_validation()
+    if len(untrusted) > MAX_PDF_BYTES:
+        raise Unread("too-large", f"{len(untrusted)} bytes, limit {MAX_PDF_BYTES}")
+    _check_packing(untrusted)
+    try:
+        with pdfium.opened(untrusted) as document:
+            return _read(document)
+    except pdfium.PdfNotOpened as exc:
+        raise Unread(_REASONS.get(str(exc), "damaged"), str(exc)) from exc
+
+
+def _check_packing(untrusted: bytes) -> None:
+    """Refuse streams packed more than once: a few kilobytes unpack to a gigabyte."""
+    for found in _LIST.finditer(untrusted):
+        names = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), found[1])
+        if len(_PACKING.findall(names)) > 1:
+            raise Unread("too-large", "more than one layer of packing in a stream")
+
+
+def _read(document: pdfium.Document) -> Document:
+    found, missing, in_a_row = _Found(), 0, 0
+    for number in range(min(document.pages, MAX_PDF_PAGES)):
+        with document.page(number) as page:
+            if page is None:
+                missing, in_a_row = missing + 1, in_a_row + 1
+            else:
+                in_a_row = 0
+                _read_page(page, number + 1, found)
+        if found.chars >= MAX_PDF_CHARS or in_a_row >= MAX_UNREADABLE_PAGES:
+            found.truncated += document.pages - number - 1
+            break
+    else:
+        found.truncated += max(0, document.pages - MAX_PDF_PAGES)
+    found.truncated += missing
+    if not found.parts:
+        raise _nothing(document.pages, missing, found)
+    return Document(tuple(found.parts), _about(document), found=found.hazards())
+
+
+def _nothing(pages: int, missing: int, found: _Found) -> Unread:
+    if not pages or missing == min(pages, MAX_PDF_PAGES) or found.truncated >= pages:
+        return Unread("damaged", "no page of the PDF can be read")
+    if found.hidden:  # what a scanner recognised lies invisible behind its picture
+        detail = f"no visible text; {found.hidden} characters are hidden, as behind a scan"
+        return Unread("empty", detail)
+    return Unread("empty", "no text on any page")
+
+
+def _read_page(page: pdfium.Page, number: int, found: _Found) -> None:
+    count = min(page.chars, MAX_PAGE_CHARS)
+    found.truncated += int(page.chars > count)
+    things = list(page.drawn(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH))
+    verdict = judge(things, page.box())
+    found.undecided += verdict.undecided + int(len(things) >= MAX_PAGE_OBJECTS)
+    if verdict.hidden or verdict.partly:
+        text, hidden = _visible(page, count, verdict)
+        found.hidden += hidden
+    else:
+        text = page.text(0, count)
+    for old, new in _LINES:
+        text = text.replace(old, new)
+    found.chars += len(text)
+    if text.strip():
+        found.parts.append(Part(Untrusted(f"page {number}"), Untrusted(text), number))
+
+
+def _visible(page: pdfium.Page, count: int, verdict: Verdict) -> tuple[str, int]:
+    """Return the text of a page without what is hidden, and how many letters were."""
+    area, kept, hidden = page.box(), [], 0
+    start, now = 0, False
+    for char in range(count):
+        handle = page.object_of(char)
+        if handle is None:
+            continue  # a space PDFium put in: it goes with what stands before it
+        gone = handle in verdict.hidden or (
+            handle in verdict.partly and not inside(page.char_box(char), area)
+        )
+        if gone != now:
+            piece = page.text(start, char - start)
+            hidden += _letters(piece) if now else 0
+            kept.append("\n" if now else piece)
+            start, now = char, gone
+    piece = page.text(start, count - start)
+    kept.append("" if now else piece)
+    return "".join(kept), hidden + (_letters(piece) if now else 0)
+
+
+def _letters(text: str) -> int:
+    return sum(map(len, text.split()))
+
+
+def _about(document: pdfium.Document) -> Metadata:
+    """Return what the document says of itself; anybody can write anything there."""
+    record = Record("url")
+    record.set_title(document.info(b"Title"))
+    for name in document.info(b"Author").split(";"):  # a comma may be part of a name
+        if name.strip():
+            record.add_author(name)
+    return record.finished()

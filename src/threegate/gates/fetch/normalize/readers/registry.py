@@ -1,0 +1,27 @@
+"""Which reader reads which type, in the box that has no library.
+
+A type is looked up by its name, then by its ending (`+json`).  A box with a library adds its
+own: `{**PLAIN, "text/html": html.read}`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from threegate.gates.fetch.normalize.readers import json_text, plain, xml_text
+from threegate.gates.fetch.normalize.text import Read
+
+PLAIN: Final[Mapping[str, Read]] = {
+    "application/json": json_text.read,
+    "text/json": json_text.read,
+    "+json": json_text.read,
+    "application/xml": xml_text.read,
+    "text/xml": xml_text.read,
+    "+xml": xml_text.read,
+    "text/csv": plain.read,
+    "text/markdown": plain.read,
+    "text/plain": plain.read,
+    "text/tab-separated-values": plain.read,
+    "text/x-bibtex": plain.read,
+    "application/x-bibtex": plain.read,
+    "application/x-research-info-systems": plain.read,
+}

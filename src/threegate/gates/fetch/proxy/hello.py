@@ -1,0 +1,211 @@
+"""The name in a TLS ClientHello, and the shape of the records that follow it.
+
+A client must say in the clear which name it wants, and it must be the name the tunnel was
+opened for: otherwise an allowlisted address would be a way to any other name behind it.
+
+SECURITY
+    Reads bytes of FETCH, which may be owned and picks them freely.  What stands inside the
+    encryption is not seen here: a server that answers for other names by their `Host` header
+    alone is within reach of whoever owns FETCH.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from threegate.gates.fetch.proxy.limits import MAX_EXTENSIONS, MAX_HELLO_BYTES, MAX_RECORD_BYTES
+from threegate.gates.fetch.proxy.refused import Reason, Refused
+
+_HANDSHAKE: Final = 22
+_RECORD_TYPES: Final = frozenset({20, 21, _HANDSHAKE, 23})
+_CLIENT_HELLO: Final = 1
+_RECORD_HEAD, _MESSAGE_HEAD = 5, 4
+_SERVER_NAME: Final = 0
+_ENCRYPTED: Final = frozenset({0xFE0D, 0xFFCE})  # ECH (RFC 9849), and ESNI of its drafts
+_NAME: Final = re.compile(rb"[a-z0-9.-]{1,253}\Z")
+# A name whose last label is a number is an address to somebody; so is one with a colon.
+_ADDRESS: Final = re.compile(rb"(?:.*\.)?(?:0[xX][0-9a-fA-F]*|[0-9]+)\Z|.*:|\[")
+
+
+def check_hello(untrusted: bytes, name: str) -> bool:
+    """Tell whether `untrusted` holds a whole ClientHello; raise `Refused` unless it is for `name`.
+
+    False asks for more bytes.  Whatever can no longer become one is refused at once.
+    """
+    message = _message(untrusted)
+    if message is None:
+        if len(untrusted) >= MAX_HELLO_BYTES:
+            raise Refused(Reason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
+        return False
+    _check_name(_server_name(message), name)
+    return True
+
+
+def _message(untrusted: bytes) -> bytes | None:
+    """Return the ClientHello put together from its records, or None while a part is missing."""
+    held, at = bytearray(), 0
+    while len(untrusted) > at:
+        head = untrusted[at : at + _RECORD_HEAD]
+        # Version 3.x; the first record may say 3.1 for the sake of old servers.
+        if head[0] != _HANDSHAKE or head[1:2] not in (b"", b"\x03"):
+            raise Refused(Reason.NOT_TLS)
+        if len(head) < _RECORD_HEAD:
+            return None
+        length = int.from_bytes(head[3:5], "big")
+        if not 0 < length <= MAX_RECORD_BYTES:  # an empty record would let it go on for ever
+            raise Refused(Reason.NOT_TLS)
+        at += _RECORD_HEAD
+        held += untrusted[at : at + length]
+        at += length
+        whole = _whole(held)
+        if whole is not None:
+            _refuse_rest(held, whole, len(untrusted) > at)
+            return bytes(held[_MESSAGE_HEAD:whole])
+    return None
+
+
+def _whole(held: bytearray) -> int | None:
+    """Return where the handshake message ends, if it is all there."""
+    if held and held[0] != _CLIENT_HELLO:
+        raise Refused(Reason.NOT_HELLO)
+    if len(held) < _MESSAGE_HEAD:
+        return None
+    end = _MESSAGE_HEAD + int.from_bytes(held[1:_MESSAGE_HEAD], "big")
+    if end > MAX_HELLO_BYTES:
+        raise Refused(Reason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
+    return end if len(held) >= end else None
+
+
+def _refuse_rest(held: bytearray, end: int, more: bool) -> None:  # noqa: FBT001
+    # A second message in the same record, which the server might take for the real one.
+    if len(held) > end:
+        raise Refused(Reason.HELLO_BROKEN, "more in the record")
+    if more:  # early data would be sent before the server has shown who it is
+        raise Refused(Reason.HELLO_BROKEN, "more behind the record")
+
+
+class _Reader:
+    """Takes vectors off a message; one that is not all there is refused."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    @property
+    def rest(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, size: int) -> bytes:
+        if size > self.rest:
+            raise Refused(Reason.HELLO_BROKEN)
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def vector(self, size: int) -> "_Reader":
+        return _Reader(self.take(self.number(size)))
+
+
+def _server_name(message: bytes) -> bytes | None:
+    """Return the name the ClientHello asks for; there may be one, and it must be readable."""
+    reader = _Reader(message)
+    reader.take(2 + 32)  # version, random
+    for size in (1, 2, 1):  # session id, cipher suites, compression methods
+        reader.vector(size)
+    found: bytes | None = None
+    for kind, body in _extensions(reader):
+        if kind in _ENCRYPTED:
+            raise Refused(Reason.NAME_ENCRYPTED)
+        if kind == _SERVER_NAME:
+            found = _host_name(body)
+    return found
+
+
+def _extensions(reader: _Reader) -> Iterator[tuple[int, _Reader]]:
+    if not reader.rest:  # before TLS 1.2 there need not be any
+        return
+    block = reader.vector(2)
+    if reader.rest:
+        raise Refused(Reason.HELLO_BROKEN)
+    seen: set[int] = set()
+    while block.rest:
+        kind = block.number(2)
+        # Two of a kind: one server would read the first, another one the last.
+        if kind in seen or len(seen) == MAX_EXTENSIONS:
+            raise Refused(Reason.HELLO_BROKEN, "an extension twice, or too many")
+        seen.add(kind)
+        yield kind, block.vector(2)
+
+
+def _host_name(body: _Reader) -> bytes:
+    names = body.vector(2)
+    kind, name = names.number(1), names.vector(2)
+    if kind or names.rest or body.rest:  # exactly one name, of the one kind there is
+        raise Refused(Reason.HELLO_BROKEN, "not one host name")
+    return name.take(name.rest)
+
+
+def _check_name(found: bytes | None, name: str) -> None:
+    if found is None:
+        raise Refused(Reason.NAME_MISSING)
+    if _ADDRESS.match(found):
+        raise Refused(Reason.NAME_IS_ADDRESS)
+    # In the very spelling of the request: no capitals, no dot at the end.
+    if _NAME.match(found) is None or found != name.encode("ascii"):
+        raise Refused(Reason.NAME_DIFFERS)
+
+
+class Records:
+    """Follows what the client sends behind its first hello: TLS records, to the end.
+
+    A second hello, which a server may ask for, must be for the same name.  It is recognised
+    where it begins a record; a client that owns FETCH may cut it so that it is not.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._head = bytearray()
+        self._left = 0
+        self._hello: bytearray | None = bytearray()  # the record, while it may be a hello
+
+    def feed(self, untrusted: bytes) -> None:
+        """Take the next bytes; raise `Refused` if they are not what TLS would send."""
+        at = 0
+        while at < len(untrusted):
+            if not self._left:
+                taken = untrusted[at : at + _RECORD_HEAD - len(self._head)]
+                self._head += taken
+                at += len(taken)
+                self._begin()
+                continue
+            piece = untrusted[at : at + self._left]
+            self._left -= len(piece)
+            at += len(piece)
+            self._look(piece)
+
+    def _begin(self) -> None:
+        head = self._head
+        if head[0] not in _RECORD_TYPES or bytes(head[1:2]) not in (b"", b"\x03"):
+            raise Refused(Reason.NOT_TLS)
+        if len(head) < _RECORD_HEAD:
+            return
+        self._left = int.from_bytes(head[3:5], "big")
+        if not 0 < self._left <= MAX_RECORD_BYTES:
+            raise Refused(Reason.NOT_TLS)
+        encrypted = head[0] == 23  # from here on nothing can be read
+        keeps = self._hello is not None and not encrypted
+        self._hello = bytearray(head) if keeps else None
+        self._head = bytearray()
+
+    def _look(self, piece: bytes) -> None:
+        if self._hello is None or self._hello[0] != _HANDSHAKE:
+            return
+        self._hello += piece
+        record = bytes(self._hello)
+        if self._left or record[_RECORD_HEAD] != _CLIENT_HELLO:
+            return
+        # Encrypted records of TLS 1.2 look like anything; a hello says how long it is.
+        length = int.from_bytes(record[_RECORD_HEAD + 1 : _RECORD_HEAD + _MESSAGE_HEAD], "big")
+        if length == len(record) - _RECORD_HEAD - _MESSAGE_HEAD:
+            check_hello(record, self._name)

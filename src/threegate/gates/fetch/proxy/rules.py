@@ -1,0 +1,146 @@
+"""What one tunnel may do under the policy in force: the decision and its bounds.
+
+A proxy has one purpose, and judges by the rules of that purpose alone: what FETCH may ask is
+out of reach for a model's proxy, and the other way round.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from ipaddress import IPv6Network
+
+from threegate.gates.fetch.addresses import Address, refusal
+from threegate.gates.fetch.proxy.limits import (
+    DOWNLOAD_TUNNELS,
+    HANDSHAKE_BYTES,
+    KIB,
+    MAX_UP_BYTES,
+    MODEL_DOWN_BYTES,
+    MODEL_TUNNELS,
+    RUN_TUNNELS,
+)
+from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.policy.bundle import Bundle
+from threegate.policy.decide import GATEWAY_RULES, may_connect
+from threegate.policy.decision import Allow, RuleRef
+from threegate.policy.hosts import matches
+from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the rule for a name grants each tunnel to it."""
+
+    rule: RuleRef | None
+    down_bytes: int
+    seconds: int
+    tunnels: int
+    up_bytes: int = MAX_UP_BYTES
+    in_all: int | None = None  # tunnels since the proxy started
+    up_in_all: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """Why the policy has nothing for a name."""
+
+    rule: RuleRef | None
+    why: str
+
+
+def judge_name(
+    policy: Bundle, name: str, purpose: str = PACKETS, hosts: Collection[str] = ()
+) -> Allowed | Denied:
+    """Return what the policy says about `name` to a proxy of this purpose.
+
+    `hosts` are those a run's request lists: policy says which it may, not which it does.
+    """
+    decision = may_connect(policy, name, purpose)
+    if purpose == RUNS and name not in hosts:
+        return Denied(decision.rule, "not a host that the request lists")
+    if not isinstance(decision, Allow):
+        return Denied(decision.rule, decision.reason)
+    downloads = download_list(purpose)
+    if downloads is not None:
+        return _for_downloads(policy, decision.rule, downloads)
+    if purpose == RUNS:
+        return _for_run(policy, decision.rule)
+    if purpose == MODEL:
+        return _for_model(policy, decision.rule)
+    return _for_packets(policy, decision.rule, name)
+
+
+def _for_packets(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
+    hosts = ("fetch", "hosts")
+    pattern = next(found for found in policy.words(*hosts) if matches(found, name))
+    body = policy.integer(*hosts, pattern, "response_bytes")
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, body),
+        seconds=policy.integer("fetch", "deadline_seconds"),
+        tunnels=policy.integer(*hosts, pattern, "concurrency"),
+    )
+
+
+def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
+    path = ("fetch", "downloads", name)
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, policy.integer(*path, "response_bytes")),
+        seconds=policy.integer(*path, "deadline_seconds"),
+        tunnels=DOWNLOAD_TUNNELS,
+    )
+
+
+def _for_model(policy: Bundle, rule: RuleRef | None) -> Allowed:
+    """Return the bounds of one question: the proxy of a model lives for no longer."""
+    model = ("core", "model")
+    # One for each request and one to ask which models there are; each anchor has its own try.
+    asked = policy.integer(*model, "remote_requests") + 1
+    tunnels = asked * len(policy.words("fetch", "trust_anchors"))
+    sent = _wrapped(policy, policy.integer(*model, "remote_bytes"))
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, MODEL_DOWN_BYTES),
+        seconds=policy.integer("core", "answer", "deadline_seconds"),
+        tunnels=MODEL_TUNNELS,
+        up_bytes=sent,
+        in_all=tunnels,
+        up_in_all=sent + tunnels * HANDSHAKE_BYTES,
+    )
+
+
+def _for_run(policy: Bundle, rule: RuleRef | None) -> Allowed:
+    """Return what policy grants any run; its gateway holds it to what its request says."""
+    requests = policy.integer(*GATEWAY_RULES, "requests")
+    tunnels = requests * len(policy.words("fetch", "trust_anchors"))
+    sent = _wrapped(policy, policy.integer(*GATEWAY_RULES, "up_bytes"))
+    return Allowed(
+        rule,
+        down_bytes=_wrapped(policy, policy.integer(*GATEWAY_RULES, "down_bytes")),
+        seconds=policy.integer(*GATEWAY_RULES, "deadline_seconds"),
+        tunnels=RUN_TUNNELS,
+        up_bytes=sent,
+        in_all=tunnels,
+        up_in_all=sent + tunnels * HANDSHAKE_BYTES,
+    )
+
+
+def _wrapped(policy: Bundle, body: int) -> int:
+    """Return what a body may come to on the way: whoever reads it counts it alone."""
+    return body + body // 8 + policy.integer("fetch", "header_bytes") + 64 * KIB
+
+
+def judge_addresses(
+    found: tuple[Address, ...], own: Collection[Address], nat64: Collection[IPv6Network]
+) -> None:
+    """Refuse all addresses of a name if one of them may not be dialled.
+
+    A name that leads to the inside as well as to the outside is not a mistake one can work
+    around; half of a rebinding attack is exactly this.
+    """
+    if not found:
+        raise Refused(Reason.NO_ADDRESS)
+    for address in found:
+        why = refusal(address.packed, own, nat64=nat64)
+        if why is not None:
+            raise Refused(Reason.ADDRESS, f"{address} is {why}")

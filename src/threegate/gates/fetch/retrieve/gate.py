@@ -1,0 +1,93 @@
+"""The payload of a fetch-retrieve box: rules once, then questions, each answered by itself.
+
+One process serves one first host under one policy, and the host ends it after any answer
+that another host had a part in.  It starts empty and writes nothing.
+
+SECURITY
+    Reads what the host sends.  Nothing but our own messages leaves it: an error nobody
+    thought of is an answer `TG-FET-025`, not a traceback.
+"""
+
+import platform
+import select
+import ssl
+import sys
+from typing import Final
+
+from threegate import __version__
+from threegate.base.errors import ProtocolBroken, ThreeGateError
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.retrieve.answers import bug, sentence
+from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.limits import IDLE_SECONDS
+from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
+from threegate.gates.https.tls import make_anchors
+from threegate.gates.https.ways import Gateway, Tunnels
+from threegate.policy.bundle import parse_bundle
+from threegate.protocol import limits
+from threegate.protocol.retrieve import Opening, Ready, Refused, parse_ask, parse_opening
+from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+
+REQUESTS_FD: Final = 0
+ANSWERS_FD: Final = 3
+EX_SOFTWARE, EX_PROTOCOL = 70, 76
+
+
+def serve() -> None:
+    """Answer questions until the host has no more; the payload of a fetch-retrieve box."""
+    try:
+        _serve()
+    except (ProtocolBroken, ChannelBroken):
+        sys.exit(EX_PROTOCOL)
+    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
+        sys.exit(EX_SOFTWARE)
+
+
+def _serve() -> None:
+    first = read_message(REQUESTS_FD, limits.MAX_RETRIEVE_OPENING_BYTES)
+    if first is None:
+        return
+    opened = open_with(parse_opening(Untrusted(first)))
+    if isinstance(opened, Refused):
+        write_message(ANSWERS_FD, opened.to_bytes())
+        return
+    write_message(ANSWERS_FD, Ready(versions()).to_bytes())
+    while (message := _next(opened)) is not None:
+        ask = parse_ask(Untrusted(message))
+        try:
+            answer = opened.answer(ask).to_bytes()
+        except Exception:  # noqa: BLE001  # see SECURITY
+            answer = bug().to_bytes()
+        write_message(ANSWERS_FD, answer)
+    opened.close()
+
+
+def _next(opened: Retriever) -> bytes | None:
+    """Return the next question; a kept connection is let go of while none comes.
+
+    It holds one of the few tunnels that the rule of its host grants.
+    """
+    if not select.select([REQUESTS_FD], [], [], IDLE_SECONDS)[0]:
+        opened.close()
+    return read_message(REQUESTS_FD, limits.MAX_RETRIEVE_ASK_BYTES)
+
+
+def versions() -> dict[str, str]:
+    """Return what takes part in retrieving here, by name."""
+    return {
+        "openssl": ssl.OPENSSL_VERSION.split(" ")[1],
+        "python": platform.python_version(),
+        "threegate": __version__,
+    }
+
+
+def open_with(opening: Opening) -> Retriever | Refused:
+    """Return who answers under these rules, or why this box cannot."""
+    try:
+        bundle = parse_bundle(opening.bundle)
+        anchors = make_anchors(anchors_of(bundle, opening.anchors))
+        rules = rules_of(bundle, opening.purpose)
+    except ThreeGateError as exc:
+        return Refused(exc.code, sentence(exc.message))
+    way = Gateway(anchors) if rules.gateway else Tunnels(anchors)
+    return Retriever(rules, way)

@@ -1,0 +1,61 @@
+"""Semantic Scholar: one paper from `/graph/v1/paper/{id}`; it knows of no retractions.
+
+SECURITY
+    Reads an answer of a foreign server.  See `fields` for what falls if this is wrong.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.sources.answers import (
+    JSON_TYPES,
+    Reader,
+    Stop,
+    json_document,
+    objects_only,
+    other_kind,
+)
+from threegate.gates.fetch.sources.fields import Fields, Record
+from threegate.gates.fetch.sources.metadata import Outcome
+
+SOURCE: Final = "semanticscholar"
+_IDS: Final = {"DOI": "doi", "ArXiv": "arxiv", "PubMed": "pmid", "PubMedCentral": "pmcid"}
+
+
+def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
+    """Return the paper, or why there is none; raises nothing."""
+    return _READER.one(raw, status=status, media_type=media_type)
+
+
+def _find(document: object) -> Sequence[object] | Stop:
+    if not isinstance(document, dict):
+        return other_kind("no object")
+    if isinstance(document.get("data"), list):
+        return objects_only(document["data"])
+    if "error" in document or "message" in document:
+        return Stop("refused", "the source says it failed")
+    return [document] if "paperId" in document else other_kind("no paper")
+
+
+def _read(item: object, record: Record) -> None:
+    paper = Fields(record, item)
+    record.set_title(paper.get("title"))
+    for author in paper.objects("authors"):
+        record.add_author(author.get("name"))
+    paper.date_text("publicationDate")
+    if record.published is None:
+        paper.date_text("year")
+    record.add_identifier("semanticscholar", paper.get("paperId"))
+    ids = paper.inner("externalIds")
+    for key, scheme in _IDS.items():
+        record.add_identifier(scheme, ids.get(key))
+    record.set_container(paper.inner("journal").get("name") or paper.get("venue"))
+    access = paper.inner("openAccessPdf")
+    record.set_licence(access.get("license"))
+    record.add_link("pdf", access.get("url"))
+    record.add_link("landing", paper.get("url"))
+    record.add_abstract(None, paper.get("abstract"))
+
+
+_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

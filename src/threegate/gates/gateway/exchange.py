@@ -1,0 +1,169 @@
+"""One ask of a guest after the other: judged, counted, carried, and told.
+
+In this order: how many asks are left; the URL in the grammar that policy has; its host, which the
+request must list; the method; the headers; no credential in any of it; the bytes that are
+left.  Only then is anything sent, through the proxy's socket, where the name is judged again,
+resolved and its addresses looked at.  No redirect is followed: an answer that points elsewhere
+is the guest's, and what it asks next is judged like the first.
+
+SECURITY
+    Reads what a hostile guest asks and what servers answer.  If this module is wrong, a run
+    sends more than was approved, or a credential; the proxy still holds it to the hosts its
+    request lists and to what policy grants any run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import threegate
+from threegate.base.credentials import Marks
+from threegate.gates.https.bodies import read_body
+from threegate.gates.https.heads import NOT_CHANGED, Head
+from threegate.gates.https.refused import NotRetrieved, Stale, Why
+from threegate.gates.https.stream import Deadline, Stream
+from threegate.gates.https.tls import make_anchors
+from threegate.gates.https.ways import PROXY_SOCKET, Tunnels
+from threegate.policy.hosts import Url, parse_url
+from threegate.protocol import gateway as say
+from threegate.protocol.gateway import Ask, Opening, Told
+
+NO_CONTENT: Final = 204
+MAX_HEAD_BYTES: Final = 64 * 1024
+# What a guest may say besides method, URL and body; nothing that names a user or a session.
+HEADERS: Final = ("accept", "accept-language", "content-type", "if-modified-since", "if-none-match")
+# What a guest hears of an answer besides status and body.
+HEARD: Final = ("content-type", "etag", "last-modified", "location", "retry-after")
+_WHY: Final = {
+    Why.PROXY_DENIED: say.ADDRESS,
+    Why.TOO_LARGE: say.DOWN,
+    Why.ANSWER: say.FOREIGN,
+    Why.CUT: say.FOREIGN,
+    Why.ENCODED: say.FOREIGN,
+}
+
+
+class No(Exception):
+    """It is not asked, or there is no answer; `detail` is our own text."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason)
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(slots=True)
+class Case:
+    """One ask: what is known of it so far, for the note that ends it."""
+
+    host: str = ""
+    up: int = 0
+    down: int = 0
+
+
+Tell = Callable[[Told], None]
+
+
+class Asking:
+    """What one run may still ask."""
+
+    def __init__(self, opening: Opening, tell: Tell, socket: str = PROXY_SOCKET) -> None:
+        self._rules, self._tell = opening, tell
+        self._marks = Marks(bytes.fromhex(opening.key), opening.marks)
+        self._way = Tunnels(make_anchors(dict(opening.anchors)), socket)
+        self._asked, self._up, self._down = 0, opening.up_bytes, opening.down_bytes
+
+    @property
+    def most(self) -> int:
+        """The longest body that could still be carried."""
+        return self._up
+
+    def answer(self, ask: Ask, body: bytes | None) -> bytes:
+        """Return what the guest hears; without a `body` it was longer than `most`."""
+        case = Case()
+        self._asked += 1
+        try:
+            head, data = self._carried(case, ask, body)
+        except No as no:
+            self._told(case, ask, no.reason)
+            return say.no_frame(no.reason, no.detail, self._rules.places.get(no.reason, ""))
+        self._told(case, ask, "")
+        heard: dict[str, str] = {name: head.headers[name] for name in HEARD if name in head.headers}
+        return say.answer_frames(head.status, heard, data)
+
+    def _told(self, case: Case, ask: Ask, reason: str) -> None:
+        # A guest that asks on and on is told so; the log hears of it once.
+        if self._asked <= self._rules.requests + 1:
+            host = case.host[: say.MAX_ARGUMENT_CHARS]
+            self._tell(Told(case.down, host, ask.line, ask.method, reason, case.up))
+
+    def _carried(self, case: Case, ask: Ask, body: bytes | None) -> tuple[Head, bytes]:
+        if self._asked > self._rules.requests:
+            raise No(say.SPENT, f"limit {self._rules.requests} requests")
+        url = _url(case, ask.url)
+        if url.host not in self._rules.hosts:
+            raise No(say.HOST, "the request does not list it")
+        if ask.method not in self._rules.methods:
+            raise No(say.METHOD, f"allowed: {', '.join(self._rules.methods) or 'none'}")
+        request = _request(ask, url, body)
+        if self._marks.stand_in(request):
+            raise No(say.CREDENTIAL, "a credential of the operator stands in it")
+        if body is None or len(request) > self._up:
+            raise No(say.UP, f"{self._up} bytes of {self._rules.up_bytes} are left")
+        return self._exchange(case, ask.method, url.host, request)
+
+    def _exchange(self, case: Case, method: str, host: str, request: bytes) -> tuple[Head, bytes]:
+        deadline = Deadline(self._rules.seconds)
+        try:
+            stream = self._way.open(host, deadline).stream
+            self._up -= len(request)
+            case.up = len(request)
+            try:
+                stream.send(request, deadline)
+                return self._answered(stream, method, deadline)
+            finally:
+                stream.close()
+                case.down = stream.received
+                self._down = max(0, self._down - stream.received)
+        except Stale as exc:
+            raise No(say.FAILED, "the connection broke off") from exc
+        except NotRetrieved as exc:
+            raise No(_WHY.get(exc.why, say.FAILED), exc.message) from exc
+
+    def _answered(self, stream: Stream, method: str, deadline: Deadline) -> tuple[Head, bytes]:
+        if not self._down:
+            raise No(say.DOWN, "nothing more may come")
+        head = stream.head(min(MAX_HEAD_BYTES, self._down), deadline)
+        if method == "HEAD" or head.status in (NO_CONTENT, NOT_CHANGED):
+            return head, b""
+        left = max(0, self._down - stream.received)
+        return head, read_body(stream, head, most=left, deadline=deadline)
+
+
+def _url(case: Case, text: str) -> Url:
+    try:
+        url = parse_url(text)
+    except ValueError as exc:
+        raise No(say.URL, str(exc)) from exc
+    case.host = url.host
+    return url
+
+
+def _request(ask: Ask, url: Url, body: bytes | None) -> bytes:
+    named = {name.lower(): value for name, value in ask.headers.items()}
+    strange = sorted(set(named) - set(HEADERS))
+    if strange or len(named) < len(ask.headers):
+        raise No(say.HEAD, f"allowed: {', '.join(HEADERS)}")
+    target = url.path if url.query is None else f"{url.path}?{url.query}"
+    lines = [
+        f"{ask.method} {target} HTTP/1.1",
+        f"Host: {url.host}",
+        f"User-Agent: ThreeGate/{threegate.__version__}",
+        "Accept-Encoding: identity",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in sorted(named.items())),
+    ]
+    if ask.method == "POST":
+        lines.append(f"Content-Length: {len(body or b'')}")
+    elif body:
+        raise No(say.METHOD, f"{ask.method} has no body")
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")

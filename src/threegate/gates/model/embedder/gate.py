@@ -1,0 +1,85 @@
+"""The payload of an embedder box: check two files, load them, answer texts with vectors.
+
+SECURITY
+    Until both digests are right this process has read nothing but the host's opening.  What
+    it answers is numbers; an error nobody thought of ends it without a word.
+"""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import threegate
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder import minilm
+from threegate.gates.model.embedder.minilm import MiniLm
+from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
+from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.tensors import read_tensors
+from threegate.protocol import embed as protocol
+from threegate.protocol.embed import (
+    MAX_EMBED_BYTES,
+    Opening,
+    Ready,
+    Vectors,
+    parse_embed,
+    parse_opening,
+)
+from threegate.protocol.limits import MAX_HEADER_BYTES
+from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+
+WEIGHTS_FILE: Final = Path("/in/embedder.model")
+VOCABULARY_FILE: Final = Path("/in/embedder.vocabulary")
+MAX_WEIGHTS_BYTES: Final = 256 * 1024 * 1024
+MAX_VOCABULARY_BYTES: Final = 1024 * 1024
+REQUESTS_FD, ANSWERS_FD = 0, 3
+EX_UNAVAILABLE, EX_SOFTWARE, EX_PROTOCOL = 69, 70, 76
+
+
+def serve() -> None:
+    """Answer until the host hangs up; the payload of an embedder box; never returns."""
+    try:
+        os._exit(_serve())
+    except (ProtocolBroken, ChannelBroken):
+        os._exit(EX_PROTOCOL)
+    except BaseException:  # noqa: BLE001  # the text of an unexpected error stays in the box
+        os._exit(EX_SOFTWARE)
+
+
+def _serve() -> int:
+    first = read_message(REQUESTS_FD, MAX_HEADER_BYTES)
+    if first is None:
+        return 0  # the host changed its mind
+    try:
+        model = opened(parse_opening(Untrusted(first)))
+    except Refused as refused:
+        answer = protocol.Refused(refused.code, refused.sentence)
+        write_message(ANSWERS_FD, answer.to_bytes())
+        return EX_UNAVAILABLE
+    versions = {"numpy": minilm.VERSION, "threegate": threegate.__version__}
+    write_message(ANSWERS_FD, Ready(versions).to_bytes())
+    while (message := read_message(REQUESTS_FD, MAX_EMBED_BYTES)) is not None:
+        texts = parse_embed(Untrusted(message)).texts
+        rows = tuple(model.vector(text.open_for_validation()) for text in texts)
+        write_message(ANSWERS_FD, Vectors(rows).to_bytes())
+    return 0
+
+
+def opened(
+    opening: Opening, weights: Path = WEIGHTS_FILE, vocabulary: Path = VOCABULARY_FILE
+) -> MiniLm:
+    """Return the model in two files, if they are the ones that were named; raise `Refused`."""
+    words = _checked(vocabulary, MAX_VOCABULARY_BYTES, opening.vocabulary, Why.OTHER_VOCABULARY)
+    numbers = _checked(weights, MAX_WEIGHTS_BYTES, opening.weights, Why.OTHER_WEIGHTS)
+    return MiniLm(read_tensors(numbers), Pieces(read_vocabulary(words)))
+
+
+def _checked(path: Path, most: int, digest: str, why: Why) -> bytes:
+    """Return the very bytes the digest was taken of, so that nobody can change them between."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most or sha256(data).hexdigest() != digest:
+        raise Refused(why)
+    return data

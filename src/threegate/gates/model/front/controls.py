@@ -1,0 +1,45 @@
+"""Control tokens in text: what a model reads as structure is broken up before it is one.
+
+A chat template joins messages with tokens such as `<|im_start|>`, and the tokenizer of the
+whole knows no difference between those the template wrote and those that stood in a message.
+A source that spells one would begin a message of its own, with a role of its own.
+
+SECURITY
+    Reads text of CORE, in which the text of strangers stands.  If this module is wrong, a
+    source speaks to the model as the operator; what the model can do stays the same.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from threegate.gates.model.front.refused import Refused, Why
+from threegate.protocol.chat import ChatRequest
+
+MAX_ROUNDS: Final = 8
+# Spellings in use, for servers whose vocabulary is not at hand and for files that do not
+# mark their own.
+COMMON: Final = re.compile(
+    r"<[|｜][^<>|｜\n]{1,64}[|｜]>|</?s>|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<[be]os>|<unk>|<pad>"
+)
+
+
+def pattern_of(tokens: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds these tokens and the common ones; longer ones first."""
+    own = sorted({token for token in tokens if len(token) > 1}, key=lambda t: (-len(t), t))
+    return re.compile("|".join([*map(re.escape, own), COMMON.pattern]))
+
+
+def broken_up(request: ChatRequest, tokens: re.Pattern[str]) -> list[dict[str, str]]:
+    """Return the messages with a space inside every control token."""
+    return [
+        {"content": _broken(content, tokens), "role": role} for role, content in request.messages
+    ]
+
+
+def _broken(text: str, tokens: re.Pattern[str]) -> str:
+    for _ in range(MAX_ROUNDS):
+        text, found = tokens.subn(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+        if not found:
+            return text
+    raise Refused(Why.MALFORMED, "control tokens inside control tokens")

@@ -1,0 +1,54 @@
+"""The payload of a model-server box: check the file, load it, serve it.
+
+The digest is taken of the very bytes that are loaded, in the box, before anything has parsed
+one of them: nobody can change the file between a check and its use.
+
+SECURITY
+    Until the digest is right this process has read nothing but the host's opening, so its
+    word on that is good.  Afterwards it may be owned.
+"""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import threegate
+from threegate.gates.model.front.refused import Refused, Why
+from threegate.gates.model.front.startup import Opened, run
+from threegate.gates.model.server import llama
+from threegate.protocol.chat import Served
+from threegate.protocol.model import Embedded, parse_embedded
+
+MODEL_FILE: Final = Path("/in/model.gguf")
+_PIECE: Final = 1024 * 1024
+
+
+def serve() -> None:
+    """Serve the bound model until the host hangs up; the payload of a model-server box."""
+    run(parse_embedded, _opened)
+
+
+def _opened(opening: Embedded) -> Opened:
+    if _digest() != opening.sha256:
+        raise Refused(Why.OTHER_FILE)
+    served = Served(opening.name, opening.sha256, opening.context_tokens)
+    model = llama.Llama(MODEL_FILE, served, threads=opening.threads)
+    _stop_talking()
+    return model, {"threegate": threegate.__version__, "xllamacpp": llama.VERSION}
+
+
+def _digest() -> str:
+    found = sha256()
+    with MODEL_FILE.open("rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def _stop_talking() -> None:
+    """Let the library write to where it is full at once: CORE can make it say a lot."""
+    _, end = os.pipe()
+    os.set_blocking(end, False)
+    os.dup2(end, 1)
+    os.dup2(end, 2)

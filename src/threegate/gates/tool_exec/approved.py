@@ -1,0 +1,67 @@
+"""The last look before anything runs: what both lanes ask of a request, in their own box.
+
+The host may have been confused about any of it; here is who runs it, so here is who looks.
+
+SECURITY
+    If this module is wrong, something runs that no human approved, or on other inputs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.base.errors import PolicyDenied
+from threegate.base.text import visible
+from threegate.policy.approvals import OTHER_LANE, Presented, check_approval
+from threegate.policy.bundle import Bundle
+from threegate.policy.functions import functions_sha256
+from threegate.protocol import limits
+
+OTHER_INPUTS: Final = "TG-APR-016"
+LANES: Final = ("tool-exec", "lanes")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input as the box has it: its size, and how to find its digest."""
+
+    bytes: int
+    sha256: Callable[[], str]
+
+
+def approved_request(presented: Presented, bundle: Bundle, *, at: int) -> ToolRequest:
+    """Return the request if everything about it was approved, or raise `PolicyDenied`.
+
+    Whether it is for this lane, the lane itself must say.
+    """
+    found = check_approval(presented, bundle, at=at, functions_sha256=functions_sha256(bundle))
+    if not isinstance(found.request, ToolRequest):
+        raise PolicyDenied("this gate runs tool requests only", code=OTHER_LANE)
+    return found.request
+
+
+def check_inputs(bundle: Bundle, request: ToolRequest, given: Mapping[str, Given]) -> None:
+    """Raise `PolicyDenied` unless these are the inputs that were approved."""
+    if sorted(given) != sorted(item.name for item in request.inputs):
+        raise PolicyDenied("the inputs are not those of the request", code=OTHER_INPUTS)
+    most = bundle.integer(*LANES, request.backend, "max", "input_bytes")
+    if sum(item.bytes for item in given.values()) > most:
+        raise PolicyDenied("the inputs are larger than policy allows", code=OTHER_INPUTS)
+    for item in request.inputs:
+        # What the host made of an artifact has no digest in the request; a blob is itself.
+        named = item.artifact.removeprefix("blob-")
+        if named != item.artifact and given[item.name].sha256() != named:
+            message = f"input {item.name} is not the one that was approved"
+            raise PolicyDenied(message, code=OTHER_INPUTS)
+
+
+def least(bundle: Bundle, request: ToolRequest, name: str) -> int:
+    """Return a limit of the request, and never more than policy's."""
+    asked: int = getattr(request.limits, name)
+    return min(asked, bundle.integer(*LANES, request.backend, "max", name))
+
+
+def sentence(text: str) -> str:
+    """Return a message as it may cross to the host."""
+    return visible(text)[: limits.MAX_SENTENCE_CHARS]

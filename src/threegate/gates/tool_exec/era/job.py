@@ -1,0 +1,143 @@
+"""One job in one guest: sent, listened to within its limits, and judged from outside.
+
+SECURITY
+    Takes streams and files of a hostile guest.  Every byte counts against a limit before it
+    is kept; the clock is ours; whatever breaks the protocol is `crashed`, with what came
+    before it.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era.lines import Late
+from threegate.gates.tool_exec.era.machine import Ended, Machine
+from threegate.protocol import guest
+from threegate.protocol.guest import Exit, Task
+from threegate.protocol.ring import MAX_VIOLATIONS, Violation
+from threegate.protocol.tool_heavy_outcome import MAX_FILES_BYTES, Outcome
+
+_SIGKILL: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a job may take and leave."""
+
+    wall_ms: int
+    output_bytes: int
+    disk_bytes: int
+    files: dict[str, int]  # name -> the most it may hold
+
+
+class Over(Exception):
+    """The job went over a limit; the text names it."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has come of a job so far."""
+
+    bounds: Bounds
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    cut: set[int] = field(default_factory=set)
+    files: dict[str, bytearray] = field(default_factory=dict)
+    due: int = 0  # bytes of the last file that are still to come
+    exit: Exit | None = None
+    violations: dict[Violation, None] = field(default_factory=dict)
+
+    def take(self, kind: int, body: Untrusted[bytes]) -> None:
+        """Take one frame; raise `ProtocolBroken` or `Over`."""
+        if self.due and kind != guest.DATA:
+            raise ProtocolBroken("a file ended early")
+        if kind in (guest.STDOUT, guest.STDERR):
+            if self.files:
+                raise ProtocolBroken("output after the job's end")
+            self._print(kind, body.open_for_validation())
+        elif kind == guest.FILE:
+            self._begin(*guest.parse_file(body))
+        elif kind == guest.DATA:
+            self._fill(body.open_for_validation())
+        elif kind == guest.VIOLATION:
+            self._note(guest.parse_violation(body))
+        elif kind == guest.EXIT:
+            self.exit = guest.parse_exit(body)
+        else:
+            raise ProtocolBroken("a frame that is not due")
+
+    def _print(self, kind: int, data: bytes) -> None:
+        room = self.bounds.output_bytes - len(self.stdout) - len(self.stderr)
+        stream = self.stdout if kind == guest.STDOUT else self.stderr
+        stream += data[:room]
+        if len(data) > room:
+            self.cut.add(kind)
+            raise Over("limit:output")
+
+    def _note(self, violation: Violation) -> None:
+        """Keep what the ring refused; a job that tries on and on is no reason to end it."""
+        if len(self.violations) < MAX_VIOLATIONS:
+            self.violations[violation] = None
+
+    def _begin(self, name: str, size: int) -> None:
+        if name not in self.bounds.files or name in self.files:
+            raise ProtocolBroken("a file that was not asked for")
+        held = sum(map(len, self.files.values()))
+        most = min(self.bounds.disk_bytes, MAX_FILES_BYTES) - held
+        if size > min(most, self.bounds.files[name]):
+            raise Over("limit:disk")
+        self.files[name], self.due = bytearray(), size
+
+    def _fill(self, data: bytes) -> None:
+        if not data or len(data) > self.due:
+            raise ProtocolBroken("more of a file than it said")
+        name = next(reversed(self.files))
+        self.files[name] += data
+        self.due -= len(data)
+
+    def outcome(self, state: str, exit_code: int | None = None, note: str | None = None) -> Outcome:
+        """Return what is kept of the job; files only of one that came to its end."""
+        ended = state in ("ok", "error")
+        files = sorted(self.files.items()) if ended else []
+        return Outcome(
+            exit=state,
+            exit_code=exit_code,
+            stdout=bytes(self.stdout),
+            stderr=bytes(self.stderr),
+            stdout_truncated=guest.STDOUT in self.cut,
+            stderr_truncated=guest.STDERR in self.cut,
+            files=tuple((name, bytes(data)) for name, data in files),
+            note=note,
+            violations=tuple(self.violations),
+        )
+
+
+def run(machine: Machine, task: Task, code: bytes, bounds: Bounds) -> Outcome:
+    """Run one task in a guest that is awake; whatever happens there is an outcome."""
+    taken = Taken(bounds)
+    deadline = time.monotonic() + bounds.wall_ms / 1000
+    try:
+        machine.send(task.frames(code, now_ns=time.time_ns()), deadline)
+        while taken.exit is None:
+            taken.take(*machine.hear(deadline))
+    except Late:
+        return taken.outcome("limit:time")
+    except Over as exc:
+        return taken.outcome(str(exc))
+    except ProtocolBroken as exc:
+        return taken.outcome(
+            "crashed", note=f"the guest does not keep to the protocol: {exc.message}"
+        )
+    except Ended as exc:
+        return taken.outcome("crashed", note=str(exc))
+    return _ended(taken, taken.exit)
+
+
+def _ended(taken: Taken, told: Exit) -> Outcome:
+    if told.signal == _SIGKILL and told.oom:
+        return taken.outcome("limit:memory")  # the guest's kernel says so; the machine has no more
+    if told.signal:
+        return taken.outcome("error", -told.signal)
+    return taken.outcome("error" if told.code else "ok", told.code)

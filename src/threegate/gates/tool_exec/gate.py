@@ -1,0 +1,233 @@
+"""The lite lane's gate: one box, one policy, any number of jobs, each in a worker of its own.
+
+First comes the policy.  If the program's external functions are not the ones it pins, the box
+refuses to work.  Each job is checked again from its bytes: request, approval, signature, limits,
+inputs.  The host may have been confused about any of them; here is who runs it, so here is who
+looks last.
+
+SECURITY
+    Reads what the host sends and runs what a human approved.  If this module is wrong,
+    something runs that no human approved.  Nothing but our own messages leaves it: an error
+    nobody thought of is an outcome `crashed`, not a traceback.
+"""
+
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+import pydantic_monty
+
+from threegate import __version__
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.approved import (
+    Given,
+    approved_request,
+    check_inputs,
+    least,
+    sentence,
+)
+from threegate.gates.tool_exec.monty import lane
+from threegate.gates.tool_exec.monty.check import Found, check
+from threegate.gates.tool_exec.monty.functions import digests
+from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
+from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
+from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
+from threegate.keys.digest import sha256_hex
+from threegate.policy.approvals import OTHER_LANE, Presented
+from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.policy.functions import function_digests
+from threegate.policy.ring import executors
+from threegate.policy.ring.compiler import compile_ring
+from threegate.protocol import limits
+from threegate.protocol.tool_lite import (
+    OTHER_FUNCTIONS,
+    REFUSED_APPROVAL,
+    Check,
+    Checked,
+    Job,
+    Outcome,
+    Ready,
+    RefusalFound,
+    Refused,
+    parse_ask,
+    parse_opening,
+)
+from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove
+from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+
+EX_SOFTWARE, EX_PROTOCOL = 70, 76
+MONTY: Final = ("tool-exec", "lanes", "monty")
+ANSWERS_FD: Final = 3
+REQUESTS_FD: Final = 0
+# The interpreter's client looks for it before every run; looking through the box takes longer
+# than a small program, and nothing is reported from in here.
+sys.modules["opentelemetry.context"] = None  # type: ignore[assignment]
+MAX_OPENING_BYTES: Final = limits.MAX_HEADER_BYTES + limits.MAX_BUNDLE_BYTES
+
+
+def serve() -> None:
+    """Answer messages until the host has no more; the payload of a tool-lite box."""
+    try:
+        _serve(Pool)
+    except (ProtocolBroken, ChannelBroken):
+        sys.exit(EX_PROTOCOL)
+    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
+        sys.exit(EX_SOFTWARE)
+
+
+def _serve(open_pool: Callable[[], Pool]) -> None:
+    first = read_message(REQUESTS_FD, MAX_OPENING_BYTES)
+    if first is None:
+        return
+    opened = open_with(parse_opening(Untrusted(first)).bundle)
+    if isinstance(opened, Refused):
+        write_message(ANSWERS_FD, opened.to_bytes())
+        return
+    # The first worker starts while the host reads our greeting.
+    with open_pool() as pool:
+        write_message(ANSWERS_FD, Ready(versions()).to_bytes())
+        while (message := read_message(REQUESTS_FD, limits.MAX_ASK_BYTES)) is not None:
+            ask = parse_ask(Untrusted(message))
+            # One name, set between two messages: whatever runs next sees one policy, and whole.
+            if isinstance(ask, Adopt):
+                found = adopted(opened, ask, now=int(time.time()))
+                opened = opened if isinstance(found, Refused) else found
+                said = found if isinstance(found, Refused) else Ready(versions())
+                write_message(ANSWERS_FD, said.to_bytes())
+            else:
+                write_message(ANSWERS_FD, _answer(pool, opened, ask).to_bytes())
+
+
+def _answer(pool: Pool, bundle: Bundle, ask: Job | Check | Prove) -> Outcome | Checked | Enforced:
+    if isinstance(ask, Job):
+        return run(pool, bundle, ask)
+    if isinstance(ask, Check):
+        return tell(pool, bundle, ask)
+    return enforced(bundle, ask, bounds_for)
+
+
+def versions() -> dict[str, str]:
+    """Return what takes part in a run here, by name."""
+    return {
+        "monty": pydantic_monty.__version__,
+        "python": platform.python_version(),
+        "threegate": __version__,
+    }
+
+
+def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | Refused:
+    """Return the policy to work under from now on, or why it stays as it is."""
+    found = open_with(ask.bundle)
+    if isinstance(found, Refused):
+        return found
+    try:
+        refuse_unless_next(bundle, found, ask, at=now)
+    except PolicyDenied as exc:
+        return Refused(exc.code, sentence(exc.message))
+    return found
+
+
+def open_with(data: bytes) -> Bundle | Refused:
+    """Return the policy to work under, or why this box cannot."""
+    try:
+        bundle = parse_bundle(data)
+    except PolicyInvalid as exc:
+        return Refused(exc.code, sentence(exc.message))
+    ours = digests()
+    for name, pinned in sorted(function_digests(bundle).items()):
+        if ours.get(name) != pinned:
+            message = f"the external function {name} is not the one the policy pins"
+            return Refused(OTHER_FUNCTIONS, message)
+    return bundle
+
+
+def run(pool: Pool, bundle: Bundle, job: Job) -> Outcome:
+    """Return how a job ended; one whose approval does not cover it does not begin."""
+    try:
+        request = approved(bundle, job, now=int(time.time()))
+    except PolicyDenied as exc:
+        return _denied(exc.code, exc.message)
+    try:
+        return lane.run(pool, job_for(bundle, request, job))
+    except Exception:  # noqa: BLE001  # see SECURITY
+        return Outcome("crashed", stderr=b"the gate could not run the request")
+
+
+def approved(bundle: Bundle, job: Job, *, now: int) -> ToolRequest:
+    """Return the request if everything about it was approved, or raise `PolicyDenied`."""
+    presented = Presented(job.request, job.approval, job.signature)
+    at = now if job.mode == "run" else job.at
+    request = approved_request(presented, bundle, at=at)
+    if request.backend != "monty":
+        raise PolicyDenied("this gate runs the monty lane only", code=OTHER_LANE)
+    check_inputs(bundle, request, {name: _given(document) for name, document in job.inputs})
+    return request
+
+
+def _given(document: bytes) -> Given:
+    return Given(len(document), lambda: sha256_hex(document))
+
+
+def _denied(code: str, message: str) -> Outcome:
+    return Outcome(REFUSED_APPROVAL, code=code, message=sentence(message))
+
+
+def job_for(bundle: Bundle, request: ToolRequest, job: Job) -> lane.Job:
+    """Return what the lane runs: the limits of the request, and never more than policy's."""
+    return lane.Job(
+        code=request.code.open_for_validation(),
+        inputs=job.inputs,
+        functions=function_bounds(bundle, request.functions),
+        wall_ms=least(bundle, request, "wall_ms"),
+        memory_bytes=least(bundle, request, "memory_bytes"),
+        output_bytes=least(bundle, request, "output_bytes"),
+        recursion=least(bundle, request, "recursion"),
+        bounds=bounds_for(bundle, request.profile),
+    )
+
+
+def function_bounds(bundle: Bundle, names: tuple[str, ...]) -> dict[str, FunctionBounds]:
+    """Return the bounds of the functions a request lists, as policy says."""
+    path = ("tool-exec", "functions")
+    keys = ("input_bytes", "output_bytes", "depth", "calls")
+    return {
+        name: FunctionBounds(**{key: bundle.integer(*path, name, key) for key in keys})
+        for name in names
+    }
+
+
+def bounds_for(bundle: Bundle, profile: str) -> Bounds:
+    """Return what code may look like under a profile of the lane."""
+    ring = compile_ring(bundle, executors.MONTY, profile)
+    return Bounds(
+        source_bytes=bundle.integer(*MONTY, "max", "source_bytes"),
+        nesting=bundle.integer(*MONTY, "max", "nesting"),
+        imports=frozenset(ring.imports),
+    )
+
+
+def tell(pool: Pool, bundle: Bundle, ask: Check) -> Checked:
+    """Return whether the interpreter can express code; nothing of it runs."""
+    # No refusal of the interpreter's: the host asks for what its own policy does not offer.
+    if ask.profile not in bundle.words(*MONTY, "profiles"):
+        raise ProtocolBroken("the lane does not offer this profile")
+    if not set(ask.functions) <= {*bundle.words("tool-exec", "functions")}:
+        raise ProtocolBroken("the lane does not offer such a function")
+    bounds = bounds_for(bundle, ask.profile)
+    return _checked(
+        check(pool, ask.code, functions=ask.functions, inputs=ask.inputs, bounds=bounds)
+    )
+
+
+def _checked(found: Found) -> Checked:
+    warnings = tuple(_plain(warning) for warning in found.warnings)
+    return Checked(None if found.refusal is None else _plain(found.refusal), warnings)
+
+
+def _plain(refusal: Refusal) -> RefusalFound:
+    return RefusalFound(refusal.construct, refusal.line, refusal.reason)

@@ -1,0 +1,179 @@
+"""One program in one fresh Monty worker: no file, network, environment, clock, randomness or sleep.
+
+Same program and inputs, same outcome, on any day and machine: the clock stands still, random
+starts from a seed, sleeping takes no time, and what is not reproducible (a time or memory
+limit, a crash) is named as such.
+
+SECURITY
+    Runs in the tool-lite box and talks to a worker that runs hostile code.  Everything
+    the worker says (values, printed text, error text, even the type of an error) is
+    chosen by that code: it is bounded, and limits are believed only as `verdict` says.
+"""
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pydantic_monty
+from pydantic_monty import MontyComplete, MontyError, MontySession
+
+from threegate.gates.tool_exec.monty import check
+from threegate.gates.tool_exec.monty.calls import Calls, Snapshot, TooMany
+from threegate.gates.tool_exec.monty.convert import NotJson, TooLarge, to_json
+from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
+from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
+from threegate.gates.tool_exec.monty.verdict import Verdict, judge, told
+from threegate.gates.tool_exec.monty.watch import Watch, cut_utf8
+from threegate.protocol.limits import MAX_ERROR_BYTES
+from threegate.protocol.tool_lite import Outcome, RefusalFound
+
+EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # Monty's clock has no zone
+STILL: Final[pydantic_monty.OSPolicy] = {
+    "datetime": EPOCH,
+    "timezone": "utc",
+    "sleep": "zero",
+    "process_time": "zero",
+    "random_start": {"seed": 0},
+}
+NOT_EXPRESSIBLE: Final = "not-expressible"
+# The text of each document stands under the name of its input.  The function takes it along and
+# gives the name up to the value, so nothing else is left behind: no helper, no module.
+LOAD: Final = """\
+def {name}(text={name}):
+    import json
+    return json.loads(text)
+{name} = {name}()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to run, already approved and within policy."""
+
+    code: str
+    inputs: tuple[tuple[str, bytes], ...]
+    functions: Mapping[str, FunctionBounds]
+    wall_ms: int
+    memory_bytes: int
+    output_bytes: int
+    recursion: int
+    bounds: Bounds
+
+
+def run(pool: Pool, job: Job) -> Outcome:
+    """Run a program to its end or to its limit."""
+    refusal = screen(job.code, job.bounds)
+    if refusal is not None:
+        return _refused(refusal, refusal.construct)
+    outcome = _run(pool, job)
+    if _looks_refused(outcome):
+        # Only a check, in which nothing runs, can tell the interpreter's refusal from a program
+        # that raises the same error.
+        refusal = check.compiles(pool, job.code)
+        outcome = outcome if refusal is None else _refused(refusal, NOT_EXPRESSIBLE)
+    return outcome
+
+
+def _refused(refusal: Refusal, why: str) -> Outcome:
+    found = RefusalFound(refusal.construct, refusal.line, refusal.reason)
+    return Outcome(f"refused:{why}", refusal=found)
+
+
+def _looks_refused(outcome: Outcome) -> bool:
+    last = outcome.stderr.rpartition(b"\n")[2]
+    return outcome.exit == "error" and last.startswith((b"NotImplementedError", b"SyntaxError"))
+
+
+def _run(pool: Pool, job: Job) -> Outcome:
+    calls = Calls(job.functions)
+    watch = Watch(pool.alarm, wall_ms=job.wall_ms, output_bytes=job.output_bytes)
+    with pool.checkout(
+        limits=_limits(job, calls), os_policy=STILL, assert_message_annotations=False
+    ) as session:
+        watch.start(session.worker_pid)
+        try:
+            found = _bind(session, job, watch) or _program(session, job, calls, watch)
+        finally:
+            watch.end()
+    return _outcome(found, calls, watch)
+
+
+def _limits(job: Job, calls: Calls) -> pydantic_monty.ResourceLimits:
+    seconds = job.wall_ms / 1000
+    return {
+        "max_memory": job.memory_bytes,
+        "max_feed_duration_secs": seconds,
+        "max_turn_duration_secs": seconds,
+        "max_recursion_depth": job.recursion,
+        "max_suspensions": calls.most,
+        "max_total_sleep_secs": 0.0,
+    }
+
+
+def _bind(session: MontySession, job: Job, watch: Watch) -> Verdict | None:
+    """Bind each input to the value of its JSON document; return why that failed, if it did."""
+    if not job.inputs:
+        return None
+    names = [name for name, _ in job.inputs]
+    if any(keyword.iskeyword(name) or name in job.functions for name in names):
+        return Verdict("refused:input", "the name of an input cannot be bound")
+    loader = "".join(LOAD.format(name=name) for name in names)
+    try:
+        texts = {name: document.decode("utf-8") for name, document in job.inputs}
+        session.feed_run(loader, inputs=texts, print_callback=watch.printed)
+    except UnicodeDecodeError:
+        return Verdict("refused:input", "an input is not UTF-8")
+    except MontyError as exc:
+        verdict = judge(exc, watch, loader)
+        if verdict.exit not in {"limit:time", "limit:memory", "crashed"}:
+            return Verdict("refused:input", "an input is not JSON that the interpreter reads")
+        return verdict
+    return None
+
+
+def _program(session: MontySession, job: Job, calls: Calls, watch: Watch) -> Verdict:
+    """Run the program and say how it ended."""
+    try:
+        snapshot: Snapshot = session.feed_start(job.code, print_callback=watch.printed)
+        while not isinstance(snapshot, MontyComplete):
+            if watch.late:
+                return told("time")
+            snapshot = calls.answer(snapshot)
+        watch.end()
+    except TooMany:
+        return told(watch.why or "calls")
+    except MontyError as exc:
+        return judge(exc, watch, job.code)
+    if watch.cut is not None:
+        return told("output")
+    # It came to its end: a machine that is slow to hand over the value is not the program's.
+    if watch.used(calls.seconds):
+        return told("time")
+    return _left(snapshot, watch)
+
+
+def _left(snapshot: MontyComplete, watch: Watch) -> Verdict:
+    try:
+        return Verdict("ok", value=to_json(snapshot.output, most_bytes=watch.room))
+    except TooLarge as exc:
+        return Verdict("limit:output", str(exc), value_cut=True)
+    except NotJson as exc:
+        return Verdict("error", f"the value is {exc}, not JSON")
+
+
+def _outcome(found: Verdict, calls: Calls, watch: Watch) -> Outcome:
+    text = cut_utf8(found.text.encode("utf-8", "replace"), MAX_ERROR_BYTES)
+    return Outcome(
+        exit=found.exit,
+        value=found.value.encode("utf-8"),
+        stdout=bytes(watch.stdout),
+        stderr=bytes(watch.stderr) + text,
+        value_truncated=found.value_cut,
+        stdout_truncated=watch.cut == "stdout",
+        stderr_truncated=found.text_cut or watch.cut == "stderr",
+        calls=calls.counted,
+        cpu_ms=round(watch.cpu_seconds * 1000),
+    )

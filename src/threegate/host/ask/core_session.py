@@ -1,0 +1,119 @@
+"""CORE and the model it speaks to: both in boxes, for one question.
+
+The model is the one the policy names, or there is none: nothing takes its place.
+
+SECURITY
+    Starts the box that reads what strangers wrote, and takes its answer as foreign bytes.
+    What is no answer in the protocol is none, and nothing of it is used.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from threegate.artifacts.analysis import Model
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
+from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.models.choice import chosen
+from threegate.host.models.codeless import Noted
+from threegate.host.models.remote import Leaving
+from threegate.host.models.server import ModelServer
+from threegate.policy.bundle import Bundle
+from threegate.protocol.core import STEP, NotSaid, Said, Task, parse_said
+from threegate.protocol.model import Progress
+from threegate.sandbox.box import Start
+from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.profiles import CORE
+from threegate.sandbox.session import run_gate
+
+PAYLOAD: Final = "threegate.gates.core.gate:serve"
+GRACE_SECONDS: Final = 10.0  # CORE keeps to the deadline itself; this is for one that does not
+NO_ANSWER: Final = "TG-COR-010"
+MAX_STEPS: Final = 1000  # told of one question
+MAX_WORDS_CHARS: Final = 200
+TOKENS: Final = "the model is"  # how progress within a step begins
+
+Tell = Callable[[str], None]  # progress, in words
+Say = Callable[[Task], Said]
+
+
+def model_of(bundle: Bundle) -> Model:
+    """Return the model the policy names, as an analysis carries it."""
+    model = chosen(bundle)
+    return Model(model.name, model.sha256, model.server)
+
+
+@contextmanager
+def serving(
+    bundle: Bundle,
+    cache: Path,
+    runtime: Path | None,
+    tell: Tell,
+    *,
+    noted: Noted,
+    leaving: Leaving | None = None,
+) -> Iterator[Say]:
+    """Yield the way to ask CORE; its model is loaded by then.  Raises `GateUnavailable`.
+
+    Without `leaving` the model is one of this machine, or there is none.
+    """
+    machine = find_machine()
+    refuse_unapplied_profile(bundle, CORE)
+    host = chosen(bundle).host
+    tell("loading the model" if host is None else f"sending the question and its sources to {host}")
+
+    def told(progress: Progress) -> None:
+        words = "reading" if progress.phase == "prompt" else "writing"
+        tell(f"{TOKENS} {words}: {progress.done} of {progress.total} tokens")
+
+    with ModelServer.start(
+        bundle, machine, cache, runtime=runtime, told=told, leaving=leaving, noted=noted
+    ) as server:
+
+        def say(task: Task) -> Said:
+            try:
+                return ask_core(machine, server.socket, task, tell)
+            except GateUnavailable:
+                server.close()
+                server.refuse_ended()  # the better reason, if that is one
+                raise
+
+        yield say
+
+
+def ask_core(machine: Machine, socket: Path, task: Task, tell: Tell) -> Said:
+    """Give one task to a new CORE box; return what it says, or raise `GateUnavailable`."""
+    told = 0
+
+    def heard(note: bytes) -> None:
+        nonlocal told
+        told += 1
+        # Steps are shown as this program's own words: an owned CORE may not choose them.
+        words = note.decode("ascii", "replace")
+        if told <= MAX_STEPS and STEP.fullmatch(words):
+            tell(words)
+
+    answer = run_gate(
+        machine,
+        Start(CORE, PAYLOAD, {"model": str(socket)}),
+        task.to_bytes(),
+        deadline_seconds=task.budget.deadline_ms / 1000 + GRACE_SECONDS,
+        note=heard,
+    )
+    with answer.message as message:
+        data = message.read()
+    if answer.ended.why != "done":
+        hint = "ask again; nothing was stored"
+        detail = f"CORE gave no answer ({answer.ended.why})"
+        raise GateUnavailable(detail, code=NO_ANSWER, hint=hint)
+    said = parse_said(Untrusted(data))
+    if isinstance(said, NotSaid):
+        hint = "`threegate model status` looks at the model; --extractive needs none"
+        words = quote(said.message, MAX_WORDS_CHARS)
+        raise GateUnavailable(f"CORE has no answer: {words}", code=said.code, hint=hint)
+    problems = (f"CORE says: {quote(problem, MAX_WORDS_CHARS)}" for problem in said.problems)
+    return replace(said, problems=tuple(problems))

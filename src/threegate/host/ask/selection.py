@@ -1,0 +1,233 @@
+"""Which texts are put before a model, or searched for sentences: chosen by the host, recorded.
+
+In two steps, so that ten thousand packets do: the index names packets that have words of the
+question (and, where there are vectors, packets that are near it), then every text of those
+is ranked.  The same question over the same workspace selects the same.  The index only
+proposes: what is selected is read again from its file.
+
+SECURITY
+    Ranks text that strangers wrote, who can write what they like to be found.  Nothing is
+    left out without a count, and what policy does not let CORE read is never selected.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from threegate.artifacts.ids import prefix_of
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.base.errors import PolicyDenied, UsageError
+from threegate.host.ask.bm25 import bm25, by_score, fused
+from threegate.host.ask.words import query_words, spelled, words_of
+from threegate.host.bibliography.works import is_search
+from threegate.host.provenance.texts import Key, Material, Passage, read_material
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.places import refuse_absent, resolve
+from threegate.host.workspace.workspace import Workspace
+from threegate.policy.bundle import Bundle
+
+MAX_CANDIDATES: Final = 512  # packets that are read for one question
+MAX_READ_CHARS: Final = 8 * 2**20  # of them together: what is ranked in a second or two
+BY_WORDS: Final = "words"
+BY_BOTH: Final = "words and vectors"
+
+
+class Nearness(Protocol):
+    """How near texts are in meaning, if that can be told here."""
+
+    def packets(self, question: str, limit: int) -> list[str]:
+        """Return packets with a text near the question, nearest first."""
+        ...
+
+    def order(self, question: str, passages: Sequence[Passage]) -> list[Key]:
+        """Return the passages it knows, nearest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the policy lets one question see."""
+
+    packets: int
+    passages: int
+    bytes: int
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> "Limits":
+        """Return the limits of the policy in force."""
+        path = ("core", "selection")
+        keys = ("packets", "excerpts", "bytes")
+        return cls(*(bundle.integer(*path, key) for key in keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was chosen for a question, best first."""
+
+    question: str
+    materials: Mapping[str, Material]
+    passages: tuple[Passage, ...]
+    left_out: int  # passages that were looked at and not taken
+    ranked_by: str
+    unread: int = 0  # packets that were found and not looked at
+    first: tuple[str, ...] = ()  # artifacts that come before any ranking
+
+    def note(self) -> str:
+        """Return the selection in words, for the analysis; ids and numbers only."""
+        places: dict[str, list[Passage]] = {}
+        for passage in self.passages:
+            places.setdefault(passage.artifact, []).append(passage)
+        lines = [
+            f"{one}: {', '.join(p.where() for p in sorted(found, key=lambda p: p.key))}"
+            for one, found in places.items()
+        ]
+        head = f"Selected by {self.ranked_by}, best first; texts by number (and characters)."
+        tail = f"Looked at and left out: {self.left_out} passages."
+        more = [f"Found and not looked at: {self.unread} packets."] if self.unread else []
+        return "\n".join([head, *lines, tail, *more])
+
+    def within(self, chars: int, *, each: int) -> "Selection":
+        """Return the best of it that fits into so many characters, `each` for a new source."""
+        kept: list[Passage] = []
+        seen: set[str] = set()
+        for passage in self.passages:
+            size = len(passage.text.open_for_validation())
+            size += 0 if passage.artifact in seen else each
+            if kept and size > chars:
+                continue
+            chars -= size
+            seen.add(passage.artifact)
+            kept.append(passage)
+        materials = {one: self.materials[one] for one in self.materials if one in seen}
+        left_out = self.left_out + len(self.passages) - len(kept)
+        return replace(self, materials=materials, passages=tuple(kept), left_out=left_out)
+
+
+def select(
+    ws: Workspace,
+    index: Index,
+    question: str,
+    *,
+    query: str | None = None,
+    near: Nearness | None = None,
+) -> Selection:
+    """Return the best texts of all packets for a question, or of those that match `query`."""
+    limits = Limits.of(ws.bundle)
+    if query is not None:
+        rows = index.search(query, ("rp",), limit=MAX_CANDIDATES, skip=0)
+        found = [row.id for row in rows]
+    else:
+        found = index.alike(spelled(question), "rp", limit=MAX_CANDIDATES)
+        near_by = near.packets(question, limits.packets) if near is not None else []
+        found = list(dict.fromkeys([*near_by, *found]))[:MAX_CANDIDATES]
+    if not found and next(ws.store.ids("rp"), None) is None:
+        hint = "`threegate fetch doi:10.5555/12345678` brings one in, from the source you name"
+        raise UsageError("there are no sources here yet", hint=hint)
+    materials, unread = _read(ws, found)
+    chosen = _ranked(question, materials, limits, near, all_of_them=query is not None)
+    return replace(chosen, unread=unread)
+
+
+def _read(ws: Workspace, found: Sequence[str]) -> tuple[list[Material], int]:
+    """Return the packets in order as long as they can be ranked, and how many others.
+
+    A list of what a search found is nothing that a source says; whoever wants it names it.
+    """
+    materials: list[Material] = []
+    size = looked_at = 0
+    for artifact_id in found:
+        if size > MAX_READ_CHARS:
+            break
+        looked_at += 1
+        material = read_material(ws.store, ws.bundle, artifact_id)
+        if isinstance(material.artifact, ResearchPacket) and is_search(material.artifact):
+            continue
+        materials.append(material)
+        size += sum(len(text.open_for_validation()) for text in material.texts)
+    return materials, len(found) - looked_at
+
+
+def select_named(
+    ws: Workspace,
+    question: str,
+    named: Iterable[str],
+    *,
+    first: Sequence[str] = (),
+    near: Nearness | None = None,
+) -> Selection:
+    """Return the best texts of these artifacts; those of `first` before all others."""
+    limits = Limits.of(ws.bundle)
+    ids = list(dict.fromkeys([*first, *(_here(ws, text) for text in named)]))
+    if len(ids) > limits.packets:
+        where = ws.bundle.ref("core", "selection", "packets")
+        detail = f"{len(ids)} artifacts are named, {where} allows {limits.packets}"
+        raise PolicyDenied(
+            detail, hint="name fewer, or raise it there and `threegate policy apply`"
+        )
+    materials = [read_material(ws.store, ws.bundle, one) for one in ids]
+    return _ranked(question, materials, limits, near, all_of_them=True, first=first)
+
+
+def _here(ws: Workspace, text: str) -> str:
+    artifact_id = resolve(ws.store, text)
+    if prefix_of(artifact_id) in ("rp", "res", "an"):  # whoever reads it says what is wrong else
+        refuse_absent(ws.store, artifact_id)
+    return artifact_id
+
+
+def _ranked(
+    question: str,
+    materials: Sequence[Material],
+    limits: Limits,
+    near: Nearness | None,
+    *,
+    all_of_them: bool,
+    first: Sequence[str] = (),
+) -> Selection:
+    passages = [passage for material in materials for passage in material.passages()]
+    if not passages:
+        hint = "--packets names the sources to read, --query finds them by other words"
+        raise UsageError("nothing here is about that question", hint=hint)
+    known = {passage.key: passage for passage in passages}
+    order = _order(question, materials, passages)
+    how = BY_WORDS
+    if near is not None:
+        # The best by words first: only so many can be ordered by meaning.
+        worth = [known[key] for key in dict.fromkeys([*order, *known])]
+        meant = near.order(question, worth)
+        order, how = fused(order, meant), BY_BOTH if meant else BY_WORDS
+    before = [key for key in known if key[0] in first]
+    rest = [key for key in known if all_of_them]  # named by the operator: ranked last, not lost
+    ordered = dict.fromkeys([*before, *order, *rest])
+    taken = _taken([known[key] for key in ordered], limits)
+    shown = {passage.artifact for passage in taken}
+    kept = {material.id: material for material in materials if material.id in shown}
+    left_out = len(passages) - len(taken)
+    return Selection(question, kept, taken, left_out, how, first=tuple(first))
+
+
+def _order(question: str, materials: Sequence[Material], passages: Sequence[Passage]) -> list[Key]:
+    """Return the passages that hold words of the question, or whose title does, best first."""
+    titles = {one.id: words_of(one.title.open_for_validation()) for one in materials}
+    texts = [
+        [*titles[passage.artifact], *words_of(passage.text.open_for_validation())]
+        for passage in passages
+    ]
+    scores = bm25(query_words(question), texts)
+    return by_score({p.key: score for p, score in zip(passages, scores, strict=True)})
+
+
+def _taken(ordered: Sequence[Passage], limits: Limits) -> tuple[Passage, ...]:
+    taken: list[Passage] = []
+    artifacts: set[str] = set()
+    size = 0
+    for passage in ordered:
+        grown = size + len(passage.text.open_for_validation().encode("utf-8"))
+        if len(taken) >= limits.passages or grown > limits.bytes:
+            break
+        if passage.artifact not in artifacts and len(artifacts) >= limits.packets:
+            continue
+        artifacts.add(passage.artifact)
+        taken.append(passage)
+        size = grown
+    return tuple(taken)

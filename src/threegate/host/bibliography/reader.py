@@ -1,0 +1,159 @@
+"""A file of references: BibTeX, RIS, CSL-JSON, or one reference to a line.
+
+What names a work is taken, and nothing else; what names none is told with its line.
+
+SECURITY
+    Reads files that somebody else wrote.  Capped before they are decoded; every reader works
+    in one pass.  If this module is wrong, the operator asks for another work than the list
+    names; policy still decides what may be asked.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from threegate.base.text import quote
+from threegate.base.untrusted import Untrusted
+from threegate.host.bibliography import bibtex, csl, ris
+from threegate.host.bibliography.entries import (
+    MAX_ENTRIES,
+    MAX_LIST_BYTES,
+    NAMING,
+    Entry,
+    Unreadable,
+)
+from threegate.protocol.references import Reference, parse_reference
+
+_BIBTEX: Final = re.compile(r"^[ \t]*@[ \t]*[A-Za-z]+[ \t\n]*[{(]", re.MULTILINE)
+_RIS: Final = re.compile(r"^TY {1,2}- ", re.MULTILINE)
+_SPACED: Final = re.compile(r"\A(doi|arxiv|pmid|pmcid)[ \t]*:[ \t]+", re.IGNORECASE)
+_ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One work of a list, and every name the list has for it, the best first."""
+
+    line: int
+    names: tuple[Reference, ...]
+
+    @property
+    def reference(self) -> Reference:
+        return self.names[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What of a list was not taken, in our words."""
+
+    line: int
+    message: str
+    lost: bool = True  # the whole entry; else one of its names, and another one is used
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingList:
+    """The works of a file, each once and in its order."""
+
+    kind: str
+    works: tuple[Listed, ...]
+    problems: tuple[Problem, ...]
+    repeated: int  # entries that name a work the list has already
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return tuple(work.reference for work in self.works)
+
+
+def read_list(data: Untrusted[bytes]) -> ReadingList:
+    """Return the works a file names; raise `Unreadable` if it is no list at all."""
+    untrusted = data.open_for_validation()
+    if len(untrusted) > MAX_LIST_BYTES:
+        raise Unreadable(f"more than {MAX_LIST_BYTES} bytes")
+    try:
+        text = untrusted.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise Unreadable("not UTF-8", untrusted.count(b"\n", 0, exc.start) + 1) from exc
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    kind = _kind(text)
+    return _collected(kind, _READERS[kind](text))
+
+
+def _kind(text: str) -> str:
+    """Judge by what a file is, not by what it is called."""
+    if text.lstrip(" \t\n")[:1] in ("[", "{"):
+        return "CSL-JSON"
+    if _RIS.search(text):
+        return "RIS"
+    return "BibTeX" if _BIBTEX.search(text) else "plain"
+
+
+def _plain(text: str) -> Iterator[Entry]:
+    for number, line in enumerate(text.split("\n"), 1):
+        # A DOI may hold a `#`, but no white space before it.
+        found = re.split(r"(?:^|[ \t])#", line[:5_000], maxsplit=1)[0].strip()
+        if found:
+            yield Entry(number, {"url": found})
+
+
+_READERS: Final[dict[str, Callable[[str], Iterator[Entry]]]] = {
+    "BibTeX": bibtex.entries_of,
+    "CSL-JSON": csl.entries_of,
+    "RIS": ris.entries_of,
+    "plain": _plain,
+}
+
+
+def _collected(kind: str, entries: Iterator[Entry]) -> ReadingList:
+    works: dict[Reference, Listed] = {}
+    problems: list[Problem] = []
+    repeated = 0
+    for count, entry in enumerate(entries, 1):
+        if count > MAX_ENTRIES:
+            raise Unreadable(f"more than {MAX_ENTRIES} entries", entry.line)
+        listed = _listed(entry, problems)
+        if listed is None:
+            continue
+        repeated += listed.reference in works
+        works.setdefault(listed.reference, listed)
+    return ReadingList(kind, tuple(works.values()), tuple(problems), repeated)
+
+
+def _listed(entry: Entry, problems: list[Problem]) -> Listed | None:
+    if entry.problem:
+        problems.append(Problem(entry.line, entry.problem))
+        return None
+    found: dict[Reference, None] = {}
+    wrong: list[str] = []
+    for scheme in NAMING:
+        if scheme in entry.names:
+            try:
+                found[_read(scheme, entry.names[scheme])] = None
+            except ValueError as exc:
+                # The link of a work that has a better name is nobody's loss.
+                if scheme != "url" or not found:
+                    wrong.append(f"{quote(entry.names[scheme])}: {exc}")
+    if not entry.names:
+        wrong.append("an entry without DOI, arXiv id, PubMed id or URL")
+    problems += [Problem(entry.line, message, lost=not found) for message in wrong]
+    return Listed(entry.line, tuple(found)) if found else None
+
+
+def _read(scheme: str, text: str) -> Reference:
+    """Return the reference in a field, which may be spelled with or without its scheme."""
+    text = _SPACED.sub(r"\1:", text)
+    if scheme == "arxiv":
+        text = text.partition(" [")[0]  # `1706.03762v5 [cs.CL]`, as arXiv itself writes it
+    elif scheme == "doi" and _ENCODED.search(text):
+        text = unquote(text, errors="replace")  # out of a link, which spells it encoded
+    elif scheme == "pmcid" and text.isdecimal():
+        text = f"PMC{text}"
+    if scheme == "url" or ":" in text:
+        try:
+            return parse_reference(text)
+        except ValueError:
+            if scheme == "url":
+                raise
+    return parse_reference(f"{scheme}:{text}")

@@ -1,0 +1,175 @@
+"""From a record and raw bytes to the bytes of a packet: one fresh box each, never used again.
+
+The box is chosen by what the document is: only the box that has a library for pages or for
+PDF files is given one.  A few threads wait for boxes; each keeps one locked and waiting while
+there is more to do, so that the next job does not wait for its start.
+
+SECURITY
+    Hands hostile bytes to a process without any network, and takes its answer.  What a box
+    says is bytes until `checking` has compared them with the record; a box that dies, takes
+    too long or answers nonsense is a refusal like any other.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Final
+
+from threegate.base.errors import ArtifactRejected, ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
+from threegate.policy.bundle import Bundle
+from threegate.protocol.normalize import Made, Normalize, NotMade, RetrievalRecord, parse_made
+from threegate.sandbox.box import Start
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.pool import Prestarted
+from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
+from threegate.sandbox.session import Answer
+
+# A box has the code of every reader in view and the libraries of its own alone.
+PAYLOADS: Final = {
+    FETCH_NORMALIZE.name: "threegate.gates.fetch.normalize.gate:serve",
+    FETCH_HTML.name: "threegate.gates.fetch.normalize.gate_html:serve",
+    FETCH_PDF.name: "threegate.gates.fetch.normalize.gate_pdf:serve",
+}
+MAKERS: Final = 4  # and no more than there are processors
+BOX_ENDED: Final = "TG-FET-072"
+_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
+_WHY: Final = {
+    "deadline": "it took longer than it may",
+    "output": "it said more than it may",
+    "crashed": "it was ended by its limits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one box is given."""
+
+    item: int
+    profile: Profile
+    asked: Normalize = field(repr=False)
+
+    @property
+    def message(self) -> bytes:
+        """Return what is sent: made when it is, for jobs may wait and bytes may be many."""
+        return self.asked.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The bytes of a packet, or why there are none."""
+
+    item: int
+    packet: Untrusted[bytes] | None
+    error: ArtifactRejected | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """No box can be had."""
+
+    error: Exception
+
+
+Told = Answered | Stopped
+
+
+def profile_for(record: RetrievalRecord) -> Profile:
+    """Return the box that can read the documents of a record, and no more than that."""
+    types = {answer.read_as for answer in record.answers if answer.role == "document"}
+    if "application/pdf" in types:
+        return FETCH_PDF
+    return FETCH_HTML if types & _PAGES else FETCH_NORMALIZE
+
+
+def job_for(item: int, record: RetrievalRecord, raws: tuple[bytes, ...]) -> Job:
+    """Return the job of making the packet of a record."""
+    return Job(item, profile_for(record), Normalize(record.to_bytes(), raws))
+
+
+class Makers:
+    """The threads; `tell` is called from them."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        bundle: Bundle,
+        *,
+        tell: Callable[[Told], None],
+        makers: int = min(MAKERS, os.cpu_count() or 1),
+    ) -> None:
+        self._machine, self._bundle, self._tell = machine, bundle, tell
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._most = makers
+        self._left = 0  # jobs that are expected and have not come
+        self._threads: list[threading.Thread] = []
+
+    def expect(self, jobs: int) -> None:
+        """Say how many jobs may still come: boxes are kept waiting for them."""
+        self._left = jobs
+        while len(self._threads) < min(self._most, jobs):
+            thread = threading.Thread(target=self._work, name="normalize", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def reload(self, bundle: Bundle) -> None:
+        """Start boxes under another policy from now on."""
+        self._bundle = bundle
+
+    def submit(self, job: Job) -> None:
+        """Hand over a job; what becomes of it is told."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Return when what was handed over is made and every box has ended."""
+        self._left = 0
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        pools: dict[str, Prestarted] = {}
+        try:
+            self._pool(pools, FETCH_NORMALIZE)
+            while (job := self._jobs.get()) is not None:
+                pool = self._pool(pools, job.profile)
+                self._tell(read_answer(job.item, pool.run(job.message, refill=False)))
+                if self._left > self._jobs.qsize():
+                    pool.fill()
+        except Exception as exc:  # noqa: BLE001  # whoever started the run raises it
+            self._tell(Stopped(named_failure(exc)))
+        finally:
+            for pool in pools.values():
+                pool.close()
+
+    def _pool(self, pools: dict[str, Prestarted], profile: Profile) -> Prestarted:
+        refuse_unapplied_profile(self._bundle, profile)
+        if profile.name not in pools:
+            start = Start(profile, PAYLOADS[profile.name], {})
+            pools[profile.name] = Prestarted(self._machine, start, 1)
+        return pools[profile.name]
+
+
+def read_answer(item: int, answer: Answer) -> Answered:
+    """Return what a box made of a job, or why that is nothing."""
+    with answer.message as file:
+        data = file.read()
+    why = answer.ended.why
+    if why != "done":
+        detail = f"the normalizer gave no packet: {_WHY.get(why, f'it ended ({why})')}"
+        return Answered(item, None, ArtifactRejected(detail, code=BOX_ENDED))
+    try:
+        made = parse_made(Untrusted(data))
+    except ProtocolBroken as exc:
+        error = ArtifactRejected(
+            f"the normalizer broke the protocol: {exc.message}", code=BOX_ENDED
+        )
+        return Answered(item, None, error)
+    if isinstance(made, NotMade):
+        return Answered(item, None, ArtifactRejected(made.message, code=made.code))
+    assert isinstance(made, Made)
+    return Answered(item, Untrusted(made.packet), None)

@@ -1,0 +1,1 @@
+"""The operator's keys: which sign, and signatures by ssh-keygen."""

@@ -1,0 +1,167 @@
+"""Vectors of texts, computed in a box by the model the policy names.
+
+    with Embedder.start(bundle, machine, cache) as embedder:
+        rows = embedder.vectors(texts)  # bytes, one for each text
+
+A box is started when the first text comes, and a new one after a number of batches.
+
+SECURITY
+    Takes numbers from a process that reads texts of strangers.  What is not a vector is not
+    taken, and the box that said it is asked nothing more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from threegate.base.errors import GateUnavailable
+from threegate.base.text import visible
+from threegate.base.untrusted import Untrusted
+from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
+from threegate.host.models.choice import NO_FILE
+from threegate.host.models.codeless import Noted, no_op_of
+from threegate.host.models.store import Cache
+from threegate.policy.bundle import Bundle
+from threegate.protocol.embed import (
+    MAX_TEXT_BYTES,
+    MAX_TEXTS,
+    Embed,
+    Opening,
+    Refused,
+    Vectors,
+    parse_greeting,
+    parse_vectors,
+)
+from threegate.sandbox.box import Start
+from threegate.sandbox.launch import Evidence
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.profiles import EMBEDDER
+from threegate.sandbox.session import Session
+
+PAYLOAD: Final = "threegate.gates.model.embedder.gate:serve"
+LOAD_SECONDS: Final = 120.0
+BATCH_SECONDS: Final = 300.0
+MAX_BATCHES: Final = 256
+OTHER_KIND: Final = "TG-EMB-020"
+BOX_FAILED: Final = "TG-EMB-021"
+
+Told = Callable[[int], None]  # texts done since the last time
+
+
+class Embedder:
+    """The embedding model of a policy; used by the thread that started it."""
+
+    def __init__(
+        self, machine: Machine, given: dict[str, str], noted: Noted = lambda _: None
+    ) -> None:
+        self.sha256 = MINILM.sha256  # names the model wherever its vectors are kept
+        self._machine, self._given, self._noted = machine, given, noted
+        self._session: Session | None = None
+        self._batches = 0
+
+    @classmethod
+    @contextmanager
+    def start(
+        cls, bundle: Bundle, machine: Machine, cache: Path, *, noted: Noted = lambda _: None
+    ) -> Iterator[Self]:
+        """Yield the model the policy names, and no other; raise `GateUnavailable`.
+
+        `noted` hears of each box that it runs no code, by which proofs.
+        """
+        given = _files(bundle, Cache(cache))
+        refuse_unapplied_profile(bundle, EMBEDDER)
+        embedder = cls(machine, given, noted)
+        try:
+            yield embedder
+        finally:
+            embedder.close()
+
+    @property
+    def evidence(self) -> Evidence:
+        """What confines it."""
+        return self._opened().evidence
+
+    def vectors(self, texts: Sequence[Untrusted[str]], told: Told = lambda _: None) -> list[bytes]:
+        """Return one vector for each text, in its order: float32, little endian, of length 1.
+
+        Raises `GateUnavailable` if the box fails.
+        """
+        found: list[bytes] = []
+        for at in range(0, len(texts), MAX_TEXTS):
+            batch = tuple(map(_cut, texts[at : at + MAX_TEXTS]))
+            found += self._ask(Embed(batch)).rows
+            told(len(batch))
+        return found
+
+    def close(self) -> None:
+        """End the box, if there is one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _ask(self, batch: Embed) -> Vectors:
+        session = self._opened()
+        self._batches += 1
+        try:
+            reply = session.ask(batch.to_bytes(), deadline_seconds=BATCH_SECONDS)
+            if reply.why != "done":
+                raise _failed(reply.why)
+            return parse_vectors(Untrusted(reply.message), len(batch.texts))
+        except BaseException:
+            self.close()  # whoever said what is no vector says nothing more
+            raise
+
+    def _opened(self) -> Session:
+        if self._batches >= MAX_BATCHES:
+            self.close()
+        if self._session is None:
+            self._session = _open(self._machine, self._given, self._noted)
+            self._batches = 0
+        return self._session
+
+
+def _open(machine: Machine, given: dict[str, str], noted: Noted) -> Session:
+    session = Session.open(machine, Start(EMBEDDER, PAYLOAD, given))
+    try:
+        noted(no_op_of(session.evidence))
+        opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
+        reply = session.ask(opening.to_bytes(), deadline_seconds=LOAD_SECONDS)
+        if reply.why != "done":
+            raise _failed(reply.why)
+        found = parse_greeting(Untrusted(reply.message))
+        if isinstance(found, Refused):
+            hint = "`threegate model remove` removes the model, `model pull` brings it again"
+            detail = f"no vectors: {found.message}"
+            raise GateUnavailable(detail, code=found.code, hint=hint)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _files(bundle: Bundle, cache: Cache) -> dict[str, str]:
+    """Return the model's files by their slots, if the policy names this model."""
+    name, sha256 = (bundle.text("core", "embedder", key) for key in ("name", "sha256"))
+    if sha256 != MINILM.sha256:
+        detail = f"{bundle.ref('core', 'embedder', 'sha256')} names an embedding model"
+        hint = f"this version computes vectors with {MINILM.name} ({MINILM.sha256})"
+        raise GateUnavailable(f"{detail} that is not known", code=OTHER_KIND, hint=hint)
+    if not cache.has(MINILM):
+        detail = f"the model {visible(name)} is not on this machine"
+        hint = f"`threegate model pull {visible(name)}` brings it"
+        raise GateUnavailable(detail, code=NO_FILE, hint=hint)
+    weights, vocabulary = (str(cache.path(file)) for file in MINILM.files)
+    return {"model-file": weights, "vocabulary": vocabulary}
+
+
+def _cut(text: Untrusted[str]) -> Untrusted[str]:
+    """Return as much of a text as a message takes, which is more than the model looks at."""
+    data = text.open_for_validation().encode("utf-8", "replace")
+    return Untrusted(data[:MAX_TEXT_BYTES].decode("utf-8", "ignore"))
+
+
+def _failed(why: str) -> GateUnavailable:
+    hint = "run it again; nothing was kept of the texts it was given"
+    return GateUnavailable(f"the embedder ended: {why}", code=BOX_FAILED, hint=hint)

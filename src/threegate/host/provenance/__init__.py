@@ -1,0 +1,1 @@
+"""Where artifacts come from: graphs, headlines, retraction, the texts that can be quoted."""

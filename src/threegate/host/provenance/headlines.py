@@ -1,0 +1,124 @@
+"""The headline of an artifact: the words a reader knows it by, for lists, answers and reports.
+
+A packet is `Title (First Author et al., 2021)`, a request its purpose, a result the purpose of
+its request, an analysis its question.  The id follows a headline; it does not replace it.
+
+SECURITY
+    Opens titles, names, purposes and questions that strangers wrote.  `title`, `by` and `text`
+    are foreign and on one line; every view spells them out and sets them apart (last in the
+    line, behind a gutter, or in an element of their own).  `marks` and `note` are our words.
+    Everything comes from the artifact's checked file, never from the index.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts.analysis import Analysis
+from threegate.artifacts.approval import Approval
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_result import ToolResult
+from threegate.host.provenance.cautions import RETRACTED, cautions, words
+from threegate.host.workspace.origin import Origins, PacketOrigin
+
+TITLE_CHARS: Final = 160
+NAME_CHARS: Final = 60
+ABSENT: Final = "is not here any more"
+# Publishers put the word into the title; next to our own mark it would say the same twice.
+_SAID_ALREADY: Final = re.compile(
+    r"\A(?:[\[(]?\s*retracted(?: article| paper)?\s*(?:[\])]\s*:?|:)\s*)+", re.IGNORECASE
+)
+
+Read = Callable[[str], Artifact | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """How a view learns of artifacts: their content, and the origin of packets."""
+
+    read: Read
+    origins: Origins
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What one artifact is called; `marks` must be shown wherever `text` is."""
+
+    id: str
+    title: str = ""  # foreign, whole
+    by: str = ""  # foreign: first author and year
+    marks: tuple[str, ...] = ()  # ours: what must be known first
+    note: str = ""  # ours: how a run ended, or that the artifact is gone
+
+    @property
+    def text(self) -> str:
+        """The headline itself: foreign text on one line, cut."""
+        title = self.title
+        if RETRACTED in self.marks:
+            title = _SAID_ALREADY.sub("", title) or title
+        return f"{_cut(title, TITLE_CHARS)} ({self.by})" if self.by else _cut(title, TITLE_CHARS)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether `text` holds the whole title."""
+        return len(self.title) <= TITLE_CHARS
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """Our own words about it, marks first."""
+        return (*self.marks, self.note) if self.note else self.marks
+
+
+def headline_of(artifact_id: str, look: Lookup) -> Headline:
+    """Return the headline of an artifact that `look` reads, or says is gone."""
+    return headline_for(artifact_id, look.read(artifact_id), look)
+
+
+def headline_for(artifact_id: str, artifact: Artifact | None, look: Lookup) -> Headline:
+    """Return the headline of an artifact that was read already."""
+    if artifact is None:
+        return Headline(artifact_id, note=ABSENT)
+    if isinstance(artifact, ResearchPacket):
+        return packet_headline(artifact_id, artifact, look.origins(artifact_id))
+    if isinstance(artifact, Analysis):
+        return Headline(artifact_id, _line(artifact.question.open_for_display()))
+    if isinstance(artifact, ToolResult):
+        request = headline_of(artifact.request, look)
+        return Headline(artifact_id, request.title, note=f"ended {artifact.exit}")
+    if isinstance(artifact, Approval):
+        return Headline(artifact_id, headline_of(artifact.request, look).title)
+    return Headline(artifact_id, _line(artifact.purpose.open_for_display()))
+
+
+def packet_headline(packet_id: str, packet: ResearchPacket, origin: PacketOrigin) -> Headline:
+    """Return the headline of a packet; without a title it is what was asked for."""
+    title = _line(packet.title.open_for_display()) or _line(packet.reference.open_for_display())
+    return Headline(packet_id, title, _by(packet), words(cautions(packet, origin)))
+
+
+def page_of(artifact_id: str, number: int, read: Read) -> int | None:
+    """Return the page of the numbered text of a packet, where the source has pages."""
+    packet = read(artifact_id)
+    if not isinstance(packet, ResearchPacket) or not 0 < number <= len(packet.excerpts):
+        return None
+    return packet.excerpts[number - 1].page
+
+
+def _by(packet: ResearchPacket) -> str:
+    year = (packet.published or "").partition("-")[0]
+    names = [name for name in (_line(one.open_for_display()) for one in packet.authors[:1]) if name]
+    if names:
+        # `Family, Given` is cited by family; any other order is not ours to guess.
+        first = _cut(names[0].partition(",")[0].strip() or names[0], NAME_CHARS)
+        names = [f"{first} et al." if len(packet.authors) > 1 else first]
+    return ", ".join([*names, year] if year else names)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -1,0 +1,146 @@
+"""What a report says, as plain data: made once from the workspace, then laid out three ways.
+
+Texts are marked with whose they are.  `foreign` ones come from sources, models and questions;
+everything else is ours, made of fixed words, ids, digests and numbers.
+"""
+
+from dataclasses import dataclass, field
+
+from threegate.host.provenance.graph import Graph
+from threegate.host.provenance.headlines import Headline
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that is said of something."""
+
+    name: str
+    text: str
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One quote of a claim, and whether it was found at its place when the report was made."""
+
+    source: int  # number in the list of sources
+    artifact: str
+    excerpt: int
+    offset: int
+    length: int
+    sha256: str
+    text: str  # foreign
+    standing: str
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim; `label` is the lesser of what is stored and what was found again.
+
+    `beside`: one of the nearest sentences, which stand behind the claims of a model.
+    `brought`: it rests on a packet that was brought, not retrieved.
+    """
+
+    number: int
+    text: str  # foreign
+    label: str
+    stored: str  # the label in the analysis
+    quotes: tuple[Quote, ...]
+    beside: bool = False
+    brought: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{'sentence' if self.beside else 'claim'} {self.number}"
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The numbers of the sources it rests on, each once."""
+        return tuple(dict.fromkeys(quote.source for quote in self.quotes))
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A source or an approval: what must be known first, then what is known."""
+
+    headline: Headline
+    loud: tuple[str, ...]
+    facts: tuple[Fact, ...]  # a reader's first: authors, year, DOI
+    digests: tuple[Fact, ...] = ()  # a checker's: id, addresses, digests
+
+    @property
+    def id(self) -> str:
+        """The id of the source or approval."""
+        return self.headline.id
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A command that checks a part of the report, and what it shows."""
+
+    command: str
+    shows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image that was decoded in a box and packed anew; see `png`."""
+
+    width: int
+    height: int
+    file_width: int  # of the file the run left
+    file_height: int
+    packed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first rows and columns of a table, each cell as text."""
+
+    rows: tuple[tuple[str, ...], ...]  # foreign, all of one length
+    more_rows: int
+    more_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFile:
+    """A file that a run left, and what is shown of it."""
+
+    name: str  # foreign
+    bytes: int
+    sha256: str
+    words: str  # how it is shown, or why not; empty: nobody would expect it
+    shown: Image | Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A result behind the answer that left files."""
+
+    headline: Headline
+    files: tuple[LeftFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All a report says."""
+
+    id: str
+    question: str  # foreign
+    confidentiality: str
+    counts: tuple[
+        tuple[str, int], ...
+    ]  # label and number of claims, without what stands beside them
+    loud: tuple[str, ...]
+    answer: str | None  # foreign; None where it is its claims and nothing else
+    claims: tuple[Claim, ...]
+    sources: tuple[Card, ...]  # cited, by number
+    made: tuple[Fact, ...]
+    left_out: tuple[Fact, ...]
+    notes: tuple[str, ...]  # foreign
+    trace: Graph
+    approvals: tuple[Card, ...]
+    checks: tuple[Check, ...]
+    computed: tuple[Computed, ...] = ()

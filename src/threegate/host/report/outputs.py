@@ -1,0 +1,149 @@
+"""The files that runs behind an answer left: each is named, images and tables are shown.
+
+Which kind a file is says its name, which the request promised; what is in it may be anything.
+
+SECURITY
+    Opens files that attacker-influenced code wrote.  An image goes to a box and only its points
+    come back; a table is cut into cells of text within bounds.  Everything else is named and
+    not opened, SVG too: it is a program's text, and never shown.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice, repeat
+from typing import Final
+
+from threegate.artifacts.ids import prefix_of
+from threegate.artifacts.tool_result import OutputFile, ToolResult
+from threegate.base.untrusted import Untrusted
+from threegate.handoff import states
+from threegate.handoff.store import Store
+from threegate.host.output import counted
+from threegate.host.provenance.headlines import Lookup, headline_of
+from threegate.host.report.facts import Computed, Image, LeftFile, Table
+from threegate.host.workspace.origin import logged
+from threegate.host.workspace.places import read_anywhere
+from threegate.protocol.pixels import MAX_IMAGE_BYTES
+
+MOST_IMAGES: Final = 8  # in one report, and as many tables
+MOST_TABLES: Final = 8
+MAX_SHOWN_BYTES: Final = MAX_IMAGE_BYTES  # of a table too
+MOST_ROWS: Final = 50
+MOST_COLUMNS: Final = 12
+MOST_CELL_CHARS: Final = 60
+MAX_LINE_CHARS: Final = 128 * 1024  # csv bounds a cell by the same; a row of commas has millions
+CUT: Final = "..."
+
+_IMAGES: Final = (".png", ".jpg", ".jpeg")
+_TABLES: Final = {".csv": ",", ".tsv": "\t"}
+_NEVER: Final = (".svg", ".svgz")
+
+See = Callable[[Untrusted[bytes]], Image | str]
+
+
+def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tuple[Computed, ...]:
+    """Return the results behind an answer that left files, with what can be shown of these."""
+    left = {"images": MOST_IMAGES, "tables": MOST_TABLES}
+    found = []
+    for artifact_id in derived_from:
+        result = read_anywhere(store, artifact_id) if prefix_of(artifact_id) == "res" else None
+        if isinstance(result, ToolResult) and result.files:
+            here = store.locate(artifact_id) is not None
+            files = (_file(store, one, see, left, here=here) for one in result.files)
+            headline = headline_of(
+                artifact_id, Lookup(partial(read_anywhere, store), logged(store))
+            )
+            found.append(Computed(headline, tuple(files)))
+    return tuple(found)
+
+
+def _file(
+    store: Store, file: OutputFile, see: See, left: dict[str, int], *, here: bool
+) -> LeftFile:
+    shown: Image | Table | None = None
+    kind, words = _kind_of(file.name)
+    if kind is not None and not here:
+        words = "not shown: its result was withdrawn"
+    elif kind is not None and left[kind] == 0:
+        words = f"not shown: no more {kind} are shown"
+    elif kind is not None:
+        left[kind] -= 1
+        found = _image(store, file, see) if kind == "images" else _table(store, file)
+        shown = None if isinstance(found, str) else found
+        words = f"not shown: {found}" if isinstance(found, str) else _about(found)
+    return LeftFile(file.name, file.bytes, file.sha256, words, shown)
+
+
+def _kind_of(name: str) -> tuple[str | None, str]:
+    ending = name.lower()[name.rfind(".") :] if "." in name else ""
+    if ending in _IMAGES:
+        return "images", ""
+    if ending in _TABLES:
+        return "tables", ""
+    return None, "not shown: SVG never is" if ending in _NEVER else ""
+
+
+def _image(store: Store, file: OutputFile, see: See) -> Image | str:
+    data = _bytes_of(store, file)
+    return data if isinstance(data, str) else see(data)
+
+
+def _bytes_of(store: Store, file: OutputFile) -> Untrusted[bytes] | str:
+    if file.bytes > MAX_SHOWN_BYTES:
+        return f"it has more than {MAX_SHOWN_BYTES} bytes"
+    try:
+        return Untrusted(store.read_file(states.BLOBS, file.sha256))
+    except FileNotFoundError:
+        return "its bytes are not here any more"
+
+
+def _table(store: Store, file: OutputFile) -> Table | str:
+    data = _bytes_of(store, file)
+    if isinstance(data, str):
+        return data
+    return parse_table(data, _TABLES[file.name.lower()[file.name.rfind(".") :]])
+
+
+def parse_table(data: Untrusted[bytes], separator: str) -> Table | str:
+    """Return the first rows and columns of a table as text, or in words why there are none."""
+    untrusted = data.open_for_validation()
+    try:
+        text = untrusted.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "it is not UTF-8 text"
+    rows = csv.reader(_lines(text), delimiter=separator, strict=True)
+    try:
+        first = list(islice(rows, 1 + MOST_ROWS))  # the first one mostly names the columns
+        more = sum(1 for _ in rows)
+    except csv.Error:
+        return "it is not a table"
+    columns = max(map(len, first), default=0)
+    if columns == 0:
+        return "it is empty"
+    wide = min(columns, MOST_COLUMNS)
+    shown = tuple(tuple(_cells(row, wide)) for row in first)
+    return Table(shown, more_rows=more, more_columns=columns - wide)
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in io.StringIO(text, newline=""):
+        if len(line) > MAX_LINE_CHARS:
+            raise csv.Error("a line is too long")
+        yield line
+
+
+def _cells(row: Sequence[str], wide: int) -> Iterator[str]:
+    for cell in islice(chain(row, repeat("")), wide):
+        yield cell if len(cell) <= MOST_CELL_CHARS else cell[:MOST_CELL_CHARS] + CUT
+
+
+def _about(shown: Image | Table) -> str:
+    if isinstance(shown, Image):
+        whole = (shown.width, shown.height) == (shown.file_width, shown.file_height)
+        smaller = "" if whole else f", made smaller from {shown.file_width} x {shown.file_height}"
+        return f"drawn anew from its points, {shown.width} x {shown.height}{smaller}"
+    rest = [counted(shown.more_rows, "more row")] if shown.more_rows else []
+    rest += [counted(shown.more_columns, "more column")] if shown.more_columns else []
+    return "as text" + (f", without {' and '.join(rest)}" if rest else "")

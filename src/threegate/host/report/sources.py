@@ -1,0 +1,137 @@
+"""What a report says of each source an answer cites: a bibliography, and digests after it.
+
+SECURITY
+    Opens titles and names of hostile sources for display.  Addresses and names of works are
+    shown and never linked.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from threegate.artifacts.analysis import Analysis
+from threegate.artifacts.ids import prefix_of
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_result import ToolResult
+from threegate.base.untrusted import Untrusted
+from threegate.handoff.store import Store
+from threegate.host.bibliography.works import work_of
+from threegate.host.provenance.cautions import cautions
+from threegate.host.provenance.headlines import Headline, Lookup, headline_of
+from threegate.host.provenance.retraction import Retracted
+from threegate.host.report.facts import Card, Fact
+from threegate.host.workspace.kinds import KINDS
+from threegate.host.workspace.origin import PacketOrigin
+from threegate.host.workspace.places import is_forgotten, place_of
+
+MOST_AUTHORS: Final = 20
+_SCHEMES: Final = {"doi": "DOI", "arxiv": "arXiv", "pmid": "PubMed", "pmcid": "PubMed Central"}
+RETRACTED_ELSEWHERE: Final = "RETRACTED: another packet of the same work says so"
+WITHDRAWN: Final = "WITHDRAWN: it lies in quarantine here, with the reason"
+FORGOTTEN: Final = "FORGOTTEN: its bytes were removed here; a signed tombstone says when"
+GOES_BACK_TO_BROUGHT: Final = "BROUGHT: it goes back to a packet that was not retrieved here"
+NOT_HERE: Final = "NOT HERE: this workspace does not have it"
+
+
+def card_of(
+    store: Store, look: Lookup, artifact_id: str, retracted: Retracted, brought: Retracted
+) -> Card:
+    """Return what is said of a source."""
+    artifact, headline = look.read(artifact_id), headline_of(artifact_id, look)
+    origin = look.origins(artifact_id)
+    loud = [*_loud(store, artifact_id, artifact)]
+    if isinstance(artifact, ResearchPacket):
+        loud += cautions(artifact, origin)
+        if artifact.retraction != "retracted" and retracted(artifact_id, 1):
+            loud.append(RETRACTED_ELSEWHERE)
+    elif artifact is not None:
+        if retracted(artifact_id, 0):
+            loud.append("RETRACTED: it goes back to a packet that was retracted")
+        if brought(artifact_id, 0):
+            loud.append(GOES_BACK_TO_BROUGHT)
+    facts = tuple(_facts(headline, artifact, origin))
+    return Card(headline, tuple(loud), facts, tuple(_digests(artifact_id, artifact, origin)))
+
+
+def _loud(store: Store, artifact_id: str, artifact: Artifact | None) -> Iterator[str]:
+    if artifact is None:
+        yield FORGOTTEN if is_forgotten(store, artifact_id) else NOT_HERE
+    elif store.locate(artifact_id) is None and place_of(store, artifact_id) is not None:
+        yield WITHDRAWN
+
+
+def _facts(headline: Headline, artifact: Artifact | None, origin: PacketOrigin) -> Iterator[Fact]:
+    """Yield what a reader knows a work by; its title is the heading."""
+    if isinstance(artifact, ResearchPacket):
+        yield from _work(headline, artifact, origin)
+    elif isinstance(artifact, ToolResult):
+        yield Fact("kind", f"tool result, ended {artifact.exit}, lane {artifact.backend}")
+    elif isinstance(artifact, Analysis):
+        yield Fact("kind", "an earlier analysis, read back as any other source")
+    else:
+        yield Fact("kind", KINDS[prefix_of(headline.id)])
+
+
+def _digests(artifact_id: str, artifact: Artifact | None, origin: PacketOrigin) -> Iterator[Fact]:
+    """Yield what a source is checked by."""
+    yield Fact("id", artifact_id)
+    if isinstance(artifact, ResearchPacket):
+        yield Fact("origin", origin.words)
+        yield from _named(artifact) if origin.is_brought else _retrieved(artifact)
+    elif isinstance(artifact, ToolResult):
+        yield Fact("request", artifact.request)
+        yield Fact("started", artifact.started)
+        yield Fact("outcome", f"sha256 {artifact.outcome_sha256}")
+    elif isinstance(artifact, Analysis):
+        yield Fact("stored", artifact.created)
+
+
+def _work(headline: Headline, packet: ResearchPacket, origin: PacketOrigin) -> Iterator[Fact]:
+    work = work_of(headline.id, packet, origin)
+    names = [_line(name) for name in packet.authors]
+    if not headline.is_whole:
+        yield Fact("title", headline.title, foreign=True)
+    if names:
+        more = f" and {len(names) - MOST_AUTHORS} more" if len(names) > MOST_AUTHORS else ""
+        yield Fact("authors", "; ".join(names[:MOST_AUTHORS]) + more, foreign=True)
+    if packet.container is not None:
+        yield Fact("in", _line(packet.container), foreign=True)
+    if packet.published is not None:
+        yield Fact("published", packet.published)
+    for scheme, reference in work.names.items():
+        yield Fact(_SCHEMES.get(scheme, scheme), reference.value, foreign=True)
+    yield Fact("standing", _standing(packet, origin))
+    for notice in packet.notices:
+        said = [_line(one) for one in (notice.label, notice.notice) if one is not None]
+        by = "the packet itself" if origin.is_brought else notice.source
+        yield Fact(f"{notice.status} by {by}", ", ".join(said) or "-", foreign=True)
+    if packet.hazards:
+        shown = ", ".join(f"{one.count} x {one.name}" for one in packet.hazards)
+        yield Fact("found in it", shown)
+
+
+def _retrieved(packet: ResearchPacket) -> Iterator[Fact]:
+    yield Fact("asked for", _line(packet.reference), foreign=True)
+    yield Fact("address", packet.url, foreign=True)
+    yield Fact("retrieved", f"{packet.retrieved}, by {packet.source}")
+    yield Fact("raw bytes", f"{packet.raw_bytes}, sha256 {packet.raw_sha256}")
+    for also in packet.also:
+        yield Fact("and", f"{also.source}, {also.retrieved}, sha256 {also.sha256}")
+
+
+def _named(packet: ResearchPacket) -> Iterator[Fact]:
+    """No source was asked, so none is named: what the packet says of that is its own claim."""
+    yield Fact("address it names", packet.url, foreign=True)
+    yield Fact("raw bytes it names", f"{packet.raw_bytes}, sha256 {packet.raw_sha256}")
+
+
+def _standing(packet: ResearchPacket, origin: PacketOrigin) -> str:
+    if origin.is_brought:
+        return "not known: no source was asked here whether it was retracted"
+    if packet.retraction == "unknown":
+        return "not known: nobody could be asked whether it was retracted"
+    return "no retraction known at retrieval" if packet.retraction == "none" else packet.retraction
+
+
+def _line(text: Untrusted[str]) -> str:
+    return " ".join(text.open_for_display().split())

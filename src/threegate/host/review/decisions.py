@@ -1,0 +1,244 @@
+"""Everything but yes: deny, revoke, and what time and a new policy decide by themselves.
+
+`sweep` is called before anything is reviewed or run, and after a policy was applied.
+
+SECURITY
+    Reads only the first lines of what waits, to be quick with ten thousand; whatever is then
+    moved was read as a whole and checked.  If this module is wrong, an approval outlives its
+    rules; the executor would still refuse it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts.approval import BOUND_SECTIONS
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.limits import MAX_APPROVAL_BYTES
+from threegate.artifacts.registry import Request
+from threegate.audit.entry import time_of
+from threegate.base.errors import HandoffTampered, PolicyDenied, UsageError
+from threegate.base.text import first_forbidden
+from threegate.handoff import approvals
+from threegate.handoff.disk import read_start
+from threegate.handoff.misplaced import Aside, set_aside
+from threegate.handoff.states import directory_of
+from threegate.host.review.sheet import WAITING, expiry_of, read_request
+from threegate.host.workspace import applied
+from threegate.host.workspace.workspace import Workspace
+from threegate.policy.approvals import Presented, check_approval
+from threegate.policy.bundle import Bundle
+from threegate.policy.functions import functions_sha256
+
+MAX_REASON_CHARS: Final = 1000
+NO_APPROVAL: Final = "TG-APR-015"
+TOGETHER: Final = 256  # requests that are moved under one hold of the lock
+_CREATED: Final = re.compile(rb'\A---\nformat: "(?:fr|tr)/1"\ncreated: "([0-9TZ:-]{20})"\n')
+_NOT_AFTER: Final = re.compile(rb'\nnot_after: "([0-9TZ:-]{20})"\n')
+_START_BYTES: Final = 96
+_APPROVED: Final = directory_of("tr", "approved")  # of fetch requests too
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """An approval that does not cover its request any more, and why."""
+
+    request: str
+    approval: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What time and policy decided."""
+
+    expired: tuple[str, ...]
+    voided: tuple[Voided, ...]
+
+
+def deny(ws: Workspace, request_id: str, reason: str) -> None:
+    """Say no; the reason is kept beside the request as data, and shown with it.
+
+    Raises `HandoffTampered` for one that somebody meddled with: it stays where it is.
+    """
+    words = check_reason(reason)
+    try:
+        read_request(ws, request_id)
+        approvals.deny(ws.store, request_id, reason=words, now=ws.now())
+    except UsageError as exc:
+        hint = f"`threegate review show {short(request_id)}` says what became of it"
+        raise UsageError(f"{short(request_id)} does not wait (any more)", hint=hint) from exc
+
+
+def check_reason(reason: str) -> str:
+    """Return the words of a denial as they are kept, or raise `UsageError`."""
+    words = reason.strip()
+    try:
+        data = words.encode("utf-8")
+    except UnicodeEncodeError as exc:  # bytes on the command line that are no text
+        raise UsageError("the reason is not valid text") from exc
+    if not words or len(words) > MAX_REASON_CHARS:
+        hint = f"1 to {MAX_REASON_CHARS} characters; whoever asked will read them"
+        raise UsageError(f"a reason of {len(words)} characters", hint=hint)
+    if first_forbidden(data) is not None:
+        raise UsageError("the reason holds a control or invisible character")
+    return words
+
+
+def revoke(ws: Workspace, artifact_id: str) -> list[str]:
+    """End an approval, or all unspent ones of a request; return their ids."""
+    found = [artifact_id]
+    if prefix_of(artifact_id) != "ap":
+        found = approvals.approvals_by_request(ws.store).get(artifact_id, [])
+    if not found:
+        hint = "a run that has begun is not stopped by this"
+        raise UsageError(f"{short(artifact_id)} has no unspent approval", hint=hint)
+    for approval_id in found:
+        try:
+            approvals.revoke(ws.store, approval_id, detail={"by": "operator"})
+        except UsageError as exc:
+            detail = f"{short(approval_id)} is spent or revoked already, or not here"
+            hint = f"`threegate review show {short(approval_id)}` says which"
+            raise UsageError(detail, hint=hint) from exc
+    return found
+
+
+def sweep(ws: Workspace, aside: Aside = None) -> Swept:
+    """Let expire what waited too long, and void approvals that do not count any more.
+
+    Requests that somebody meddled with stay as they are: named in `aside`, or raised.
+    """
+    expired: list[str] = []
+    late = list(_late(ws, aside))
+    for start in range(0, len(late), TOGETHER):
+        some = late[start : start + TOGETHER]
+        try:
+            expired += approvals.expire(ws.store, some)
+        except HandoffTampered:
+            for request_id in some:  # one of them must not keep the others waiting
+                with set_aside(aside, request_id):
+                    expired += approvals.expire(ws.store, [request_id])
+    return Swept(tuple(expired), tuple(_void(ws, aside)))
+
+
+def _late(ws: Workspace, aside: Aside) -> Iterator[str]:
+    """Yield the requests whose time to wait is over."""
+    wait = ws.bundle.integer("handoff", "held_expiry_seconds")
+    newest = time_of(max(0, ws.clock() - wait)).encode("ascii")
+    for state in WAITING:
+        directory = directory_of("tr", state)
+        fd = ws.store.directories.fd(directory)
+        for name in ws.store.names(directory):
+            found = None
+            with suppress(OSError):  # decided meanwhile, or a trap that whoever reads it finds
+                found = _CREATED.match(read_start(fd, name, _START_BYTES))
+            if found is not None and found[1] > newest:
+                continue
+            request_id = name.removesuffix(".md")
+            late = False
+            with set_aside(aside, request_id):
+                late = _is_late(ws, request_id)
+            if late:
+                yield request_id
+
+
+def _is_late(ws: Workspace, request_id: str) -> bool:
+    try:
+        request = ws.store.read(request_id)
+    except UsageError:  # gone meanwhile
+        return False
+    return isinstance(request, Request) and ws.clock() >= expiry_of(request, ws.bundle)
+
+
+def _void(ws: Workspace, aside: Aside) -> Iterator[Voided]:
+    """Send approved requests back to the human whose approvals do not count any more."""
+    # In this order: a request that is approved after the first look is not looked at.
+    approved = [name.removesuffix(".md") for name in ws.store.names(_APPROVED)]
+    hints = approvals.approvals_by_request(ws.store)
+    held = _lines_that_hold(ws.bundle)
+    refused: dict[tuple[str, str], dict[str, str]] = {}
+    for request_id in sorted(approved):
+        found = hints.get(request_id, [])
+        if not found and _is_held_again(ws, request_id, aside):
+            yield Voided(request_id, "", NO_APPROVAL, "it has no approval")
+        for approval_id in found:
+            refusal = None
+            with set_aside(aside, request_id), suppress(OSError):  # spent meanwhile
+                if not _looks_valid(ws, approval_id, held):
+                    refusal = _refusal(ws, request_id, approval_id)
+            if refusal is not None:
+                why = (refusal.code, refusal.message)
+                refused.setdefault(why, {})[approval_id] = request_id
+    # Judged by rules that were replaced meanwhile, a yes of this moment would be taken back.
+    if refused and not applied.is_current(ws.store, ws.bundle):
+        return
+    for (code, message), requests in refused.items():
+        for approval_id in _ended(ws, requests, f"{code}: {message}", aside):
+            yield Voided(requests[approval_id], approval_id, code, message)
+
+
+def _ended(ws: Workspace, requests: dict[str, str], reason: str, aside: Aside) -> Iterator[str]:
+    pairs = list(requests.items())
+    for start in range(0, len(pairs), TOGETHER):
+        some = pairs[start : start + TOGETHER]
+        try:
+            yield from approvals.void_all(ws.store, dict(some), reason)
+        except HandoffTampered:
+            for approval_id, request_id in some:
+                ended: list[str] = []
+                with set_aside(aside, request_id):
+                    ended = approvals.void_all(ws.store, {approval_id: request_id}, reason)
+                yield from ended
+
+
+def _lines_that_hold(bundle: Bundle) -> list[tuple[bytes, ...]]:
+    """Return what approvals of each lane hold if they are bound to the policy in force.
+
+    As lines in column 0, where nothing in the text of an approval can stand.
+    """
+    found = []
+    for lane, names in BOUND_SECTIONS.items():
+        sections = [{"name": name, "sha256": bundle.section_digest(name)} for name in names]
+        functions = functions_sha256(bundle) if lane == "monty" else None
+        values = {"backend": lane, "functions_sha256": functions, "policy": sections}
+        lines = [f"\n{key}: {json.dumps(value)}\n" for key, value in values.items()]
+        found.append(tuple(line.encode("ascii") for line in lines))
+    return found
+
+
+def _looks_valid(ws: Workspace, approval_id: str, held: Sequence[tuple[bytes, ...]]) -> bool:
+    """Tell at a first look whether rules and time still hold; a wrong yes is found at the run."""
+    fd = ws.store.directories.fd(approvals.ACCEPTED)
+    data = read_start(fd, f"{approval_id}.md", MAX_APPROVAL_BYTES)
+    until = _NOT_AFTER.search(data)
+    in_time = until is not None and until[1] >= ws.now().encode("ascii")
+    return in_time and any(all(line in data for line in lines) for lines in held)
+
+
+def _refusal(ws: Workspace, request_id: str, approval_id: str) -> PolicyDenied | None:
+    """Return why an executor would refuse an approval now, None if it would not."""
+    try:
+        presented = Presented(
+            ws.store.read_bytes(request_id),
+            ws.store.read_bytes(approval_id),
+            ws.store.read_file(approvals.ACCEPTED, f"{approval_id}.sig"),
+        )
+    except UsageError:  # decided meanwhile
+        return None
+    functions, now = functions_sha256(ws.bundle), ws.clock()
+    try:
+        check_approval(presented, ws.bundle, at=now, functions_sha256=functions)
+    except PolicyDenied as exc:
+        return exc
+    return None
+
+
+def _is_held_again(ws: Workspace, request_id: str, aside: Aside) -> bool:
+    with suppress(UsageError), set_aside(aside, request_id):  # or decided meanwhile
+        ws.store.move(request_id, source="approved", to="held", op="void")
+        return True
+    return False

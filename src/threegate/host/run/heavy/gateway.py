@@ -1,0 +1,311 @@
+"""The gateway of one run: its box, the proxy behind it, and what both say was carried.
+
+    guest ──port──► engine ──pair──► gateway ──socket──► proxy ──► the hosts its request lists
+
+The engine is handed one end of a pair of sockets and the gateway the other.  The guest has no
+network device; what it says on that port is read by a box without a network, which asks through
+a proxy that is there for this one run.  With `kernel-allowlist` the kernel holds that proxy to the
+addresses of the request's hosts besides (`holding`).
+
+SECURITY
+    Lets approved code speak to other machines.  Hosts and bytes are those of the approved
+    request, within what policy grants any run.  The host hears notes of both boxes and never a
+    byte of what they carry; each note is in the log before the next ask.  If this module is
+    wrong, a run reaches hosts that nobody approved for it.
+"""
+
+import io
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final
+
+from threegate.artifacts.tool_request import Gateway
+from threegate.artifacts.tool_result import Carried, Violation
+from threegate.base.credentials import marks_of
+from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.base.untrusted import Untrusted
+from threegate.handoff.store import Store
+from threegate.host.fetch.credentials import all_credentials
+from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
+from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.machine import anchors, certificates
+from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import Proxy
+from threegate.host.run.heavy import channels
+from threegate.host.run.heavy.kernel_allowlist import StartProxy, held_proxy, started_proxy
+from threegate.host.settings import Settings, unix_now
+from threegate.policy.bundle import Bundle
+from threegate.policy.decide import GATEWAY_RULES
+from threegate.policy.sections.fetch import OWN_PROXY
+from threegate.policy.sections.tool_exec import KERNEL
+from threegate.protocol import gateway as said
+from threegate.protocol.gateway import Opening, Told, parse_opened, parse_told
+from threegate.protocol.purposes import RUNS
+from threegate.protocol.retrieve import SYSTEM_ANCHOR
+from threegate.protocol.ring import MAX_VIOLATIONS, ExecutorProfile
+from threegate.sandbox.box import Start
+from threegate.sandbox.channel import frames
+from threegate.sandbox.launch import Evidence, not_started
+from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.profiles import GATEWAY, PROXY, RUN_PROXY
+from threegate.sandbox.session import START_SECONDS, start_gate
+from threegate.sandbox.supervise import Line
+
+PAYLOAD: Final = "threegate.gates.gateway.gate:serve"
+ASKED: Final = "gateway.asked"  # the entry of the log, one for each ask of a run
+NO_GATEWAY: Final = "TG-ERA-006"
+OPEN_SECONDS: Final = 20.0
+CLOSE_SECONDS: Final = 5.0
+SLICE_SECONDS: Final = 0.1
+KEY_BYTES: Final = 16
+_DIGEST: Final = "sha256:"
+RULE: Final = "executor_network"
+# Which rule of the lane's `gateway` says no; any other reason is the profile's own rule.
+_RULES: Final = {
+    said.HOST: "hosts",
+    said.ADDRESS: "hosts",
+    said.METHOD: "methods",
+    said.UP: "up_bytes",
+    said.DOWN: "down_bytes",
+    said.SPENT: "requests",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outward:
+    """What the network of a run needs of the operator and of the workspace."""
+
+    root: Path  # of the workspace: its log, and the CA files that the policy lists
+    runtime: Path | None
+    credentials: Callable[[], Sequence[str]]  # all that are kept: none of them may leave
+    clock: Callable[[], int]
+
+
+def outward_of(root: Path, settings: Settings, clock: Callable[[], int] = unix_now) -> Outward:
+    """Return what a gateway needs, as this workspace and its operator have it."""
+    return Outward(root, settings.runtime_home, partial(all_credentials, settings), clock)
+
+
+@dataclass(slots=True)
+class Passed:
+    """What a run asked and what became of it, as its gateway told it."""
+
+    places: Mapping[str, str]
+    told: list[Told] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+
+    def carried(self) -> tuple[Carried, ...]:
+        """Return what passed, by host."""
+        sent = [one for one in self.told if one.up]
+        hosts = sorted({one.host for one in sent})
+        return tuple(
+            Carried(
+                host=host,
+                requests=sum(one.host == host for one in sent),
+                up_bytes=sum(one.up for one in sent if one.host == host),
+                down_bytes=sum(one.down for one in sent if one.host == host),
+            )
+            for host in hosts
+        )
+
+    def violations(self) -> tuple[Violation, ...]:
+        """Return what was refused, each once, with the rule that refused it."""
+        found: dict[tuple[str, str, int], None] = {}
+        for one in self.told:
+            if one.reason in self.places:
+                argument = f"{one.method} {one.host or '?'}: {one.reason}"[:200]
+                found[self.places[one.reason], argument, one.line] = None
+        return tuple(
+            Violation(RULE, place, Untrusted(argument), line)
+            for place, argument, line in list(found)[:MAX_VIOLATIONS]
+        )
+
+
+def places_of(bundle: Bundle, ring: ExecutorProfile) -> dict[str, str]:
+    """Return file and line of the rule behind each reason to refuse."""
+    lane = {reason: str(bundle.ref(*GATEWAY_RULES, key)) for reason, key in _RULES.items()}
+    return {reason: lane.get(reason, ring.rules[RULE]) for reason in said.REFUSALS}
+
+
+def refuse_unusable(bundle: Bundle, ring: ExecutorProfile, outward: Outward | None) -> Outward:
+    """Return what a gateway needs, or raise `GateUnavailable`; before a use is spent."""
+    if outward is None:
+        raise GateUnavailable("there is no gateway here", code=NO_GATEWAY)
+    for profile in (GATEWAY, RUN_PROXY if ring.network == KERNEL else PROXY):
+        refuse_unapplied_profile(bundle, profile)
+    if bundle.text("fetch", "proxy") != OWN_PROXY:
+        rule = bundle.ref("fetch", "proxy")
+        hint = f"say `proxy: {OWN_PROXY}` in fetch.policy.md"
+        detail = f"the proxy of {rule} serves packets only, and a gateway needs its own"
+        raise GateUnavailable(detail, code=NO_GATEWAY, hint=hint)
+    anchors(outward.root, bundle)
+    return outward
+
+
+@contextmanager
+def opened_gateway(
+    bundle: Bundle, network: Gateway, ring: ExecutorProfile, outward: Outward
+) -> Iterator[tuple[int, Passed]]:
+    """Open the gateway of one run; yield the engine's end, and what is told while it lives.
+
+    Raises `GateUnavailable` if it cannot be opened, or has ended meanwhile by itself.
+    """
+    passed = Passed(places_of(bundle, ring))
+    with ExitStack() as stack:
+        store = Store.open(outward.root, clock=outward.clock)  # of our own: see `Noter`
+        stack.callback(store.close)
+        noter = Noter(store)
+        proxy = partial(started_proxy, bundle)
+        if ring.network == KERNEL:
+            proxy = partial(held_proxy, bundle, noter)
+        place = stack.enter_context(_proxy(proxy, network, outward, noter, passed))
+        theirs = ExitStack()
+        stack.callback(theirs.close)
+        ours = stack.enter_context(ExitStack())
+        engine, channel = channels.pair(ours, theirs)
+
+        def note(data: bytes) -> None:
+            told = parse_told(data)
+            noter.note(ASKED, told.plain())
+            passed.told.append(told)
+
+        given = {"proxy": str(place), "certificates": certificates()}
+        start = Start(GATEWAY, PAYLOAD, given, keep_fds=(channel,))
+        running = Running(find_machine(), start, note)
+        stack.callback(running.close)
+        stack.callback(ours.close)  # first: a gateway whose guest is gone ends by itself
+        opening = _opening(bundle, network, passed.places, outward, channel)
+        passed.evidence.append(running.start(opening.to_bytes()))
+        theirs.close()
+        yield engine, passed
+    if running.error is not None:
+        raise running.error
+
+
+@contextmanager
+def _proxy(
+    start: StartProxy,
+    network: Gateway,
+    outward: Outward,
+    noter: Noter,
+    passed: Passed,
+) -> Iterator[Path]:
+    """Start the proxy of one run; yield its socket.  Raises what ended it by itself."""
+    ended: list[ThreeGateError] = []
+    with listening(outward.runtime, purpose="run") as place:
+        make = partial(
+            Proxy,
+            find_machine(),
+            place,
+            decided=noter.decided,
+            gone=ended.append,
+            purpose=RUNS,
+            hosts=network.hosts,
+        )
+        with start(make) as evidence:
+            passed.evidence.append(evidence)
+            yield place.path
+    if ended:
+        raise ended[0]
+
+
+def _opening(
+    bundle: Bundle,
+    network: Gateway,
+    places: Mapping[str, str],
+    outward: Outward,
+    channel: int,
+) -> Opening:
+    files = iter(anchors(outward.root, bundle))
+    listed = tuple(
+        (word.removeprefix(_DIGEST), None if word == SYSTEM_ANCHOR else next(files))
+        for word in bundle.words("fetch", "trust_anchors")
+    )
+    key = secrets.token_bytes(KEY_BYTES)
+    return Opening(
+        channel_fd=channel,
+        hosts=network.hosts,
+        methods=tuple(bundle.words(*GATEWAY_RULES, "methods")),
+        up_bytes=min(network.up_bytes, bundle.integer(*GATEWAY_RULES, "up_bytes")),
+        down_bytes=min(network.down_bytes, bundle.integer(*GATEWAY_RULES, "down_bytes")),
+        requests=bundle.integer(*GATEWAY_RULES, "requests"),
+        seconds=bundle.integer(*GATEWAY_RULES, "deadline_seconds"),
+        anchors=listed,
+        key=key.hex(),
+        marks=marks_of(outward.credentials(), key),
+        places=places,
+    )
+
+
+class Running:
+    """The gateway's box, in a thread of its own: it ends with the thread that started it."""
+
+    def __init__(self, machine: Machine, start: Start, note: Callable[[bytes], None]) -> None:
+        self._machine, self._start, self._note = machine, start, note
+        self._close = Event()
+        self._opened: Future[Evidence] = Future()
+        self._thread: Thread | None = None
+        self.error: Exception | None = None
+
+    def start(self, opening: bytes) -> Evidence:
+        """Start the box and open it, or raise `GateUnavailable`."""
+        self._thread = Thread(target=self._run, args=(opening,), name="gateway", daemon=True)
+        self._thread.start()
+        return self._opened.result()
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self._close.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, opening: bytes) -> None:
+        try:
+            line, evidence = self._open(opening)
+        except Exception as exc:  # noqa: BLE001  # whoever waits for the start raises it
+            self._opened.set_exception(named_failure(exc))
+            return
+        self._opened.set_result(evidence)
+        why: str | None = "interrupted"
+        try:
+            why = self._listen(line)
+        except Exception as exc:  # noqa: BLE001  # a note that could not be taken, or logged
+            self.error = named_failure(exc)
+        line.end(why)
+
+    def _open(self, opening: bytes) -> tuple[Line, Evidence]:
+        started, evidence = start_gate(self._machine, self._start)
+        line = Line(started, GATEWAY, note=self._note)
+        answer = io.BytesIO()
+        why = line.greet(time.monotonic() + START_SECONDS)
+        if why is not None or not line.is_ready:
+            raise not_started(GATEWAY.name, line.end(why))
+        try:
+            line.expect(answer)
+            line.send(frames(opening))
+            why = line.wait_for_answer(time.monotonic() + OPEN_SECONDS)
+            if why is not None or not line.is_answered:
+                detail = f"the gateway did not open ({why or 'it ended'})"
+                raise GateUnavailable(detail, code=NO_GATEWAY)
+            parse_opened(Untrusted(answer.getvalue()))
+        except BaseException:
+            line.end("interrupted")
+            raise
+        return line, evidence
+
+    def _listen(self, line: Line) -> str | None:
+        """Hear what it tells until it is gone or closed; a gateway without a guest ends itself."""
+        end: float | None = None
+        while True:
+            if self._close.is_set() and end is None:
+                end = time.monotonic() + CLOSE_SECONDS
+            why = line.wait_for_end(time.monotonic() + SLICE_SECONDS)
+            if why != "deadline" or (end is not None and time.monotonic() > end):
+                return why

@@ -1,0 +1,98 @@
+"""A guest of a user-space kernel for one use: three boxes, their channels, and a watch.
+
+    host ──starts──► gate ──agent──► kernel, guest ──files──► image
+                     gate ──control──►
+
+Each box gets its ends of the channels as descriptors; none can open another.
+
+SECURITY
+    Connects a kernel that a hostile guest may own with the gate that judges it.  The host
+    listens to neither kernel nor files: only the gate's one answer comes back here.
+"""
+
+import os
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from threegate.host.run.heavy import channels as wiring
+from threegate.host.run.heavy.engine import MIB
+from threegate.host.run.heavy.machines import Conversation, Use, outlet, talk
+from threegate.host.run.heavy.memory_watch import Watch, watching
+from threegate.host.run.heavy.runsc import (
+    Ends,
+    Runsc,
+    files_command,
+    kernel_command,
+    specification,
+)
+from threegate.protocol.tool_heavy import Channels
+from threegate.sandbox.box import Start
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.profiles import GIB, RUNSC_FILES, RUNSC_KERNEL
+
+ADDRESSES_BYTES: Final = 4 * GIB  # of the kernel beyond its guest's memory
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What a guest is made of."""
+
+    runsc: Runsc
+    tree: Path
+    scratch: Path  # a directory of ours; nothing in it keeps a name
+    cpus: int
+    memory_mib: int
+
+
+def converse(machine: Machine, guest: Guest, use: Use) -> tuple[Conversation, Watch]:
+    """Start a guest and its gate, give the gate its message, and end all of them.
+
+    Raises `GateUnavailable` if one of the boxes did not prove its lock.
+    """
+    watch = Watch(guest.memory_mib * MIB)
+    with ExitStack() as idle, ExitStack() as ends:
+        agent, stream = wiring.pair(ends, ends)
+        control, accepting = wiring.listener(ends, ends)
+        files, showing = wiring.pair(ends, ends)
+        read, write = wiring.pipe(ends, ends)
+        specs = [wiring.document(ends, guest.scratch, specification()) for _ in range(2)]
+        port = outlet(use, idle)
+        streams = (stream, wiring.nothing(ends) if port is None else port, wiring.nothing(ends))
+        handed = Ends(accepting, specs[0], wiring.nothing(ends), files, read, streams)
+        starts = (
+            _kernel_start(guest, handed),
+            _files_start(guest, spec=specs[1], files=showing, mounts=write),
+        )
+        channels = Channels(agent, control)
+        said = talk(machine, starts, channels, use, ends=ends, watched=partial(watching, watch))
+    return said, watch
+
+
+def _kernel_start(guest: Guest, ends: Ends) -> Start:
+    memory = guest.memory_mib * MIB
+    # Narrower than what was signed: this guest's memory, in whole GiB, as the kernel takes it.
+    profile = replace(
+        RUNSC_KERNEL,
+        memory_bytes=min(RUNSC_KERNEL.memory_bytes, memory + ADDRESSES_BYTES),
+        file_bytes=min(RUNSC_KERNEL.file_bytes, -(-memory // GIB) * GIB),
+    )
+    fds = (ends.control, ends.spec, ends.started, ends.files, ends.mounts, *ends.streams)
+    here = sorted(os.sched_getaffinity(0))
+    return Start(
+        profile,
+        "exec",
+        guest.runsc.kernel_given(),
+        kernel_command(ends, cpus=guest.cpus, memory_mib=guest.memory_mib),
+        keep_fds=fds,
+        cpus=tuple(random.sample(here, min(guest.cpus, len(here)))),  # any will do
+    )
+
+
+def _files_start(guest: Guest, *, spec: int, files: int, mounts: int) -> Start:
+    program = files_command(spec=spec, files=files, mounts=mounts)
+    given = guest.runsc.files_given(guest.tree)
+    return Start(RUNSC_FILES, "exec", given, program, keep_fds=(spec, files, mounts))

@@ -1,0 +1,96 @@
+"""Which approved request may run now, under which approval, with which inputs.
+
+The check here decides before anything is spent; the box checks again before it runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.tool_request import ToolRequest
+from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
+from threegate.handoff import states
+from threegate.handoff.store import Store
+from threegate.host.policy.coverage import covering, waits_for_review
+from threegate.host.run.inputs import documents_of
+from threegate.host.workspace.workspace import Workspace
+from threegate.policy.approvals import Presented
+from threegate.policy.bundle import Bundle
+from threegate.protocol.tool_lite import Job
+
+OTHER_INPUTS: Final = "TG-APR-016"  # as the box says it
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A request that may run, with everything its box is given."""
+
+    request_id: str
+    approval_id: str
+    max_uses: int
+    request: ToolRequest
+    presented: Presented
+    inputs: tuple[tuple[str, bytes], ...]
+
+    @property
+    def input_bytes(self) -> int:
+        """Return the size of all inputs."""
+        return sum(len(document) for _, document in self.inputs)
+
+    def job(self) -> Job:
+        """Return what a box of the lite lane is told."""
+        given = self.presented
+        return Job("run", 0, given.request, given.approval, given.signature, self.inputs)
+
+
+def make_ready(ws: Workspace, request_id: str, approvals: Mapping[str, Sequence[str]]) -> Ready:
+    """Return what may run, or raise the reason it may not; nothing is spent."""
+    _refuse_other_lanes(request_id)
+    place = ws.store.locate(request_id)
+    if place is None:
+        raise UsageError(f"no request {request_id} in this workspace")
+    if place != states.directory_of("tr", "approved"):
+        raise _not_approved(request_id, states.state_of(place))
+    request = ws.store.read_bytes(request_id)
+    approved, presented = covering(ws, request_id, request, approvals.get(request_id, ()))
+    assert isinstance(approved.request, ToolRequest)
+    inputs = read_inputs(ws.store, ws.bundle, approved.request)
+    uses = approved.approval.max_uses
+    return Ready(request_id, approved.approval_id, uses, approved.request, presented, inputs)
+
+
+def read_inputs(
+    store: Store, bundle: Bundle, request: ToolRequest
+) -> tuple[tuple[str, bytes], ...]:
+    """Return the documents a request names, as far as policy lets a run have them."""
+    inputs: list[tuple[str, bytes]] = []
+    left = bundle.integer("tool-exec", "lanes", request.backend, "max", "input_bytes")
+    # One by one: a request may name the same large bytes 64 times, and say that they are few.
+    for name, document in documents_of(store, request):
+        left -= len(document)
+        if left < 0:
+            raise PolicyDenied("the inputs are larger than policy allows", code=OTHER_INPUTS)
+        inputs.append((name, document))
+    return tuple(inputs)
+
+
+def _refuse_other_lanes(request_id: str) -> None:
+    if prefix_of(request_id) == "fr":
+        hint = f"`threegate fetch {short(request_id)}`"
+        raise UsageError(f"{short(request_id)} is a fetch request", hint=hint)
+    if prefix_of(request_id) != "tr":
+        hint = "`threegate review list --state approved` shows what can run"
+        raise UsageError(f"{short(request_id)} is not a request", hint=hint)
+
+
+def _not_approved(request_id: str, state: str) -> ThreeGateError:
+    name = short(request_id)
+    if state in ("draft", "held"):
+        return waits_for_review(request_id)
+    if state == "claimed":
+        hint = "if no other command runs it, `threegate run` gives it back to you"
+        return UsageError(f"{name} is being run", hint=hint)
+    words = {"done": "has run", "denied": "was denied", "expired": "expired"}
+    hint = "ask again with `threegate request new`"
+    return UsageError(f"{name} {words[state]}", hint=hint)

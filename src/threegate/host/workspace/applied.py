@@ -1,0 +1,136 @@
+"""The policy in force: the bundle the operator signed, kept by digest with every earlier one.
+
+What counts is the applied bundle, not the files in `policy/`: an edit there changes nothing
+until `policy apply` has shown what it widens and a current signer has signed it.
+
+SECURITY
+    Reads bundles and signatures from the workspace.  A bundle counts only if the log says
+    that it was applied last, its digest is right and somebody the bundle before it allowed
+    signed it; the first is taken on trust at `init`, by explicit choice of the operator.
+    Without the log an older bundle, or one a revoked key signed, would only need a pointer.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from threegate.artifacts.ids import is_digest, sha256_hex
+from threegate.base import canonical
+from threegate.base.errors import HandoffTampered, PolicyInvalid
+from threegate.base.untrusted import Untrusted
+from threegate.handoff import states
+from threegate.handoff.journal import Act, Put
+from threegate.handoff.store import Store
+from threegate.handoff.usage import Quota
+from threegate.keys import sshsig
+from threegate.keys.sshsig import Signed
+from threegate.policy import bundle as policy_bundle
+from threegate.policy.bundle import Bundle, Compiled, parse_bundle
+
+CURRENT: Final = states.CURRENT
+NAMESPACE: Final = policy_bundle.NAMESPACE
+
+
+def read_current(store: Store) -> Bundle:
+    """Return the bundle in force; raise `PolicyInvalid` if there is none that counts.
+
+    The caller holds the lock: else another command may put a policy in force meanwhile.
+    """
+    digest, at = read_recorded_pointer(store)
+    bundle = read_bundle(store, digest)
+    signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
+    check_signature(store, bundle, by=signers, at=at)
+    return bundle
+
+
+def read_bundle(store: Store, digest: str) -> Bundle:
+    """Return a kept bundle by its digest."""
+    try:
+        return parse_bundle(store.read_file(states.BUNDLES, f"{digest}.json"))
+    except FileNotFoundError as exc:
+        raise PolicyInvalid(f"policy bundle {digest[:12]} is missing") from exc
+
+
+def since(store: Store, bundle: Bundle, last: str) -> Iterator[Bundle]:
+    """Yield a bundle and those before it, back to the one after the digest `last`."""
+    while bundle.digest != last:
+        yield bundle
+        if bundle.previous is None:
+            return
+        bundle = read_bundle(store, bundle.previous)
+
+
+def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Signed:
+    """Return who signed `bundle`, judged by the signers of `by` at the time `at`."""
+    try:
+        armored = store.read_file(states.BUNDLES, f"{bundle.digest}.sig")
+    except FileNotFoundError as exc:
+        raise PolicyInvalid(f"policy bundle {bundle.digest[:12]} is not signed") from exc
+    message = bundle.bundle_bytes()
+    return sshsig.verify(
+        message, Untrusted(armored), namespace=NAMESPACE, signers=by.signers, at=at
+    )
+
+
+def acts_to_apply(bundle: Bundle, armored: bytes, *, at: int) -> list[Act]:
+    """Return the acts that put a signed bundle in force."""
+    digest = bundle.digest
+    return [
+        Put(states.BUNDLES, f"{digest}.json", bundle.bundle_bytes()),
+        Put(states.BUNDLES, f"{digest}.sig", armored),
+        Put(states.BUNDLES, CURRENT, _pointer(digest, at)),
+    ]
+
+
+def _pointer(digest: str, at: int) -> bytes:
+    return canonical.encode({"applied": at, "digest": digest, "format": "current/1"})
+
+
+def read_pointer(store: Store) -> tuple[str, int]:
+    """Return the digest of the bundle in force and when it was applied."""
+    try:
+        data = store.read_file(states.BUNDLES, CURRENT)
+    except FileNotFoundError as exc:
+        hint = "`threegate audit verify` shows what is missing; restore a backup"
+        raise PolicyInvalid("no policy is applied", hint=hint) from exc
+    try:
+        value: Mapping[str, Any] = canonical.decode(data)
+        digest, at = value["digest"], value["applied"]
+        if value["format"] != "current/1" or not is_digest(digest) or type(at) is not int:
+            raise ValueError("not a pointer")
+    except (ValueError, KeyError, TypeError) as exc:
+        raise HandoffTampered(f"{states.BUNDLES}/{CURRENT} is not readable") from exc
+    return digest, at
+
+
+def read_recorded_pointer(store: Store) -> tuple[str, int]:
+    """Return what `read_pointer` does, if the log recorded it; the caller holds the lock."""
+    digest, at = read_pointer(store)
+    if sha256_hex(_pointer(digest, at)) != store.journal.current:
+        detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
+        raise HandoffTampered(detail, code="TG-HND-009")
+    return digest, at
+
+
+def is_current(store: Store, bundle: Bundle) -> bool:
+    """Tell whether a bundle that was read before is still the one in force."""
+    with store.locked():
+        return read_pointer(store)[0] == bundle.digest
+
+
+def is_in_force(bundle: Bundle, compiled: Compiled) -> bool:
+    """Tell whether policy files are exactly the applied ones, prose and examples aside."""
+    same = compiled.bundle(generation=bundle.generation, previous=bundle.previous)
+    return same.bundle_bytes() == bundle.bundle_bytes()
+
+
+def quotas_of(bundle: Bundle) -> dict[str, Quota]:
+    """Return the quota of each directory according to a bundle."""
+    quotas = {}
+    for directory in (*_state_directories(), states.QUARANTINE, states.BLOBS):
+        path = ("handoff", "quotas", *directory.split("/")[1:])
+        quotas[directory] = Quota(bundle.integer(*path, "files"), bundle.integer(*path, "bytes"))
+    return quotas
+
+
+def _state_directories() -> list[str]:
+    return sorted({item for group in states.ARTIFACT_STATES.values() for item in group})

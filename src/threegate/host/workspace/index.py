@@ -1,0 +1,380 @@
+"""A search index over the artifacts of a workspace: derived, sealed, rebuilt when in doubt.
+
+It follows the audit log from the last entry it has seen; if that entry is no longer there
+it starts again.  `withdraw`, `forget` and the retraction labels depend on its tables of sources
+and identifiers, so an edited file is found by its seal (`derived.py`) before it is used.
+
+SECURITY
+    Holds copies of foreign text in SQLite.  Queries bind values, never build SQL from
+    them.  What was forgotten is removed and the file written again.  If this module is wrong,
+    a retraction is missed, or something made from a withdrawn artifact stays.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from threegate.audit.entry import Entry
+from threegate.base.errors import AuditTampered, StorageFailed, UsageError
+from threegate.handoff import states
+from threegate.handoff.records import INTENT
+from threegate.handoff.store import Store
+from threegate.handoff.verify import Fold
+from threegate.host.workspace.derived import (
+    DAMAGED,
+    Derived,
+    is_broken,
+    note_rebuilt,
+    remove_derived,
+)
+from threegate.host.workspace.identity import Name
+from threegate.host.workspace.index_rows import origin_row, rows_of, sources_of
+from threegate.host.workspace.origin import UNKNOWN, PacketOrigin, announced
+from threegate.host.workspace.places import quarantined
+from threegate.host.workspace.searchable import fts_query
+from threegate.host.workspace.vectors import drop_vectors
+
+FILE: Final = "index.sqlite"
+VERSION: Final = 4
+COMMIT_EVERY: Final = 1000
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
+CREATE TABLE IF NOT EXISTS artifacts (
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE, kind TEXT, state TEXT, title TEXT,
+    made TEXT, bytes INTEGER, integrity TEXT, confidentiality TEXT);
+CREATE INDEX IF NOT EXISTS by_kind ON artifacts (kind, number, state);
+CREATE TABLE IF NOT EXISTS sources (child TEXT, parent TEXT, PRIMARY KEY (child, parent))
+    WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_parent ON sources (parent);
+CREATE TABLE IF NOT EXISTS contents (id TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_digest ON contents (digest);
+CREATE TABLE IF NOT EXISTS names (
+    scheme TEXT, value TEXT, id TEXT, joins INTEGER, retracted INTEGER,
+    PRIMARY KEY (scheme, value, id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS names_by_id ON names (id);
+CREATE INDEX IF NOT EXISTS names_retracted ON names (id) WHERE retracted;
+CREATE TABLE IF NOT EXISTS origins (id TEXT PRIMARY KEY, name TEXT, by TEXT, consistent INTEGER)
+    WITHOUT ROWID;
+CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
+    title, body, tokenize = "unicode61 remove_diacritics 2");
+"""
+
+_PAGE: Final = """
+SELECT id, state, title, made, bytes, integrity, confidentiality
+FROM (SELECT value AS wanted FROM json_each(?1)) JOIN artifacts ON number IN (
+    -- The newest of each kind: the first page costs the same however many there are.
+    SELECT number FROM artifacts WHERE kind = wanted AND (?2 IS NULL OR state = ?2)
+    ORDER BY number DESC LIMIT ?3 + ?4)
+ORDER BY number DESC LIMIT ?3 OFFSET ?4
+"""
+_QUEUE: Final = """
+SELECT id, state, title, made, bytes, integrity, confidentiality FROM artifacts
+WHERE kind IN ('fr', 'tr') AND state IN (SELECT value FROM json_each(?1))
+ORDER BY number LIMIT ?2 OFFSET ?3
+"""
+_ALIKE: Final = """
+SELECT id FROM texts JOIN artifacts ON number = texts.rowid
+WHERE texts MATCH ?1 AND kind = ?2 ORDER BY bm25(texts), number LIMIT ?3
+"""
+_COUNT: Final = """
+SELECT count(*) FROM artifacts
+WHERE kind IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR state = ?2)
+"""
+_SEARCH: Final = """
+SELECT id, state, artifacts.title, made, bytes, integrity, confidentiality
+FROM texts JOIN artifacts ON number = texts.rowid
+WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
+ORDER BY bm25(texts, 4.0, 1.0), number LIMIT ?3 OFFSET ?4
+"""
+_COUNT_FOUND: Final = """
+SELECT count(*) FROM texts JOIN artifacts ON number = texts.rowid
+WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
+"""
+# All packets that share an identifier, directly or through packets that join identifiers.
+_SAME_WORK: Final = """
+WITH RECURSIVE work(scheme, value) AS (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?1)
+    UNION
+    SELECT other.scheme, other.value
+    FROM work JOIN names AS one USING (scheme, value) JOIN names AS other ON other.id = one.id
+    WHERE one.joins)
+SELECT id, max(retracted) FROM work JOIN names USING (scheme, value) GROUP BY id ORDER BY id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One artifact in a listing; the title is foreign text."""
+
+    id: str
+    state: str
+    title: str
+    made: str
+    bytes: int
+    integrity: str
+    confidentiality: str
+
+
+class Index:
+    """The index of one workspace; without a place for seals it is a private temporary one."""
+
+    def __init__(self, store: Store, seals: Path | None = None) -> None:
+        self._store, self._seals = store, seals
+        self._file = Derived(store.root / FILE, SCHEMA, seals)
+        self.rebuilt: str | None = None  # why a file that was here was not used
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The database itself, for comparing it."""
+        return self._file.db
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        return self._file.db
+
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Take in what the log recorded since the last time; an edited file is rebuilt first."""
+        self._file.is_sound()
+        self._note_rebuilt()
+        try:
+            self._follow_log(progress)
+        except sqlite3.DatabaseError as exc:
+            if not is_broken(exc):
+                raise StorageFailed(f"cannot write {FILE}: {exc}") from exc
+            self._file.discard(DAMAGED)
+            self._note_rebuilt()
+            self._follow_log(progress)
+
+    def is_sound(self) -> bool:
+        """Tell whether the file is as ThreeGate left it; otherwise `catch_up` fills a new one."""
+        return self._file.is_sound()
+
+    def reset(self) -> None:
+        """Delete the file with everything in it; the next `catch_up` fills a new one."""
+        self._file.discard("")
+        self._file.discarded = None
+
+    def _note_rebuilt(self) -> None:
+        why, self._file.discarded = self._file.discarded, None
+        self.rebuilt = why or self.rebuilt
+        note_rebuilt(self._store, FILE, why)
+
+    def _follow_log(self, progress: Callable[[int, int], None] | None) -> None:
+        log = self._store.journal.log
+        seq, digest = self._seen()
+        if seq >= 0 and not _still_there(self._store, seq, digest):
+            self.reset()
+            seq = -1
+        fold, taken, forgets, origins = Fold(), 0, False, dict[str, PacketOrigin]()
+        for done, entry in enumerate(log.entries(seq + 1), 1):
+            if not forgets and _forgets(entry):
+                forgets = True
+                drop_vectors(self._store, self._seals)
+            fold.feed(entry)
+            if (one := announced(entry)) is not None:
+                origins[one[0]] = one[1]
+            if fold.problem is not None:  # else a list would lack what came after, and not say so
+                raise AuditTampered(fold.problem)
+            # Only between batches: a batch that is half read would be half indexed.
+            if not fold.pending and done - taken >= COMMIT_EVERY:
+                self._take(fold, origins, (entry.seq, entry.digest), forgets=forgets and seq >= 0)
+                fold, taken, origins = Fold(), done, {}
+            if progress is not None and done % COMMIT_EVERY == 0:
+                progress(entry.seq, log.head.seq)
+        if not fold.pending and log.head.seq > seq:
+            head = (log.head.seq, log.head.digest)
+            self._take(fold, origins, head, forgets=forgets and seq >= 0)
+
+    def page(
+        self, kinds: tuple[str, ...], *, state: str | None, limit: int, skip: int
+    ) -> list[Row]:
+        """Return a page of a listing, newest first."""
+        values = (json.dumps(kinds), state, limit, skip)
+        return [Row(*row) for row in self._rows(_PAGE, values)]
+
+    def count(self, kinds: tuple[str, ...], *, state: str | None) -> int:
+        """Return how many artifacts a listing has."""
+        return int(self._rows(_COUNT, (json.dumps(kinds), state)).fetchone()[0])
+
+    def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
+        """Return a page of the requests in these states, oldest first."""
+        values = (json.dumps(in_states), limit, skip)
+        return [Row(*row) for row in self._rows(_QUEUE, values)]
+
+    def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
+        """Return artifacts of a kind that hold any of these words, best match first."""
+        query = " OR ".join(fts_query(word) for word in words)
+        rows = self._rows(_ALIKE, (query, kind, limit)) if query else []
+        return [str(row[0]) for row in rows]
+
+    def same_content(self, digest: str) -> list[str]:
+        """Return the requests that ask for the same, by their `content_digest`."""
+        rows = self._rows("SELECT id FROM contents WHERE digest = ? ORDER BY id", (digest,))
+        return [str(row[0]) for row in rows]
+
+    def search(self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
+        """Return artifacts that hold all words, best match first."""
+        values = (fts_query(words), json.dumps(kinds), limit, skip)
+        return [Row(*row) for row in self._rows(_SEARCH, values)]
+
+    def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
+        """Return how many artifacts hold all words."""
+        values = (fts_query(words), json.dumps(kinds))
+        return int(self._rows(_COUNT_FOUND, values).fetchone()[0])
+
+    def derived_from(self, artifact_id: str) -> list[str]:
+        """Return everything made from an artifact, itself included, nearest first."""
+        query = (
+            "WITH RECURSIVE made(id, depth) AS (VALUES (?, 0) UNION "
+            "SELECT child, depth + 1 FROM sources JOIN made ON parent = made.id) "
+            "SELECT id FROM made GROUP BY id ORDER BY min(depth), id"
+        )
+        return [str(row[0]) for row in self._rows(query, (artifact_id,))]
+
+    def made_from(self, parent: str) -> list[str]:
+        """Return the artifacts that name this one, or `blob-` and a digest, as their source."""
+        query = "SELECT child FROM sources WHERE parent = ? ORDER BY child"
+        return [str(row[0]) for row in self._rows(query, (parent,))]
+
+    def holders_of(self, blob: str) -> list[str]:
+        """Return the artifacts that name raw bytes by this digest."""
+        return self.made_from(f"blob-{blob}")
+
+    def same_work(self, names: Iterable[Name]) -> dict[str, bool]:
+        """Return all packets of a work, by its identifiers, and whether each says `retracted`."""
+        rows = self._rows(_SAME_WORK, (json.dumps(list(names)),))
+        return {str(row[0]): bool(row[1]) for row in rows}
+
+    def retracted(self) -> list[str]:
+        """Return the packets that say their work was retracted."""
+        rows = self._rows("SELECT DISTINCT id FROM names WHERE retracted ORDER BY id", ())
+        return [str(row[0]) for row in rows]
+
+    def origin(self, packet_id: str) -> PacketOrigin:
+        """Return how a packet came here, as the log says; `brought` for what it does not know."""
+        query = "SELECT name, by, consistent FROM origins WHERE id = ?"
+        row = self._rows(query, (packet_id,)).fetchone()
+        return UNKNOWN if row is None else PacketOrigin(str(row[0]), str(row[1]), bool(row[2]))
+
+    def _rows(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        # Minutes may have passed since `catch_up`: a model answered, a person signed.
+        if not self._file.is_sound():
+            self.catch_up()
+        return self._db.execute(query, values)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _seen(self) -> tuple[int, str]:
+        row = self._db.execute("SELECT version, seq, digest FROM seen").fetchone()
+        if row is None:
+            return -1, ""
+        if row[0] != VERSION:
+            self.reset()
+            return -1, ""
+        return int(row[1]), str(row[2])
+
+    def _take(
+        self,
+        fold: Fold,
+        origins: Mapping[str, PacketOrigin],
+        head: tuple[int, str],
+        *,
+        forgets: bool,
+    ) -> None:
+        seq, digest = head
+        touched = [name.removesuffix(".md") for name in fold.touched if name.endswith(".md")]
+        rows = [origin_row(packet_id, origin) for packet_id, origin in origins.items()]
+        with self._file.writing() as db:
+            if self._seen()[0] >= seq:
+                return  # another command was faster
+            db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", rows)
+            # An announced file that never came has no row either.
+            for artifact_id in dict.fromkeys([*touched, *origins]):
+                self._update(artifact_id)
+            if not forgets:
+                self._write_seen(seq, digest)
+                return
+            # Deleted words stay in FTS segments until these are merged.
+            db.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        # Deleted rows leave their bytes in free pages; a file written again does not.  Only then
+        # is the entry seen: after a crash in between, all of this is done once more.
+        self._file.rewrite()
+        with self._file.writing():
+            self._write_seen(seq, digest)
+
+    def _write_seen(self, seq: int, digest: str) -> None:
+        self._db.execute("DELETE FROM seen")
+        self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, seq, digest))
+
+    def _update(self, artifact_id: str) -> None:
+        row = self._db.execute(
+            "SELECT number FROM artifacts WHERE id = ?", (artifact_id,)
+        ).fetchone()
+        place = self._store.locate(artifact_id)
+        if place is None:
+            if row is not None:
+                self._db.execute("DELETE FROM artifacts WHERE number = ?", row)
+                self._db.execute("DELETE FROM texts WHERE rowid = ?", row)
+            for table, column in (("names", "id"), ("contents", "id"), ("sources", "child")):
+                query = f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608  # our own names
+                self._db.execute(query, (artifact_id,))
+            self._note_quarantined(artifact_id)
+        elif row is not None:
+            state = states.state_of(place)
+            self._db.execute("UPDATE artifacts SET state = ? WHERE number = ?", (state, row[0]))
+        else:
+            # Withdrawn or forgotten since we looked: the log says so further on.
+            with suppress(UsageError):
+                self._insert(artifact_id, states.state_of(place))
+
+    def _insert(self, artifact_id: str, state: str) -> None:
+        rows = rows_of(artifact_id, state, self._store.read_bytes(artifact_id))
+        cursor = self._db.execute(
+            "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows.artifact
+        )
+        self._db.execute(
+            "INSERT INTO texts (rowid, title, body) VALUES (?, ?, ?)",
+            (cursor.lastrowid, *rows.text),
+        )
+        self._insert_all("sources", rows.sources)
+        self._insert_all("contents", rows.contents)
+        self._insert_all("names", rows.names)
+
+    def _insert_all(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            query = f"INSERT OR IGNORE INTO {table} VALUES ({places})"  # noqa: S608  # our own names
+            self._db.executemany(query, rows)
+
+    def _note_quarantined(self, artifact_id: str) -> None:
+        """Keep sources and origin of a withdrawn artifact: what was made from it may still wait."""
+        artifact = quarantined(self._store, artifact_id)
+        if artifact is not None:
+            self._insert_all("sources", sources_of(artifact_id, artifact))
+        else:
+            self._db.execute("DELETE FROM origins WHERE id = ?", (artifact_id,))
+
+
+def remove_index(root: Path) -> None:
+    """Delete the index; the next use builds it again."""
+    remove_derived(root / FILE)
+
+
+def _forgets(entry: Entry) -> bool:
+    data = entry.data
+    return entry.kind == INTENT and data["act"] == "remove" and data["name"].endswith(".md")
+
+
+def _still_there(store: Store, seq: int, digest: str) -> bool:
+    log = store.journal.log
+    if seq > log.head.seq:
+        return False
+    entry = next(iter(log.entries(seq)), None)
+    return entry is not None and entry.digest == digest

@@ -1,1 +1,0 @@
-"""Guest images on this machine: what one consists of, where it lies, whether it is intact."""

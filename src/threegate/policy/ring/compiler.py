@@ -1,0 +1,242 @@
+"""From policy to what one kind of executor enforces: a pure function, run by host and gate.
+
+A profile that an executor could not hold code to is rejected with the rule's file and line,
+and nothing starts.  The rules, in order; the first that fails decides:
+
+ 1. the kind of executor is declared;
+ 2. one without a code mode has proved that it can start nothing: a no-op, said as such;
+ 3. the profile exists and the executor's lane offers it;
+ 4. its network is one the executor has, and not more than its lane's;
+ 5. the executor holds code to import rules, and has files where its lane grants any;
+ 6. its programs can be held: by an executor that starts any, none of them a Python where
+    imports could not be held in it;
+ 7. its denied patterns can be held, where there is any program to start: by an executor that
+    sees commands, and with no program that runs commands of its own.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from threegate.base.errors import PolicyDenied
+from threegate.base.text import quote
+from threegate.policy.bundle import Compiled
+from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
+from threegate.policy.ring.executors import (
+    COMMAND_INTERPRETERS,
+    EXECUTORS,
+    PYTHON_PROGRAMS,
+    Abilities,
+)
+from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
+from threegate.protocol.commands import ArgumentRule, base, names_of
+from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
+
+NOT_ENFORCEABLE: Final = "TG-RNG-001"
+UNKNOWN_EXECUTOR: Final = "TG-RNG-002"
+NOT_PROVED: Final = "TG-RNG-003"
+
+Executors = Mapping[str, Abilities]
+_SECTION: Final = "tool-exec"
+GATEWAY_CLIENT: Final = "threegate_gateway"
+_NEEDS: Final = {KERNEL: ": it needs nftables, which root alone may set"}
+_HINT: Final = "`threegate ring why` shows what a profile lets a request do"
+
+
+class ProfileRejected(PolicyDenied):
+    """An executor could not hold code to this profile, so it runs nothing under it."""
+
+    code = NOT_ENFORCEABLE
+
+    def __init__(self, reason: str, rule: RuleRef | None, *, code: str = NOT_ENFORCEABLE) -> None:
+        where = f" ({rule})" if rule is not None else ""
+        super().__init__(f"{reason}{where}", code=code, hint=_HINT)
+        self.reason, self.rule = reason, rule
+
+
+@dataclass(frozen=True, slots=True)
+class NoOp:
+    """The recorded answer for an executor that runs no code, and what proved it."""
+
+    kind: str
+    proved: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind} runs no code: no rule applies (proved: {', '.join(self.proved)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the lane of an executor gives it, whatever a profile says."""
+
+    network: str  # the widest
+    disk_bytes: int  # of what it may write; a request's own limit is this at most
+
+
+def runtime_of(policy: Compiled, lane: str) -> Runtime:
+    """Return the runtime of a lane, from its network and file rules."""
+    path = (_SECTION, "lanes", lane)
+    disk_bytes = policy.integer(*path, "max", "disk_bytes")
+    network = policy.text(*path, "network") if policy.has(*path, "network") else OFF
+    return Runtime(network, disk_bytes)
+
+
+def compile_ring(
+    policy: Compiled, kind: str, name: str, *, executors: Executors = EXECUTORS
+) -> ExecutorProfile:
+    """Return the profile `name` as an executor of this kind enforces it.
+
+    Raises `ProfileRejected`.
+    """
+    able = executors.get(kind)
+    if able is None or not able.code_mode:
+        reason = f"no executor {quote(kind)} with a code mode is declared"
+        raise ProfileRejected(reason, None, code=UNKNOWN_EXECUTOR)
+    assert able.lane is not None, kind
+    offered = (_SECTION, "lanes", able.lane, "profiles")
+    if name not in policy.words(*offered):
+        raise ProfileRejected(f"profile {quote(name)} is not offered", policy.ref(*offered))
+    _refuse_unenforceable(policy, kind, name, able)
+    path = (_SECTION, RING, name)
+    denied = policy.words(*path, "denied_imports")
+    network = policy.text(*path, "executor_network")
+    # The gateway's client is there with a gateway, and with nothing else.
+    client = {GATEWAY_CLIENT} if network != OFF else set()
+    allowed = {*policy.words(*path, "allowed_imports")} - {GATEWAY_CLIENT}
+    allowed = (allowed | client) - {*denied}
+    if policy.has(_SECTION, "lanes", able.lane, "imports"):
+        allowed &= {*policy.words(_SECTION, "lanes", able.lane, "imports")}
+    return ExecutorProfile(
+        kind=kind,
+        profile=name,
+        imports=tuple(sorted(allowed)),
+        denied_imports=tuple(sorted(denied)),
+        network=network,
+        binaries=tuple(sorted(policy.words(*path, "allowed_binaries"))),
+        patterns=tuple(policy.words(*path, "denied_patterns")),
+        arguments=tuple(rules_about(policy, policy.words(*path, "allowed_binaries"))),
+        rules=dict(_places(policy, name)),
+    )
+
+
+def offline(ring: ExecutorProfile) -> ExecutorProfile:
+    """Return a profile as it is for a run that asks for no network."""
+    imports = tuple(name for name in ring.imports if name != GATEWAY_CLIENT)
+    return replace(ring, network=OFF, imports=imports)
+
+
+def compile_no_op(kind: str, proved: frozenset[str], *, executors: Executors = EXECUTORS) -> NoOp:
+    """Return the no-op of an executor without a code mode, or raise `ProfileRejected`.
+
+    `proved` are the acts its box tried just before it began, and found refused.
+    """
+    able = executors.get(kind)
+    if able is None or able.code_mode:
+        reason = f"no executor {quote(kind)} without a code mode is declared"
+        raise ProfileRejected(reason, None, code=UNKNOWN_EXECUTOR)
+    missing = sorted(able.must_prove - proved)
+    if missing or not able.must_prove:
+        reason = f"{kind} has not proved that it can start nothing: {', '.join(missing)}"
+        raise ProfileRejected(reason, None, code=NOT_PROVED)
+    return NoOp(kind, tuple(sorted(able.must_prove)))
+
+
+def may_enforce(
+    policy: Compiled, kind: str, name: str, *, executors: Executors = EXECUTORS
+) -> Decision:
+    """Decide whether an executor of this kind can hold code to the profile `name`."""
+    try:
+        compile_ring(policy, kind, name, executors=executors)
+    except ProfileRejected as exc:
+        return Deny(exc.rule, exc.reason)
+    if not policy.has(_SECTION, RING, name):
+        return Deny(None, NO_RULE)
+    return Allow(policy.ref(_SECTION, RING, name), f"{kind} can enforce profile {name}")
+
+
+def beyond_every_executor(
+    policy: Compiled, *, executors: Executors = EXECUTORS
+) -> Iterator[tuple[RuleRef, str]]:
+    """Yield where a profile is offered that no executor of the lane could enforce, and why.
+
+    Networks are left out: which of them there are is a matter of the machine.
+    """
+    for lane in sorted(policy.words(_SECTION, "lanes")):
+        kinds = [(kind, able) for kind, able in executors.items() if able.lane == lane]
+        for name in sorted(policy.words(_SECTION, "lanes", lane, "profiles")):
+            found = [next(_beyond(policy, kind, name, able), None) for kind, able in kinds]
+            if found and found[-1] is not None and None not in found:
+                path, reason = found[-1]
+                yield policy.ref(*path), f"profile {name}: {reason}"
+
+
+def _refuse_unenforceable(policy: Compiled, kind: str, name: str, able: Abilities) -> None:
+    for field, reason in _unenforceable(policy, kind, name, able):
+        raise ProfileRejected(f"profile {name}: {reason}", policy.ref(*field))
+
+
+def _unenforceable(
+    policy: Compiled, kind: str, name: str, able: Abilities
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    path = (_SECTION, RING, name)
+    network = policy.text(*path, "executor_network")
+    if network not in able.networks:
+        why = _NEEDS.get(network, "")
+        yield (*path, "executor_network"), f"{kind} has no network {network}{why}"
+    assert able.lane is not None
+    widest = runtime_of(policy, able.lane).network
+    if NETWORKS.index(network) > NETWORKS.index(widest):
+        yield (*path, "executor_network"), f"network {network} is more than its lane's {widest}"
+    yield from _beyond(policy, kind, name, able)
+
+
+def _beyond(
+    policy: Compiled, kind: str, name: str, able: Abilities
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each rule beside the network that an executor could not hold code to."""
+    path = (_SECTION, RING, name)
+    assert able.lane is not None
+    if not able.imports:  # an empty list means none: that too must be enforced
+        yield (*path, "allowed_imports"), f"{kind} does not refuse imports"
+    if runtime_of(policy, able.lane).disk_bytes and not able.files:
+        where = (_SECTION, "lanes", able.lane, "max", "disk_bytes")
+        yield where, f"{kind} has no files to write, and its lane grants them"
+    binaries = policy.words(*path, "allowed_binaries")
+    denied = policy.words(*path, "denied_patterns")
+    if binaries and not able.binaries:
+        yield (*path, "allowed_binaries"), f"{kind} starts no programs"
+    for binary in sorted(binaries):
+        if binary.rpartition("/")[2].startswith(PYTHON_PROGRAMS):
+            reason = f"{kind} cannot hold the imports of {binary}"
+            yield (*path, "allowed_binaries", binary), reason
+        if denied and not names_of(binary).isdisjoint(COMMAND_INTERPRETERS):
+            reason = f"{binary} runs commands that no denied pattern sees"
+            yield (*path, "allowed_binaries", binary), reason
+    if binaries and denied and not able.patterns:
+        yield (*path, "denied_patterns"), f"{kind} does not see the commands of its code"
+
+
+def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
+    path = (_SECTION, RING, name)
+    for field in FIELDS:
+        yield field, str(policy.ref(*path, field))
+        if field in ("denied_imports", "denied_patterns"):
+            for item in policy.words(*path, field):
+                yield f"{field}/{item}", str(policy.ref(*path, field, item))
+    yield ARGUMENT_RULES, str(policy.ref(_SECTION, ARGUMENT_RULES))
+    for rule in rules_about(policy, policy.words(*path, "allowed_binaries")):
+        place = policy.ref(_SECTION, ARGUMENT_RULES, rule.name)
+        yield f"{ARGUMENT_RULES}/{rule.name}", str(place)
+
+
+def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[ArgumentRule]:
+    """Yield the argument rules about these programs, and only what they say of them."""
+    names = [(name, names_of(name)) for name in sorted({*map(base, binaries)})]
+    for name in sorted(policy.words(_SECTION, ARGUMENT_RULES)):
+        path = (_SECTION, ARGUMENT_RULES, name)
+        programs = policy.words(*path, "programs")
+        about = tuple(name for name, known in names if not known.isdisjoint(programs))
+        if not about:
+            continue
+        denied, required = policy.words(*path, "denied"), policy.words(*path, "required")
+        yield ArgumentRule(name, about, tuple(sorted(denied)), tuple(sorted(required)))

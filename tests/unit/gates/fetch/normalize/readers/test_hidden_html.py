@@ -1,0 +1,110 @@
+"""What nobody sees on a page is taken out and counted; where that cannot be decided, it is said."""
+
+import pytest
+
+from tests.support.pages import DROPPED, HIDDEN, MARK, SHOWN, UNDECIDED, answer, page
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.readers import hidden_html, html, stylesheets
+from threegate.gates.fetch.normalize.readers.stylesheets import Sheet, read_sheets
+
+LETTERS = len(MARK.replace(" ", ""))
+
+
+def read(head: str, inner: str) -> tuple[str, dict[str, int]]:
+    found = html.read(Untrusted(page(inner, head=head)), answer())
+    assert "sentence number 5" in found.parts[0].text.open_for_validation(), "control: it is read"
+    text = "\n".join(part.text.open_for_validation() for part in found.parts)
+    return text, dict(found.found)
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+# claim TG-C-121
+def test_hidden_text_is_taken_out_and_counted(way: str) -> None:
+    head, inner = HIDDEN[way]
+    text, hazards = read(head, inner)
+    assert "ZZmarker" not in text
+    assert hazards["hidden-text"] >= LETTERS
+
+
+@pytest.mark.parametrize("way", DROPPED)
+def test_what_is_no_text_of_the_page_is_not_in_it(way: str) -> None:
+    assert "ZZmarker" not in read("", DROPPED[way])[0]
+
+
+@pytest.mark.parametrize("way", UNDECIDED)
+# claim TG-C-121, TG-C-422
+def test_where_it_cannot_be_decided_that_is_said(way: str) -> None:
+    head, inner = UNDECIDED[way]
+    text, hazards = read(head, inner)
+    assert "ZZmarker" in text
+    assert hazards["hidden-undecided"] >= 1
+    assert "hidden-text" not in hazards
+
+
+@pytest.mark.parametrize("way", SHOWN)
+def test_what_is_shown_stays(way: str) -> None:
+    head, inner = SHOWN[way]
+    text, hazards = read(head, inner)
+    assert "ZZmarker" in text
+    assert not hazards
+
+
+def test_a_child_in_no_size_may_have_one_of_its_own() -> None:
+    text, hazards = read(*HIDDEN["font-size but for a child"])
+    assert "shown" in text
+    assert hazards == {"hidden-text": LETTERS}
+
+
+def test_a_visible_child_goes_with_its_hidden_parent_and_that_is_said() -> None:
+    inner = f'<div style="visibility:hidden"><p>{MARK}</p><b style="visibility:visible">x</b></div>'
+    text, hazards = read("", inner)
+    assert "ZZmarker" not in text
+    assert hazards == {"hidden-text": LETTERS + 1, "hidden-undecided": 1}
+
+
+@pytest.mark.parametrize("body", ['style="opacity:0"', "hidden", 'class="x9"'])
+def test_a_page_that_starts_hidden_is_read_and_that_is_said(body: str) -> None:
+    raw = page("", head="<style>.x9{display:none}</style>", body=body)
+    found = html.read(Untrusted(raw), answer())
+    assert "sentence number 1" in found.parts[0].text.open_for_validation()
+    assert found.found == {"hidden-undecided": 1}
+
+
+def test_more_steps_of_matching_than_are_allowed_are_undecided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = "<style>" + "".join(f".a.b{number}{{color:red}}" for number in range(50)) + "</style>"
+    inner = "".join(f'<p class="a b{number}">late</p>' for number in range(50))
+    assert not read(head, inner)[1], "control: all are matched"
+    monkeypatch.setattr(hidden_html, "MAX_MATCHES", 20)
+    assert read(head, inner)[1] == {"hidden-undecided": 1}
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        "h9," * 200 + ".x9{display:none}",
+        "article{" + "h9," * 200 + ".x9{display:none}}",
+        "h9{top:0}" * 200 + ".x9{display:none}",
+        "article{" + "h9 " * 100 + "&{top:0} " + "article " * 60 + ".x9{display:none}}",
+        "article{" * 30 + ".x9{display:none}" + "}" * 30,
+        "a|b," * 200 + ".x9{display:none}",
+    ],
+)
+# claim TG-C-421
+def test_rules_that_are_left_out_are_counted(sheet: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = f'<p class="x9">{MARK}</p>'
+    assert not read("<style>.y9{display:none}</style>", inner)[1], "control: nothing is left out"
+    monkeypatch.setattr(stylesheets, "MAX_RULES", 100)
+    text, hazards = read(f"<style>{sheet}</style>", inner)
+    assert "ZZmarker" in text
+    assert hazards["hidden-undecided"] >= 1
+
+
+# claim TG-C-421
+def test_lists_in_lists_of_selectors_are_not_multiplied_out() -> None:
+    many = ",".join(f".a{number}" for number in range(5000))
+    sheets = read_sheets(iter([Sheet(f"{many}{{{many}{{{many}{{display:none}}}}}}")]))
+    assert len(sheets.rules) <= stylesheets.MAX_RULES + 1
+    assert sheets.undecided >= 1
+    assert len(read_sheets(iter([Sheet(".a,.b{.c,.d{top:0}}")])).rules) == 4, "control"

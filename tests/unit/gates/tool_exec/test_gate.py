@@ -1,0 +1,229 @@
+"""The gate itself: it believes no host, runs what was approved, and says nothing else."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import samples
+from tests.support.lite import Program, job_for
+from tests.support.policies import altered, policy
+from tests.support.sshlab import Key
+from threegate.base.errors import ProtocolBroken
+from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec import gate
+from threegate.gates.tool_exec.approved import OTHER_INPUTS
+from threegate.gates.tool_exec.monty import lane
+from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.policy.bundle import Bundle
+from threegate.protocol.tool_lite import (
+    Check,
+    Job,
+    Opening,
+    Outcome,
+    Ready,
+    Refused,
+    parse_greeting,
+    parse_outcome,
+)
+from threegate.sandbox.channel import END, HEADER, FrameReader, frames
+from threegate.sandbox.worker import find_worker
+
+RULES = policy().bundle()
+PROGRAM = Program("print('ran')\nsum(rows)", inputs={"rows": b"[1, 2]"})
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool(str(find_worker().binary)) as opened:
+        yield opened
+
+
+def denied(pool: Pool, job: Job, rules: Bundle = RULES) -> str | None:
+    """Return the code of a refusal, after the control that the honest job runs."""
+    honest = gate.run(pool, RULES, job_for(PROGRAM, RULES))
+    assert (honest.exit, honest.value, honest.stdout) == ("ok", b"3", b"ran\n"), "control"
+    outcome = gate.run(pool, rules, job)
+    assert (outcome.exit, outcome.stdout, outcome.stderr) == ("refused:approval", b"", b"")
+    return outcome.code
+
+
+# claim TG-C-93
+def test_nothing_runs_without_the_approval_of_exactly_this(pool: Pool) -> None:
+    job = job_for(PROGRAM, RULES)
+    other = job_for(Program("print('other')", inputs=PROGRAM.inputs), RULES)
+    stranger = job_for(PROGRAM, RULES, key=Key(b"\x02" * 32))
+    assert denied(pool, replace(job, request=other.request)) == "TG-APR-002"
+    assert denied(pool, replace(job, request=b"")) == "TG-APR-001"
+    assert denied(pool, replace(job, signature=other.signature)) == "TG-KEY-002"
+    assert denied(pool, replace(job, signature=b"")) == "TG-KEY-001"
+    assert denied(pool, stranger) == "TG-KEY-003"
+    functions = samples.digest("others")
+    assert denied(pool, job_for(PROGRAM, RULES, functions_sha256=functions)) == "TG-APR-004"
+    changed = policy(tool_exec=("wall_ms: 30s", "wall_ms: 31s")).bundle()
+    assert denied(pool, job, changed) == "TG-APR-005"
+
+
+# claim TG-C-93
+def test_inputs_are_the_approved_ones(pool: Pool) -> None:
+    job = job_for(PROGRAM, RULES)
+    for inputs in ((), (("rows", b"[1, 3]"),), (("other", b"[1, 2]"), ("rows", b"[1, 2]"))):
+        assert denied(pool, replace(job, inputs=inputs)) == OTHER_INPUTS
+    small = policy(tool_exec=("input_bytes: 32MiB", "input_bytes: 5")).bundle()
+    assert denied(pool, job_for(PROGRAM, small), small) == OTHER_INPUTS
+
+
+def spelled(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+# claim TG-C-93
+def test_the_gate_has_its_own_clock(pool: Pool) -> None:
+    now = int(time.time())
+    window: dict[str, Any] = {"not_before": spelled(now - 7200), "not_after": spelled(now - 3600)}
+    job = replace(job_for(PROGRAM, RULES, **window), at=now - 5000)
+    # A host that says it is earlier is not believed; a replay is judged at its own time.
+    assert denied(pool, job) == "TG-APR-007"
+    assert gate.run(pool, RULES, replace(job, mode="replay")).value == b"3"
+    assert denied(pool, replace(job, mode="replay", at=now)) == "TG-APR-007"
+
+
+def test_limits_are_the_request_s_and_never_above_policy() -> None:
+    job = job_for(PROGRAM, RULES)
+    request = gate.approved(RULES, job, now=int(time.time()))
+    made = gate.job_for(RULES, request, job)
+    asked = request.limits
+    assert (made.wall_ms, made.memory_bytes) == (asked.wall_ms, asked.memory_bytes)
+    assert (made.output_bytes, made.recursion) == (asked.output_bytes, asked.recursion)
+    tight = policy(tool_exec=("wall_ms: 30s", "wall_ms: 2s")).bundle()
+    greedy = replace(request, limits=replace(asked, wall_ms=9_999_999))
+    assert gate.job_for(tight, greedy, job).wall_ms == 2000
+
+
+def test_imports_are_the_profile_s_within_the_lane_s() -> None:
+    assert {"csv", "math"} <= gate.bounds_for(RULES, "pure").imports
+    denying = policy(tool_exec=("denied_imports: []", "denied_imports: [csv]")).bundle()
+    assert "csv" not in gate.bounds_for(denying, "pure").imports
+    assert "math" in gate.bounds_for(denying, "pure").imports
+
+
+# claim TG-C-90
+def test_a_box_whose_functions_are_not_the_pinned_ones_refuses_to_work() -> None:
+    assert gate.open_with(RULES.bundle_bytes()) == RULES, "control"
+
+    def other(sections: dict[str, Any]) -> None:
+        sections["tool-exec"]["functions"]["json_loads"]["sha256"] = "0" * 64
+
+    found = gate.open_with(altered(policy(), other).bundle().bundle_bytes())
+    assert isinstance(found, Refused)
+    assert (found.code, "json_loads" in found.message) == ("TG-FUN-001", True)
+
+    def fewer(sections: dict[str, Any]) -> None:
+        del sections["tool-exec"]["functions"]["json_loads"]
+
+    assert isinstance(gate.open_with(altered(policy(), fewer).bundle().bundle_bytes()), Bundle)
+
+
+def test_a_bundle_that_is_none_is_refused_with_its_code() -> None:
+    found = gate.open_with(b"{}")
+    assert isinstance(found, Refused)
+    assert found.code.startswith("TG-POL-")
+
+
+# claim TG-C-93
+def test_an_unexpected_error_tells_nothing_of_the_box(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Outcome:
+        raise OSError("/gate/secret is missing")
+
+    monkeypatch.setattr(lane, "run", fail)
+    outcome = gate.run(pool, RULES, job_for(PROGRAM, RULES))
+    assert outcome == Outcome("crashed", stderr=b"the gate could not run the request")
+
+
+def test_check_offers_what_policy_offers(pool: Pool) -> None:
+    checked = gate.tell(pool, RULES, Check("json_loads('1')", ("json_loads",), (), "pure"))
+    assert checked.refusal is None
+    refused = gate.tell(pool, RULES, Check("x = 1\nimport os", (), (), "pure"))
+    assert refused.refusal is not None
+    assert (refused.refusal.construct, refused.refusal.line) == ("import", 2)
+    with pytest.raises(ProtocolBroken, match="profile"):
+        gate.tell(pool, RULES, Check("1", (), (), "python"))
+    with pytest.raises(ProtocolBroken, match="function"):
+        gate.tell(pool, RULES, Check("1", ("eval",), (), "pure"))
+
+
+_START = (
+    "import os, sys; os.dup2(1, 3); os.dup2(2, 1)\n"
+    "from threegate.gates.tool_exec import gate\n"
+    "made = gate.Pool\n"
+    "gate.Pool = lambda: made(sys.argv[1])\n"
+    "exec(sys.argv[2])\n"
+    "gate.serve()\n"
+)
+
+
+def served(*messages: bytes, slip: str = "") -> tuple[int, list[bytes], bytes]:
+    """Return how a gate ended that was sent these bytes, its answers, and its stderr."""
+    command = [sys.executable, "-c", _START, str(find_worker().binary), slip]
+    ended = subprocess.run(command, input=b"".join(messages), capture_output=True, check=False)
+    answers, held = [], b""
+    for kind, piece in FrameReader().feed(ended.stdout):
+        held += piece
+        if kind == END:
+            answers.append(held)
+            held = b""
+    assert not held
+    return ended.returncode, answers, ended.stderr
+
+
+OPENING = frames(Opening(RULES.bundle_bytes()).to_bytes())
+
+
+def test_serves_until_the_host_is_done() -> None:
+    jobs = [job_for(Program(f"print({n})\n{n} * 2"), RULES) for n in range(3)]
+    code, answers, err = served(OPENING, *(frames(job.to_bytes()) for job in jobs))
+    assert (code, err) == (os.EX_OK, b"")
+    assert isinstance(parse_greeting(Untrusted(answers[0])), Ready)
+    outcomes = [parse_outcome(Untrusted(answer)) for answer in answers[1:]]
+    assert [outcome.value for outcome in outcomes] == [b"0", b"2", b"4"]
+    assert served() == (os.EX_OK, [], b""), "a host that says nothing is told nothing"
+
+
+@pytest.mark.parametrize(
+    ("messages", "answers"),
+    [
+        ([frames(b"")], 0),
+        ([b"\xff" * 100], 0),
+        ([HEADER.pack(1, 5) + b"abc"], 0),
+        ([frames(job_for(PROGRAM, RULES).to_bytes())], 0),  # a job before the rules
+        ([OPENING, OPENING], 1),
+        ([OPENING, frames(b"{}\n")], 1),
+        ([OPENING, HEADER.pack(1, 9)], 1),
+    ],
+)
+# claim TG-C-93
+def test_a_host_that_breaks_the_protocol_is_not_served(messages: list[bytes], answers: int) -> None:
+    code, found, err = served(*messages)
+    assert (code, len(found), err) == (gate.EX_PROTOCOL, answers, b""), "and not a word"
+
+
+def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
+    check = frames(Check("1", (), (), "pure").to_bytes())
+    slip = "def check(*_, **__): raise OSError('/gate/secret is missing')\ngate.check = check"
+    code, answers, err = served(OPENING, check)
+    assert (code, len(answers), err) == (os.EX_OK, 2, b""), "control: it answers"
+    code, answers, err = served(OPENING, check, slip=slip)
+    assert (code, len(answers), err) == (gate.EX_SOFTWARE, 1, b""), "its greeting, and no more"
+
+
+def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:
+    code, answers, err = served(frames(Opening(b"{}").to_bytes()), OPENING)
+    assert (code, len(answers), err) == (os.EX_OK, 1, b"")
+    assert isinstance(parse_greeting(Untrusted(answers[0])), Refused)

@@ -1,3 +1,0 @@
-"""The model's own module loads numpy before a test does: with one thread, as in the box."""
-
-import threegate.model.embedder.minilm  # noqa: F401
