@@ -55,7 +55,7 @@ def made_by(system: str) -> str:
     """Return a digest of what shapes the answers of a system: older ones are not its own."""
     source = ROOT / "src" / "threegate"
     parts = {
-        "threegate": (*source.glob("core/*.py"), *source.glob("host/ask/*.py")),
+        "threegate": (*source.glob("gates/core/*.py"), *source.glob("host/ask/*.py")),
         "extractive": tuple(source.glob("host/ask/*.py")),
         "direct": (ROOT / "bench" / "evaluation" / "direct.py",),
     }

@@ -9,7 +9,7 @@ from threegate.console import application, events, messages, server, sessions
 from threegate.console.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-HOST = ROOT / "src" / "threegate" / "host"
+OURS = ROOT / "src" / "threegate"
 GUIDE = (ROOT / "docs" / "operator-guide.md").read_text("utf-8")
 TELLS = ("tell", "_tell", "log", "_event")
 ELSEWHERE = {"executor": {"executor", "kind", "state", "generation", "policy", "reason", "code"}}
@@ -36,7 +36,7 @@ LIMITS = {
 def told() -> Iterator[tuple[str, set[str]]]:
     """Yield kind and fields of every event that is told anywhere."""
     yield "link", {"link"}
-    for path in (*(HOST / "console").glob("*.py"), HOST / "executors" / "keeping.py"):
+    for path in (*(OURS / "console").glob("*.py"), OURS / "host/run/warm/keeper.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 kind = node.args[0] if node.func.attr in TELLS and node.args else None

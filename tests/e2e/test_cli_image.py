@@ -127,7 +127,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("program")
     source = SHIPPED.parents[2]
     shutil.copytree(source, place / "threegate", ignore=shutil.ignore_patterns("__pycache__"))
-    guest = place / "threegate/tool_exec/era/guest"
+    guest = place / "threegate/gates/tool_exec/era/guest"
     shutil.rmtree(guest, ignore_errors=True)
     shutil.copytree(AGENT, guest)
     return place

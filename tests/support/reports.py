@@ -25,7 +25,7 @@ from threegate.host.report.pdf import as_pdf
 from threegate.host.report.provenance import trace
 from threegate.host.report.recheck import FOUND
 
-GOLDEN = Path(__file__).resolve().parents[1] / "unit/host/reporting/golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "unit/host/report/golden"
 AN, RP, AP = "an-" + digest("analysis"), "rp-" + digest("packet"), "ap-" + digest("ap")
 RENDERERS: Mapping[str, Callable[[list[Block]], bytes]] = {
     "html": as_page,
