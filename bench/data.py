@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support.samples import box, packet, packet_of_size
 from threegate.artifacts import registry
+from threegate.artifacts.research_packet import Identifier
 from threegate.handoff.sync import sync_filesystem
 
 VOCABULARY = 20_000
@@ -46,7 +47,9 @@ def _prose_packet(number: int) -> bytes:
     chooser = random.Random(number)
     texts = [" ".join(chooser.choices(sentences(), k=SENTENCES_PER_TEXT)) for _ in range(TEXTS)]
     texts[0] += f" {EVERYWHERE} {season_of(number)} {serial_of(number)}."
-    return registry.emit(packet(*texts, title=box(f"Sea ice {number}")))
+    doi = f"10.5555/ice.{number}"  # each is a work of its own, as in a library
+    named = {"reference": box(f"doi:{doi}"), "identifiers": (Identifier("doi", box(doi)),)}
+    return registry.emit(packet(*texts, title=box(f"Sea ice {number}"), **named))
 
 
 @cache

@@ -1,8 +1,8 @@
 """Vectors from the embedder's box, next to the same arithmetic in a bare process.
 
 Both read the same files and take turns, so that a busy machine is as busy for each; what they
-compute is compared, byte for byte.  What is measured is the way around the arithmetic: box,
-channel, checks of the host.
+compute is compared: it may differ by rounding, as BLAS adds in another order with more threads.
+What is measured is the way around the arithmetic: box, channel, checks of the host.
 """
 
 import random
@@ -21,10 +21,11 @@ from tests.support import weights
 from tests.support.policies import policy
 from threegate.base.untrusted import Untrusted
 from threegate.host.models.embedder import Embedder
-from threegate.protocol.embed import VECTOR_BYTES
+from threegate.protocol.embed import VECTOR_BYTES, nearness, numbers_of
 from threegate.sandbox.machine import find_machine
 
 LEAST_SHARE: Final = 0.9
+ALIKE: Final = 0.99999  # cosine of two vectors that differ by rounding alone
 TEXTS: Final = 8
 PEER: Final = "numpy in a bare process"
 BARE: Final = """
@@ -95,7 +96,9 @@ def _row(what: str, rounds: int, words: int, both: tuple[Compute, Compute]) -> P
             began = time.perf_counter()
             found.append(compute(texts))
             lap.append((time.perf_counter() - began) / TEXTS)
-        assert found[0] == found[1], "both compute the same bytes"
+        for one, other in zip(*found, strict=True):
+            alike = nearness(numbers_of(one), numbers_of(other))
+            assert alike > ALIKE, "both compute the same vectors"
     ours, theirs = map(statistics.median, laps)
     return compare(
         what,

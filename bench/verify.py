@@ -1,27 +1,31 @@
-"""Verifying a log and every file it tells of, and what growing does to that.
+"""Verifying a log, and a whole workspace with its files and index, and what growing does to that.
 
 One log grows from size to size.  Each time it is grown until its open segment is almost
 full: opening verifies that segment, so this is when opening costs most.
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 
+from bench import seal_checks, verified
 from bench.append import BATCH, EVENT
-from bench.figures import Plain, Sizes, alone, compare, curve, memory_rows
+from bench.data import prose_packets
+from bench.figures import MOST_SLOPE, Plain, Sizes, alone, compare, curve, memory_rows
 from bench.measure import Memory, Watch, say, seconds_of
-from tests.support.stores import clock, make_store
+from tests.support.stores import clock
+from tests.support.workspaces import Clock, make_workspace
 from threegate.audit.limits import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.audit.verify import LogReport, verify_log
-from threegate.handoff.journal import MAX_BATCH, Put
-from threegate.handoff.states import BLOBS
-from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import FileFold, verify_files
+from threegate.base.untrusted import Untrusted
+from threegate.handoff.admission import CHUNK, admit
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.workspace import Workspace, open_workspace
 
 APPENDS = 25
 ROOM = 24  # lines left in the open segment
@@ -50,7 +54,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
         *_compare_verify(where, log.size),
         alone(f"grow a log to {log.size:,} events in batches", growing.rate(), "events/s"),
         *memory_rows("grow a log", memory),
-        *_files(sizes, directory / "store"),
+        *_workspaces(sizes, directory / "workspace"),
     ]
     log.close()
     curves = [
@@ -62,55 +66,56 @@ def run(sizes: Sizes, directory: Path) -> Plain:
     return {"rows": rows, "curves": curves}
 
 
-def _files(sizes: Sizes, root: Path) -> list[Plain]:
-    """Verify a workspace of some files and one of ten times as many: memory must be the same.
-
-    Each in a process of its own: what was once taken is not given back.
-    """
+def _workspaces(sizes: Sizes, directory: Path) -> list[Plain]:
+    """Run `threegate audit verify` over a workspace, and over it with ten times as many packets."""
     few, many = sizes.packets[-1] // 10, sizes.packets[-1]
-    make_store(root)
+    directory.mkdir(mode=0o700)
+    make_workspace(directory, clock=Clock()).close()
+    seals = seal_checks.seals_of(directory)
+    ws = open_workspace(directory / "ws", clock=Clock(), seals=seals)
     rows: list[Plain] = []
-    peaks = []
-    for count in (few, many):
-        _keep_until(root, count)
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            seconds, peak = process.submit(verified_files, root, count).result()
-        say(f"verify: {count} files, {count / seconds:,.0f}/s, {peak:.1f} MiB")
+    seconds, peaks = [], []
+    for held, count in ((0, few), (few, many)):
+        _fill(ws, held, count)
+        took, cpu, peak = _verified_apart(ws, directory)
+        say(f"verify: {count} packets, {took:.1f} s, {cpu:.1f} s of processor, {peak:.1f} MiB")
+        seconds.append(cpu)
         peaks.append(peak)
         rows += [
-            alone(f"verify {count:,} files", count / seconds, "files/s"),
-            alone(f"verify {count:,} files: peak memory", peak, "MiB"),
+            alone(f"audit verify of {count:,} packets: log, files, index", took, "s"),
+            alone(f"audit verify of {count:,} packets: processor time", cpu, "s"),
+            alone(f"audit verify of {count:,} packets: peak memory", peak, "MiB"),
         ]
-    ratio = peaks[1] / peaks[0]
-    what = f"verify: peak memory of {many:,} files beside that of {few:,}"
-    return [*rows, alone(what, ratio, "times", target="within 1.2", met=ratio < 1.2)]
+    ws.close()
+    what = f"audit verify: {many:,} packets beside {few:,}, "
+    memory, work = peaks[1] / peaks[0], seconds[1] / seconds[0]
+    most = 10 ** MOST_SLOPE["linear"]
+    return [
+        *rows,
+        alone(f"{what}peak memory", memory, "times", target="within 1.2", met=memory < 1.2),
+        alone(f"{what}processor time", work, "times", target="linear", met=work < most),
+    ]
 
 
-def _keep_until(root: Path, count: int) -> None:
-    """Keep small files until there are so many."""
-    store = Store.open(root, clock=clock)
-    with store.locked() as journal:
-        first = journal.usage.of(BLOBS)[0]
-        for start in range(first, count, MAX_BATCH):
-            datas = [b"%d" % number for number in range(start, min(start + MAX_BATCH, count))]
-            journal.run("blob", [Put(BLOBS, sha256(data).hexdigest(), data) for data in datas])
-    store.close()
+def _fill(ws: Workspace, held: int, count: int) -> None:
+    """Admit packets until there are so many, and index them."""
+    for start in range(held, count, CHUNK):
+        batch = prose_packets(start, min(CHUNK, count - start))
+        answers = admit(ws.store, map(Untrusted, batch), now=ws.now)
+        assert all(answer.status == "accepted" for answer in answers)
+    with closing(Index(ws.store, ws.seals)) as index:
+        index.catch_up()
 
 
-def verified_files(root: Path, count: int) -> tuple[float, float]:
-    """Return the seconds and the peak in MiB of verifying the log and every file."""
-    memory, watch = Memory(), Watch()
-    store = Store.open(root, clock=clock)
-    with watch.lap(count):
-        fold = FileFold()
-        report = verify_log(root / AUDIT, visit=fold.feed, progress=lambda _: memory.look())
-        assert report.problem is None
-        look = lambda seen: memory.look() if seen % 1000 == 0 else None  # noqa: E731
-        assert list(verify_files(store.directories, fold, look)) == []
-        assert len(fold.files) == count
-    memory.look()
-    store.close()
-    return watch.total, memory.peak()
+def _verified_apart(ws: Workspace, directory: Path) -> tuple[float, float, float]:
+    """Return seconds, processor seconds and peak in MiB of `threegate audit verify`."""
+    command = [sys.executable, "-I", verified.__file__, str(ws.root)]
+    environ = {"HOME": str(directory), "XDG_STATE_HOME": str(directory / seal_checks.STATE)}
+    done = subprocess.run(command, env=environ, capture_output=True, check=True)
+    code, took, cpu, peak = json.loads(done.stdout)
+    assert code == 0, done.stderr
+    assert b"rebuil" not in done.stderr, done.stderr
+    return took, cpu, peak
 
 
 def almost_full(size: int) -> int:

@@ -1,6 +1,11 @@
-"""Compile the Monty worker's launcher and lock, and the guest's init; done by `make setup`."""
+"""Compile the Monty worker's launcher and lock, and the guest's init.
+
+Done by `make setup`, and when a wheel is built.  The digests of what was compiled are written
+beside it, and the lite lane compares them before it starts.
+"""
 
 import hashlib
+import json
 import platform
 import subprocess
 import sys
@@ -8,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from threegate.sandbox.syscalls import architecture
-from threegate.sandbox.worker import BUILT, header
+from threegate.sandbox.worker import BUILT, DIGESTS, header
 
 OURS = Path(__file__).parent.parent / "src" / "threegate"
 SOURCES = OURS / "sandbox" / "native"
@@ -19,20 +24,24 @@ FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-ident", "-Wl,
 ALONE = ["-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie"]
 
 
-def compile_to(target: Path, source: Path, include: str, *flags: str) -> None:
+def compile_to(target: Path, source: Path, include: str, *flags: str) -> str:
     target.parent.mkdir(exist_ok=True)
     argv = ["cc", *FLAGS, *flags, "-I", include, "-o", str(target), str(source)]
     subprocess.run(argv, check=True)
     digest = hashlib.sha256(target.read_bytes()).hexdigest()
     print(f"threegate: built {target.name} {digest[:16]}", file=sys.stderr)
+    return digest
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as include:
         (Path(include) / "worker.h").write_text(header(architecture()), encoding="ascii")
-        compile_to(BUILT / "launcher", SOURCES / "launcher.c", include, *ALONE)
         shared = ("-shared", "-fPIC", "-nostartfiles")
-        compile_to(BUILT / "lock.so", SOURCES / "lock.c", include, *shared)
+        digests = {
+            "launcher": compile_to(BUILT / "launcher", SOURCES / "launcher.c", include, *ALONE),
+            "lock": compile_to(BUILT / "lock.so", SOURCES / "lock.c", include, *shared),
+        }
+        (BUILT / DIGESTS).write_text(json.dumps(digests), encoding="ascii")
         if platform.machine() == "x86_64":  # guests are of this machine only
             alone = (*ALONE, "-s", "-I", str(SOURCES))
             compile_to(GUEST / "bin" / "init", GUEST / "init.c", include, *alone)

@@ -19,6 +19,7 @@ PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "truste
 # What one module does for all others, by the only files that may do it.
 SOCKETS = ("sandbox/runtime.py", "sandbox/attacks/", "gates/tool_exec/era/guest/")
 PROGRAMS = ("sandbox/programs.py",)
+DATABASES = ("host/workspace/derived.py", "handoff/expected.py")
 INTERPRETER = ("sandbox/attacks/",)
 NAMED_TEMPORARY = frozenset({"mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"})
 
@@ -76,6 +77,8 @@ def check_homes(name: str, source: str) -> Iterator[tuple[int, str]]:
             to_port = bool(node.args) and isinstance(node.args[0], ast.Tuple)
             if called == "bind" and not to_port and not name.startswith(SOCKETS):
                 yield node.lineno, "bind: sandbox/runtime.py makes Unix sockets"
+            if ast.unparse(node.func) == "sqlite3.connect" and not name.startswith(DATABASES):
+                yield node.lineno, "sqlite3.connect: host/workspace/derived.py opens derived files"
             if called == "which" and not name.startswith(PROGRAMS):
                 yield node.lineno, "which: sandbox/programs.py finds programs"
         elif isinstance(node, ast.List | ast.Tuple) and _starts_python(name, node):

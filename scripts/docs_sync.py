@@ -1,12 +1,12 @@
 """Keep the generated blocks of the documents true.
 
-A block stands between two markers; the first names a generator and its argument:
+A block lies between two markers; the first names a generator and its argument:
 
     <!-- generated: help policy diff -->
     ...
     <!-- end -->
 
-`docs_sync.py` rewrites every block; `--check` changes nothing and exits 1 where a block
+`docs_sync.py` rewrites every block; `--check` changes nothing and exits 1 if a block
 differs.  To add a generator, write `(argument) -> str` and name it in GENERATORS.
 """
 
@@ -50,7 +50,7 @@ def vector_block(argument: str) -> str:
 
 
 def fuzz_block(_: str) -> str:
-    """Return the counts of the last long fuzz run, as it wrote them down."""
+    """Return the counts that the last long fuzz run recorded."""
     rows = json.loads((ROOT / "docs" / "evidence" / "fuzzing.json").read_text("utf-8"))
     head = "| target | seeds | executions | findings |\n|---|---|---|---|\n"
     lines = [
@@ -63,7 +63,7 @@ def fuzz_block(_: str) -> str:
 
 
 def bench_block(argument: str) -> str:
-    """Return a table of the figures `make bench` measured last and wrote down."""
+    """Return a table of the figures that `make bench` recorded last."""
     run = [sys.executable, str(ROOT / "bench" / "run.py"), "--show", argument]
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
@@ -95,7 +95,7 @@ class SyncError(Exception):
 
 
 def render(text: str, generators: Mapping[str, Generator]) -> str:
-    """Return `text` with every block filled anew."""
+    """Return `text` with every block regenerated."""
 
     def fill(match: re.Match[str]) -> str:
         generator = generators.get(match["name"])
@@ -103,7 +103,7 @@ def render(text: str, generators: Mapping[str, Generator]) -> str:
             raise SyncError(f"no generator is called {match['name']}")
         return match["open"] + generator(match["argument"] or "") + match["close"]
 
-    # A block that never ends would be skipped, and what is skipped drifts.
+    # An unclosed block would be skipped, and its content would drift from the program.
     if len(OPENING.findall(text)) != sum(1 for _ in BLOCK.finditer(text)):
         raise SyncError("a generated block is not closed, or its marker is misspelt")
     return BLOCK.sub(fill, text)
@@ -121,7 +121,7 @@ def _unified(name: str, old: str, new: str) -> str:
 
 
 def sync(root: Path, generators: Mapping[str, Generator], *, check: bool) -> list[str]:
-    """Rewrite the documents, or only compare them; return what is wrong, a line or diff each."""
+    """Rewrite the documents, or only compare them; return one line or diff per finding."""
     findings = []
     for path in documents(root):
         name, old = str(path.relative_to(root)), path.read_text("utf-8")

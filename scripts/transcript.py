@@ -1,9 +1,9 @@
-"""The sessions in the README: run for real, with what differs from run to run masked.
+"""The sessions in docs/tour.md: run for real, with everything masked that differs between runs.
 
-The second one fetches, so it runs on the test internet that `make demo` runs on.
+The second session fetches, so it runs on the test internet of `make demo`.
 
-Ids of artifacts are digests of the example files and stay.  Masked, always by the same
-word: the home directory, times, the key, and ids that hold a time or a nonce.
+Ids of example artifacts are digests of the example files and are not masked.  Masked, always by
+the same word: the home directory, times, the key, and ids that depend on a time or a nonce.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ FILES = (
     "lite/ranking/samples.json",
 )
 
-# Command and expected exit code; the words are shown as they stand here.
+# Command and expected exit code. The command is shown exactly as written here.
 STEPS = (
     ("threegate init research", 0),
     ("cd research", 0),
@@ -72,7 +72,7 @@ NOW = re.compile(r"(?<=  )20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z(?=  [0-9]+ +TG
 
 
 def run_session() -> str:
-    """Return what the steps print, unmasked but for the home directory."""
+    """Return the output of the steps; only the home directory is masked."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made).resolve()
         for name in FILES:
@@ -82,14 +82,14 @@ def run_session() -> str:
 
 
 def run_fetch_session() -> str:
-    """Return the same of the steps that fetch, from a process on the test internet."""
+    """Return the output of the fetch steps, run in a process on the test internet."""
     inside = [sys.executable, str(Path(__file__).resolve()), "--on-test-internet"]
     command = [sys.executable, "-m", "tests.support.internet", WORLD, *inside]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _fetch_session() -> str:
-    """Make a workspace whose policy lists the test's authority and one host more; fetch."""
+    """Fetch in a workspace whose policy lists the test authority and one extra host."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made).resolve()
         list(_steps(home, home, (("threegate init research", 0),)))
@@ -135,14 +135,14 @@ def _steps(home: Path, place: Path, steps: Sequence[tuple[str, int]]) -> Iterato
 
 
 def mask(text: str) -> str:
-    """Return `text` without what differs from run to run."""
+    """Return `text` with everything masked that differs between runs."""
     for pattern, word in MASKS:
         text = pattern.sub(word, text)
     return NOW.sub("2026-11-15T12:00:00Z", text)
 
 
 def mask_fetched(text: str) -> str:
-    """Return `text` of the fetching session without what differs: its ids hold a time."""
+    """Return `text` of the fetch session, masked: its ids depend on the time."""
     text = re.sub(r"rp-[0-9a-f]{12}", "rp-<digest>", text)
     return re.sub(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", "2026-11-15T12:00:00Z", text)
 

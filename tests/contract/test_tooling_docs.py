@@ -1,10 +1,15 @@
-"""Generated blocks: filled, compared, and never quietly left out."""
+"""Documents: generated blocks are compared, links lead somewhere, every page is in the index."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from scripts import docs_sync
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def block(body: str, marker: str = "shout hello") -> str:
@@ -78,3 +83,38 @@ def test_help_is_what_the_command_prints() -> None:
     shown = docs_sync.help_block("")
     assert shown.startswith("```console\n$ threegate --help\nusage: threegate")
     assert "--version" in shown
+
+
+def test_the_readme_is_a_landing_page_with_a_picture() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    assert "](docs/pictures/console.png)" in text
+    assert (ROOT / "docs/pictures/console.png").stat().st_size < 150_000
+    for command in ("init", "fetch", "ask", "review", "run", "report"):
+        assert f"\n    threegate {command}" in text, command
+
+
+def test_the_index_names_every_page() -> None:
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert len(pages) > 40, "control: pages were found"
+    named = set(LINK.findall((DOCS / "README.md").read_text("utf-8")))
+    below = {name for name in pages if name.startswith("decisions/")} - {"decisions/README.md"}
+    assert pages - below - {"README.md"} - named == set()
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    links = [(page, link) for page in pages for link in LINK.findall(page.read_text("utf-8"))]
+    ours = [(page, link) for page, link in links if "://" not in link and not link.startswith("#")]
+    assert len(ours) > 100, "control: links were found"
+    lost = [f"{page}: {link}" for page, link in ours if not (page.parent / link).exists()]
+    assert lost == []
+
+
+def test_the_glossary_has_at_most_forty_words_in_order_and_each_once() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \|$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE
+    )
+    words = rows[1:]
+    assert 20 < len(words) <= 40
+    assert words == sorted(set(words), key=str.casefold)

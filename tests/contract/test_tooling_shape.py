@@ -85,6 +85,7 @@ HOMES = [
     ("base = tempfile.gettempdir()\n", "base = root\n", "host/a.py"),
     ("sock.bind(path)\n", "sock.bind((ADDRESS, port))\n", "host/a.py"),
     ("found = shutil.which('git')\n", "found = find_program('git')\n", "host/a.py"),
+    ("db = sqlite3.connect(path)\n", "db = open_plain(path, SCHEMA)\n", "host/a.py"),
     ("x = [sys.executable, '-m', 'pip']\n", "x = [sys.executable, '-I', '-m']\n", "host/a.py"),
 ]
 
@@ -99,5 +100,6 @@ def test_one_module_makes_sockets_and_one_finds_programs(
 
 
 def test_the_modules_that_may_are_there() -> None:
-    for name in (*check_shape.SOCKETS, *check_shape.PROGRAMS, *check_shape.INTERPRETER):
+    homes = (check_shape.SOCKETS, check_shape.PROGRAMS, check_shape.DATABASES)
+    for name in (*(one for home in homes for one in home), *check_shape.INTERPRETER):
         assert (ROOT / "src/threegate" / name).exists(), name

@@ -142,14 +142,14 @@ def test_make_alone_lists_every_target() -> None:
     assert shown == make("help").stdout
     makefile = (ROOT / "Makefile").read_text("utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
-    wanted = {"setup", "demo", "test", "lint", "bench", "slow", "bundle", "fuzz"}
+    wanted = {"setup", "check", "demo", "test", "lint", "bench", "slow", "bundle", "fuzz"}
     assert wanted <= set(phony.split())
     listed = re.findall(r"^  ([\w-]+) +\S", shown, re.MULTILINE)
     assert listed == phony.split()
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "lint", "corpus", "slow", "fuzz", "bench", "bundle"]
+    "target", ["check", "demo", "test", "lint", "corpus", "slow", "fuzz", "bench", "bundle"]
 )
 def test_every_target_sets_up_first(target: str) -> None:
     plan = make("--dry-run", target)
@@ -157,6 +157,13 @@ def test_every_target_sets_up_first(target: str) -> None:
     # What only tests start is installed for those targets that start it.
     words = " tests" if target in {"test", "slow", "bench"} else ""
     assert plan.stdout.splitlines()[0] == f"bash scripts/setup.sh{words}"
+
+
+def test_check_installs_nothing_that_only_tests_start() -> None:
+    plan = make("--dry-run", "check").stdout
+    assert "tests/unit" in plan, "control: it runs tests"
+    for word in ("setup.sh tests", "model pull", "tests/e2e", "tests/escape"):
+        assert word not in plan
 
 
 def test_the_licence_is_the_whole_apache_licence() -> None:

@@ -95,10 +95,20 @@ def test_withdraw_lists_what_goes_to_quarantine_before_it_asks(tmp_path: Path) -
     cli = made(tmp_path)
     source = admitted(cli)
     done = cli("withdraw", source, "--reason", "retracted", code=75)
-    assert done.out == f"to quarantine: {source}\n"
+    headline = "On the toughness of ice: a \u201cmeasurement\u201d (Ada Example et al., 2024)"
+    assert done.out == f'to quarantine: {source}, BROUGHT: "{headline}"\n'
     screen = cli.in_terminal("withdraw", source, "--reason", "retracted", typed=b"y\n")
     assert b"withdraw 1 artifact, to quarantine? [y/N]" in screen
     assert cli("packet", "list", "--json").json["total"] == 0
+
+
+def test_forget_names_what_it_removes_by_its_title_before_it_asks(tmp_path: Path) -> None:
+    cli = made(tmp_path)
+    source = admitted(cli)
+    done = cli("forget", source, "--reason", "private", code=75)
+    assert done.out.startswith(f'to forget: {source}, BROUGHT: "On the toughness of ice: ')
+    screen = cli.in_terminal("forget", source, "--reason", "private", typed=b"n\n", code=77)
+    assert f"forget {source[:15]} for good? [y/N]".encode() in screen
 
 
 def test_revoke_says_whose_key_it_is_and_how_many_open_approvals_end(tmp_path: Path) -> None:

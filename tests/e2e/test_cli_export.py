@@ -16,6 +16,7 @@ from threegate.host.bibliography.reader import read_list
 FIRST = packet(title=box("}}, doi = {10.5555/evil \\input{x}"))
 SECOND = packet(
     title=box("Ice\u00e9"),
+    reference=box("arxiv:1706.03762v5"),
     identifiers=(Identifier("arxiv", box("1706.03762v5")),),
     confidentiality="confidential",
 )
@@ -51,8 +52,7 @@ def test_what_says_the_same_is_written_once(tmp_path: Path) -> None:
     cli, ids = admitted(tmp_path, FIRST, later)
     done = cli("packet", "export", "--format", "bibtex")
     assert done.out.count("@article{") == 1
-    assert ids[0][:15] in done.out
-    assert done.err == "threegate: left out 1 packet with nothing new of a work\n"
+    assert done.err.startswith("threegate: left out 1 packet of works that have an entry\n")
     both = cli("packet", "export", *ids, "--format", "bibtex")
     assert both.out.count("@article{") == 2, "control: who names both gets both"
 

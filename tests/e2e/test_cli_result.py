@@ -49,6 +49,29 @@ def test_the_files_of_a_run_are_written_for_their_reader_alone(ws: Workspace, cl
     assert cli("audit", "verify").out.startswith("verified"), "nothing here changed"
 
 
+RUN_THAT_LEFT_FILES = """
+from threegate.host.run import lifecycle
+from threegate.host.run.results import MadeResult
+def run_requests(ws, chosen, **_):
+    for request_id in chosen:
+        result = ws.store.read("{result}")
+        made = MadeResult("{result}", b"", (), result)
+        yield lifecycle.Report(request_id, made)
+lifecycle.run_requests = run_requests
+"""
+
+
+def test_run_names_the_files_that_a_run_left(ws: Workspace, cli: Cli) -> None:
+    _, result = answer_on(ws, FILES)
+    request_id = approved_request(ws, "1")
+    left = cli.patched(RUN_THAT_LEFT_FILES.format(result=result))("run", request_id).out
+    lines = left.splitlines()
+    assert f"  left means.csv, {len(FILES['means.csv'])} bytes" in lines
+    assert f"  left plot.png, {len(FILES['plot.png'])} bytes" in lines
+    assert f"  `threegate result export {result[:16]} DIRECTORY` writes them" in lines
+    assert "left " not in cli("run", request_id).out, "control: a run without files"
+
+
 # claim TG-C-443
 def test_an_export_replaces_nothing_and_writes_all_or_nothing(ws: Workspace, cli: Cli) -> None:
     _, result = answer_on(ws, FILES)

@@ -77,6 +77,20 @@ def test_from_the_list_to_an_approval_and_back(cli: Cli) -> None:
     assert cli("audit", "verify", "--json").json["ok"]
 
 
+@pytest.mark.parametrize("given", ["--yes", "terminal"])
+# claim TG-C-436
+def test_an_approval_says_whether_somebody_was_asked(cli: Cli, given: str) -> None:
+    request_id = waiting(cli)
+    if given == "--yes":
+        cli("review", "approve", request_id, "--yes")
+    else:
+        cli.in_terminal("review", "approve", request_id, typed=b"y\n")
+    (standing,) = cli("review", "show", "--json", request_id).json["approvals"]
+    assert (
+        f"given             {given}, key: plain-file" in cli("review", "show", standing["id"]).out
+    )
+
+
 def test_without_a_terminal_nobody_can_say_yes(cli: Cli) -> None:
     request_id = waiting(cli)
     done = cli("review", "approve", request_id, code=75)

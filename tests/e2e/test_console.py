@@ -177,6 +177,16 @@ def test_without_the_operators_key_nothing_is_approved(
     assert state(cli, request_id) == "approved"
 
 
+# claim TG-C-436
+def test_an_approval_by_the_console_says_so(
+    cli: Cli, served: Console, known: dict[str, str]
+) -> None:
+    (request_id,) = held(cli, fresh())
+    assert served.approve(known, request_id)[0] == 303
+    (standing,) = cli("review", "show", "--json", request_id).json["approvals"]
+    assert "given             console, key: plain-file" in cli("review", "show", standing["id"]).out
+
+
 # claim TG-C-276
 def test_what_leaves_the_machine_is_typed_before_it_is_signed(
     cli: Cli, served: Console, known: dict[str, str]

@@ -1,21 +1,21 @@
-"""The session in the README is what the program really prints."""
+"""The sessions in docs/tour.md are what the program really prints."""
 
 import re
 from pathlib import Path
 
 from scripts import docs_sync, transcript
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+TOUR = (Path(__file__).resolve().parents[2] / "docs" / "tour.md").read_text("utf-8")
 
 
 def block_of(name: str, argument: str | None = None) -> str:
     wanted = (name, argument)
-    blocks = docs_sync.BLOCK.finditer(README)
+    blocks = docs_sync.BLOCK.finditer(TOUR)
     (found,) = [m["body"] for m in blocks if (m["name"], m["argument"]) == wanted]
     return found
 
 
-def test_the_readme_shows_what_the_program_prints() -> None:
+def test_the_tour_shows_what_the_program_prints() -> None:
     assert block_of("transcript") == transcript.block("")
 
 

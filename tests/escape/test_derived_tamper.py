@@ -18,18 +18,24 @@ import pytest
 from tests.support.families import make_family
 from tests.support.samples import box, digest, fetch_request, packet, packet_of_size
 from tests.support.workspaces import fetched_in, keep_blob, make_workspace, soft_signer, take_in
+from threegate.artifacts import registry
 from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import Identifier, ResearchPacket
 from threegate.audit.entry import Entry
+from threegate.base.untrusted import Untrusted
+from threegate.handoff.admission import FETCH, admit_packet
 from threegate.host.ask.answer import Wish, answer_by_extracts
 from threegate.host.provenance.retraction import answers_on_retracted, warnings
 from threegate.host.report.recheck import relabelled
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.backup import silent
-from threegate.host.workspace.derived import CHANGED, REBUILT, SCHEMA, Derived
+from threegate.host.workspace.derived import CHANGED, REBUILT, SCHEMA
+from threegate.host.workspace.fetched import FILE as FETCHED
+from threegate.host.workspace.fetched import Cache
 from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import FILE, Index, remove_index
 from threegate.host.workspace.index_audit import OTHER
+from threegate.host.workspace.seal import Seal
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.vectors import Vectors
 from threegate.host.workspace.verification import verify_workspace
@@ -65,14 +71,8 @@ def edit(ws: Workspace, *statements: str) -> None:
 def forge_seal(ws: Workspace) -> None:
     """Seal the file as it is: what an attacker without the state directory cannot do."""
     assert ws.seals is not None
-    with closing(Derived(ws.root / "other.sqlite", "", ws.seals)) as other:
-        other._name = str(ws.root / FILE)
-        names = sorted(one.name for one in ws.seals.iterdir() if len(one.name) == 64)
-        for name in names:
-            fd = os.open(ws.seals / name, os.O_RDWR)
-            os.dup2(fd, other._seal)
-            os.close(fd)
-            other._write_seal()
+    with closing(Seal(ws.seals, ws.root / FILE)) as seal:
+        seal.write()
 
 
 def rebuilt(ws: Workspace) -> list[object]:
@@ -119,6 +119,8 @@ def test_packets_that_cite_a_retracted_work_do_not_hide_the_retraction(
         for n in range(citing)
     ]
     take_in(ws, *others)
+    (sound,) = take_in(ws, cited("10.5555/sound", "Lake ice is 29 cm thick."))
+    assert label(ws, sound) == "quote found", "control: a paper that was not retracted"
     assert label(ws, paper_id) == "source retracted"
 
 
@@ -281,6 +283,52 @@ def test_the_seal_is_what_finds_it_and_other_tables_are_found_without_it(ws: Wor
     assert label(ws, paper_id) == "source retracted"
 
 
+PLAN, SINCE = "0" * 64, "2026-11-01T00:00:00Z"
+FETCHED_TAMPERINGS = {
+    "old packet passed for a fresh one": (
+        "INSERT INTO packets SELECT plan, min(packet), '2026-12-01T00:00:00Z' FROM packets"
+    ),
+    "packets removed": "DELETE FROM packets",
+    "log position moved": "UPDATE seen SET seq = seq - 1",
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON packets BEGIN DELETE FROM packets; END",
+}
+
+
+def newest(ws: Workspace) -> str | None:
+    with closing(Cache(ws.store, ws.seals)) as cache:
+        return cache.newest(PLAN, since=SINCE)
+
+
+def edit_fetched(ws: Workspace, statement: str) -> None:
+    with closing(sqlite3.connect(ws.root / FETCHED)) as db:
+        db.execute(statement)
+        db.commit()
+
+
+@pytest.mark.parametrize("name", FETCHED_TAMPERINGS)
+# claim TG-C-482
+def test_an_edited_fetched_file_is_rebuilt_before_it_is_used(ws: Workspace, name: str) -> None:
+    def stored(one: ResearchPacket, checked: str) -> str:
+        data, detail = Untrusted(registry.emit(one)), {"plan": PLAN, "checked": checked}
+        return admit_packet(ws.store, data, blobs=(), op=FETCH, detail=detail)[0]
+
+    # The smallest id is the one that the forged row names: it must not be the newest.
+    pair = sorted((cited(WORK, text) for text in ("One.", "Two.")), key=registry.id_of)
+    old = stored(pair[0], "2026-11-15T00:00:00Z")
+    new = stored(pair[1], "2026-11-16T00:00:00Z")
+    assert old < new, "control: the forged row would name the old one"
+    assert newest(ws) == new
+    assert (newest(ws), rebuilt(ws)) == (new, []), "control: kept and used"
+    edit_fetched(ws, FETCHED_TAMPERINGS[name])
+    assert newest(ws) == new
+    assert rebuilt(ws) == [CHANGED], "and the log says so"
+    edit_fetched(ws, FETCHED_TAMPERINGS["old packet passed for a fresh one"])
+    assert ws.seals is not None
+    with closing(Seal(ws.seals, ws.root / FETCHED)) as seal:
+        seal.write()
+    assert newest(ws) == old, "control: believed with a forged seal"
+
+
 # claim TG-C-483
 def test_without_its_sources_nothing_made_from_a_packet_stays(ws: Workspace) -> None:
     family = make_family(ws)
@@ -350,6 +398,29 @@ def test_audit_verify_finds_an_edited_index(ws: Workspace) -> None:
             assert found() == [(FILE, OTHER)], f"{name}: by its rows alone"
         remove_index(ws.root)
         opened(ws).close()
+
+
+# claim TG-C-486
+def test_audit_verify_finds_an_edit_of_a_secondary_index(ws: Workspace) -> None:
+    family = make_family(ws)
+    opened(ws).close()
+    path = ws.root / FILE
+    with closing(sqlite3.connect(path)) as db:
+        child, parent = db.execute(
+            "SELECT child, parent FROM sources WHERE child = ?", (family.analysis,)
+        ).fetchone()
+    data = path.read_bytes()
+    entry = f"{parent}{child}".encode()  # as `by_parent` spells it; the table has the child first
+    assert data.count(entry) == 1
+    path.write_bytes(data.replace(entry, f"{parent[:-1]}!{child}".encode()))
+    forge_seal(ws)
+    with closing(sqlite3.connect(path)) as db:
+        query = "SELECT count(*) FROM sources WHERE parent = ? AND child = ?"
+        assert db.execute(query.replace("sources", "sources NOT INDEXED"), (parent, child))
+        missed = "SELECT count(*) FROM sources INDEXED BY by_parent WHERE parent = ? AND child = ?"
+        assert db.execute(missed, (parent, child)).fetchone() == (0,), "control: queries miss it"
+    report = verify_workspace(ws.root, given=(), clock=ws.clock, progress=silent, seals=ws.seals)
+    assert [(one.name, one.problem) for one in report.findings] == [(FILE, OTHER)]
 
 
 # claim TG-C-484

@@ -24,7 +24,7 @@ from threegate.host.run import lite
 from threegate.host.run.lifecycle import run_requests
 from threegate.host.run.replay import replay
 from threegate.sandbox.syscalls import architecture
-from threegate.sandbox.worker import MATH, WorkerFiles, find_worker, header
+from threegate.sandbox.worker import DIGESTS, MATH, WorkerFiles, find_worker, header
 
 PROGRAM = """
 import math
@@ -72,8 +72,10 @@ def unpinned(directory: Path) -> WorkerFiles:
     assert text != header(architecture())
     (directory / "worker.h").write_text(text, encoding="ascii")
     launcher = directory / "launcher"
-    compile_to(launcher, SOURCES / "launcher.c", str(directory), *ALONE)
+    made = compile_to(launcher, SOURCES / "launcher.c", str(directory), *ALONE)
     installed = find_worker()
+    compiled = {"launcher": made, "lock": installed.digests()["lock"]}
+    (directory / DIGESTS).write_text(json.dumps(compiled))
     return WorkerFiles(launcher, installed.lock, installed.binary)
 
 

@@ -4,10 +4,12 @@ The attacker writes to the workspace's files, not to the state directory.  Each 
 control that the attack took effect in the file, or that the untouched file is kept.
 """
 
+import json
 import os
 import signal
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +18,13 @@ import pytest
 from tests.support.samples import box, packet
 from tests.support.workspaces import keep_blob, make_workspace, soft_signer, take_in
 from threegate.artifacts.research_packet import Identifier
+from threegate.base.errors import HandoffTampered
+from threegate.host.workspace import seal
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.derived import CHANGED, UNSEALED, Derived
 from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import FILE, Index
-from threegate.host.workspace.index import SCHEMA as INDEX_SCHEMA
+from threegate.host.workspace.index_queries import SCHEMA as INDEX_SCHEMA
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import Workspace
@@ -191,3 +195,64 @@ def test_forgetting_removes_a_copy_that_a_killed_command_left(ws: Workspace) -> 
         assert left.exists(), "control"
         forget(ws, index, paper, "because", soft_signer())
     assert not left.exists()
+
+
+# claim TG-C-496
+def test_a_file_that_is_hidden_while_the_index_is_rebuilt_ends_the_rebuild(ws: Workspace) -> None:
+    (paper_id,) = take_in(ws, packet("Ice floats.", retraction="retracted"))
+    opened(ws).close()
+    path = ws.root / "handoff/packets/accepted" / f"{paper_id}.md"
+    hidden = ws.root.parent / "hidden"
+    path.rename(hidden)
+    os.utime(ws.root / FILE)  # so that the next command rebuilds it
+    for _ in range(2):  # no seal is left behind that the second command would believe
+        with pytest.raises(HandoffTampered, match="is not where the log has it: in handoff/pack"):
+            opened(ws)
+    hidden.rename(path)
+    with closing(opened(ws)) as index:
+        assert index.retracted() == [paper_id], "control: with the file in its place it is found"
+
+
+# claim TG-C-482
+def test_a_program_that_holds_the_lock_of_sqlite_gets_no_edit_sealed(ws: Workspace) -> None:
+    work = ("doi", "10.5555/only.one")
+    named = (Identifier(work[0], box(work[1])),)
+    (paper_id,) = take_in(ws, packet("Ice floats.", identifiers=named))
+    with closing(opened(ws)) as index:
+        assert paper_id in index.same_work([work]), "control"
+        take_in(ws, packet("Stars shine."))  # so that there is something to write
+        path = ws.root / FILE
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM artifacts").fetchone()  # holds SQLite's lock
+            writer = ThreadPoolExecutor(1)
+            done = writer.submit(lambda: closing(opened(ws)).__enter__())
+            with pytest.raises(TimeoutError):
+                done.result(timeout=0.5)  # control: it waits for that lock
+            data = path.read_bytes()
+            path.write_bytes(data.replace(b"10.5555/only.one", b"10.5555/only.two"))
+            assert path.read_bytes() != data, "control: edited while it waits"
+            other.execute("ROLLBACK")
+        done.result(timeout=60)
+        writer.shutdown()
+        assert paper_id in index.same_work([work])
+
+
+# claim TG-C-482
+def test_an_edit_on_another_machine_with_its_times_put_back_is_found(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in(ws, packet("Ice floats."))
+    opened(ws).close()
+    assert ws.seals is not None
+    place = seal.seal_of(ws.seals, ws.root / FILE)
+    monkeypatch.setattr(seal, "boot_id", lambda: "the next boot")
+    with closing(opened(ws)) as index:
+        assert index.rebuilt is None, "control: kept through a reboot"
+    monkeypatch.setattr(seal, "boot_id", lambda: "the boot after that")
+    edit(ws, "UPDATE artifacts SET title = 'Other'")
+    sealed = json.loads(place.read_bytes())
+    # As if the times had been set to the sealed ones, which a raw disk allows.
+    place.write_text(json.dumps({**sealed, "file": seal.stat_of(ws.root / FILE)}))
+    with closing(opened(ws)) as index:
+        assert index.rebuilt == CHANGED

@@ -17,11 +17,11 @@ from threegate.cli.main import main as threegate
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.keys.operator import KEY_NAME
 from threegate.host.settings import Settings, unix_now
-from threegate.host.workspace.derived import _seal_of
 from threegate.host.workspace.fetched import FILE as FETCHED
 from threegate.host.workspace.fetched import Cache
 from threegate.host.workspace.index import FILE as INDEX
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.seal import seal_of
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.vectors import Vectors
 from threegate.host.workspace.workspace import open_workspace
@@ -46,7 +46,7 @@ def scene_of(home: Path) -> Scene:
     ws, seals, budgets = home / "ws", settings.seals, settings.state_home / "budgets"
     files = {
         **{name: ws / name for name in (INDEX, VECTORS, FETCHED)},
-        "seal": _seal_of(seals, ws / INDEX),
+        "seal": seal_of(seals, ws / INDEX),
         "key": seals / "key",
         "budget": budgets / f"{HOST}.json",
         "operator's key": settings.config_home / KEY_NAME,

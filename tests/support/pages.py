@@ -236,6 +236,10 @@ UNDECIDED = {
     "light-dark": ("", f'<p style="color:light-dark(white, black)">{MARK}</p>'),
     "odd paper": ("", f'<p style="background:color-mix(in srgb, black, black)">{MARK}</p>'),
     "picture": ("", f'<p style="background:url(black.png)">{MARK}</p>'),
+    "picture of no known size": (
+        "",
+        f'<p style="background:url(black.png) no-repeat left">{MARK}</p>',
+    ),
     "overlay": (
         "",
         f'<p>{MARK}</p><div style="position:absolute;inset:0;background:#fff"></div>',
@@ -389,13 +393,282 @@ SHOWN = {
         f'<p class="x9">{MARK}</p>',
     ),
     "small shadow": ("", f'<p style="box-shadow:0 1px 3px #0003">{MARK}</p>'),
-    "icon": ("", f'<p style="background:url(i.png) no-repeat left">{MARK}</p>'),
+    "icon": ("", f'<p style="background:url(i.png) no-repeat left / 16px">{MARK}</p>'),
     "variable": (
         "<style>:root{--x:block;--ink:#333} .x9{display:var(--x);color:var(--ink)}</style>",
         f'<p class="x9">{MARK}</p>',
     ),
     "mask without text": ("", f'<i style="mask:url(x)"></i><p>{MARK}</p>'),
     "nobody": ("<style>.y{display:none}</style>", f'<p class="x9">{MARK}</p>'),
+}
+
+# Declarations of `.x9`: those that hide its text, and much the same ones that do not.  Many of
+# the second halves of a pair are refused by browsers, and the declaration before is in force.
+DECLARED = {
+    "contain": ("contain:strict", "contain:layout"),
+    "contain size": ("contain:size;overflow:clip", "contain:style;overflow:clip"),
+    "contain width": ("contain:inline-size;overflow:clip", "contain:layout;overflow:clip"),
+    "container-type": ("container-type:size;overflow:hidden", "overflow:hidden"),
+    "container": ("container:a / size;overflow:hidden", "container:a / normal;overflow:hidden"),
+    "column": ("display:table-column", "display:table-cell"),
+    "columns": ("display:table-column-group", "display:table-row-group"),
+    "aspect-ratio": ("width:100px;aspect-ratio:1000/1;overflow:hidden", "overflow:hidden"),
+    "line-clamp": ("-webkit-line-clamp:1;overflow:hidden", "-webkit-line-clamp:none"),
+    "one line": ("white-space:nowrap;overflow:hidden", "white-space:normal;overflow:hidden"),
+    "stroke": ("-webkit-text-stroke:10px #fff", "-webkit-text-stroke:0"),
+    "line through": ("text-decoration:line-through 50px #fff", "text-decoration:line-through"),
+    "thick line": ("text-decoration-thickness:2em", "text-decoration-thickness:1px"),
+    "shadow inside": ("box-shadow:inset 0 0 0 99px #000", "box-shadow:inset 0 0 1px #000"),
+    "outline inside": ("outline:60px solid #fff;outline-offset:-60px", "outline:1px solid #fff"),
+    "border-image": ("border-image:linear-gradient(#000,#000) 1 fill", "border-image:none"),
+    "picture all over": (
+        "background:url(b.png) no-repeat center / cover",
+        "background:url(b.png) no-repeat left / 16px 16px",
+    ),
+    "gradient of one pixel": (
+        "color:#fff;background:linear-gradient(#000,#000) no-repeat 0 0 / 1px 1px",
+        "color:#fff;background:linear-gradient(#000,#000)",
+    ),
+    "gradient of no size": (
+        "color:#fff;background-image:linear-gradient(#000,#000);background-size:0 0",
+        "color:#fff;background-image:linear-gradient(#000,#000)",
+    ),
+    "paper in letters": (
+        "color:#fff;background:#000;background-clip:text",
+        "color:#fff;background:#000;background-clip:border-box",
+    ),
+    "backdrop": ("backdrop-filter:brightness(0)", "backdrop-filter:none"),
+    "blended paper": ("background-blend-mode:multiply", "background-blend-mode:normal"),
+    "all": ("all:inherit", "opacity:inherit;opacity:1"),
+    "run-in": ("display:none;display:run-in", "display:none;display:block"),
+    "two displays": ("display:none;display:block block", "display:none;display:block"),
+    "opacity in pixels": ("opacity:0;opacity:1px", "opacity:0;opacity:1"),
+    "size without a unit": ("font-size:0;font-size:16", "font-size:0;font-size:16px"),
+    "font without a family": ("font-size:0;font:16px", "font-size:0;font:16px a"),
+    "negative size": ("font-size:0;font-size:-16px", "font-size:0;font-size:16px"),
+    "square pixels": ("font-size:0;font-size:calc(4px * 4px)", "font-size:calc(4px * 4)"),
+    "sum of unlike things": ("font-size:0;font-size:calc(9px + 9)", "font-size:calc(9px + 9px)"),
+    "height without a unit": ("overflow:hidden;height:0;height:100", "overflow:hidden;height:auto"),
+    "left without a unit": (
+        "position:absolute;left:-9999px;left:5",
+        "position:absolute;left:-9999px;left:5px",
+    ),
+    "hsl without percent": ("color:#fff;color:hsl(0,0,0)", "color:#fff;color:hsl(0,0%,0%)"),
+    "rgb with one comma": ("color:#fff;color:rgb(0,0 0)", "color:#fff;color:rgb(0 0 0)"),
+    "far indent": ("text-indent:2000px;overflow:hidden", "text-indent:20px;overflow:hidden"),
+    "off the left by the right": ("position:absolute;right:2000px", "position:absolute;right:20px"),
+    "beside its box": ("position:absolute;right:100%", "position:absolute;right:10%"),
+    "just off the top": ("position:fixed;top:-50px", "position:fixed;top:-5px"),
+    "just off the left": ("position:absolute;left:-200px", "position:absolute;left:-10px"),
+    "margin-inline": ("margin-inline:-9999px", "margin-inline:-9px"),
+    "margin-block-start": ("margin-block-start:-9999px", "margin-block-start:-5px"),
+    "margin to the right": ("margin-left:9999px", "margin-left:99px"),
+    "margin of a column": ("margin-left:-400px;width:300px", "margin-left:-4px;width:300px"),
+    "padding-inline": ("padding-inline:9999px 0", "padding-inline:9px 0"),
+    "mask of a border": (
+        "-webkit-mask-box-image-source:url(a)",
+        "-webkit-mask-box-image-source:none",
+    ),
+    "origin": (
+        "transform:rotate(180deg);transform-origin:-9999px 0",
+        "transform:rotate(180deg);transform-origin:center",
+    ),
+    "offset": ("offset:path('M -9999 0') 0", "offset:none"),
+    "to the front": ("transform:translateZ(2px)", "transform:translateZ(0)"),
+    "position-visibility": ("position-visibility:anchors-valid", "position-visibility:always"),
+    "almost white": ("color:#e8e8e8", "color:#999"),
+    "lines on lines": ("line-height:0", "line-height:1"),
+    "words far apart": ("word-spacing:99999px", "word-spacing:9px"),
+    "letters in one": ("text-combine-upright:all", "text-combine-upright:none"),
+    "long value": (
+        f"transform:{'rotate(0deg) ' * 90}scale(0)",
+        f"transform:{'rotate(0deg) ' * 9}scale(1)",
+    ),
+    "long block": (f"x:{'a' * 20_000};display:none", f"x:{'a' * 200};display:block"),
+}
+_X9 = f'<p class="x9">{MARK}</p>'
+# Sheets that hide `.x9`, and much the same ones that do not.
+SHEETS = {
+    "dark scheme": (":root{color-scheme:dark}.x9{color:#111}", ":root{color-scheme:light}"),
+    "pointer on the page": ("html:hover .x9{display:none}", ".x9:hover{display:none}"),
+    "focus": (".x9:focus{opacity:0}", ".x9:focus{opacity:1}"),
+    "fallback": (".y{--q:#000}.x9{color:var(--q,#fff)}", ":root{--q:#000}.x9{color:var(--q,#fff)}"),
+    "void variable": (":root{--q:initial}.x9{color:var(--q,#fff)}", ":root{--q:initial}"),
+    "value at first": (
+        "@property --q{inherits:false;initial-value:#fff}.y{--q:#000}.x9{color:var(--q)}",
+        "@property --q{inherits:false;initial-value:#000}.y{--q:#000}.x9{color:var(--q)}",
+    ),
+    "namespace": (
+        ".x9{display:none}</style><style>@namespace url(x);p.x9{display:block}",
+        ".x9{display:none}</style><style>p.x9{display:block}",
+    ),
+    "sheet of another type": (
+        ".x9{display:none}</style><style type='text/css '>p.x9{display:block}",
+        ".x9{display:none}</style><style type='text/css'>p.x9{display:block}",
+    ),
+    "stray semicolon": (
+        ".x9{display:none};p.x9{display:block}",
+        ".x9{display:none}p.x9{display:block}",
+    ),
+    "stray brace": (
+        ".x9{display:none}}p.x9{display:block}",
+        ".x9{display:none}p.x9{display:block}",
+    ),
+    "brace in a bracket": (
+        ".x9{display:none}a{b:(}p.x9{display:block!important})}",
+        ".x9{display:none}a{b:()}p.x9{display:block!important}",
+    ),
+    "escaped address": (
+        ".a{b:u\\72l(/*)}.x9{display:none}/**/",
+        ".a{b:u\\72l(/)}.x9{display:block}",
+    ),
+    "bracket in an address": (
+        ".x9{display:none}.a{b:url(a\\)}p.x9{display:block!important}.c{d:e)}",
+        ".x9{display:none}.a{b:url(a)}p.x9{display:block!important}.c{d:e}",
+    ),
+    "form feed ends a string": (
+        ".a{content:'\f}.x9{display:none}.b{content:'}",
+        ".a{content:''}.x9{display:block}.b{content:''}",
+    ),
+    "comment in a selector": ("p/**/.x9{display:none}", "p /**/.x9{display:none}"),
+    "animation named by a string": (
+        '@keyframes "h"{to{opacity:0}}.x9{animation:"h" 1s forwards}',
+        '@keyframes "h"{to{opacity:1}}.x9{animation:"h" 1s forwards}',
+    ),
+    "shadow of a pseudo-element": (
+        ".x9::before{content:'';box-shadow:0 200px 0 200px #fff}",
+        ".x9::before{content:'';box-shadow:0 1px #fff}",
+    ),
+    "inside of details": (
+        "details::details-content{content-visibility:hidden}",
+        "details::marker{content-visibility:hidden}",
+    ),
+    "second line": (
+        "article>div{height:20px;overflow:hidden}",
+        "article>div{height:auto;overflow:hidden}",
+    ),
+    "inherited height": (
+        "div.y{height:0}div.y>p{height:inherit;overflow:hidden}",
+        "div.y{height:0}div.y>p{height:auto;overflow:hidden}",
+    ),
+}
+SHEETS_OF = {
+    "inside of details": f"<details open><summary>s</summary><p>{MARK}</p></details>",
+    "second line": f"<div><p>one line</p><p>{MARK}</p></div>",
+    "inherited height": f'<div class="y"><p>{MARK}</p></div>',
+}
+_NONE = "<style>.x9{display:none}</style>"
+# Parts of a page that hide text, and much the same ones that do not: (head, body) twice.
+MARKED_UP = {
+    "dark by meta": (
+        ('<meta name="color-scheme" content="dark">', f'<p style="color:#121212">{MARK}</p>'),
+        ('<meta name="color-scheme" content="light">', f'<p style="color:#121212">{MARK}</p>'),
+    ),
+    "own style is forbidden": (
+        (
+            '<meta http-equiv="content-security-policy" content="x">' + _NONE,
+            f'<p class="x9" style="display:block">{MARK}</p>',
+        ),
+        (_NONE, f'<p class="x9" style="display:block">{MARK}</p>'),
+    ),
+    "sheet in a formula": (
+        (_NONE, f"<math><style>p.x9{{display:block}}</style></math>{_X9}"),
+        (_NONE, f"<div><style>p.x9{{display:block}}</style></div>{_X9}"),
+    ),
+    "sheet in a template": (
+        (_NONE, f"<template><style>p.x9{{display:block}}</style></template>{_X9}"),
+        (_NONE, f"<div><style>p.x9{{display:block}}</style></div>{_X9}"),
+    ),
+    "rule over an attribute": (
+        ("<style>.x9{color:#fff}</style>", f'<p><font class="x9" color="#000">{MARK}</font></p>'),
+        ("<style>.x9{color:#333}</style>", f'<p><font class="x9" color="#fff">{MARK}</font></p>'),
+    ),
+    "attribute of another tag": (
+        ("", f'<p bgcolor="#000" style="color:#fff">{MARK}</p>'),
+        ("", f'<table bgcolor="#000" style="color:#fff"><tr><td>{MARK}</table>'),
+    ),
+    "legacy colour": (
+        ("", f'<table bgcolor="#000"><tr><td><font color="rgb(255,255,255)">{MARK}</font></table>'),
+        ("", f'<table bgcolor="#000"><tr><td><font color="#fff">{MARK}</font></table>'),
+    ),
+    "background attribute": (
+        ("", f'<table background="black.png"><tr><td>{MARK}</table>'),
+        ("", f'<p background="black.png">{MARK}</p>'),
+    ),
+    "link on blue": (
+        ("", f'<p style="background:#00e"><a href="#">{MARK}</a></p>'),
+        ("", f'<p style="background:#eee">words and a <a href="#">link</a>: {MARK}</p>'),
+    ),
+    "mark": (
+        ("", f'<p><mark style="color:#ff0">{MARK}</mark></p>'),
+        ("", f'<p><mark style="color:#00f">{MARK}</mark></p>'),
+    ),
+    "open dialog": (
+        ("", f'<p>{MARK}</p><dialog open style="inset:0"></dialog>'),
+        ("", f"<p>{MARK}</p><dialog></dialog>"),
+    ),
+    "column of a table": (
+        ("", f'<table><col style="visibility:collapse"><tr><td>{MARK}</table>'),
+        ("", f'<table><col style="visibility:visible"><tr><td>{MARK}</table>'),
+    ),
+    "second summary": (
+        ("", f"<details><summary>a</summary><summary>{MARK}</summary></details>"),
+        ("", f"<details open><summary>a</summary><summary>{MARK}</summary></details>"),
+    ),
+    "second meaning": (
+        ("", f"<math><semantics><mi>x</mi><mtext>{MARK}</mtext></semantics></math>"),
+        ("", f"<p>{MARK}</p><math><semantics><mi>x</mi></semantics></math>"),
+    ),
+    "marquee": (("", f'<marquee height="0">{MARK}</marquee>'), ("", f"<p>{MARK}</p>")),
+    "border over": (
+        ("", f'<p>{MARK}</p><i style="position:absolute;top:0;border-top:900px solid #fff"></i>'),
+        ("", f'<p>{MARK}</p><i style="border-top:900px solid #fff"></i>'),
+    ),
+    "grid over": (
+        ("", f'<p>{MARK}</p><div style="grid-area:1/1;background:#fff"></div>'),
+        ("", f'<p>{MARK}</p><div style="background:#fff"></div>'),
+    ),
+    "sticky over": (
+        ("", f'<p>{MARK}</p><div style="position:sticky;bottom:0;background:#fff"></div>'),
+        ("", f'<p>{MARK}</p><div style="position:static;background:#fff"></div>'),
+    ),
+    "scaled over": (
+        ("", f'<p>{MARK}</p><div style="background:#fff;transform:scale(50)"></div>'),
+        ("", f'<p>{MARK}</p><div style="background:#fff;transform:none"></div>'),
+    ),
+    "raised over": (
+        ("", f'<p>{MARK} <i style="vertical-align:-50px;background:#fff"></i></p>'),
+        ("", f'<p>{MARK} <i style="vertical-align:middle;background:#fff"></i></p>'),
+    ),
+    "outside its paper": (
+        ("", f'<div style="background:#000;color:#fff;height:20px"><p>a</p><p>{MARK}</p></div>'),
+        ("", f'<div style="background:#000;color:#fff;height:auto"><p>a</p><p>{MARK}</p></div>'),
+    ),
+}
+# Each hides its text; the second one of a pair does not.
+PAIRS = {
+    **{
+        name: tuple((f"<style>.x9{{{block}}}</style>", _X9) for block in pair)
+        for name, pair in DECLARED.items()
+    },
+    **{
+        name: tuple((f"<style>{sheet}</style>", SHEETS_OF.get(name, _X9)) for sheet in pair)
+        for name, pair in SHEETS.items()
+    },
+    **MARKED_UP,
+}
+# White text in every function of CSS that makes a colour, and dark text in the same one.
+COLOUR_FUNCTIONS = {
+    "rgb": ("rgb(255, 255, 255)", "rgb(40, 40, 40)"),
+    "rgba": ("rgba(255, 255, 255, 1)", "rgba(40, 40, 40, .9)"),
+    "hsl": ("hsl(0, 0%, 100%)", "hsl(0, 0%, 10%)"),
+    "hsla": ("hsla(0, 0%, 100%, 1)", "hsla(0, 0%, 10%, .9)"),
+    "hwb": ("hwb(0 100% 0%)", "hwb(0 0% 90%)"),
+    "lab": ("lab(100 0 0)", "lab(10 0 0)"),
+    "lch": ("lch(100 0 0)", "lch(10 0 0)"),
+    "oklab": ("oklab(1 0 0)", "oklab(.2 0 0)"),
+    "oklch": ("oklch(1 0 0)", "oklch(.2 0 0)"),
+    "color": ("color(srgb 1 1 1)", "color(srgb .1 .1 .1)"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What most tests of the operator's side begin with: a workspace, its clock, the index of its store."""
+"""What most tests of the operator's side begin with: a workspace, its clock, its index."""
 
 from collections.abc import Iterator
 from pathlib import Path

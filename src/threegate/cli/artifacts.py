@@ -124,29 +124,39 @@ def _tell(
     total: int,
 ) -> int:
     from threegate.handoff.misplaced import set_aside
-    from threegate.host.provenance.headlines import Headline, Lookup, headline_of
-    from threegate.host.provenance.retraction import marked
-    from threegate.host.review.batch import name_meddled
+    from threegate.host.provenance.headlines import Headline, headline_of
+    from threegate.host.provenance.retraction import lookup, marked, repeats_noted, retractions
     from threegate.host.workspace.places import Reader
 
     read, aside = Reader(ws.store), dict[str, HandoffTampered]()
-    look = Lookup(read, index.origin)
+    look, retracted = lookup(read, index), retractions(ws.store, index)
     headlines = {row.id: Headline(row.id, note="tampered with") for row in rows}
     for row in rows:
         with set_aside(aside, row.id):  # one file must not hide the others
-            headlines[row.id] = marked(index, headline_of(row.id, look), read(row.id))
+            headlines[row.id] = marked(headline_of(row.id, look), read(row.id), retracted)
     packets = args.word == "packet"
+    headlines = repeats_noted(index, headlines) if packets else headlines
     origins = {row.id: index.origin(row.id).name if packets else None for row in rows}
     listed = [(row, headlines[row.id], origins[row.id]) for row in rows]
     if args.json:
         items = [_item(*one) for one in listed]
         paging = {"page": args.page, "limit": args.limit, "total": total}
         context.out.document({"items": items, **paging})
-        return name_meddled(aside, context.out.error)
+        return _name_tampered(aside, context)
     if rows:
         columns = _PACKET_COLUMNS if packets else _COLUMNS
         context.out.table(columns, [_cells(*one) for one in listed])
     context.out.showing(args.page, args.limit, len(rows), total)
+    return _name_tampered(aside, context)
+
+
+def _name_tampered(aside: dict[str, HandoffTampered], context: Context) -> int:
+    """Name the files that differ, if there are any; return the exit code."""
+    if not aside:
+        return 0
+    # Review imports the sandbox: only a listing with a finding pays for it.
+    from threegate.host.review.batch import name_meddled
+
     return name_meddled(aside, context.out.error)
 
 
@@ -199,8 +209,7 @@ def _show(
     from threegate.artifacts.research_packet import ResearchPacket
     from threegate.artifacts.tool_result import ToolResult
     from threegate.handoff.states import state_of
-    from threegate.host.provenance.headlines import Lookup
-    from threegate.host.provenance.retraction import brought, brought_cites
+    from threegate.host.provenance.retraction import brought, brought_cites, lookup
     from threegate.host.report.recheck import relabelled
     from threegate.host.workspace.places import Reader
     from threegate.host.workspace.render import field_lines, section_texts, shown
@@ -209,7 +218,7 @@ def _show(
     if isinstance(artifact, Analysis):
         found = relabelled(ws.store, index, artifact)
         resting = brought_cites(found, brought(ws.store, index.origin))
-        look = Lookup(Reader(ws.store), index.origin)
+        look = lookup(Reader(ws.store), index)
         _show_analysis(args, context, (artifact_id, found), look, resting)
         return
     state = state_of(ws.store.locate(artifact_id) or "")

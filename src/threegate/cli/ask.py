@@ -130,11 +130,10 @@ def _tell(
 ) -> None:
     from threegate.artifacts.ids import short
     from threegate.host.ask.text_form import plain, plain_drafts, tell, tell_drafts
-    from threegate.host.provenance.headlines import Lookup
-    from threegate.host.provenance.retraction import brought, brought_cites
+    from threegate.host.provenance.retraction import brought, brought_cites, lookup
     from threegate.host.workspace.places import Reader
 
-    stored, look = outcome.stored, Lookup(Reader(ws.store), index.origin)
+    stored, look = outcome.stored, lookup(Reader(ws.store), index)
     resting = brought_cites(stored.analysis, brought(ws.store, index.origin))
     if args.json:
         found = plain(stored.id, stored.analysis, look, resting)

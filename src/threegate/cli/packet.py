@@ -16,6 +16,7 @@ _FORMATS = ("bibtex", "csl-json", "ris")
 _EXPORT = """\
 Titles and names come from hostile sources: what could act in the format is escaped.
 Retractions and test sources are noted in each entry. Lists of search results are left out.
+All packets of one work are one entry, unless you name them.
 
 With --complete the packets that are named go into one file with their retrieval records and raw
 bytes, for `threegate admit` in another workspace. You sign that this workspace retrieved them;
@@ -111,7 +112,7 @@ def _export(args: argparse.Namespace, context: Context) -> int:
     _write(args.output, WRITERS[args.format](chosen), context)
     if len(chosen) < len(works):
         same = counted(len(works) - len(chosen), "packet")
-        context.out.note(f"left out {same} with nothing new of a work")
+        context.out.note(f"left out {same} of works that have an entry")
     if left:
         lists = counted(left, "list of search results", "lists of search results")
         context.out.note(f"left out {lists}")

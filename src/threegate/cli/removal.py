@@ -1,9 +1,13 @@
 """`threegate withdraw|forget`: taking artifacts out again."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from threegate.cli.grammar import Group, Parser, add_yes
 from threegate.host.context import Context
+
+if TYPE_CHECKING:
+    from threegate.host.provenance.headlines import Lookup
 
 _WITHDRAW = """\
 Moves it and everything made from it to quarantine; their bytes stay there with the reason. A
@@ -53,14 +57,14 @@ def _add_id_and_reason(parser: Parser) -> None:
 
 def run_withdraw(args: argparse.Namespace, context: Context) -> int:
     """Quarantine an artifact and all derived from it."""
-    from threegate.host.provenance.retraction import copies
-    from threegate.host.workspace.places import resolve
+    from threegate.host.provenance.retraction import copies, lookup
+    from threegate.host.workspace.places import Reader, resolve
     from threegate.host.workspace.withdraw import checked_reason, remaining, withdraw
 
     with context.workspace(args) as ws, context.index(ws) as index:
         reason, artifact_id = checked_reason(args.reason), resolve(ws.store, args.id)
         if concerned := remaining(ws.store, index, artifact_id):
-            _ask_to_withdraw(args, context, concerned)
+            _ask_to_withdraw(args, context, concerned, lookup(Reader(ws.store), index))
         same = copies(ws.store, index, artifact_id)
         done = withdraw(ws, index, artifact_id, reason)
     if args.json:
@@ -74,12 +78,23 @@ def run_withdraw(args: argparse.Namespace, context: Context) -> int:
     return 0
 
 
-def _ask_to_withdraw(args: argparse.Namespace, context: Context, ids: list[str]) -> None:
+def _named(artifact_id: str, look: "Lookup") -> str:
+    """Return an artifact as a line names it: our words, and last its headline."""
+    from threegate.host.provenance.headlines import headline_of
+
+    headline = headline_of(artifact_id, look)
+    ours = ", ".join((artifact_id, *headline.ours))
+    return f'{ours}: "{headline.text}"' if headline.text else ours
+
+
+def _ask_to_withdraw(
+    args: argparse.Namespace, context: Context, ids: list[str], look: "Lookup"
+) -> None:
     from threegate.host.output import counted
 
     if not (args.json or args.yes):
         for artifact_id in ids[:_MOST_LISTED]:
-            context.out.line(f"to quarantine: {artifact_id}")
+            context.out.line(f"to quarantine: {_named(artifact_id, look)}")
         if len(ids) > _MOST_LISTED:
             context.out.line(f"to quarantine: {len(ids) - _MOST_LISTED} more")
     question = f"withdraw {counted(len(ids), 'artifact')}, to quarantine?"
@@ -88,9 +103,10 @@ def _ask_to_withdraw(args: argparse.Namespace, context: Context, ids: list[str])
 
 def run_forget(args: argparse.Namespace, context: Context) -> int:
     """Remove bytes for good."""
-    from threegate.host.provenance.retraction import copies
+    from threegate.artifacts.ids import short
+    from threegate.host.provenance.retraction import copies, lookup
     from threegate.host.workspace.forget import BLOB, forget
-    from threegate.host.workspace.places import resolve, resolve_blob
+    from threegate.host.workspace.places import Reader, resolve, resolve_blob
 
     with context.workspace(args) as ws, context.index(ws) as index:
         kind, _, digest = args.id.partition("-")
@@ -98,8 +114,11 @@ def run_forget(args: argparse.Namespace, context: Context) -> int:
             artifact_id = f"{BLOB}-{resolve_blob(ws.store, digest)}"
         else:
             artifact_id = resolve(ws.store, args.id)
+            if not (args.json or args.yes):
+                look = lookup(Reader(ws.store), index)
+                context.out.line(f"to forget: {_named(artifact_id, look)}")
         also = " and everything made from it" if args.derived else ""
-        question = f"forget {artifact_id}{also} for good?"
+        question = f"forget {short(artifact_id)}{also} for good?"
         context.agree(args, question, undone="not forgotten")
         same = copies(ws.store, index, artifact_id)
         signer = context.signer(args, ws)

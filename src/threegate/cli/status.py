@@ -33,6 +33,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         context.out.document(found)
         return 0
     context.out.fields(_fields(found))
+    _tell_retracted(context, found["answers_on_retracted"])
     for stray in found["strays"]:
         context.out.line(f"  {stray}")
     context.out.line()
@@ -69,15 +70,20 @@ def _fields(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "claims", f"{len(claims['alive'])} running" + (f", abandoned: {dead}" if dead else "")
     answers = found["answers_on_retracted"]
     if answers:
-        yield "RETRACTED", f"{counted(len(answers), 'answer')} on retracted works: {_some(answers)}"
+        yield "RETRACTED", f"{counted(len(answers), 'answer')} on retracted works, see below"
     yield "stray files", str(len(found["strays"]) or "none")
 
 
-def _some(ids: list[str]) -> str:
+def _tell_retracted(context: Context, answers: list[dict[str, str]]) -> None:
+    """Print the questions of answers that rest on retracted works, foreign text last."""
     from threegate.artifacts.ids import short
 
-    more = f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
-    return ", ".join(short(one) for one in ids[:_MOST_NAMED]) + more
+    for one in answers[:_MOST_NAMED]:
+        context.out.line(f'  RETRACTED {short(one["id"])} "{one["question"]}"')
+    if len(answers) > _MOST_NAMED:
+        context.out.line(
+            f"  RETRACTED {len(answers) - _MOST_NAMED} more: `threegate analysis list`"
+        )
 
 
 def _files(policy: dict[str, Any]) -> str:

@@ -25,12 +25,19 @@ from threegate.host.fetch.candidates import is_search
 from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.headlines import Headline, Lookup, headline_for
 from threegate.host.provenance.picture import as_svg, as_text
-from threegate.host.provenance.retraction import brought, brought_cites, marked, warnings
+from threegate.host.provenance.retraction import (
+    brought,
+    brought_cites,
+    lookup,
+    marked,
+    repeats_noted,
+    retractions,
+)
 from threegate.host.provenance.texts import texts_of
 from threegate.host.report.recheck import relabelled
 from threegate.host.workspace.index import Row
 from threegate.host.workspace.origin import PacketOrigin
-from threegate.host.workspace.places import Reader, read_anywhere, refuse_absent
+from threegate.host.workspace.places import Reader, refuse_absent
 from threegate.host.workspace.render import Shown, field_lines, section_texts, shown
 
 PAGE: Final = 25
@@ -74,24 +81,31 @@ def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> List
     else:
         rows = desk.index.page(kinds, state=None, limit=PAGE, skip=skip)
         total = desk.index.count(kinds, state=None)
-    return Listing([_row(desk, row) for row in rows], number, total)
+    look, retracted = _look(desk), retractions(desk.ws.store, desk.index)
+    read = {row.id: look.read(row.id) for row in rows}
+    page = {
+        one: marked(headline_for(one, found, look), found, retracted) for one, found in read.items()
+    }
+    page = repeats_noted(desk.index, page)
+    shown = [
+        (row, page[row.id], _origin(desk, row.id), _cautions(look, page[row.id], read[row.id]))
+        for row in rows
+    ]
+    return Listing(shown, number, total)
+
+
+def _look(desk: Desk) -> Lookup:
+    return lookup(Reader(desk.ws.store), desk.index)
 
 
 def _origin(desk: Desk, artifact_id: str) -> PacketOrigin | None:
     return desk.index.origin(artifact_id) if prefix_of(artifact_id) == "rp" else None
 
 
-def _row(desk: Desk, row: Row) -> tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]:
-    look = Lookup(partial(read_anywhere, desk.ws.store), desk.index.origin)
-    found = look.read(row.id)
-    headline = marked(desk.index, headline_for(row.id, found, look), found)
-    return row, headline, _origin(desk, row.id), _cautions(desk, row.id, found)
-
-
-def _cautions(desk: Desk, artifact_id: str, packet: Artifact | None) -> tuple[str, ...]:
+def _cautions(look: Lookup, headline: Headline, packet: Artifact | None) -> tuple[str, ...]:
     if not isinstance(packet, ResearchPacket):
-        return ()
-    found = warnings(desk.index, artifact_id, packet)
+        return headline.marks
+    found = look.warned(headline.id, packet)
     return (*found, *(f"{one.count} x {one.name}" for one in packet.hazards))
 
 
@@ -143,18 +157,19 @@ class _Read:
 def _read(artifact_id: str, desk: Desk) -> _Read:
     store = desk.ws.store
     refuse_absent(store, artifact_id)
-    look = Lookup(Reader(store), desk.index.origin)
+    look = _look(desk)
     found, cited = store.read(artifact_id), dict[str, Any]()
     resting: Brought = ()
     if isinstance(found, Analysis):
         found = relabelled(store, desk.index, found)
         resting = brought_cites(found, brought(store, desk.index.origin))
         cited = plain(artifact_id, found, look, resting)
+    headline = headline_for(artifact_id, found, look)
     return _Read(
         found,
-        headline_for(artifact_id, found, look),
+        headline,
         _origin(desk, artifact_id),
-        _cautions(desk, artifact_id, found),
+        _cautions(look, headline, found),
         resting,
         cited,
     )

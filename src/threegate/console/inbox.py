@@ -93,7 +93,7 @@ class Inbox:
     def _rate(self, desk: Desk, request_id: str) -> Waiting:
         found = Waiting(request_id, "", None)
         try:
-            sheet = read_sheet(desk.ws, request_id, origins=desk.index.origin)
+            sheet = read_sheet(desk.ws, request_id, desk.index, similar=False)
         except (HandoffTampered, UsageError) as exc:
             found = Waiting(request_id, "", None, problem=f"{exc.message} [{exc.code}]")
         else:

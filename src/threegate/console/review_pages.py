@@ -19,8 +19,8 @@ from threegate.console.sessions import LEAST_LOOK_SECONDS, View
 from threegate.console.sheet_parts import digest_of, needs_typing, parts_of
 from threegate.console.workspace_threads import Desk
 from threegate.host.output import counted
-from threegate.host.provenance.headlines import Headline, Lookup, headline_of
-from threegate.host.provenance.retraction import answers_on_retracted
+from threegate.host.provenance.headlines import Headline, headline_of
+from threegate.host.provenance.retraction import headlines_on_retracted, lookup
 from threegate.host.request.expressible import Use, answer_of, asking
 from threegate.host.review import approval, decisions
 from threegate.host.review.sheet import Sheet, read_request, read_sheet
@@ -45,7 +45,7 @@ async def inbox(call: Call) -> Response:
     page, retracted = await call.app.reading.do(
         lambda desk: (
             call.app.inbox.page(desk, number),
-            answers_on_retracted(desk.ws.store, desk.index),
+            headlines_on_retracted(desk.ws.store, desk.index),
         )
     )
     return call.page("inbox", page=page, retracted=retracted)
@@ -86,7 +86,7 @@ async def request(call: Call) -> Response:
 def _made_of(request_id: str, desk: Desk) -> list[Headline]:
     """Return the packets or results that came of a request, as many as a page shows."""
     made = [one for one in desk.index.made_from(request_id) if prefix_of(one) in ("rp", "res")]
-    look = Lookup(partial(read_anywhere, desk.ws.store), desk.index.origin)
+    look = lookup(partial(read_anywhere, desk.ws.store), desk.index)
     return [headline_of(one, look) for one in made[:MOST_MADE]]
 
 
@@ -100,7 +100,7 @@ async def verdict(call: Call) -> Response:
 
 
 def _verdict(request_id: str, desk: Desk) -> str:
-    sheet = read_sheet(desk.ws, request_id, origins=desk.index.origin)
+    sheet = read_sheet(desk.ws, request_id, desk.index, similar=False)
     if not _is_for_monty(sheet) or not isinstance(sheet.request, ToolRequest):
         return "has nothing to say to it"
     request = sheet.request

@@ -42,7 +42,8 @@ class Fold:
     """The changes of files according to the log, entry by entry."""
 
     def __init__(self) -> None:
-        self.touched: dict[str, None] = {}  # names, in the order the log first mentions them
+        # Names in the order the log first mentions them, and where each lies now ("": nowhere).
+        self.touched: dict[str, str] = {}
         self.usage = Usage()
         self.pending: list[Intent] = []
         self.problem: str | None = None  # the first entry the host would not have written
@@ -67,7 +68,7 @@ class Fold:
         self.pending, self.usage = [], outcome.usage
 
     def _apply(self, intent: Intent) -> None:
-        self.touched[intent.name] = None
+        self.touched[intent.name] = intent.to
 
 
 class FileFold(Fold):

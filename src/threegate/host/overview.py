@@ -11,7 +11,7 @@ from threegate.handoff.claims import leases
 from threegate.handoff.lease import is_alive
 from threegate.handoff.store import Store
 from threegate.host.policy import changes
-from threegate.host.provenance.retraction import answers_on_retracted
+from threegate.host.provenance.retraction import headlines_on_retracted
 from threegate.host.workspace import applied, checkpoints
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
@@ -31,7 +31,9 @@ def overview(ws: Workspace, index: Index) -> dict[str, Any]:
         "clock_behind_seconds": log.clock_behind(),
         "waiting": _waiting(ws.store),
         "claims": _claims(ws.store),
-        "answers_on_retracted": answers_on_retracted(ws.store, index),
+        "answers_on_retracted": [
+            {"id": one.id, "question": one.title} for one in headlines_on_retracted(ws.store, index)
+        ],
         "strays": _strays(ws.store),
         "usage": _usage(ws),
     }

@@ -189,15 +189,6 @@ def may_use_engine(policy: Compiled, engine: str) -> Decision:
     return trial.deny(reason, "tool-exec", "lanes", "era", "engines")
 
 
-def effective_limits(policy: Compiled, backend: str, stated: Mapping[str, int]) -> dict[str, int]:
-    """Return every limit of a lane: as stated, else its default, else its maximum."""
-    lane = ("tool-exec", "lanes", backend)
-    limits = {key: policy.integer(*lane, "max", key) for key in policy.words(*lane, "max")}
-    for key in policy.words(*lane, "default"):
-        limits[key] = policy.integer(*lane, "default", key)
-    return {**limits, **stated}
-
-
 def may_execute(policy: Compiled, request: Execution) -> Decision:
     """Decide whether `request` may run; the best answer is `Ask`."""
     trial = _Trial(policy)

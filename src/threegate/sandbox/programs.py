@@ -7,8 +7,10 @@ SECURITY
     If this module is wrong, another account's program signs, or makes the sandboxes.
 """
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ SEARCH: Final = (
 )
 PATH: Final = ":".join(SEARCH)  # for programs that start others
 _OTHERS_WRITE: Final = 0o022
+_MAX_LINKS: Final = 16
 
 
 def find_program(name: str) -> Path | None:
@@ -29,15 +32,26 @@ def find_program(name: str) -> Path | None:
 def is_unexchangeable(program: Path) -> bool:
     """Tell whether this is a program, and nobody but the system and us can put another there."""
     try:
-        named, real = program.parent.resolve(strict=True), program.resolve(strict=True)
+        real = program.resolve(strict=True)
         if not stat.S_ISREG(real.stat().st_mode) or not os.access(real, os.X_OK):
             return False
         # An unprivileged user namespace shows root's files as another account's, "/" included.
         owners = {0, os.geteuid(), os.stat("/").st_uid}
-        parts = {named, *named.parents, real, *real.parents}
+        named = [link.parent.resolve(strict=True) for link in _links(program)]
+        parts = {part for path in (*named, real) for part in (path, *path.parents)}
         return program.is_absolute() and all(_is_firm(part, owners) for part in parts)
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle
         return False
+
+
+def _links(program: Path) -> Iterator[Path]:
+    """Yield a path and every link it leads over: whoever can change one leads elsewhere."""
+    for _ in range(_MAX_LINKS):
+        yield program
+        if not program.is_symlink():
+            return
+        program = program.parent / program.readlink()
+    raise OSError(errno.ELOOP, "too many links")
 
 
 def _is_firm(path: Path, owners: set[int]) -> bool:

@@ -6,6 +6,7 @@ data here, so there is one list and one assembler.
 """
 
 import errno
+import json
 import struct
 from dataclasses import dataclass
 from hashlib import sha256
@@ -81,6 +82,7 @@ REFUSED: Final = {
 }
 _NATIVE: Final = Path(__file__).parent / "native"
 BUILT: Final = _NATIVE / "bin"
+DIGESTS: Final = "digests.json"  # of what was compiled there
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,10 @@ class WorkerFiles:
             hint = "run `make setup`: it installs the interpreter this version was tested with"
             detail = "the Monty binary is not the one this version was tested with"
             raise GateUnavailable(detail, code="TG-BOX-031", hint=hint)
+        if {name: found[name] for name in ("launcher", "lock")} != _compiled(self.launcher.parent):
+            hint = "install ThreeGate again; in a checkout, run `make setup`"
+            detail = "the launcher is not the one that was compiled with this version"
+            raise GateUnavailable(detail, code="TG-BOX-032", hint=hint)
         return found
 
     def given(self) -> dict[str, str]:
@@ -116,12 +122,19 @@ class WorkerFiles:
         return {"launcher": str(self.launcher), "lock": str(self.lock), "worker": str(self.binary)}
 
 
+def _compiled(place: Path) -> object:
+    try:
+        return json.loads((place / DIGESTS).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
 def find_worker() -> WorkerFiles:
     """Return the worker's files, or raise `GateUnavailable` if they were not built."""
     binary = _installed_binary()
     files = (BUILT / "launcher", BUILT / "lock.so")
     if binary is None or not binary.exists() or not all(path.exists() for path in files):
-        hint = "run `make setup`; it compiles the launcher and installs Monty"
+        hint = "install the package `threegate` with pip; in a checkout, run `make setup`"
         raise GateUnavailable("the Monty worker is not installed", code="TG-BOX-030", hint=hint)
     return WorkerFiles(files[0], files[1], binary)
 

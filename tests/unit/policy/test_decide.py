@@ -11,7 +11,6 @@ from threegate.base.errors import PolicyDenied
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.decide import (
     Execution,
-    effective_limits,
     may_connect,
     may_draft,
     may_execute,
@@ -278,14 +277,6 @@ def test_rule_of_two_can_be_left_to_the_approver_but_never_allowed() -> None:
 )
 def test_unknown_label_counts_as_the_careful_one(changes: Mapping[str, Any]) -> None:
     assert isinstance(may_execute(ERA, replace(CONFIDENTIAL, **changes)), Deny)
-
-
-def test_limits_that_were_not_stated_come_from_policy() -> None:
-    limits = effective_limits(POLICY, "monty", {"wall_ms": 5})
-    assert limits["wall_ms"] == 5
-    assert limits["memory_bytes"] == 64 * 2**20, "the default"
-    assert limits["source_bytes"] == 64 * 2**10, "the maximum, where there is no default"
-    assert set(limits) == set(POLICY.words("tool-exec", "lanes", "monty", "max"))
 
 
 def test_engine_is_used_only_where_named() -> None:

@@ -68,3 +68,23 @@ def test_what_is_not_a_program_is_not_found(program: Path, monkeypatch: pytest.M
     monkeypatch.chdir("/usr/bin")
     assert not is_unexchangeable(Path("sh"))
     assert is_unexchangeable(Path("/usr/bin/sh")), "control"
+
+
+# claim TG-C-415
+def test_a_link_in_the_middle_that_others_may_change_does_not_count(
+    program: Path, tmp_path: Path
+) -> None:
+    middle, end = tmp_path / "middle", tmp_path / "end"
+    middle.mkdir()
+    end.mkdir()
+    (middle / "tool").symlink_to(program.rename(end / "tool"))
+    program.symlink_to(middle / "tool")
+    assert find_program("tool") == program, "control"
+    middle.chmod(0o777)
+    assert find_program("tool") is None
+
+
+def test_links_in_a_circle_are_no_program(program: Path) -> None:
+    program.unlink()
+    program.symlink_to(program)
+    assert find_program("tool") is None

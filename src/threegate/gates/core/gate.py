@@ -6,38 +6,28 @@ SECURITY
     text stays inside.
 """
 
-import sys
 import time
 from typing import Final
 
-from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.client import MODEL_SOCKET, Client, NoModel
 from threegate.gates.core.fences import MarkerSpoken
 from threegate.gates.core.questions import Asking, NoAnswer
 from threegate.gates.core.steps import answer
 from threegate.protocol.core import MAX_TASK_BYTES, NotSaid, Said, Task, parse_task
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message, write_note
+from threegate.sandbox.channel import write_note
+from threegate.sandbox.payload import ANSWERS_FD, answer_once
 
 NO_MODEL: Final = "TG-COR-001"
 NO_ANSWER: Final = "TG-COR-002"
 MARKER_SPOKEN: Final = "TG-COR-003"
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
-REQUESTS_FD: Final = 0
-ANSWERS_FD: Final = 3
 
 
 def serve() -> None:
-    """Answer one task; the payload of a CORE box."""
-    try:
-        message = read_message(REQUESTS_FD, MAX_TASK_BYTES)
-        if message is not None:
-            said = say(parse_task(Untrusted(message)), MODEL_SOCKET)
-            write_message(ANSWERS_FD, said.to_bytes())
-    except (ProtocolBroken, ChannelBroken):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # see SECURITY
-        sys.exit(EX_SOFTWARE)
+    """Answer one task; the payload of a CORE sandbox."""
+    answer_once(
+        lambda task: say(parse_task(Untrusted(task)), MODEL_SOCKET).to_bytes(), MAX_TASK_BYTES
+    )
 
 
 def say(task: Task, path: str) -> Said | NotSaid:

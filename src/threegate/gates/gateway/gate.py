@@ -6,7 +6,6 @@ SECURITY
 """
 
 import os
-import sys
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
@@ -15,11 +14,10 @@ from threegate.gates.gateway.exchange import Asking
 from threegate.protocol import gateway as say
 from threegate.protocol.gateway import Told, opened, parse_ask, parse_opening
 from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message, write_note
+from threegate.sandbox import payload
+from threegate.sandbox.channel import read_message, write_message, write_note
+from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD
 
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
-ORDERS_FD: Final = 0
-ANSWERS_FD: Final = 3
 _PIECE: Final = 64 * 1024
 
 
@@ -29,17 +27,13 @@ class Hung(Exception):
 
 def serve() -> None:
     """Answer a guest until it is gone; the payload of a run-gateway box."""
-    try:
-        message = read_message(ORDERS_FD, MAX_RETRIEVE_OPENING_BYTES)
-        if message is not None:
-            _serve(message)
-    except (ProtocolBroken, ChannelBroken, GateUnavailable):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        sys.exit(EX_SOFTWARE)
+    payload.serve(_serve, GateUnavailable)
 
 
-def _serve(message: bytes) -> None:
+def _serve() -> None:
+    message = read_message(REQUESTS_FD, MAX_RETRIEVE_OPENING_BYTES)
+    if message is None:
+        return
     opening = parse_opening(Untrusted(message))
     asking = Asking(opening, _tell)
     write_message(ANSWERS_FD, opened())

@@ -58,12 +58,11 @@ from threegate.protocol.tool_lite import (
     parse_opening,
 )
 from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+from threegate.sandbox import payload
+from threegate.sandbox.channel import read_message, write_message
+from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD
 
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
 MONTY: Final = ("tool-exec", "lanes", "monty")
-ANSWERS_FD: Final = 3
-REQUESTS_FD: Final = 0
 # The interpreter's client looks for it before every run; looking through the box takes longer
 # than a small program, and nothing is reported from in here.
 sys.modules["opentelemetry.context"] = None  # type: ignore[assignment]
@@ -72,12 +71,7 @@ MAX_OPENING_BYTES: Final = limits.MAX_HEADER_BYTES + limits.MAX_BUNDLE_BYTES
 
 def serve() -> None:
     """Answer messages until the host has no more; the payload of a tool-lite box."""
-    try:
-        _serve(Pool)
-    except (ProtocolBroken, ChannelBroken):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        sys.exit(EX_SOFTWARE)
+    payload.serve(lambda: _serve(Pool))
 
 
 def _serve(open_pool: Callable[[], Pool]) -> None:

@@ -8,14 +8,16 @@ SECURITY
 
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.artifacts.ids import digest_of
 from threegate.artifacts.research_packet import Notice, ResearchPacket
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
-from threegate.host.provenance.cautions import cautions
+from threegate.host.provenance.cautions import RETRACTED, cautions, words
+from threegate.host.provenance.headlines import unmarked
+from threegate.host.workspace.identity import Name, joins_names, names_of
 from threegate.host.workspace.origin import PacketOrigin
 from threegate.protocol.references import Reference, parse_reference
 
@@ -43,6 +45,13 @@ class Work:
     retrieved: str  # the time
     remarks: tuple[str, ...]  # what a reader must know, the worst first
     packet: str  # the id, shortened
+    identity: tuple[Name, ...]  # packets that share one of these are of one work
+    joins: bool  # whether a registry says that all of these are one work
+
+    @property
+    def is_retracted(self) -> bool:
+        """Tell whether the work was retracted."""
+        return RETRACTED in words(self.remarks)
 
     @property
     def note(self) -> str:
@@ -66,34 +75,79 @@ def work_of(
     warned: tuple[str, ...] | None = None,
 ) -> Work:
     """Return what a bibliography says of `packet`; `warned` replaces what the packet says alone."""
-    names = _names(packet)
+    names, warned = _names(packet), warned or cautions(packet, origin)
     authors = tuple(filter(None, map(_line, packet.authors)))
     published = tuple((packet.published or "").split("-")) if packet.published else ()
     return Work(
         key=_key(artifact_id, authors, published),
-        title=_line(packet.title) or _line(packet.reference),
+        title=_title(packet, warned),
         authors=authors,
         container=_line(packet.container),
         published=published,
         names=names,
         url=_url(packet, names),
         retrieved="" if origin.is_brought else packet.retrieved,
-        remarks=tuple(dict.fromkeys((*(warned or cautions(packet, origin)), *_remarks(packet)))),
+        remarks=tuple(dict.fromkeys((*warned, *_remarks(packet)))),
         packet=artifact_id[: len("rp-") + KEY_DIGITS],
+        identity=names_of(packet) or (("url", packet.url),),
+        # A brought packet may name any number of works; it must not make them one entry.
+        joins=joins_names(packet) and not origin.is_brought,
     )
 
 
 def once_each(works: Iterable[Work]) -> list[Work]:
-    """Leave out what says the same as an earlier packet, whose key may stand in a text already.
+    """Return one entry for each work: the most complete packet, of equals the newest.
 
-    One that says less, or does not know of a retraction, says something else and stays.
+    The key is that of the oldest packet: it may be cited in a text already.
     """
-    said: dict[tuple[object, ...], Work] = {}
-    for work in sorted(works, key=lambda work: (work.retrieved, work.key)):
-        names = tuple(work.names.values())
-        entry = (work.title, work.authors, work.container, work.published, names, work.url)
-        said.setdefault((*entry, work.remarks), work)
-    return sorted(said.values(), key=lambda work: work.packet)
+    chosen = []
+    for same in _by_work(list(works)):
+        oldest = min(same, key=lambda one: (not one.retrieved, one.retrieved, one.key))
+        chosen.append(replace(max(same, key=_rank), key=oldest.key))
+    return sorted(chosen, key=lambda work: work.packet)
+
+
+def _rank(work: Work) -> tuple[object, ...]:
+    """Rank a packet: a retraction first, retrieved before brought, then what it knows."""
+    known = (*work.authors[:1], work.container, *work.published, *work.names, work.url)
+    filled = sum(map(bool, known))
+    return (work.is_retracted, bool(work.retrieved), filled, work.retrieved, work.key)
+
+
+def _by_work(works: list[Work]) -> list[list[Work]]:
+    root: dict[Name, Name] = {}
+
+    def find(name: Name) -> Name:
+        while (up := root.setdefault(name, name)) != name:
+            root[name] = name = root[up]
+        return name
+
+    for work in works:
+        for name in work.identity if work.joins else ():
+            root[find(name)] = find(work.identity[0])
+    known = {find(name) for work in works if work.joins for name in work.identity}
+    groups: dict[object, list[Work]] = {}
+    for work in works:
+        found = {find(name) for name in work.identity}
+        main = find(min(work.identity, key=lambda name: (name[0] != "doi", name)))
+        key = main if work.joins else _only(work, found & known or {main})
+        groups.setdefault(key, []).append(work)
+    return list(groups.values())
+
+
+def _only(work: Work, found: set[Name]) -> object:
+    """Return the one work that a packet names; a page that names several is none of them."""
+    schemes = [scheme for scheme, _ in work.identity]
+    return work.key if len(found) > 1 or len(set(schemes)) < len(schemes) else found.pop()
+
+
+def _title(packet: ResearchPacket, warned: tuple[str, ...]) -> str:
+    """Return the title; of a retracted work with the word once, in front."""
+    title = _line(packet.title) or _line(packet.reference)
+    if RETRACTED not in words(warned):
+        return title
+    title = unmarked(title)
+    return title if title.upper().startswith(RETRACTED) else f"{RETRACTED}: {title}"
 
 
 def _line(text: Untrusted[str] | None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.provenance.headlines import unmarked
 from threegate.protocol.references import SCHEMES, SEARCH_PREFIX, Reference, parse_reference
 
 _LABEL: Final = "candidate "
@@ -24,6 +25,11 @@ class Candidate:
     title: str  # foreign
     published: str  # foreign
     retraction: str  # foreign
+
+    @property
+    def headline(self) -> str:
+        """The title as it is shown beside the retraction, which it does not repeat."""
+        return unmarked(self.title) if self.retraction == "retracted" else self.title
 
 
 def is_search(packet: ResearchPacket) -> bool:
@@ -61,4 +67,4 @@ def listed(packet: ResearchPacket) -> Iterator[str]:
         name = "no reference" if one.reference is None else one.reference.text
         stands = f"{one.retraction.upper()}: " if one.retraction else ""
         year = f" ({one.published[:4]})" if one.published else ""
-        yield f"{one.number}. {name}  {stands}{one.title}{year}"
+        yield f"{one.number}. {name}  {stands}{one.headline}{year}"

@@ -162,7 +162,7 @@ def _candidates(
     origin, told, waiting = state
     for one in deliveries:
         here = ws.store.locate(one.packet_id) is not None
-        gains = index.origin(one.packet_id).is_brought and not origin.is_brought
+        gains = index.origin(one.packet_id).name != RETRIEVED and not origin.is_brought
         if here and not gains:
             told.append(Admission("already", digest_of(one.packet_id), one.packet_id))
             continue

@@ -25,7 +25,9 @@ def lines(report: Report) -> Iterator[str]:
     """Yield one line, and what is missing, flagged or to be done below it."""
     reference = report.wish.reference
     if report.packet is not None and report.packet_id is not None:
-        found = packet_headline(report.packet_id, report.packet, RETRIEVED_HERE)
+        found = packet_headline(
+            report.packet_id, report.packet, cautions(report.packet, RETRIEVED_HERE)
+        )
         warned = f" {', '.join(found.marks)}" if found.marks else ""
         head = f"{_TOLD[report.status]} {short(report.packet_id)} {reference}{warned}"
         # In quotes and last: a title that begins like a mark of ours is still a title.

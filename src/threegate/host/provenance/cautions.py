@@ -6,11 +6,12 @@ Only our own words and digests: no text of a source is in what this module retur
 from typing import Final
 
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.host.workspace.origin import PacketOrigin
+from threegate.host.workspace.origin import RAW_FORGOTTEN, PacketOrigin
 
 RETRACTED: Final = "RETRACTED"
 TEST_SOURCE: Final = "TEST SOURCE"
 BROUGHT: Final = "BROUGHT"
+BYTES_FORGOTTEN: Final = "RAW BYTES FORGOTTEN"
 _STANDING: Final = {
     "retracted": RETRACTED,
     "concern": "EXPRESSION OF CONCERN",
@@ -29,6 +30,8 @@ def words(warned: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _origin(origin: PacketOrigin) -> tuple[str, ...]:
+    if origin.name == RAW_FORGOTTEN:
+        return (f"{BYTES_FORGOTTEN}: {origin.words}",)
     if not origin.is_brought:
         return ()
     agrees = "; it agrees with the record and raw bytes that came with it"

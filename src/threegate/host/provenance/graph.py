@@ -19,6 +19,7 @@ from threegate.base.text import quote
 from threegate.handoff.states import state_of
 from threegate.handoff.store import Store
 from threegate.host.provenance.headlines import Lookup, Read, headline_for
+from threegate.host.provenance.retraction import lookup
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.kinds import KINDS
 from threegate.host.workspace.origin import PacketOrigin
@@ -62,7 +63,7 @@ def provenance(store: Store, index: Index, artifact_id: str) -> Graph:
     below = index.derived_from(artifact_id)
     found: dict[str, tuple[Node, tuple[str, ...]]] = {}
     # Not kept: 2000 of them may be large.
-    look = Lookup(partial(read_anywhere, store), index.origin)
+    look = lookup(partial(read_anywhere, store), index)
     _collect(store, look, found, below[:MAX_NODES])
     _collect(store, look, found, _ancestors(look.read, artifact_id))
     nodes = {key: node for key, (node, _) in found.items()}

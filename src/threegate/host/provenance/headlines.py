@@ -21,7 +21,7 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.host.provenance.cautions import RETRACTED, cautions, words
-from threegate.host.workspace.origin import Origins, PacketOrigin
+from threegate.host.workspace.origin import Origins
 
 TITLE_CHARS: Final = 160
 NAME_CHARS: Final = 60
@@ -32,14 +32,16 @@ _SAID_ALREADY: Final = re.compile(
 )
 
 Read = Callable[[str], Artifact | None]
+Warned = Callable[[str, ResearchPacket], tuple[str, ...]]  # cautions about a packet, worst first
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """How a view learns of artifacts: their content, and the origin of packets."""
+    """How a view learns of artifacts: their content, and the origin and cautions of packets."""
 
     read: Read
     origins: Origins
+    warned: Warned
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,12 @@ class Headline:
     title: str = ""  # foreign, whole
     by: str = ""  # foreign: first author and year
     marks: tuple[str, ...] = ()  # ours: what must be known first
-    note: str = ""  # ours: how a run ended, or that the artifact is gone
+    note: str = ""  # ours: how a run ended, that it is gone, or another packet of its work
 
     @property
     def text(self) -> str:
         """The headline itself: foreign text on one line, cut."""
-        title = self.title
-        if RETRACTED in self.marks:
-            title = _SAID_ALREADY.sub("", title) or title
+        title = unmarked(self.title) if RETRACTED in self.marks else self.title
         return f"{_cut(title, TITLE_CHARS)} ({self.by})" if self.by else _cut(title, TITLE_CHARS)
 
     @property
@@ -81,7 +81,7 @@ def headline_for(artifact_id: str, artifact: Artifact | None, look: Lookup) -> H
     if artifact is None:
         return Headline(artifact_id, note=ABSENT)
     if isinstance(artifact, ResearchPacket):
-        return packet_headline(artifact_id, artifact, look.origins(artifact_id))
+        return packet_headline(artifact_id, artifact, look.warned(artifact_id, artifact))
     if isinstance(artifact, Analysis):
         return Headline(artifact_id, _line(artifact.question.open_for_display()))
     if isinstance(artifact, ToolResult):
@@ -92,10 +92,20 @@ def headline_for(artifact_id: str, artifact: Artifact | None, look: Lookup) -> H
     return Headline(artifact_id, _line(artifact.purpose.open_for_display()))
 
 
-def packet_headline(packet_id: str, packet: ResearchPacket, origin: PacketOrigin) -> Headline:
+def packet_headline(packet_id: str, packet: ResearchPacket, warned: tuple[str, ...]) -> Headline:
     """Return the headline of a packet; without a title it is what was asked for."""
     title = _line(packet.title.open_for_display()) or _line(packet.reference.open_for_display())
-    return Headline(packet_id, title, _by(packet), words(cautions(packet, origin)))
+    return Headline(packet_id, title, _by(packet), words(warned))
+
+
+def own_words(read: Read, origins: Origins) -> Lookup:
+    """Return a lookup without an index: it says of a packet only what the packet says."""
+    return Lookup(read, origins, lambda one, packet: cautions(packet, origins(one)))
+
+
+def unmarked(title: str) -> str:
+    """Return a title without its own `RETRACTED`, unless it says nothing else."""
+    return _SAID_ALREADY.sub("", title) or title
 
 
 def page_of(artifact_id: str, number: int, read: Read) -> int | None:

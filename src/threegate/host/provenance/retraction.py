@@ -11,22 +11,23 @@ SECURITY
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from threegate.artifacts.analysis import CLAIM_LABELS, Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff.store import Store
-from threegate.host.provenance.cautions import cautions, words
+from threegate.host.provenance.cautions import cautions
 from threegate.host.provenance.derivation import origin_of
-from threegate.host.provenance.headlines import Headline
+from threegate.host.provenance.headlines import Headline, Lookup, Read, headline_of
 from threegate.host.workspace.identity import names_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.origin import Origins
 from threegate.host.workspace.places import read_anywhere
 
 SOURCE_RETRACTED = CLAIM_LABELS[3]
+RESTS_ON_RETRACTED = SOURCE_RETRACTED.upper()  # the mark of an answer in a list
 
 Retracted = Callable[[str, int], bool]  # artifact and number of its text
 
@@ -98,11 +99,27 @@ def warnings(index: Index, packet_id: str, packet: ResearchPacket) -> tuple[str,
     return (f"RETRACTED: according to {short(saying[0])}, another packet of this work", *own)
 
 
-def marked(index: Index, headline: Headline, artifact: Artifact | None) -> Headline:
-    """Return a headline with what other packets of the work say as well."""
-    if not isinstance(artifact, ResearchPacket):
-        return headline
-    return replace(headline, marks=words(warnings(index, headline.id, artifact)))
+def lookup(read: Read, index: Index) -> Lookup:
+    """Return how a view learns of artifacts, with what other packets of a work say of it."""
+    return Lookup(read, index.origin, partial(warnings, index))
+
+
+def marked(headline: Headline, artifact: Artifact | None, retracted: Retracted) -> Headline:
+    """Return the headline of an answer with the mark that it rests on a retracted work."""
+    if isinstance(artifact, Analysis) and _rests_on(artifact, retracted):
+        return replace(headline, marks=(RESTS_ON_RETRACTED, *headline.marks))
+    return headline
+
+
+def repeats_noted(index: Index, page: dict[str, Headline]) -> dict[str, Headline]:
+    """Return a page of headlines; a packet of a work that is listed above it says so."""
+    place, noted = {one: number for number, one in enumerate(page)}, dict(page)
+    for packet_id, same in index.works_among(page).items():
+        first = min(same, key=place.__getitem__)
+        if place[first] < place[packet_id] and not page[packet_id].note:
+            note = f"same work as {short(first)}"
+            noted[packet_id] = replace(page[packet_id], note=note)
+    return noted
 
 
 def copies(store: Store, index: Index, artifact_id: str) -> list[str]:
@@ -121,6 +138,12 @@ def answers_on_retracted(store: Store, index: Index) -> list[str]:
         for analysis_id in _behind_retracted(store, index)
         if _rests_on(store.read(analysis_id), retracted)
     ]
+
+
+def headlines_on_retracted(store: Store, index: Index) -> list[Headline]:
+    """Return those answers by their questions."""
+    look = lookup(partial(read_anywhere, store), index)
+    return [headline_of(one, look) for one in answers_on_retracted(store, index)]
 
 
 def _rests_on(artifact: object, retracted: Retracted) -> bool:

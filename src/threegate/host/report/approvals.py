@@ -25,7 +25,7 @@ from threegate.handoff.states import QUARANTINE
 from threegate.handoff.store import Store
 from threegate.host.keys.signatures import UNKNOWN
 from threegate.host.output import counted
-from threegate.host.provenance.headlines import Headline, Lookup, headline_of
+from threegate.host.provenance.headlines import Headline, headline_of, own_words
 from threegate.host.report.facts import Card, Fact
 from threegate.host.report.logged import Stored
 from threegate.host.workspace import applied
@@ -89,7 +89,7 @@ def _headline(store: Store, approval_id: str, approval: Approval) -> Headline:
     """Return what was approved; why somebody fetched may be more private than the packet."""
     if prefix_of(approval.request) == "fr":
         return Headline(approval_id)
-    return headline_of(approval_id, Lookup(partial(read_anywhere, store), logged(store)))
+    return headline_of(approval_id, own_words(partial(read_anywhere, store), logged(store)))
 
 
 def _request(store: Store, request_id: str) -> Iterator[Fact]:

@@ -24,7 +24,7 @@ from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.headlines import Lookup, Read, headline_of, page_of
 from threegate.host.provenance.retraction import brought as brought_behind
-from threegate.host.provenance.retraction import brought_cites, retractions
+from threegate.host.provenance.retraction import brought_cites, lookup, retractions
 from threegate.host.report.approvals import approval_card, approvals_behind
 from threegate.host.report.facts import Card, Claim, Fact, Quote, Report
 from threegate.host.report.how_to_check import checks_of
@@ -56,7 +56,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
     analysis = ws.store.read(analysis_id)
     assert isinstance(analysis, Analysis)
     retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
-    look = Lookup(Reader(ws.store), index.origin)
+    look = lookup(Reader(ws.store), index)
     rechecked = recheck(analysis, look.read, retracted)
     brought = cache(brought_behind(ws.store, index.origin))
     resting = brought_cites(analysis, brought)
@@ -82,7 +82,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
         answer=_answer(analysis),
         claims=claims,
         sources=sources,
-        made=tuple(_made(analysis, came)),
+        made=(Fact("analysis", analysis_id), *_made(analysis, came)),
         left_out=tuple(_left_out(look, analysis, came, cited)),
         notes=tuple(note.open_for_display() for note in analysis.notes),
         trace=traced(ws.store, index, analysis_id, claims),

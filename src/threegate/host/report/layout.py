@@ -76,7 +76,7 @@ def _top(report: Report) -> Iterator[Block]:
     yield Title(f"Report on {short(report.id)}", question[:QUESTION_CHARS])
     if report.question != question[:QUESTION_CHARS]:
         yield Foreign(report.question)
-    yield line(f"This report is {report.confidentiality}. Analysis ", mono(report.id))
+    yield line(f"This report is {report.confidentiality}. Analysis ", mono(short(report.id)))
     if report.loud:
         yield Listed(tuple(line(loud(text)) for text in report.loud))
     yield Heading(2, "What was checked")

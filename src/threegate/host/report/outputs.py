@@ -21,7 +21,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.output import counted
-from threegate.host.provenance.headlines import Lookup, headline_of
+from threegate.host.provenance.headlines import headline_of, own_words
 from threegate.host.report.facts import Computed, Image, LeftFile, Table
 from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import read_anywhere
@@ -52,9 +52,8 @@ def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tupl
         if isinstance(result, ToolResult) and result.files:
             here = store.locate(artifact_id) is not None
             files = (_file(store, one, see, left, here=here) for one in result.files)
-            headline = headline_of(
-                artifact_id, Lookup(partial(read_anywhere, store), logged(store))
-            )
+            look = own_words(partial(read_anywhere, store), logged(store))
+            headline = headline_of(artifact_id, look)
             found.append(Computed(headline, tuple(files)))
     return tuple(found)
 

@@ -86,7 +86,7 @@ def gather_run(ws: Workspace, index: Index, result_id: str, see: See | None = No
         purpose=None if request is None else request.purpose.open_for_display(),
         code=None if request is None else _code(request),
         streams=tuple(_streams(result)),
-        ran=tuple(_ran(result, request)),
+        ran=(Fact("result", result_id), *_ran(result, request)),
         inputs=tuple(_inputs(request)),
         confined=tuple(_confined(result)),
         computed=computed_behind(ws.store, (result_id,), see or Viewer(ws.bundle)),
@@ -187,7 +187,7 @@ def _top(report: RunReport) -> Iterator[Block]:
         yield line("The request is not here any more.")
     elif report.purpose != purpose[:PURPOSE_CHARS]:
         yield Foreign(report.purpose)
-    yield line("Tool result ", mono(report.id))
+    yield line("Tool result ", mono(short(report.id)))
     yield line(
         f"This report is {report.confidentiality}. Code made what follows; nobody checked it."
     )

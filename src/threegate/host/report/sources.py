@@ -16,7 +16,6 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.store import Store
 from threegate.host.bibliography.works import work_of
-from threegate.host.provenance.cautions import cautions
 from threegate.host.provenance.headlines import Headline, Lookup, headline_of
 from threegate.host.provenance.retraction import Retracted
 from threegate.host.report.facts import Card, Fact
@@ -26,7 +25,6 @@ from threegate.host.workspace.places import is_forgotten, place_of
 
 MOST_AUTHORS: Final = 20
 _SCHEMES: Final = {"doi": "DOI", "arxiv": "arXiv", "pmid": "PubMed", "pmcid": "PubMed Central"}
-RETRACTED_ELSEWHERE: Final = "RETRACTED: another packet of the same work says so"
 WITHDRAWN: Final = "WITHDRAWN: it lies in quarantine here, with the reason"
 FORGOTTEN: Final = "FORGOTTEN: its bytes were removed here; a signed tombstone says when"
 GOES_BACK_TO_BROUGHT: Final = "BROUGHT: it goes back to a packet that was not retrieved here"
@@ -41,9 +39,7 @@ def card_of(
     origin = look.origins(artifact_id)
     loud = [*_loud(store, artifact_id, artifact)]
     if isinstance(artifact, ResearchPacket):
-        loud += cautions(artifact, origin)
-        if artifact.retraction != "retracted" and retracted(artifact_id, 1):
-            loud.append(RETRACTED_ELSEWHERE)
+        loud += look.warned(artifact_id, artifact)
     elif artifact is not None:
         if retracted(artifact_id, 0):
             loud.append("RETRACTED: it goes back to a packet that was retracted")

@@ -19,10 +19,11 @@ from threegate.base.text import quote
 from threegate.handoff import states
 from threegate.handoff.disk import check_file, read_start
 from threegate.handoff.store import Store
-from threegate.host.provenance.cautions import BROUGHT, cautions
-from threegate.host.provenance.headlines import Lookup, Read, headline_for
+from threegate.host.provenance.cautions import BROUGHT
+from threegate.host.provenance.headlines import Lookup, Read, headline_for, own_words
+from threegate.host.provenance.retraction import lookup
 from threegate.host.review.parts import Given, Source, Sources
-from threegate.host.workspace.origin import Origins, PacketOrigin, logged
+from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import blobs_of
 from threegate.policy.hosts import parse_url
 from threegate.policy.kinds import KINDS
@@ -61,11 +62,13 @@ class SheetLookup(Lookup):
     holders: Holders = nobody
 
 
-def lookup(store: Store, index: "Index | None", origins: Origins | None) -> SheetLookup:
+def sheet_lookup(store: Store, index: "Index | None") -> SheetLookup:
     """Return what a sheet is made with; without an index origins are read from the log."""
     if index is None:
-        return SheetLookup(reader(store), origins or logged(store))
-    return SheetLookup(reader(store), origins or index.origin, index.holders_of)
+        look = own_words(reader(store), logged(store))
+        return SheetLookup(look.read, look.origins, look.warned)
+    look = lookup(reader(store), index)
+    return SheetLookup(look.read, look.origins, look.warned, index.holders_of)
 
 
 def sources_of(request: Request, look: SheetLookup) -> Sources:
@@ -99,14 +102,14 @@ def _source(artifact_id: str, artifact: Artifact, look: Lookup) -> Source:
     origin = look.origins(artifact_id)
     # A brought packet came from no host, whatever URL it names.
     host = "" if origin.is_brought else host_of(artifact.url)
-    remarks = tuple(_remarks(artifact, origin))
+    remarks = tuple(_remarks(artifact, look.warned(artifact_id, artifact)))
     said = (headline.text, remarks, headline.ours)
     return Source(artifact_id, kind, host, *said, brought=origin.is_brought)
 
 
-def _remarks(packet: ResearchPacket, origin: PacketOrigin) -> Iterator[str]:
+def _remarks(packet: ResearchPacket, warned: tuple[str, ...]) -> Iterator[str]:
     # One flag speaks of all brought packets.
-    yield from (text for text in cautions(packet, origin) if not text.startswith(BROUGHT))
+    yield from (text for text in warned if not text.startswith(BROUGHT))
     worrying = ("hidden-text", "injection-like", "invisible", "bidi", "confusable")
     for hazard in packet.hazards:
         if hazard.name in worrying:

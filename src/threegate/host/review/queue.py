@@ -42,7 +42,7 @@ def listed(
     for row in index.queue(states, limit=limit, skip=skip):
         sheet = None
         with suppress(UsageError), set_aside(aside, row.id):  # or gone meanwhile
-            sheet = read_sheet(ws, row.id, origins=index.origin)
+            sheet = read_sheet(ws, row.id, index, similar=False)
         if sheet is None:
             continue
         yield item_of(sheet)

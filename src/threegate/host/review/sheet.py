@@ -36,9 +36,8 @@ from threegate.host.review.asked import (
 from threegate.host.review.characters import Found, tally
 from threegate.host.review.dictated import dictated_flags
 from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
-from threegate.host.review.origins import lookup, reader, sources_of
+from threegate.host.review.origins import reader, sheet_lookup, sources_of
 from threegate.host.review.similar import find_earlier
-from threegate.host.workspace.origin import Origins
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.kinds import KINDS
@@ -87,17 +86,18 @@ class Sheet:
 
 
 def read_sheet(
-    ws: Workspace, request_id: str, index: "Index | None" = None, origins: Origins | None = None
+    ws: Workspace, request_id: str, index: "Index | None" = None, *, similar: bool = True
 ) -> Sheet:
     """Return the sheet of a stored request; without an index nothing similar is looked for.
 
-    The origin of packets is read from the log where neither index nor `origins` is given.
+    Without an index the origin of packets is read from the log, and a retraction that only
+    another packet of a work knows of is not found.
     Raises `UsageError` for what is no request here, `HandoffTampered` if its file is not
     what the log recorded.
     """
     data, request, state = read_request(ws, request_id)
     store, bundle = ws.store, ws.bundle
-    look = lookup(store, index, origins)
+    look = sheet_lookup(store, index)
     tool = tool_of(request, bundle, store, look) if isinstance(request, ToolRequest) else None
     fetch = fetch_of(request, bundle) if isinstance(request, FetchRequest) else None
     sources, two = sources_of(request, look), rule_of_two(request, bundle)
@@ -105,7 +105,7 @@ def read_sheet(
     flags = [*common_flags(request, sources, found, two), *_flags(request, tool, fetch, bundle)]
     flags += dictated_flags(request, look.read)
     aside: dict[str, HandoffTampered] = {}
-    earlier = find_earlier(store, index, request_id, request, aside) if index else None
+    earlier = find_earlier(store, index, request_id, request, aside) if index and similar else None
     flags += meddled_flags(aside)
     return Sheet(
         id=request_id,

@@ -1,19 +1,16 @@
 """SQLite files that are computed from artifacts and the log: opened, sealed, rebuilt.
 
 A derived file holds nothing that cannot be computed again.  Because decisions use it, an edit
-must be found before the next use.  After every change `Derived` writes a seal: device, inode,
-size and times of the file.  The seal lies in the user's state directory, not in the workspace,
-and no ordinary account can set a file's change time.  A file that differs from its seal, has
-another schema, or has SQLite side files is discarded and rebuilt.
+must be found before the next use.  After every change `Derived` seals the file (`seal.py`).  A
+file that differs from its seal, has another schema, or has SQLite side files is discarded and
+rebuilt.
 
 SECURITY
     The files hold foreign text, or numbers computed from it.  Only plain files with one name
-    are opened; a link is removed, never followed.  An account that can write both the
-    workspace and the state directory can forge a seal; it can also replace the program.
+    are opened; a link is removed, never followed.
 """
 
 import fcntl
-import json
 import os
 import sqlite3
 import stat
@@ -24,14 +21,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import StorageFailed
 from threegate.handoff.store import Store
+from threegate.host.workspace.seal import Seal, Stat, make_private, stat_of
 
 REBUILT: Final = "derived.rebuilt"  # kind of the log entry
 BUSY_SECONDS: Final = 30.0
 NEW: Final = ".new"
-_MAX_SEAL_BYTES: Final = 200
 # No journal file: SQLite would believe one that somebody else wrote.  A crash in mid-write
 # leaves a file without a seal, which is rebuilt.  The data reach the disk before the seal does.
 _PRAGMAS: Final = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = NORMAL;"
@@ -40,8 +36,6 @@ CHANGED: Final = "changed outside ThreeGate"
 UNSEALED: Final = "not sealed: an update was interrupted, or the workspace was copied here"
 SCHEMA: Final = "other tables than this version uses"
 DAMAGED: Final = "damaged"
-
-Stat = list[int]
 
 
 class Derived:
@@ -55,52 +49,66 @@ class Derived:
         self._known: tuple[Stat, bytes] | None = None  # the file and its seal at the last look
         self.discarded: str | None = None  # why the file that was here was not used
         with storage_errors(path):
-            self._seal = -1 if self._path is None else _open_seal(seals, self._path)
+            self._seal = None if self._path is None else _open_seal(seals, self._path)
             self.db = self._first()
 
     def _first(self) -> sqlite3.Connection:
-        if self._path is None:
+        if self._seal is None:
             db = sqlite3.connect("", timeout=BUSY_SECONDS, isolation_level=None)
             db.executescript(self._schema)
             return db
-        with locked(self._seal, fcntl.LOCK_EX):
+        with self._seal.locked():
             return self._open_or_replace()
 
     def is_sound(self) -> bool:
         """Tell whether the file is as it was; if not it may be empty now: catch up."""
-        if self._path is None or self._is_unchanged():
+        if self._seal is None or self._is_unchanged(self._seal):
             return True
         with storage_errors(self._path):
-            with locked(self._seal, fcntl.LOCK_SH):
-                if self._is_sealed() and self._is_open():
+            with self._seal.locked(fcntl.LOCK_SH):
+                if self._is_sealed(self._seal) and self._is_open():
                     return True
-            with locked(self._seal, fcntl.LOCK_EX):
+            with self._seal.locked():
                 self.db.close()
                 self.db = self._open_or_replace()
             return False
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, last: bool = True, large: bool = False) -> Iterator[sqlite3.Connection]:
         """Change the file in one transaction and seal it.
 
-        Raises `sqlite3.DatabaseError` if the file is not as ThreeGate left it.
+        Of several changes in a row only the last needs a seal that outlives the boot.  Pages of a
+        change that is `large`, or not the last, may be written before the commit, so that memory
+        stays bounded.  Raises `sqlite3.DatabaseError` if the file is not as ThreeGate left it.
         """
-        if self._path is None:
+        spills = large or not last
+        self.db.execute(f"PRAGMA cache_spill = {'ON' if spills else 'OFF'}")
+        if self._seal is None:
             with self._transaction():
                 yield self.db
             return
-        with locked(self._seal, fcntl.LOCK_EX):
-            if not (self._is_sealed() and self._is_open()):
-                raise _Unsealed(CHANGED)
+        with self._seal.locked(), self._transaction():
+            # Only now: a program that holds SQLite's lock keeps the transaction from beginning,
+            # and could write as long as it does.
+            self._refuse_edited(self._seal)
+            sealed, before = self._seal.data(), stat_of(self._name)
             # No seal while pages are written: a kill may come within one tick of the clock.
-            os.ftruncate(self._seal, 0)
-            with self._transaction():
+            self._seal.empty()
+            try:
                 yield self.db
-            self._write_seal()
+            except BaseException:
+                self.db.rollback()
+                if stat_of(self._name) == before:
+                    self._seal.restore(sealed)  # nothing was written
+                raise
+            if not spills and stat_of(self._name) != before:
+                raise _Unsealed(CHANGED)
+            self.db.commit()
+            self._seal.write(digest=last)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
+        self.db.execute("BEGIN EXCLUSIVE")
         try:
             yield
         except BaseException:
@@ -108,57 +116,63 @@ class Derived:
             raise
         self.db.commit()
 
+    def _refuse_edited(self, seal: Seal) -> None:
+        if not (self._is_sealed(seal) and self._is_open()):
+            raise _Unsealed(CHANGED)
+
     def rewrite(self) -> None:
         """Write the file again without what was deleted from it; the old file goes."""
-        if self._path is None:
+        if self._seal is None or self._path is None:
             self.db.execute("VACUUM")
             return
-        with storage_errors(self._path), locked(self._seal, fcntl.LOCK_EX):
-            if not (self._is_sealed() and self._is_open()):
-                raise _Unsealed(CHANGED)
+        with storage_errors(self._path), self._seal.locked():
+            self._refuse_edited(self._seal)
             write_again(self.db, self._path)
             self.db = self._connect()
-            self._write_seal()
+            self._seal.write()
 
     def discard(self, why: str) -> None:
         """Replace the file by an empty one."""
         self.discarded = why
         self.db.close()
         with storage_errors(self._path):
-            if self._path is None:
+            if self._seal is None:
                 self.db = self._first()
                 return
-            with locked(self._seal, fcntl.LOCK_EX):
+            with self._seal.locked():
                 self.db = self._replace()
 
     def close(self) -> None:
         """Close the file."""
         self.db.close()
-        if self._seal >= 0:
-            os.close(self._seal)
-            self._seal = -1
+        if self._seal is not None:
+            self._seal.close()
 
     def _open_or_replace(self) -> sqlite3.Connection:
         assert self._path is not None
+        assert self._seal is not None
         if any(os.path.lexists(one) for one in _files(self._path)):
-            if self._is_sealed():
+            if self._is_sealed(self._seal):
+                if not self._seal.is_of_this_boot():
+                    self._seal.write()
                 db = self._connect()
                 if is_ours(db, self._schema):
                     return db
                 db.close()
                 self.discarded = SCHEMA
             else:
-                self.discarded = CHANGED if self._has_seal() else UNSEALED
+                self.discarded = CHANGED if self._seal.data() else UNSEALED
         return self._replace()
 
     def _replace(self) -> sqlite3.Connection:
         assert self._path is not None
+        assert self._seal is not None
         remove_derived(self._path)
         remove_derived(Path(f"{self._path}{NEW}"))  # a killed `write_again` leaves it
         _make_empty(self._path)
         db = self._connect()
         db.executescript(self._schema)
-        self._write_seal()
+        self._seal.write()
         return db
 
     def _connect(self) -> sqlite3.Connection:
@@ -168,9 +182,9 @@ class Derived:
         self._inode = self._path.lstat().st_ino
         return db
 
-    def _is_unchanged(self) -> bool:
+    def _is_unchanged(self, seal: Seal) -> bool:
         """Tell whether file and seal are the ones of the last look; before each query, so fast."""
-        now = (_stat(self._name), os.pread(self._seal, _MAX_SEAL_BYTES, 0))
+        now = (stat_of(self._name), seal.data())
         return now == self._known and not any(map(os.path.lexists, self._beside))
 
     def _is_open(self) -> bool:
@@ -178,20 +192,12 @@ class Derived:
         assert self._path is not None
         return self._path.lstat().st_ino == self._inode
 
-    def _is_sealed(self) -> bool:
-        data, found = os.pread(self._seal, _MAX_SEAL_BYTES, 0), _stat(self._name)
-        if found is None or found != _seal_in(data) or any(map(os.path.lexists, self._beside)):
+    def _is_sealed(self, seal: Seal) -> bool:
+        data, found = seal.data(), stat_of(self._name)
+        if found is None or not seal.fits() or any(map(os.path.lexists, self._beside)):
             return False
         self._known = (found, data) if found[1] == self._inode else None
         return True
-
-    def _has_seal(self) -> bool:
-        return bool(os.pread(self._seal, 1, 0))
-
-    def _write_seal(self) -> None:
-        data = json.dumps(_stat(self._name)).encode()
-        os.ftruncate(self._seal, 0)
-        os.pwrite(self._seal, data, 0)
 
 
 class _Unsealed(sqlite3.DatabaseError):
@@ -206,11 +212,10 @@ def why_unusable(
     A file that is usable is copied into `to`, while no command of this account writes to it.
     """
     with _shared(path, seals) as seal:
-        if seal >= 0 and os.path.lexists(path):
-            data = os.pread(seal, _MAX_SEAL_BYTES, 0)
-            if not data:
+        if seal is not None and os.path.lexists(path):
+            if not seal.data():
                 return UNSEALED
-            if _stat(path) != _seal_in(data) or any(map(os.path.lexists, _files(path)[1:])):
+            if not seal.fits() or any(map(os.path.lexists, _files(path)[1:])):
                 return CHANGED
         if to is not None and path.is_file() and not path.is_symlink():
             # Immutable: SQLite takes no lock and looks at no journal.
@@ -221,20 +226,17 @@ def why_unusable(
 
 
 @contextmanager
-def _shared(path: Path, seals: Path | None) -> Iterator[int]:
-    """Hold the seal of a file for reading; -1 if this account has none."""
-    fd = -1
+def _shared(path: Path, seals: Path | None) -> Iterator[Seal | None]:
+    """Hold the seal of a file for reading; None if this account has none."""
+    seal = None
     if seals is not None:
         with suppress(OSError):  # the file was made by another account, or on another machine
-            fd = os.open(_seal_of(seals, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    if fd < 0:
-        yield fd
+            seal = Seal(seals, path, writable=False)
+    if seal is None:
+        yield None
         return
-    try:
-        with locked(fd, fcntl.LOCK_SH):
-            yield fd
-    finally:
-        os.close(fd)
+    with closing(seal), seal.locked(fcntl.LOCK_SH):
+        yield seal
 
 
 def open_plain(path: Path | None, schema: str) -> sqlite3.Connection:
@@ -275,7 +277,8 @@ def note_rebuilt(store: Store, name: str, why: str | None) -> None:
     """Record in the log that a derived file was not used, if it was not."""
     if why:
         with store.locked() as journal:
-            journal.log.append([(REBUILT, {"file": name, "why": why})])
+            # It is done already: also with a clock that is ahead.
+            journal.log.append([(REBUILT, {"file": name, "why": why})], ends=True)
 
 
 def remove_derived(path: Path) -> None:
@@ -336,52 +339,10 @@ def _is_trap(path: Path) -> bool:
     return not stat.S_ISREG(info.st_mode) or info.st_nlink != 1
 
 
-def _stat(path: Path | str) -> Stat | None:
-    try:
-        info = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1 or info.st_uid != os.geteuid():
-        return None
-    return [info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
-
-
-def make_private(seals: Path) -> None:
-    """Make the directory of seals, of this user alone."""
-    seals.mkdir(mode=0o700, parents=True, exist_ok=True)
-    info = seals.lstat()
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-        raise StorageFailed(f"{seals} is not a directory of this user alone")
-
-
-def _open_seal(seals: Path | None, path: Path) -> int:
+def _open_seal(seals: Path | None, path: Path) -> Seal:
     assert seals is not None
     make_private(seals)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(_seal_of(seals, path), flags, 0o600)
-
-
-def _seal_of(seals: Path, path: Path) -> Path:
-    # The directory is resolved, the file's own name is not: it may be a link by now.
-    return seals / sha256_hex(os.fsencode(path.parent.resolve() / path.name))
-
-
-def _seal_in(data: bytes) -> Stat | None:
-    try:
-        found = json.loads(data)
-    except ValueError:
-        return None
-    return found if isinstance(found, list) else None
-
-
-@contextmanager
-def locked(fd: int, how: int) -> Iterator[None]:
-    """Hold a lock on a descriptor."""
-    fcntl.flock(fd, how)
-    try:
-        yield
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+    return Seal(seals, path)
 
 
 @contextmanager

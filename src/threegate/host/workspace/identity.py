@@ -8,14 +8,18 @@ SECURITY
     one work are not found together, and a retraction is missed.
 """
 
+import re
 from typing import Final
+from urllib.parse import unquote
 
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.protocol.identifiers import VERSION
 from threegate.protocol.references import parse_reference
 
 SCHEMES: Final = ("arxiv", "doi", "openalex", "pmcid", "pmid", "semanticscholar")
 _ARXIV_DOI: Final = "10.48550/arxiv."
+_VERSION: Final = re.compile(r"v[0-9]{1,3}\Z")
+# ASCII alone, as DOIs are compared: `lower` would make one of a letter and the Kelvin sign.
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 Name = tuple[str, str]  # scheme and value
 
@@ -26,10 +30,8 @@ def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
     if reference.startswith("search:"):
         return ()
     spelled = [(one.scheme, one.value.open_for_validation()) for one in packet.identifiers]
-    scheme, _, value = reference.partition(":")
-    asked = [(scheme, value)] if scheme in SCHEMES else []
-    found = {_name(scheme, value) for scheme, value in (*spelled, *asked) if scheme in SCHEMES}
-    return tuple(sorted(found))
+    given = (*spelled, _asked(reference))
+    return tuple(sorted({_name(scheme, value) for scheme, value in given if scheme in SCHEMES}))
 
 
 def joins_names(packet: ResearchPacket) -> bool:
@@ -40,14 +42,32 @@ def joins_names(packet: ResearchPacket) -> bool:
     return packet.source != "url"
 
 
-def _name(scheme: str, value: str) -> Name:
+def _asked(reference: str) -> Name:
     try:
-        value = parse_reference(f"{scheme}:{value}").value
+        found = parse_reference(reference)  # also the address of a work, at doi.org or arxiv.org
     except ValueError:
-        value = value.strip()
-    value = value.lower()
+        scheme, _, value = reference.partition(":")
+        return scheme, value
+    return found.scheme, found.value
+
+
+def _name(scheme: str, value: str) -> Name:
+    """Return an identifier in one spelling, whichever of the usual ones a source chose."""
+    value = unquote(value.strip())
+    if scheme == "pmcid" and value.isdigit():
+        value = f"PMC{value}"
+    # As it is named, then as a whole reference: a URL, or with its prefix written twice.
+    for spelled in (f"{scheme}:{value.lstrip('0') if scheme == 'pmid' else value}", value):
+        try:
+            reference = parse_reference(spelled)
+        except ValueError:
+            continue
+        if reference.scheme == scheme:
+            value = reference.value
+            break
+    value = value.translate(_LOWER)
     if scheme == "doi" and value.startswith(_ARXIV_DOI):
-        scheme, value = "arxiv", value.removeprefix(_ARXIV_DOI)
+        return _name("arxiv", value.removeprefix(_ARXIV_DOI))
     if scheme == "arxiv":  # all versions are one work
-        value = VERSION.sub("", value)
+        value = _VERSION.sub("", value)
     return scheme, value

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from threegate.artifacts.ids import prefix_of, short
 from threegate.audit.entry import Entry
-from threegate.base.errors import AuditTampered, StorageFailed, UsageError
+from threegate.base.errors import AuditTampered, HandoffTampered, StorageFailed, UsageError
 from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
+from threegate.host.workspace import index_queries as queries
 from threegate.host.workspace.derived import (
     DAMAGED,
     Derived,
@@ -32,79 +34,17 @@ from threegate.host.workspace.derived import (
     remove_derived,
 )
 from threegate.host.workspace.identity import Name
+from threegate.host.workspace.index_queries import SCHEMA
 from threegate.host.workspace.index_rows import origin_row, rows_of, sources_of
-from threegate.host.workspace.origin import UNKNOWN, PacketOrigin, announced
+from threegate.host.workspace.origin import UNKNOWN, PacketOrigin, announced, with_bytes
 from threegate.host.workspace.places import quarantined
 from threegate.host.workspace.searchable import fts_query
 from threegate.host.workspace.vectors import drop_vectors
 
 FILE: Final = "index.sqlite"
-VERSION: Final = 4
+VERSION: Final = 5
 COMMIT_EVERY: Final = 1000
-
-SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
-CREATE TABLE IF NOT EXISTS artifacts (
-    number INTEGER PRIMARY KEY, id TEXT UNIQUE, kind TEXT, state TEXT, title TEXT,
-    made TEXT, bytes INTEGER, integrity TEXT, confidentiality TEXT);
-CREATE INDEX IF NOT EXISTS by_kind ON artifacts (kind, number, state);
-CREATE TABLE IF NOT EXISTS sources (child TEXT, parent TEXT, PRIMARY KEY (child, parent))
-    WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_parent ON sources (parent);
-CREATE TABLE IF NOT EXISTS contents (id TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_digest ON contents (digest);
-CREATE TABLE IF NOT EXISTS names (
-    scheme TEXT, value TEXT, id TEXT, joins INTEGER, retracted INTEGER,
-    PRIMARY KEY (scheme, value, id)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS names_by_id ON names (id);
-CREATE INDEX IF NOT EXISTS names_retracted ON names (id) WHERE retracted;
-CREATE TABLE IF NOT EXISTS origins (id TEXT PRIMARY KEY, name TEXT, by TEXT, consistent INTEGER)
-    WITHOUT ROWID;
-CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
-    title, body, tokenize = "unicode61 remove_diacritics 2");
-"""
-
-_PAGE: Final = """
-SELECT id, state, title, made, bytes, integrity, confidentiality
-FROM (SELECT value AS wanted FROM json_each(?1)) JOIN artifacts ON number IN (
-    -- The newest of each kind: the first page costs the same however many there are.
-    SELECT number FROM artifacts WHERE kind = wanted AND (?2 IS NULL OR state = ?2)
-    ORDER BY number DESC LIMIT ?3 + ?4)
-ORDER BY number DESC LIMIT ?3 OFFSET ?4
-"""
-_QUEUE: Final = """
-SELECT id, state, title, made, bytes, integrity, confidentiality FROM artifacts
-WHERE kind IN ('fr', 'tr') AND state IN (SELECT value FROM json_each(?1))
-ORDER BY number LIMIT ?2 OFFSET ?3
-"""
-_ALIKE: Final = """
-SELECT id FROM texts JOIN artifacts ON number = texts.rowid
-WHERE texts MATCH ?1 AND kind = ?2 ORDER BY bm25(texts), number LIMIT ?3
-"""
-_COUNT: Final = """
-SELECT count(*) FROM artifacts
-WHERE kind IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR state = ?2)
-"""
-_SEARCH: Final = """
-SELECT id, state, artifacts.title, made, bytes, integrity, confidentiality
-FROM texts JOIN artifacts ON number = texts.rowid
-WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
-ORDER BY bm25(texts, 4.0, 1.0), number LIMIT ?3 OFFSET ?4
-"""
-_COUNT_FOUND: Final = """
-SELECT count(*) FROM texts JOIN artifacts ON number = texts.rowid
-WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
-"""
-# All packets that share an identifier, directly or through packets that join identifiers.
-_SAME_WORK: Final = """
-WITH RECURSIVE work(scheme, value) AS (
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?1)
-    UNION
-    SELECT other.scheme, other.value
-    FROM work JOIN names AS one USING (scheme, value) JOIN names AS other ON other.id = one.id
-    WHERE one.joins)
-SELECT id, max(retracted) FROM work JOIN names USING (scheme, value) GROUP BY id ORDER BY id
-"""
+MAX_TRIES: Final = 20  # while other commands move the files that are being read
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +81,36 @@ class Index:
         """Take in what the log recorded since the last time; an edited file is rebuilt first."""
         self._file.is_sound()
         self._note_rebuilt()
-        try:
-            self._follow_log(progress)
-        except sqlite3.DatabaseError as exc:
-            if not is_broken(exc):
-                raise StorageFailed(f"cannot write {FILE}: {exc}") from exc
-            self._file.discard(DAMAGED)
-            self._note_rebuilt()
-            self._follow_log(progress)
+        for _ in range(MAX_TRIES):
+            try:
+                self._follow_log(progress)
+                return
+            except sqlite3.DatabaseError as exc:
+                if not is_broken(exc):
+                    raise StorageFailed(f"cannot write {FILE}: {exc}") from exc
+                self._file.discard(DAMAGED)
+                self._note_rebuilt()
+            except _MisplacedError as exc:
+                self._refuse_misplaced(exc.artifact_id)
+        raise StorageFailed(f"cannot write {FILE}: the workspace changes all the time")
+
+    def _refuse_misplaced(self, artifact_id: str) -> None:
+        """Raise `HandoffTampered` if a file does not lie where the log says.
+
+        An index without it would lack a retraction, or what was made from a withdrawn packet.
+        """
+        with self._store.locked() as journal:  # now nobody moves anything
+            fold = Fold()
+            for entry in journal.log.entries(self._seen()[0] + 1):
+                fold.feed(entry)
+            place = fold.touched.get(f"{artifact_id}.md")
+            if place is not None and not _lies_in(self._store, artifact_id, place):
+                hint = (
+                    "`threegate audit verify` names what differs; put it back, or restore a backup"
+                )
+                where = f"in {place}" if place else "gone"
+                detail = f"{short(artifact_id)} is not where the log has it: {where}"
+                raise HandoffTampered(detail, hint=hint)
 
     def is_sound(self) -> bool:
         """Tell whether the file is as ThreeGate left it; otherwise `catch_up` fills a new one."""
@@ -182,7 +144,8 @@ class Index:
                 raise AuditTampered(fold.problem)
             # Only between batches: a batch that is half read would be half indexed.
             if not fold.pending and done - taken >= COMMIT_EVERY:
-                self._take(fold, origins, (entry.seq, entry.digest), forgets=forgets and seq >= 0)
+                head = (entry.seq, entry.digest)
+                self._take(fold, origins, head, forgets=forgets and seq >= 0, last=False)
                 fold, taken, origins = Fold(), done, {}
             if progress is not None and done % COMMIT_EVERY == 0:
                 progress(entry.seq, log.head.seq)
@@ -195,21 +158,21 @@ class Index:
     ) -> list[Row]:
         """Return a page of a listing, newest first."""
         values = (json.dumps(kinds), state, limit, skip)
-        return [Row(*row) for row in self._rows(_PAGE, values)]
+        return [Row(*row) for row in self._rows(queries.PAGE, values)]
 
     def count(self, kinds: tuple[str, ...], *, state: str | None) -> int:
         """Return how many artifacts a listing has."""
-        return int(self._rows(_COUNT, (json.dumps(kinds), state)).fetchone()[0])
+        return int(self._rows(queries.COUNT, (json.dumps(kinds), state)).fetchone()[0])
 
     def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
         """Return a page of the requests in these states, oldest first."""
         values = (json.dumps(in_states), limit, skip)
-        return [Row(*row) for row in self._rows(_QUEUE, values)]
+        return [Row(*row) for row in self._rows(queries.QUEUE, values)]
 
     def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
         """Return artifacts of a kind that hold any of these words, best match first."""
         query = " OR ".join(fts_query(word) for word in words)
-        rows = self._rows(_ALIKE, (query, kind, limit)) if query else []
+        rows = self._rows(queries.ALIKE, (query, kind, limit)) if query else []
         return [str(row[0]) for row in rows]
 
     def same_content(self, digest: str) -> list[str]:
@@ -220,12 +183,12 @@ class Index:
     def search(self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
         """Return artifacts that hold all words, best match first."""
         values = (fts_query(words), json.dumps(kinds), limit, skip)
-        return [Row(*row) for row in self._rows(_SEARCH, values)]
+        return [Row(*row) for row in self._rows(queries.SEARCH, values)]
 
     def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
         """Return how many artifacts hold all words."""
         values = (fts_query(words), json.dumps(kinds))
-        return int(self._rows(_COUNT_FOUND, values).fetchone()[0])
+        return int(self._rows(queries.COUNT_FOUND, values).fetchone()[0])
 
     def derived_from(self, artifact_id: str) -> list[str]:
         """Return everything made from an artifact, itself included, nearest first."""
@@ -247,8 +210,15 @@ class Index:
 
     def same_work(self, names: Iterable[Name]) -> dict[str, bool]:
         """Return all packets of a work, by its identifiers, and whether each says `retracted`."""
-        rows = self._rows(_SAME_WORK, (json.dumps(list(names)),))
+        rows = self._rows(queries.SAME_WORK, (json.dumps(list(names)),))
         return {str(row[0]): bool(row[1]) for row in rows}
+
+    def works_among(self, ids: Iterable[str]) -> dict[str, set[str]]:
+        """Return for each of these packets those of them that are of its work, itself included."""
+        found: dict[str, set[str]] = {}
+        for root, packet_id in self._rows(queries.WORKS_AMONG, (json.dumps(list(ids)),)):
+            found.setdefault(str(root), set()).add(str(packet_id))
+        return found
 
     def retracted(self) -> list[str]:
         """Return the packets that say their work was retracted."""
@@ -259,7 +229,12 @@ class Index:
         """Return how a packet came here, as the log says; `brought` for what it does not know."""
         query = "SELECT name, by, consistent FROM origins WHERE id = ?"
         row = self._rows(query, (packet_id,)).fetchone()
-        return UNKNOWN if row is None else PacketOrigin(str(row[0]), str(row[1]), bool(row[2]))
+        if row is None:
+            return UNKNOWN
+        origin = PacketOrigin(str(row[0]), str(row[1]), bool(row[2]))
+        named = "SELECT parent FROM sources WHERE child = ? AND parent GLOB 'blob-*'"
+        blobs = (str(one[0]) for one in self._rows(named, (packet_id,)))
+        return with_bytes(self._store, origin, blobs)
 
     def _rows(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
         # Minutes may have passed since `catch_up`: a model answered, a person signed.
@@ -287,16 +262,19 @@ class Index:
         head: tuple[int, str],
         *,
         forgets: bool,
+        last: bool = True,
     ) -> None:
         seq, digest = head
-        touched = [name.removesuffix(".md") for name in fold.touched if name.endswith(".md")]
+        touched = {name[:-3]: to for name, to in fold.touched.items() if name.endswith(".md")}
         rows = [origin_row(packet_id, origin) for packet_id, origin in origins.items()]
-        with self._file.writing() as db:
+        with self._file.writing(last=last, large=forgets) as db:
             if self._seen()[0] >= seq:
                 return  # another command was faster
             db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", rows)
             # An announced file that never came has no row either.
             for artifact_id in dict.fromkeys([*touched, *origins]):
+                if not _lies_in(self._store, artifact_id, touched.get(artifact_id)):
+                    raise _MisplacedError(artifact_id)
                 self._update(artifact_id)
             if not forgets:
                 self._write_seen(seq, digest)
@@ -360,6 +338,22 @@ class Index:
             self._insert_all("sources", sources_of(artifact_id, artifact))
         else:
             self._db.execute("DELETE FROM origins WHERE id = ?", (artifact_id,))
+
+
+class _MisplacedError(Exception):
+    """A file lies elsewhere than the log said when it was read."""
+
+    def __init__(self, artifact_id: str) -> None:
+        super().__init__(artifact_id)
+        self.artifact_id = artifact_id
+
+
+def _lies_in(store: Store, artifact_id: str, place: str | None) -> bool:
+    """Tell whether an artifact lies in a directory of artifacts, or in none if it was removed."""
+    if place is None:  # the log says nothing about it
+        return True
+    expected = place if place in states.ARTIFACT_STATES[prefix_of(artifact_id)] else None
+    return store.locate(artifact_id) == expected
 
 
 def remove_index(root: Path) -> None:

@@ -3,31 +3,36 @@
 | origin | meaning |
 |---|---|
 | `retrieved` | the record and the raw bytes are here, and the packet was made from them |
+| `raw-forgotten` | retrieved; `forget` removed the record or raw bytes: nothing to compare with |
 | `imported` | reserved for imported libraries |
 | `brought` | a file that the operator admitted; nothing vouches for what it says |
 
 The audit log is the authority: the entry that announces a packet's file names the operation that
-stored it.  No field of a packet has a say.  The index keeps a copy for quick answers.
+stored it.  No field of a packet has a say.  The index keeps a copy for quick answers.  Tombstones
+of raw bytes are looked up whenever an origin is shown.
 
 SECURITY
     Reads entries of a log that somebody may have edited; `audit verify` shows that.  Anything
     unknown is `brought`.  If this module is wrong, a forged packet reads as a retrieved one.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from threegate.artifacts.ids import short
+from threegate.artifacts.ids import digest_of, short
 from threegate.audit.entry import Entry
 from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH
 from threegate.handoff.records import INTENT
 from threegate.handoff.states import directory_of
 from threegate.handoff.store import Store
+from threegate.host.workspace.places import blobs_of, is_forgotten, read_anywhere
 
 RETRIEVED: Final = "retrieved"
+RAW_FORGOTTEN: Final = "raw-forgotten"
 BROUGHT: Final = "brought"
 _PACKETS: Final = directory_of("rp", "accepted")
+_BYTES_FORGOTTEN: Final = "its record or raw bytes were forgotten, so it cannot be compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,14 @@ class PacketOrigin:
     @property
     def is_brought(self) -> bool:
         """Tell whether nothing vouches for what the packet says."""
-        return self.name != RETRIEVED
+        return self.name not in (RETRIEVED, RAW_FORGOTTEN)
 
     @property
     def words(self) -> str:
         """Return the origin as a sentence for people."""
         if not self.is_brought:
-            return f"retrieved elsewhere, signed by {self.by}" if self.by else "retrieved here"
+            told = f"retrieved elsewhere, signed by {self.by}" if self.by else "retrieved here"
+            return told if self.name == RETRIEVED else f"{told}; {_BYTES_FORGOTTEN}"
         if self.consistent:
             return "brought by the operator with matching raw bytes, not retrieved here"
         return "brought by the operator, not retrieved here"
@@ -78,10 +84,20 @@ def _origin(op: object, detail: Mapping[str, Any]) -> PacketOrigin:
     return CONSISTENT if op == ADMIT_CONSISTENT else UNKNOWN
 
 
-def announcements(store: Store) -> dict[str, PacketOrigin]:
-    """Return the origin of every packet that the log ever announced: one pass over all of it."""
-    # The last announcement counts: an earlier one was undone or replaced.
-    return dict(filter(None, map(announced, store.journal.log.entries())))
+def with_bytes(store: Store, origin: PacketOrigin, blobs: Iterable[str]) -> PacketOrigin:
+    """Return the origin of a packet that names these `blob-` ids: forgotten bytes change it."""
+    if origin.name != RETRIEVED:
+        return origin
+    gone = any(is_forgotten(store, one) and not store.has_blob(digest_of(one)) for one in blobs)
+    return replace(origin, name=RAW_FORGOTTEN) if gone else origin
+
+
+def announcements(store: Store) -> Iterator[tuple[str, PacketOrigin]]:
+    """Yield every packet that the log announced, with its origin, in one pass over the log.
+
+    The last announcement of a packet counts: an earlier one was undone or replaced.
+    """
+    return filter(None, map(announced, store.journal.log.entries()))
 
 
 def logged(store: Store) -> Origins:
@@ -91,8 +107,10 @@ def logged(store: Store) -> Origins:
     def origin(packet_id: str) -> PacketOrigin:
         nonlocal found
         if found is None:
-            found = announcements(store)
-        return found.get(packet_id, UNKNOWN)
+            found = dict(announcements(store))
+        packet = read_anywhere(store, packet_id) if packet_id in found else None
+        blobs = (f"blob-{one}" for one in blobs_of(packet)) if packet is not None else ()
+        return with_bytes(store, found.get(packet_id, UNKNOWN), blobs)
 
     return origin
 

@@ -22,13 +22,12 @@ from typing import Final
 from threegate.handoff.store import Store
 from threegate.host.workspace.derived import (
     NEW,
-    locked,
-    make_private,
     open_plain,
     remove_derived,
     storage_errors,
     write_again,
 )
+from threegate.host.workspace.seal import locked, make_private
 from threegate.protocol.embed import VECTOR_BYTES
 
 FILE: Final = "vectors.sqlite"

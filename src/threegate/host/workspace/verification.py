@@ -28,6 +28,7 @@ from threegate.base.errors import (
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.disk import OTHER_MODE
+from threegate.handoff.expected import Expected
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.verify import FileFold, Finding, verify_files
@@ -72,7 +73,7 @@ class _Walk:
     def __init__(self, sizes: set[int]) -> None:
         self.fold = FileFold()
         self.applied: dict[str, int] = {}  # digest of a bundle -> when it was put in force
-        self.stones: dict[str, int] = {}  # id of what was forgotten -> when
+        self.stones = Expected()  # id of what was forgotten -> when
         self.times: dict[int, int] = {}  # size of a checkpoint -> when it was made, at the latest
         self.clocks: list[Entry] = []
         self._sizes = sizes
@@ -87,7 +88,7 @@ class _Walk:
             if entry.data.get("to") == states.BUNDLES and is_digest(name):
                 self.applied.setdefault(name, unix_of(entry.time))
             elif entry.data.get("to") == states.TOMBSTONES:
-                self.stones[name] = unix_of(entry.time)
+                self.stones.put((states.TOMBSTONES, name), str(unix_of(entry.time)))
         if entry.kind == INTENT and entry.data.get("to") == states.CHECKPOINTS:
             size = checkpoints.size_in(str(entry.data.get("name")))
             if size is not None:
@@ -240,7 +241,7 @@ def _verify_clock(report: Report, walk: _Walk, signers: Signers) -> None:
 
 def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signers) -> None:
     """Check who signed for what was forgotten."""
-    for artifact_id, at in walk.stones.items():
+    for (_, artifact_id), at in walk.stones.items():
         try:
             record = store.read_file(states.TOMBSTONES, f"{artifact_id}.json")
             armored = store.read_file(states.TOMBSTONES, f"{artifact_id}.sig")
@@ -249,7 +250,7 @@ def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signe
                 Untrusted(armored),
                 namespace=TOMBSTONE,
                 signers=signers,
-                at=at,
+                at=int(at),
                 past=True,
             )
         except FileNotFoundError:

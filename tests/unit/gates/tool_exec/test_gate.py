@@ -31,6 +31,7 @@ from threegate.protocol.tool_lite import (
     parse_greeting,
     parse_outcome,
 )
+from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 from threegate.sandbox.worker import find_worker
 
@@ -211,7 +212,7 @@ def test_serves_until_the_host_is_done() -> None:
 # claim TG-C-93
 def test_a_host_that_breaks_the_protocol_is_not_served(messages: list[bytes], answers: int) -> None:
     code, found, err = served(*messages)
-    assert (code, len(found), err) == (gate.EX_PROTOCOL, answers, b""), "and not a word"
+    assert (code, len(found), err) == (payload.EX_PROTOCOL, answers, b""), "and not a word"
 
 
 def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
@@ -220,7 +221,7 @@ def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
     code, answers, err = served(OPENING, check)
     assert (code, len(answers), err) == (os.EX_OK, 2, b""), "control: it answers"
     code, answers, err = served(OPENING, check, slip=slip)
-    assert (code, len(answers), err) == (gate.EX_SOFTWARE, 1, b""), "its greeting, and no more"
+    assert (code, len(answers), err) == (payload.EX_SOFTWARE, 1, b""), "its greeting, and no more"
 
 
 def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:

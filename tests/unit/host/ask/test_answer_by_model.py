@@ -38,7 +38,7 @@ from threegate.host.ask.labels import counts
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED, own_claims
 from threegate.host.ask.text_form import how_made, label_line, plain, tell
 from threegate.host.output import Output
-from threegate.host.provenance.headlines import Lookup
+from threegate.host.provenance.headlines import Lookup, own_words
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.origin import logged
@@ -89,7 +89,7 @@ def with_result(ws: Workspace) -> tuple[str, str]:
 
 
 def seen(ws: Workspace) -> Lookup:
-    return Lookup(Reader(ws.store), logged(ws.store))
+    return own_words(Reader(ws.store), logged(ws.store))
 
 
 def shown_as_text(ws: Workspace, analysis: Analysis) -> list[str]:

@@ -50,13 +50,64 @@ def test_bibtex_of_a_packet() -> None:
     )
 
 
-def test_packets_that_say_the_same_are_one_entry() -> None:
-    first = work_of("rp-" + digest("b"), packet(retrieved="2026-11-14T09:12:40Z"))
-    again = work_of("rp-" + digest("a"), packet(retrieved="2026-11-15T09:12:40Z"))
-    assert once_each([again, first]) == [first], "the key of the first stays"
-    retracted = work_of(ID, packet(retrieved="2026-11-16T09:12:40Z", retraction="retracted"))
-    kept = [one.packet for one in once_each([first, again, retracted])]
-    assert sorted(kept) == sorted([first.packet, retracted.packet])
+def copy(name: str, origin: PacketOrigin = RETRIEVED_HERE, **changes: Any) -> Work:
+    return work_of(f"rp-{digest(name)}", packet(**changes), origin)
+
+
+# claim TG-C-457
+def test_packets_of_one_work_are_one_entry() -> None:
+    first = copy("b", retrieved="2026-11-14T09:12:40Z")
+    newer = copy("a", retrieved="2026-11-15T09:12:40Z")
+    bare = copy("c", retrieved="2026-11-17T09:12:40Z", container=None, authors=(), published=None)
+    kept = replace(newer, key=first.key)
+    assert once_each([newer, bare, first]) == [kept], "the key of the first stays"
+    spelled = identifiers(doi="10.5555/12345678".upper(), pmid="31452104")
+    other = copy("d", identifiers=spelled, retrieved="2026-11-13T09:12:40Z")
+    by_pmid = identifiers(pmid="31452104")
+    third = copy(
+        "e", reference=box("pmid:31452104"), identifiers=by_pmid, retrieved="2026-11-12T09:12:40Z"
+    )
+    (entry,) = once_each([newer, first, other, third])
+    assert (entry.packet, entry.key) == (other.packet, third.key), "joined by another packet"
+    stranger = copy("f", reference=box("doi:10.5555/x"), identifiers=identifiers(doi="10.5555/x"))
+    assert len(once_each([newer, stranger])) == 2, "control: a different work"
+
+
+# claim TG-C-457
+def test_a_retraction_of_any_packet_of_the_work_wins() -> None:
+    full = copy("a", retrieved="2026-11-15T09:12:40Z")
+    notice = copy("b", retraction="retracted", container=None, retrieved="2026-11-14T09:12:40Z")
+    (entry,) = once_each([full, notice])
+    assert entry.is_retracted
+    assert not once_each([full])[0].is_retracted, "control"
+
+
+DOIS = tuple(Identifier("doi", box(doi)) for doi in ("10.5555/12345678", "10.5555/x"))
+
+
+@pytest.mark.parametrize(
+    "both", [copy("c", source="url", identifiers=DOIS), copy("c", UNKNOWN, identifiers=DOIS)]
+)
+# claim TG-C-457
+def test_a_page_or_a_brought_packet_that_names_two_works_hides_neither(both: Work) -> None:
+    one = copy("a")
+    two = copy("b", reference=box("doi:10.5555/x"), identifiers=identifiers(doi="10.5555/x"))
+    entries = {work.packet: work.title for work in once_each([one, both, two])}
+    assert set(entries) == {one.packet, two.packet, both.packet}
+    joined = copy("c", identifiers=DOIS)
+    assert len(once_each([one, joined, two])) == 1, "control: a registry says that they are one"
+    brought = copy("d", UNKNOWN, title=box("Forged"))
+    (entry,) = once_each([one, brought])
+    assert entry.title == one.title, "what was retrieved comes first"
+
+
+@pytest.mark.parametrize("said", ["", "RETRACTED: ", "[Retracted] ", "RETRACTED: RETRACTED: "])
+# claim TG-C-452
+def test_an_exported_title_says_retracted_once(said: str) -> None:
+    title = box(f"{said}Ice")
+    assert work(title=title, retraction="retracted").title == "RETRACTED: Ice"
+    assert work(title=title).title == f"{said}Ice", "control: the source's own words"
+    assert work(title=box("RETRACTED:"), retraction="retracted").title == "RETRACTED:"
 
 
 def test_a_remark_is_made_once() -> None:

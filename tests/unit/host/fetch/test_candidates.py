@@ -6,11 +6,12 @@ from tests.support.papers import found_by_search, paper
 from threegate.host.fetch.candidates import candidates, is_search, listed
 
 
+# claim TG-C-452
 def test_each_candidate_has_the_reference_that_says_most() -> None:
     shown = found_by_search(
         "title: Ice\nauthors: A; B\npublished: 2024-03-17\npmid:31452104\ndoi:10.5555/a\n"
         "openalex:W1",
-        "title: Older ice\narxiv:1706.03762v5\nretraction: retracted",
+        "title: [Retracted] RETRACTED: Older ice\narxiv:1706.03762v5\nretraction: retracted",
         "title: none given",
         "title: Old\ndoi:10.1002/1(2000)42:2%3Caid>3.0.co;2-v",
     )

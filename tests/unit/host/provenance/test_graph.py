@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.papers import paper
 from tests.support.samples import analysis, packet
 from tests.support.workspaces import fetched_in, soft_signer
 from threegate.artifacts.analysis import Analysis
@@ -70,7 +71,7 @@ def test_nodes_tell_where_things_came_from_and_under_which_policy(ws: Workspace)
 
 
 def test_a_test_source_and_a_retraction_are_marked_in_every_picture(ws: Workspace) -> None:
-    hard = packet("Source 1.", retraction="retracted", trust_anchor="ab" * 32)
+    hard = paper(9, "Source 1.", retraction="retracted", trust_anchor="ab" * 32)
     (first,) = fetched_in(ws, hard)
     (plain,) = fetched_in(ws, source(2))
     (made,) = fetched_in(ws, made_of(first, plain))

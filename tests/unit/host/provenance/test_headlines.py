@@ -15,12 +15,14 @@ from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.host.ask.text_form import plain, tell
 from threegate.host.output import GUTTER, Output
+from threegate.host.provenance.cautions import cautions
 from threegate.host.provenance.headlines import (
     ABSENT,
     TITLE_CHARS,
     Headline,
     Lookup,
     headline_of,
+    own_words,
     packet_headline,
     page_of,
 )
@@ -34,7 +36,8 @@ RP = "rp-" + "0" * 64
 
 
 def headline(**changes: Any) -> Headline:
-    return packet_headline(RP, packet("Ice.", **changes), RETRIEVED_HERE)
+    one = packet("Ice.", **changes)
+    return packet_headline(RP, one, cautions(one, RETRIEVED_HERE))
 
 
 def called(**changes: Any) -> str:
@@ -42,7 +45,7 @@ def called(**changes: Any) -> str:
 
 
 def look(ws: Workspace) -> Lookup:
-    return Lookup(Reader(ws.store), logged(ws.store))
+    return own_words(Reader(ws.store), logged(ws.store))
 
 
 @pytest.mark.parametrize(

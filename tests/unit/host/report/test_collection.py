@@ -11,10 +11,10 @@ from tests.support.saying import FakeSides, claim, said
 from tests.support.workspaces import fetched_in, public_of, soft_signer
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
+from threegate.artifacts.ids import short
 from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
-from threegate.host.provenance.headlines import Lookup
-from threegate.host.provenance.retraction import brought, retractions
+from threegate.host.provenance.retraction import brought, lookup, retractions
 from threegate.host.report import approvals
 from threegate.host.report.collection import gather
 from threegate.host.report.facts import Card, Report
@@ -23,7 +23,6 @@ from threegate.host.report.markdown import as_markdown
 from threegate.host.report.recheck import FOUND, GONE, NOT_FOUND
 from threegate.host.report.sources import (
     FORGOTTEN,
-    RETRACTED_ELSEWHERE,
     WITHDRAWN,
     card_of,
 )
@@ -160,10 +159,11 @@ def test_what_became_of_a_source_later_is_said_loud(ws: Workspace, index: Index)
     )
     stored = asked(ws, index, packets=[old, gone])
     assert report_on(ws, index, stored).loud == (), "control"
-    fetched_in(ws, paper(1, "Another text.", retraction="retracted"))
+    (notice,) = fetched_in(ws, paper(1, "Another text.", retraction="retracted"))
     report = report_on(ws, index, stored)
     first = next(card for card in report.sources if card.id == old)
-    assert first.loud == (RETRACTED_ELSEWHERE,)
+    said = f"RETRACTED: according to {short(notice)}, another packet of this work"
+    assert first.loud == (said,)
     labels = {claim.quotes[0].artifact: claim.label for claim in report.claims}
     assert labels == {old: "source retracted", gone: "quote found"}
 
@@ -290,7 +290,7 @@ def test_a_withdrawn_source_is_marked(ws: Workspace, index: Index) -> None:
     (stored,) = fetched_in(ws, base)
     index.catch_up()
     withdraw(ws, index, packet, "wrong")
-    look, is_brought = Lookup(Reader(ws.store), index.origin), brought(ws.store, index.origin)
+    look, is_brought = lookup(Reader(ws.store), index), brought(ws.store, index.origin)
     card = card_of(ws.store, look, packet, retractions(ws.store, index), is_brought)
     assert WITHDRAWN in card.loud
     assert ws.store.locate(stored) is None, "control: what was made from it went with it"

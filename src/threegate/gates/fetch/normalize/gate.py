@@ -10,7 +10,6 @@ SECURITY
 """
 
 import gc
-import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,14 +28,11 @@ from threegate.protocol.normalize import (
     parse_normalize,
     parse_record,
 )
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+from threegate.sandbox.payload import answer_once
 
 BROKEN_RECORD: Final = "TG-NRM-001"
 OTHER_BYTES: Final = "TG-NRM-002"
 TOO_LARGE: Final = "TG-NRM-005"
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
-REQUESTS_FD: Final = 0
-ANSWERS_FD: Final = 3
 
 
 def serve() -> None:
@@ -47,16 +43,10 @@ def serve() -> None:
 def serve_with(readers: Mapping[str, Read]) -> None:
     """Answer one message with these readers."""
     gc.freeze()  # what was imported stays: a tenth of the time went into looking it over
-    try:
-        message = read_message(REQUESTS_FD, MAX_NORMALIZE_BYTES)
-        if message is not None:
-            ask = parse_normalize(Untrusted(message))
-            del message  # it may be large, and the ask holds a copy
-            write_message(ANSWERS_FD, answer(ask, readers).to_bytes())
-    except (ProtocolBroken, ChannelBroken):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # see SECURITY
-        sys.exit(EX_SOFTWARE)
+    answer_once(
+        lambda message: answer(parse_normalize(Untrusted(message)), readers).to_bytes(),
+        MAX_NORMALIZE_BYTES,
+    )
 
 
 def answer(ask: Normalize, readers: Mapping[str, Read]) -> Made | NotMade:

@@ -11,7 +11,6 @@ SECURITY
 import asyncio
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from threegate.gates.fetch.proxy.server import Find, Proxy, dial
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.protocol.proxy import MAX_RULES_BYTES, Address, InForce, Rules, parse_rules
+from threegate.sandbox import payload
 from threegate.sandbox.channel import (
     CHUNK,
     END,
@@ -39,22 +39,16 @@ from threegate.sandbox.channel import (
     write_message,
     write_note,
 )
+from threegate.sandbox.payload import ANSWERS_FD
 
 RULES_FD: Final = 0
-ANSWERS_FD: Final = 3
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
 _PIECE: Final = 64 * 1024
 
 
 def serve() -> None:
     """Serve clients until the host has no more to say; the payload of a proxy box."""
-    try:
-        asyncio.run(_Gate().run())
-    except (ProtocolBroken, ChannelBroken, PolicyInvalid, VersionUnsupported):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        sys.exit(EX_SOFTWARE)
+    payload.serve(lambda: asyncio.run(_Gate().run()), PolicyInvalid, VersionUnsupported)
 
 
 class _Gate:

@@ -11,11 +11,9 @@ SECURITY
 import platform
 import select
 import ssl
-import sys
-from typing import Final
 
 from threegate import __version__
-from threegate.base.errors import ProtocolBroken, ThreeGateError
+from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.answers import bug, sentence
 from threegate.gates.fetch.retrieve.exchange import Retriever
@@ -26,21 +24,14 @@ from threegate.gates.https.ways import Gateway, Tunnels
 from threegate.policy.bundle import parse_bundle
 from threegate.protocol import limits
 from threegate.protocol.retrieve import Opening, Ready, Refused, parse_ask, parse_opening
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message
-
-REQUESTS_FD: Final = 0
-ANSWERS_FD: Final = 3
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
+from threegate.sandbox import payload
+from threegate.sandbox.channel import read_message, write_message
+from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD
 
 
 def serve() -> None:
     """Answer questions until the host has no more; the payload of a fetch-retrieve box."""
-    try:
-        _serve()
-    except (ProtocolBroken, ChannelBroken):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        sys.exit(EX_SOFTWARE)
+    payload.serve(_serve)
 
 
 def _serve() -> None:

@@ -5,13 +5,11 @@ SECURITY
     it answers is numbers; an error nobody thought of ends it without a word.
 """
 
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import threegate
-from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder import minilm
 from threegate.gates.model.embedder.minilm import MiniLm
@@ -28,24 +26,19 @@ from threegate.protocol.embed import (
     parse_opening,
 )
 from threegate.protocol.limits import MAX_HEADER_BYTES
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+from threegate.sandbox import payload
+from threegate.sandbox.channel import read_message, write_message
+from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE, REQUESTS_FD
 
 WEIGHTS_FILE: Final = Path("/in/embedder.model")
 VOCABULARY_FILE: Final = Path("/in/embedder.vocabulary")
 MAX_WEIGHTS_BYTES: Final = 256 * 1024 * 1024
 MAX_VOCABULARY_BYTES: Final = 1024 * 1024
-REQUESTS_FD, ANSWERS_FD = 0, 3
-EX_UNAVAILABLE, EX_SOFTWARE, EX_PROTOCOL = 69, 70, 76
 
 
 def serve() -> None:
     """Answer until the host hangs up; the payload of an embedder box; never returns."""
-    try:
-        os._exit(_serve())
-    except (ProtocolBroken, ChannelBroken):
-        os._exit(EX_PROTOCOL)
-    except BaseException:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        os._exit(EX_SOFTWARE)
+    payload.serve_abruptly(_serve)
 
 
 def _serve() -> int:

@@ -19,11 +19,11 @@ from threegate.gates.model.front.server import Front, Model
 from threegate.protocol import model as protocol
 from threegate.protocol.limits import MAX_HEADER_BYTES
 from threegate.protocol.model import Bridged, Embedded, Progress, Ready, Remote
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message, write_note
+from threegate.sandbox import payload
+from threegate.sandbox.channel import read_message, write_message, write_note
+from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE
 
 OPENING_FD: Final = 0
-ANSWERS_FD: Final = 3
-EX_UNAVAILABLE, EX_SOFTWARE, EX_PROTOCOL = 69, 70, 76
 
 Opening = Embedded | Bridged | Remote
 Opened = tuple[Model, Mapping[str, str]]
@@ -38,12 +38,7 @@ def run(
 
     It ends without the interpreter's own end, which would wait for a model that hangs.
     """
-    try:
-        os._exit(_run(parse, opened, most_bytes))
-    except (ProtocolBroken, ChannelBroken):
-        os._exit(EX_PROTOCOL)
-    except BaseException:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        os._exit(EX_SOFTWARE)
+    payload.serve_abruptly(lambda: _run(parse, opened, most_bytes))
 
 
 def _run(

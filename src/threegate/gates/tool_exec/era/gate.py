@@ -10,12 +10,11 @@ SECURITY
     thought of is `crashed` or `failed`, not a traceback.
 """
 
-import sys
 import time
 from typing import Final
 
 from threegate.artifacts.tool_request import GATEWAY, ToolRequest, network_word
-from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
+from threegate.base.errors import PolicyDenied, PolicyInvalid
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.approved import (
     approved_request,
@@ -44,25 +43,15 @@ from threegate.protocol.tool_heavy import (
 )
 from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.protocol.tool_lite import REFUSED_APPROVAL
-from threegate.sandbox.channel import ChannelBroken, read_message, write_message
+from threegate.sandbox.payload import answer_once
 
-EX_SOFTWARE, EX_PROTOCOL = 70, 76
-ANSWERS_FD: Final = 3
-REQUESTS_FD: Final = 0
 OTHER_MACHINE: Final = "TG-APR-017"
 NO_NETWORK: Final = "TG-APR-018"
 
 
 def serve() -> None:
     """Answer the one message of the host; the payload of a tool-heavy box."""
-    try:
-        message = read_message(REQUESTS_FD, MAX_ASK_BYTES)
-        if message is not None:
-            write_message(ANSWERS_FD, answer(message))
-    except (ProtocolBroken, ChannelBroken):
-        sys.exit(EX_PROTOCOL)
-    except Exception:  # noqa: BLE001  # the text of an unexpected error stays in the box
-        sys.exit(EX_SOFTWARE)
+    answer_once(answer, MAX_ASK_BYTES)
 
 
 def answer(message: bytes) -> bytes:

@@ -15,6 +15,7 @@ from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.normalize.text import Document
 from threegate.protocol.normalize import Answer, Made, Normalize, NotMade, parse_made
+from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 
 WORK = got("crossref", json.dumps(crossref_work()).encode(), JSON)
@@ -53,14 +54,14 @@ def test_serves_one_message_and_ends() -> None:
 
 @pytest.mark.parametrize("data", [frames(b""), b"\xff" * 100, HEADER.pack(1, 5) + b"abc"])
 def test_a_host_that_breaks_the_protocol_is_not_served(data: bytes) -> None:
-    assert served(data) == (gate.EX_PROTOCOL, [], b""), "and not a word"
+    assert served(data) == (payload.EX_PROTOCOL, [], b""), "and not a word"
 
 
 def test_an_error_nobody_thought_of_ends_the_box_without_a_word() -> None:
     code, answers, _ = served(frames(ASK.to_bytes()))
     assert (code, len(answers)) == (os.EX_OK, 1), "control"
     ended = served(frames(ASK.to_bytes()), _BROKEN)
-    assert ended == (gate.EX_SOFTWARE, [], b""), "its text is the document's, and stays inside"
+    assert ended == (payload.EX_SOFTWARE, [], b""), "its text is the document's, and stays inside"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.support.proxying import bundle
 from threegate.gates.fetch.proxy import gate
 from threegate.gates.fetch.proxy.limits import REFUSED_SECONDS
 from threegate.protocol.proxy import InForce, Rules
+from threegate.sandbox import payload
 from threegate.sandbox.channel import HEADER, frames
 
 SECONDS = 60.0
@@ -76,14 +77,14 @@ def rules(fd: int) -> bytes:
 @pytest.mark.parametrize("data", [frames(b"{}"), b"\xff" * 100, HEADER.pack(9, 1) + b"x"])
 def test_rules_that_cannot_be_read_end_it(data: bytes, fd: int) -> None:
     assert served(rules(fd), fd) == (os.EX_OK, IN_FORCE, b""), "control"
-    assert served(data, fd) == (gate.EX_PROTOCOL, b"", b"")
+    assert served(data, fd) == (payload.EX_PROTOCOL, b"", b"")
     later = served(rules(fd), fd, later=data)
-    assert later == (gate.EX_PROTOCOL, IN_FORCE, b""), "the old ones do not go on"
+    assert later == (payload.EX_PROTOCOL, IN_FORCE, b""), "the old ones do not go on"
 
 
 def test_an_error_nobody_thought_of_ends_it_without_a_word(fd: int) -> None:
     assert served(rules(fd), fd) == (os.EX_OK, IN_FORCE, b""), "control"
-    assert served(rules(fd), fd, _BROKEN) == (gate.EX_SOFTWARE, b"", b"")
+    assert served(rules(fd), fd, _BROKEN) == (payload.EX_SOFTWARE, b"", b"")
 
 
 def test_whoever_cannot_serve_does_not_stay(fd: int) -> None:
@@ -95,7 +96,7 @@ def test_whoever_cannot_serve_does_not_stay(fd: int) -> None:
             ended = served(rules(number), number, later=b"")
         finally:
             os.close(number)
-    assert ended == (gate.EX_SOFTWARE, IN_FORCE, b"")
+    assert ended == (payload.EX_SOFTWARE, IN_FORCE, b"")
 
 
 class Serving:

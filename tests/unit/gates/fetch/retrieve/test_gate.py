@@ -11,6 +11,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import gate
 from threegate.gates.fetch.retrieve.answers import bug
 from threegate.protocol.retrieve import NotGot, Opening, Ready, parse_answer, parse_greeting
+from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 
 OPENING = frames(Opening(bundle().bundle_bytes()).to_bytes())
@@ -67,12 +68,12 @@ def test_an_error_nobody_thought_of_is_an_answer_without_its_text() -> None:
 
 def test_an_error_before_the_first_question_ends_the_box_without_a_word() -> None:
     assert len(served(OPENING)[1]) == 1, "control"
-    assert served(OPENING + QUESTION, _BROKEN) == (gate.EX_SOFTWARE, [], b"")
+    assert served(OPENING + QUESTION, _BROKEN) == (payload.EX_SOFTWARE, [], b"")
 
 
 @pytest.mark.parametrize("data", [frames(b""), b"\xff" * 100, HEADER.pack(1, 5) + b"abc"])
 def test_a_host_that_breaks_the_protocol_is_not_served(data: bytes) -> None:
     assert served(b"") == (os.EX_OK, [], b""), "a host that says nothing is told nothing"
-    assert served(data) == (gate.EX_PROTOCOL, [], b""), "and not a word"
+    assert served(data) == (payload.EX_PROTOCOL, [], b""), "and not a word"
     code, answers, err = served(OPENING + data)
-    assert (code, len(answers), err) == (gate.EX_PROTOCOL, 1, b""), "nor after the opening"
+    assert (code, len(answers), err) == (payload.EX_PROTOCOL, 1, b""), "nor after the opening"

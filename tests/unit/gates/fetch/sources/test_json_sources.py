@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.answers import JSON, names, problems, raw, shown, work
 from threegate.gates.fetch.sources import (
-    agency,
     datacite,
     europepmc,
     openalex,
@@ -276,22 +275,3 @@ def test_europe_pmc_retraction(fields: dict[str, Any], status: str) -> None:
 def test_europe_pmc_without_a_work() -> None:
     empty = raw({"hitCount": 0, "resultList": {"result": []}})
     assert europepmc.parse(empty, status=200, media_type=JSON) == NotFound("europepmc")
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ([{"DOI": "10.5555", "RA": "Crossref"}], agency.Agency("crossref")),
-        ([{"DOI": "10.5555", "RA": "DataCite"}], agency.Agency("datacite")),
-        ([{"DOI": "10.5555", "RA": "\x1b[31m"}], agency.Agency("other")),
-        ([{"DOI": "10.5555", "status": "DOI does not exist"}], NotFound("doi")),
-        ({"message": {"agency": {"id": "crossref"}}}, agency.Agency("crossref")),
-    ],
-)
-def test_agency(answer: object, expected: object) -> None:
-    assert agency.parse(raw(answer), status=200, media_type=JSON) == expected
-
-
-@pytest.mark.parametrize("answer", [[], [{}], [{}, {}], {}, {"message": {"agency": []}}, 7, b"x"])
-def test_no_agency(answer: object) -> None:
-    assert isinstance(agency.parse(raw(answer), status=200, media_type=JSON), Unreadable)

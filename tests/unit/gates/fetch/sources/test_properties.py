@@ -11,7 +11,6 @@ from tests.support.answers import JSON, XML, crossref_work
 from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import (
-    agency,
     arxiv,
     crossref,
     datacite,
@@ -33,7 +32,6 @@ from threegate.gates.fetch.sources.metadata import (
 Parser = Callable[..., object]
 
 JSON_PARSERS: tuple[Parser, ...] = (
-    agency.parse,
     crossref.parse,
     datacite.parse,
     europepmc.parse,
@@ -72,7 +70,7 @@ def judge(parse: Parser, data: bytes, status: int, media_type: str) -> object:
     """Return the outcome, which must be of the documented kinds, twice the same."""
     outcome = parse(Untrusted(data), status=status, media_type=media_type)
     assert outcome == parse(Untrusted(data), status=status, media_type=media_type)
-    assert isinstance(outcome, Metadata | NotFound | Unreadable | agency.Agency)
+    assert isinstance(outcome, Metadata | NotFound | Unreadable)
     if isinstance(outcome, Unreadable):
         assert outcome.reason in UNREADABLE_REASONS
     if isinstance(outcome, Metadata):

@@ -25,6 +25,7 @@ from threegate.host.review.terminal.cells import plain
 from threegate.host.review.terminal.desk import MAX_LISTED, WorkspaceDesk, _notices, _numbered
 from threegate.host.review.terminal.pager import Document
 from threegate.host.review.terminal.press import MAX_TYPED_CHARS
+from threegate.host.workspace.history import how_given
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import PublicKey
@@ -132,6 +133,15 @@ def test_approving_signs_the_bytes_that_were_shown(place: Place) -> None:
     assert getattr(approval, "max_uses", 0) == 2
     assert make_id("tr", place.ws.store.read_bytes(request_id)) == request_id
     assert approval_id in place.told[-1]
+
+
+# claim TG-C-436
+def test_an_approval_on_the_screen_is_given_on_a_terminal(place: Place) -> None:
+    request_id = place.ask()
+    place.desk.sheet(request_id)
+    place.desk.approve(request_id, uses=1, seconds=900)
+    ((approval_id,),) = approvals_by_request(place.ws.store).values()
+    assert how_given(place.ws.store.journal.log, approval_id)["given"] == "terminal"
 
 
 def test_what_somebody_else_decided_is_not_approved_again(place: Place) -> None:

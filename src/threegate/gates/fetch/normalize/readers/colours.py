@@ -13,6 +13,7 @@ from math import cos, isfinite, radians, sin
 from typing import Final, NamedTuple
 
 MAX_SAME_COLOUR: Final = 16
+MAX_NEAR_COLOUR: Final = 40
 MAX_CLEAR_OPACITY: Final = 0.05
 
 Colour = tuple[int, int, int]
@@ -107,6 +108,11 @@ def same(one: Colour, other: Colour) -> bool:
     return all(abs(a - b) <= MAX_SAME_COLOUR for a, b in zip(one, other, strict=True))
 
 
+def nearly_same(one: Colour, other: Colour) -> bool:
+    """Tell whether some do not see a difference."""
+    return all(abs(a - b) <= MAX_NEAR_COLOUR for a, b in zip(one, other, strict=True))
+
+
 def paint(value: str) -> Paint | None:
     """Return a colour in lower case as red, green, blue and alpha; None if not understood."""
     if value in _NAMED:
@@ -118,7 +124,21 @@ def paint(value: str) -> Paint | None:
         red, green, blue, alpha = (int((digits + "ff")[at : at + 2], 16) for at in (0, 2, 4, 6))
         return Paint((red, green, blue), alpha / 255)
     call = _CALL.fullmatch(value)
-    return _called(call.group(1), _SEPARATOR.split(call.group(2).strip())) if call else None
+    if call is None:
+        return None
+    words = _SEPARATOR.split(call.group(2).strip())
+    return _called(call.group(1), words) if _is_written_well(call[1], call[2], words) else None
+
+
+def _is_written_well(name: str, inner: str, words: list[str]) -> bool:
+    """Tell whether browsers read it too: with commas between all, or with none but one slash."""
+    if "," not in inner:
+        return inner.count("/") == (len(words) - (name == "color") == 4)
+    percents = [word.endswith("%") for word in words[:3]]
+    mixed = any(percents) and not all(percents)
+    if name not in ("rgb", "rgba", "hsl", "hsla") or inner.count(",") != len(words) - 1:
+        return False
+    return "/" not in inner and (not mixed if name[0] == "r" else percents == [False, True, True])
 
 
 def _called(name: str, words: list[str]) -> Paint | None:

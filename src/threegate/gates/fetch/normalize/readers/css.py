@@ -16,17 +16,22 @@ MAX_BLOCK_CHARS: Final = 20_000
 MAX_VALUE_CHARS: Final = 1_000  # a longer value is not looked into
 MAX_READINGS: Final = 16  # of a block whose variables have several values
 
+UNREAD: Final = "(unread)"  # stands for the declarations of a block that is too long
+
 Declarations = dict[str, tuple[str, bool]]  # property -> value, whether it is `!important`
 
 # Comments, strings and addresses hide each other: one pattern finds whichever comes first.
+# The letters of `url` may be escaped, and so may a bracket inside it.
 _OPAQUE: Final = re.compile(
     r"/\*.*?(?:\*/|\Z)"
-    r"|\"(?:[^\"\\\n]|\\.)*+(?:\"|\n|\Z)|'(?:[^'\\\n]|\\.)*+(?:'|\n|\Z)"
-    r"|\burl\(\s*+[^\"'()\s][^)]*+(?:\)|\Z)",
+    r"|\"(?:[^\"\\\n]|\\.?)*+(?:\"|\n|\Z)|'(?:[^'\\\n]|\\.?)*+(?:'|\n|\Z)"
+    r"|(?<![-\w\\\x80-\U0010ffff])(?:u|\\0{0,4}[57]5\s?|\\u)(?:r|\\0{0,4}[57]2\s?|\\r)"
+    r"(?:l|\\0{0,4}[46]c\s?|\\l)\(\s*+(?=[^\"'()\s])(?:[^)\\]|\\.?)*+(?:\)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
+_NEWLINES: Final = re.compile(r"\r\n|[\r\f]")  # a string ends at each of them
 _ESCAPE: Final = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
-_END: Final = re.compile(r"[;,(){}\[\]]")
+_END: Final = re.compile(r"[;,/(){}\[\]]")
 _WORD: Final = re.compile(r"[^\s,/()]+|[\s,/]+|[()]")
 _PIXELS: Final = {
     "": 1.0,
@@ -53,17 +58,20 @@ _TOKEN: Final = re.compile(
     r"|(calc|min|max|clamp|)\(|([-+*/,)]))\s*"
 )
 _MAX_TOKENS: Final = 64
+_GLUED: Final = (".", "#", ":", "[")
 _VARIABLE: Final = re.compile(r"var\(\s*(--[^\s,()]+)\s*(?:,([^()]*))?\)")
 
 
 def plain(text: str) -> str:
     """Return a sheet or block with comments, strings and addresses emptied."""
-    return _OPAQUE.sub(_emptied, text)
+    return _OPAQUE.sub(_emptied, _NEWLINES.sub("\n", text))
 
 
 def _emptied(match: re.Match[str]) -> str:
     start = match.group()[0]
-    return " " if start == "/" else 'url("")' if start in "uU" else '""'
+    if start == "/":  # `p/**/.a` means one element, and `p .a` another
+        return "" if match.string[match.end() : match.end() + 1] in _GLUED else " "
+    return '""' if start in "\"'" else 'url("")'
 
 
 def unescaped(text: str) -> str:
@@ -90,6 +98,8 @@ def declarations(block: str) -> Declarations:
         important = bool(mark)
         if important or not found.get(name, ("", False))[1]:
             found[name] = (value.strip(), important)
+    if len(block) > MAX_BLOCK_CHARS:
+        found[UNREAD] = ("", False)
     return found
 
 
@@ -129,7 +139,21 @@ def call(word: str) -> tuple[str, list[str]]:
 
 
 def length(value: str, *, percent: float = 1000.0, em: float = 16.0) -> float | None:
-    """Return a length or number in pixels, roughly; 100 % are `percent`; None for others."""
+    """Return a length in pixels, roughly; 100 % are `percent`; None for what is not a length."""
+    found = _calculated(value, percent / 100, 1, em)
+    if found is not None and found[1] == 0 and (found[0] or "(" in value):
+        return None  # of plain numbers only 0 is a length
+    return found[0] if found is not None and found[1] in (0, 1) else None
+
+
+def number(value: str) -> float | None:
+    """Return a number; 100 % are 1; None for what is not a number, such as a length."""
+    found = _calculated(value, 0.01, 0, 16.0)
+    return found[0] if found is not None and found[1] == 0 else None
+
+
+def _calculated(value: str, percent: float, power: int, em: float) -> "_Value | None":
+    """Return a value and its power of a length; a percentage has the power `power`."""
     tokens: list[tuple[str, ...]] = []
     at = 0
     while at < len(value) and len(tokens) < _MAX_TOKENS:
@@ -140,18 +164,21 @@ def length(value: str, *, percent: float = 1000.0, em: float = 16.0) -> float | 
         at = match.end()
     if at < len(value) or not tokens:
         return None
-    sums = _Sums(tokens, percent / 100, em)
+    sums = _Sums(tokens, (percent, power), em)
     try:
         found = sums.total()
     except (ArithmeticError, LookupError, ValueError):
         return None
-    return found if sums.at == len(tokens) and isfinite(found) else None
+    return found if sums.at == len(tokens) and isfinite(found[0]) else None
+
+
+_Value = tuple[float, int]  # and its power: 0 for a number, 1 for a length
 
 
 class _Sums:
     """Arithmetic over the tokens of a length."""
 
-    def __init__(self, tokens: list[tuple[str, ...]], percent: float, em: float) -> None:
+    def __init__(self, tokens: list[tuple[str, ...]], percent: _Value, em: float) -> None:
         self.at, self._tokens, self._percent, self._em = 0, tokens, percent, em
 
     def _next(self, signs: str) -> str:
@@ -162,38 +189,41 @@ class _Sums:
                 return sign
         return ""
 
-    def total(self) -> float:
-        found = self._product()
+    def total(self) -> _Value:
+        found, power = self._product()
         while self.at < len(self._tokens):
-            if sign := self._next("+-"):
-                found += self._product() * (1 if sign == "+" else -1)
-            elif self._tokens[self.at][0][:1] in ("+", "-"):  # `1px -2px` inside calc
-                found += self._product()
-            else:
+            # `1px -2px` inside calc is a sum too.
+            if not (sign := self._next("+-")) and self._tokens[self.at][0][:1] not in ("+", "-"):
                 break
-        return found
+            other, other_power = self._product()
+            if power != other_power:
+                raise ValueError("a sum of unlike things")
+            found += -other if sign == "-" else other
+        return found, power
 
-    def _product(self) -> float:
-        found = self._one()
+    def _product(self) -> _Value:
+        found, power = self._one()
         while sign := self._next("*/"):
-            other = self._one()
+            other, other_power = self._one()
             found = found * other if sign == "*" else found / other
-        return found
+            power += other_power if sign == "*" else -other_power
+        return found, power
 
-    def _one(self) -> float:
-        number, unit, function, sign = self._tokens[self.at]
+    def _one(self) -> _Value:
+        digits, unit, function, sign = self._tokens[self.at]
         self.at += 1
-        if number:
+        if digits:
             if unit == "%":
-                return float(number) * self._percent
-            return float(number) * (self._em * _EMS[unit] if unit in _EMS else _PIXELS[unit])
+                return float(digits) * self._percent[0], self._percent[1]
+            size = self._em * _EMS[unit] if unit in _EMS else _PIXELS[unit]
+            return float(digits) * size, int(bool(unit))
         if sign:
             raise ValueError(sign)
         values = [self.total()]
         while self._next(","):
             values.append(self.total())
-        if not self._next(")"):
-            raise ValueError("not closed")
+        if not self._next(")") or len({power for _, power in values}) > 1:
+            raise ValueError("not closed, or of unlike things")
         if function == "clamp":
             low, middle, high = values
             return max(low, min(middle, high))
@@ -203,7 +233,8 @@ class _Sums:
 def readings(found: Declarations, variables: Mapping[str, set[str]]) -> list[Declarations]:
     """Return the declarations with variables replaced, once for each of their values.
 
-    Variables that nobody sets stay as they are, and are not understood.
+    The value "" stands for an element on which a variable is not set.  Variables that nobody
+    sets stay as they are, and are not understood.
     """
     used = {
         match.group(1)
@@ -227,7 +258,15 @@ def _replaced(value: str, values: Mapping[str, str]) -> str:
     for _ in range(4):
         if "var(" not in value or len(value) > MAX_VALUE_CHARS:
             break
-        value = _VARIABLE.sub(
-            lambda match: values.get(match[1]) or (match[2] or "").strip() or match[0], value
-        )
-    return value
+        value = _VARIABLE.sub(lambda match: _value_of(match, values), value)
+    return "unset" if _UNSET in value else value
+
+
+_UNSET: Final = "(unset)"  # makes a declaration void
+
+
+def _value_of(match: re.Match[str], values: Mapping[str, str]) -> str:
+    fallback = (match[2] or "").strip()
+    if values.get(match[1]):
+        return values[match[1]]
+    return fallback or (_UNSET if match[1] in values else match[0])

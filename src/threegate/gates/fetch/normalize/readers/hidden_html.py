@@ -12,18 +12,25 @@ SECURITY
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from threegate.gates.fetch.normalize.readers.css import Declarations, declarations, readings, words
+from threegate.gates.fetch.normalize.readers.elements import (
+    hints,
+    is_standard,
+    keyed,
+    letters,
+    link_colour,
+    outermost,
+    sheets_of,
+)
 from threegate.gates.fetch.normalize.readers.selectors import Matcher, Trail
 from threegate.gates.fetch.normalize.readers.stylesheets import (
     MAX_CONDITIONS,
     Rule,
-    Sheet,
     Sheets,
     cascade,
     read_sheets,
@@ -44,15 +51,12 @@ _OTHER_TAGS: Final = frozenset(re.findall("[-a-z]+", f"{_MACHINERY}, {_CONTROLS}
     *("body", "math")
 }
 _NEVER_SHOWN_TAGS: Final = ("template", "noscript", "noframes", "noembed", "rp", "mphantom")
+# What decides about the page from outside of it, or forbids styles that are in it.
+_OUTSIDE: Final = (
+    'link[rel~="stylesheet" i][href], meta[http-equiv="content-security-policy" i], '
+    'meta[name="color-scheme" i][content*="dark" i]:not([content*="light" i])'
+)
 _WHOLES: Final = ("html", "body", "head")
-_TAG: Final = re.compile(r"<[^>]*>")
-# Attributes that are declarations.
-_HINTS: Final = {
-    "bgcolor": "background-color",
-    "mathbackground": "background-color",
-    "mathcolor": "color",
-    "mathsize": "font-size",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,33 +94,19 @@ class _Seen:
 
 def remove_hidden(page: LexborHTMLParser) -> Removed:
     """Take out of `page` what is not seen, and say how much that was."""
-    outside = len(page.css('link[rel~="stylesheet" i][href]'))
-    sheets = read_sheets(_sheets(page))
+    outside = len(page.css(_OUTSIDE))
+    sheets = read_sheets(sheets_of(page))
     walk = _Walk(page, sheets, known=not (outside or sheets.undecided))
     hidden = 0
     for node in walk.texts:  # before anything they lie in is gone
-        hidden += _letters(node)
+        hidden += letters(node)
         node.decompose()
-    for node in outermost(_keyed(page.css(f"{_MACHINERY}, {_CONTROLS}"))):
+    for node in outermost(keyed(page.css(f"{_MACHINERY}, {_CONTROLS}"))):
         node.decompose()
     for node in walk.nodes:
-        hidden += _letters(node)
+        hidden += letters(node)
         node.decompose()
     return Removed(hidden, outside + sheets.undecided + walk.count())
-
-
-def _sheets(page: LexborHTMLParser) -> Iterator[Sheet]:
-    exact = _is_exact(page)
-    for node in page.css("style"):
-        kind, media = _attribute(node, "type"), _attribute(node, "media")
-        if kind in ("", "text/css"):
-            conditional = media not in ("", "all", "screen") or _is_in(node, "noscript")
-            yield Sheet(node.text() if exact else node.text().lower(), conditional)
-
-
-def _is_exact(page: LexborHTMLParser) -> bool:
-    """Tell whether names of classes have a case; in a page without a document type not."""
-    return (page.html or "")[:9].lower() == "<!doctype"
 
 
 class _Walk:
@@ -129,10 +119,15 @@ class _Walk:
         self._doubts: list[tuple[int, object]] = []  # the element, and what is counted once
         self._texted: set[int] = set()  # elements with text that is not hidden
         self._seen: dict[tuple[object, ...], _Seen] = {}
-        self._exact = _is_exact(page)
+        self._standard = is_standard(page)
         for node in page.css("[style*='--' i]"):
             sheets.define(declarations(node.attributes.get("style") or ""))
-        _settle(sheets.variables)
+        sheets.settle()
+        self._link = link_colour(page)
+        # Animations that hide, or may.
+        self._moving = {
+            name for name, frames in sheets.frames.items() if any(map(_is_doubtful, frames))
+        }
         self._rules = self._possible(page)
         self._matcher = Matcher(rule.selector for rule in self._rules)
         # Colours that a sheet outside sets are not known; without one they are the browser's.
@@ -158,6 +153,8 @@ class _Walk:
         keys: set[str] = set()
         for node in page.css("[class], [id]"):
             keys |= self._keys("", node.attributes)
+        if not self._standard:
+            self._sheets.undecided += self._has_two_cases(keys)
         rules, room = [], MAX_RULE_ELEMENTS // (len(page.css("*")) or 1)
         for rule in self._sheets.rules:
             named = (need for part in rule.selector.parts for need in part.needs)
@@ -169,15 +166,23 @@ class _Walk:
                     break
         return rules
 
+    def _has_two_cases(self, keys: set[str]) -> bool:
+        """Tell whether a name is written in two ways, and the case may or may not count."""
+        named = {
+            need
+            for rule in self._sheets.rules
+            for part in rule.selector.parts
+            for need in part.needs
+            if need[0] in ".#"
+        } | {key for key in keys if key[:1] in (".", "#")}
+        return len({name.lower() for name in named}) < len(named)
+
     def count(self) -> int:
         """Return how many places with text are undecided."""
         found = {what for key, what in self._doubts if key in self._texted or not key}
-        odd = sum(self._is_doubtful(block) for block in self._sheets.odd)
+        odd = sum(_is_doubtful(block) for block in self._sheets.odd)
         cut = self._matcher.work >= MAX_MATCHES
         return len(found) + odd + bool(self._sheets.fonts) + cut
-
-    def _is_doubtful(self, block: Declarations) -> bool:
-        return any(look(block, Surroundings())[1:])
 
     def _text(self, node: LexborNode) -> None:
         parent = node.parent
@@ -217,9 +222,11 @@ class _Walk:
         if outer.gone:
             return
         ends = self._matcher.ends(matched)
-        own = _own(tag, attributes)
-        if ends or own:
-            self._style(node, place, ends, own)
+        style = attributes.get("style")
+        own = declarations(style) if style else {}
+        built_in = hints(tag, attributes, link=self._link, standard=self._standard)
+        if ends or own or built_in:
+            self._style(node, place, ends, (own, built_in))
         if not place.gone:
             self._nature(node, place, tag, attributes)
 
@@ -229,22 +236,27 @@ class _Walk:
         keys = {tag, *(f".{name}" for name in names), *(f"[{name}]" for name in attributes)}
         if identity:
             keys.add(f"#{identity}")
-        return keys if self._exact else {name.lower() for name in keys}
+        return keys
 
-    def _style(self, node: LexborNode, place: _Place, ends: int, own: Declarations) -> None:
-        tag = node.tag or ""
-        what = (ends, tuple(own.items()), place.arounds, tag if tag in _OTHER_TAGS else "")
+    def _style(
+        self, node: LexborNode, place: _Place, ends: int, given: tuple[Declarations, Declarations]
+    ) -> None:
+        tag, own = node.tag or "", given[0]
+        declared = tuple(tuple(block.items()) for block in given)
+        what = (ends, declared, place.arounds, tag if tag in _OTHER_TAGS else "")
         seen = self._seen.get(what)
         if seen is None:
-            seen = self._seen[what] = self._judged(ends, own, place.arounds, tag)
+            seen = self._seen[what] = self._judged(ends, given, place.arounds, tag)
         # A rule is counted once for all elements it means; a style of its own each time.
-        counted: object = (node.mem_id,) if own else ends
+        counted: object = (node.mem_id,) if own else (ends, declared)
         place.arounds, place.unread = seen.arounds, seen.unread
         if tag in _WHOLES and (seen.hidden or seen.unread):
             # Some pages start hidden and are shown by a script: all or nothing is no finding.
             self._doubts.append((0, counted))
             place.unread = False
             place.arounds = tuple(one._replace(ink=None, size=16.0) for one in seen.arounds)
+        elif seen.hidden and tag in ("col", "colgroup"):  # hides cells that are not in it
+            self._doubts.append((0, counted))
         elif seen.hidden:
             self._hide(node, place)
             if seen.visibility and node.css_first('[style*="visible" i]') is not None:
@@ -258,7 +270,11 @@ class _Walk:
             self.nodes.append(node)
 
     def _judged(
-        self, ends: int, own: Declarations, arounds: tuple[Surroundings, ...], tag: str
+        self,
+        ends: int,
+        given: tuple[Declarations, Declarations],
+        arounds: tuple[Surroundings, ...],
+        tag: str,
     ) -> _Seen:
         """Look at an element in every reading of its declarations and of what is around it."""
         rules = [self._rules[number] for number in self._matcher.selectors(ends)]
@@ -266,7 +282,7 @@ class _Walk:
         boxes = [rule for rule in rules if rule.selector.box]
         rules = [rule for rule in rules if not rule.selector.box]
         variables = self._sheets.variables
-        first, *others = cascade(rules, own)
+        first, *others = cascade(rules, *given)
         found = [one for block in (first, *others) for one in readings(block, variables)]
         covering = any(covers(one, tag) for one in found) or any(
             covers(one, tag) for rule in boxes for one in readings(rule.found, variables)
@@ -284,11 +300,7 @@ class _Walk:
         """Tell whether an animation of an element hides it, or may."""
         values = [found[name][0] for name in ("animation", "animation-name") if name in found]
         named = (word for value in values for word in words(value))
-        return any(
-            self._is_doubtful(frame)
-            for word in named
-            for frame in self._sheets.frames.get(word, ())
-        )
+        return not self._moving.isdisjoint(named)
 
     def _nature(
         self, node: LexborNode, place: _Place, tag: str, attributes: dict[str, str | None]
@@ -307,17 +319,22 @@ class _Walk:
             self._hide(node, place)
         elif tag == "details" and "open" not in attributes:
             self._hide_children(node, place, but="summary")
-        elif tag in ("bdo", "maction") or (tag == "details" and "name" in attributes):
+        elif tag == "semantics":
+            self._hide_children(node, place, but="*")
+        elif tag in ("bdo", "maction", "marquee") or (tag == "details" and "name" in attributes):
             self._doubts.append((node.mem_id, (node.mem_id,)))
         if node.mem_id in self._shadows:
             self._shadow(node, self._shadows[node.mem_id], place)
 
     def _hide_children(self, node: LexborNode, place: _Place, *, but: str) -> None:
-        """Hide what is in an element, but for children with one tag."""
+        """Hide what is in an element, but for its first child with one tag; "*" is any."""
+        kept = ""
         for child in node.iter(include_text=True):
-            if child.tag != but:
-                self._places[child.mem_id] = _Place(0, place.arounds, place.trail, gone=True)
-                self.nodes.append(child)
+            if not kept and child.is_element_node and but in ("*", child.tag):
+                kept = child.tag or "*"
+                continue
+            self._places[child.mem_id] = _Place(0, place.arounds, place.trail, gone=True)
+            self.nodes.append(child)
 
     def _shadow(self, node: LexborNode, template: LexborNode, place: _Place) -> None:
         """Judge what is in an element with a shadow root: it is shown where a slot takes it."""
@@ -326,13 +343,8 @@ class _Walk:
             self._hide_children(node, place, but="")
 
 
-def _settle(variables: dict[str, set[str]]) -> None:
-    """Replace variables in the values of others."""
-    for name, values in variables.items():
-        block: Declarations = {str(n): (v, False) for n, v in enumerate(sorted(values))}
-        if any("var(" in value for value in values):
-            made = readings(block, variables)
-            variables[name] = {value for one in made for value, _ in one.values()}
+def _is_doubtful(block: Declarations) -> bool:
+    return any(look(block, Surroundings())[1:])
 
 
 def _summed(looks: list[Look]) -> _Seen:
@@ -347,54 +359,3 @@ def _summed(looks: list[Look]) -> _Seen:
         or any(bool(one.undecided_by) for one in looks) or len(arounds) > MAX_READINGS,
         visibility=looks[0].hidden_by == "visibility",
     )  # fmt: skip
-
-
-def _own(tag: str, attributes: dict[str, str | None]) -> Declarations:
-    """Return the declarations of an element's own attributes."""
-    found: Declarations = {}
-    for name, value in attributes.items():
-        if value and (name in _HINTS or (tag, name) in (("font", "color"), ("body", "text"))):
-            found[_HINTS.get(name, "color")] = (value.strip().lower(), False)
-    style = attributes.get("style")
-    if style:
-        found.update(declarations(style))
-    return found
-
-
-def _attribute(node: LexborNode, name: str) -> str:
-    return (node.attributes.get(name) or "").strip().lower()
-
-
-def _keyed(nodes: Iterator[LexborNode] | list[LexborNode]) -> dict[int, LexborNode]:
-    return {node.mem_id: node for node in nodes}
-
-
-def _is_in(node: LexborNode, tag: str) -> bool:
-    at = node.parent
-    while at is not None:
-        if at.tag == tag:
-            return True
-        at = at.parent
-    return False
-
-
-def outermost(found: dict[int, LexborNode]) -> list[LexborNode]:
-    """Return those that lie in none of the others."""
-    return [node for node in found.values() if not _beneath(node, found)]
-
-
-def _beneath(node: LexborNode, others: dict[int, LexborNode]) -> bool:
-    at = node.parent
-    while at is not None:
-        if at.mem_id in others:
-            return True
-        at = at.parent
-    return False
-
-
-def _letters(node: LexborNode) -> int:
-    """Count the characters in a node, white space left out."""
-    text = node.text(deep=True)
-    if node.tag == "template":  # its content is a document of its own
-        text = _TAG.sub(" ", node.html or "")
-    return sum(map(len, (text or "").split()))

@@ -17,12 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from threegate.gates.fetch.normalize.readers.pdf_boxes import Box
 from threegate.gates.fetch.normalize.readers.pdfium import (
     FORM,
-    IMAGE,
     PATH,
     TEXT,
-    Box,
     Drawn,
     Handle,
 )
@@ -31,11 +30,14 @@ MIN_POINTS: Final = 2.0  # below this nobody reads, and nobody prints
 MAX_CLEAR_ALPHA: Final = 12  # of 255
 MIN_OPAQUE_ALPHA: Final = 243
 MAX_SAME_COLOUR: Final = 16  # difference of a channel that an eye does not see
+MAX_NEAR_COLOUR: Final = 40  # that some eyes do not see
 MAX_COMPARISONS: Final = 1_000_000  # of texts with what lies under or over them, per page
 INKLESS_MODES: Final = (3, 7)  # painted not at all, or only used to clip
 WHITE: Final = (255, 255, 255)
 
 _MIN_COVER_POINTS: Final = 1.5  # a rule of a table covers nothing that could be read
+MIN_WHOLE_SHARE: Final = 0.999
+MIN_PART_SHARE: Final = 0.25  # of a text, under something else
 _SLACK_POINTS: Final = 1.0
 _Colour = tuple[int, int, int]
 
@@ -88,27 +90,29 @@ class _Sheet:
                 hidden.add(handle)
                 return
             self.verdict.partly.add(handle)
-        if (self._unknown or self._is_suspect(text.colour)) and self._on_its_own_colour(text):
+        suspect = self._unknown or self._is_suspect(text.colour)
+        gone = self._on_its_own_colour(text) if suspect else False
+        if gone:
             hidden.add(handle)
-        else:
-            self.verdict.undecided += text.odd
-            self._texts.append(text)
+            return
+        cut = text.clip is not None and not inside(text.box, text.clip)
+        self.verdict.undecided += text.odd or gone is None or cut
+        self._texts.append(text)
 
     def _is_suspect(self, colour: _Colour) -> bool:
         """Tell whether anything on the page, or the paper, has this colour."""
         known = self._suspect.get(colour)
         if known is None:
-            known = any(_same(colour, other) for other in (WHITE, *self._colours))
+            known = any(_alike(colour, other) is not False for other in (WHITE, *self._colours))
             self._suspect[colour] = known
         return known
 
-    def _on_its_own_colour(self, text: Drawn) -> bool:
+    def _on_its_own_colour(self, text: Drawn) -> bool | None:
         left, bottom, right, top = text.box
         across, up = (left + right) / 2, (bottom + top) / 2
         self._comparisons += len(self._grounds)
         if self._comparisons > MAX_COMPARISONS:
-            self.verdict.undecided += 1
-            return False
+            return None
         beneath = [
             thing
             for thing in self._grounds
@@ -116,12 +120,12 @@ class _Sheet:
         ]
         for thing in reversed(beneath):
             if _is_sheet(thing):
-                return _same(text.colour, thing.colour)
+                return _alike(text.colour, thing.colour)
             # A frame or a half-transparent shape may leave bare what its box covers.
-            if thing.kind != PATH or _same(text.colour, thing.colour) or _same(text.colour, WHITE):
-                self.verdict.undecided += 1
-                return False
-        return _same(text.colour, WHITE)
+            likes = [_alike(text.colour, colour) for colour in (thing.colour, WHITE)]
+            if thing.kind != PATH or likes != [False, False]:
+                return None
+        return _alike(text.colour, WHITE)
 
     def cover(self, thing: Drawn) -> None:
         left, bottom, right, top = thing.box
@@ -130,8 +134,7 @@ class _Sheet:
         sheet = _is_sheet(thing)
         if thing.kind == PATH and thing.alpha <= MAX_CLEAR_ALPHA:
             return
-        if sheet or thing.kind == IMAGE:
-            self._cover_texts(thing, sheet=sheet)
+        self._cover_texts(thing, sheet=sheet)
         if sheet and thing.colour == WHITE and inside(self._page, thing.box):
             self._grounds.clear()  # fresh paper
             self._unknown = 0
@@ -148,23 +151,16 @@ class _Sheet:
         if self._comparisons > MAX_COMPARISONS:
             self.verdict.undecided += 1
             return
-        left, bottom, right, top = thing.box
-        under = [
-            text
-            for text in self._texts
-            if text.box[1] >= bottom
-            and text.box[3] <= top
-            and text.box[0] >= left
-            and text.box[2] <= right
-        ]
-        if not under:
-            return
+        over = [text for text in self._texts if _overlap(text.box, thing.box)]
+        under = [text for text in over if _share(text.box, thing.box) >= MIN_WHOLE_SHARE]
+        partly = [text for text in over if _share(text.box, thing.box) >= MIN_PART_SHARE]
         if sheet:
-            self.verdict.hidden.update(text.handle for text in under)
             gone = {text.handle for text in under}
+            self.verdict.hidden |= gone
+            self.verdict.undecided += len(partly) - len(under)
             self._texts = [text for text in self._texts if text.handle not in gone]
         else:
-            self.verdict.undecided += len(under)  # a picture may be a mask with holes
+            self.verdict.undecided += len(partly)  # a picture may be a mask with holes
 
 
 def _is_sheet(thing: Drawn) -> bool:
@@ -172,12 +168,18 @@ def _is_sheet(thing: Drawn) -> bool:
     return thing.kind == PATH and thing.simple and thing.alpha >= MIN_OPAQUE_ALPHA
 
 
-def _same(one: _Colour, other: _Colour) -> bool:
-    return (
-        abs(one[0] - other[0]) <= MAX_SAME_COLOUR
-        and abs(one[1] - other[1]) <= MAX_SAME_COLOUR
-        and abs(one[2] - other[2]) <= MAX_SAME_COLOUR
-    )
+def _alike(one: _Colour, other: _Colour) -> bool | None:
+    """Tell whether nobody sees a difference; None if only some do."""
+    apart = max(abs(one[0] - other[0]), abs(one[1] - other[1]), abs(one[2] - other[2]))
+    return True if apart <= MAX_SAME_COLOUR else None if apart <= MAX_NEAR_COLOUR else False
+
+
+def _share(text: Box, thing: Box) -> float:
+    """Return how much of a text lies under a thing, 0 to 1."""
+    across = min(text[2], thing[2]) - max(text[0], thing[0])
+    up = min(text[3], thing[3]) - max(text[1], thing[1])
+    whole = (text[2] - text[0]) * (text[3] - text[1])
+    return across * up / whole if whole > 0.0 else 1.0
 
 
 def inside(inner: Box, outer: Box) -> bool:

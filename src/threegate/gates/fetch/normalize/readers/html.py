@@ -14,7 +14,8 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.readers import main_text
 from threegate.gates.fetch.normalize.readers.charset import decoded
-from threegate.gates.fetch.normalize.readers.hidden_html import outermost, remove_hidden
+from threegate.gates.fetch.normalize.readers.elements import outermost
+from threegate.gates.fetch.normalize.readers.hidden_html import remove_hidden
 from threegate.gates.fetch.normalize.readers.html_bounds import check_bounds
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import dates

@@ -82,11 +82,30 @@ def _loaded() -> dict[str, Any]:
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if ours(name)}
     try:
         sys.modules.update(stand_ins)
-        return {name: import_module(f"trafilatura.{name}") for name in _MODULES}
+        found = {name: import_module(f"trafilatura.{name}") for name in _MODULES}
+        extractor: Any = found["main_extractor"]
+        extractor.prune_unwanted_sections = _joining(extractor.prune_unwanted_sections)
+        return found
     finally:
         for name in [name for name in sys.modules if ours(name)]:
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _joining(prune: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `prune` with texts beside each other made one.
+
+    It takes tags away and leaves their texts in pieces, and for each piece lxml looks back over
+    all before it: time with the square of the links in a paragraph.
+    """
+
+    def joined(*arguments: Any, **named: Any) -> Any:
+        tree = prune(*arguments, **named)
+        for element in tree.iter(etree.Element):
+            element.text, element.tail = element.text, element.tail
+        return tree
+
+    return joined
 
 
 _PARTS: Final = _loaded()

@@ -14,6 +14,7 @@ from typing import Final
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.readers import pdfium
 from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
+from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.metadata import Metadata
@@ -24,6 +25,7 @@ MAX_PDF_PAGES: Final = 2_000
 MAX_PDF_CHARS: Final = 2_500_000  # more than a packet holds
 MAX_PAGE_CHARS: Final = 400_000
 MAX_PAGE_OBJECTS: Final = 100_000
+MAX_PAGE_NOTES: Final = 10_000  # annotations
 MAX_FORM_DEPTH: Final = 16
 MAX_UNREADABLE_PAGES: Final = 8  # one after the other, before the rest is given up
 
@@ -60,7 +62,7 @@ def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
     _check_packing(untrusted)
     try:
         with pdfium.opened(untrusted) as document:
-            return _read(document)
+            return _read(document, count_doubts(untrusted))
     except pdfium.PdfNotOpened as exc:
         raise Unread(_REASONS.get(str(exc), "damaged"), str(exc)) from exc
 
@@ -73,8 +75,8 @@ def _check_packing(untrusted: bytes) -> None:
             raise Unread("too-large", "more than one layer of packing in a stream")
 
 
-def _read(document: pdfium.Document) -> Document:
-    found, missing, in_a_row = _Found(), 0, 0
+def _read(document: pdfium.Document, doubts: int) -> Document:
+    found, missing, in_a_row = _Found(undecided=doubts), 0, 0
     for number in range(min(document.pages, MAX_PDF_PAGES)):
         with document.page(number) as page:
             if page is None:
@@ -105,9 +107,9 @@ def _nothing(pages: int, missing: int, found: _Found) -> Unread:
 def _read_page(page: pdfium.Page, number: int, found: _Found) -> None:
     count = min(page.chars, MAX_PAGE_CHARS)
     found.truncated += int(page.chars > count)
-    things = list(page.drawn(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH))
+    things = [*page.drawn(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH), *page.notes(MAX_PAGE_NOTES)]
     verdict = judge(things, page.box())
-    found.undecided += verdict.undecided + int(len(things) >= MAX_PAGE_OBJECTS)
+    found.undecided += verdict.undecided + page.cut
     if verdict.hidden or verdict.partly:
         text, hidden = _visible(page, count, verdict)
         found.hidden += hidden

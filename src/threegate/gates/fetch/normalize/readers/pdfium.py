@@ -15,8 +15,16 @@ from typing import Any, Final, NamedTuple
 
 import pypdfium2_raw.bindings as raw  # type: ignore[import-untyped]
 
-Box = tuple[float, float, float, float]  # left, bottom, right, top
-Matrix = tuple[float, float, float, float, float, float]
+from threegate.gates.fetch.normalize.readers.pdf_boxes import (
+    UPRIGHT,
+    Box,
+    Matrix,
+    common,
+    is_rectangle,
+    moved,
+    multiplied,
+)
+
 Handle = int
 
 TEXT: Final = 1
@@ -24,7 +32,6 @@ PATH: Final = 2
 IMAGE: Final = 3
 SHADING: Final = 4
 FORM: Final = 5
-UPRIGHT: Final[Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 # FPDF_GetLastError, in words of our own.
 ERRORS: Final = {2: "cannot be opened", 3: "is not a PDF or is broken", 4: "needs a password"}
@@ -72,6 +79,12 @@ _mark_name = _function("FPDFPageObjMark_GetName", _I, _V, _V, raw.c_ulong, _V)
 _mark_text = _function(
     "FPDFPageObjMark_GetParamStringValue", _I, _V, raw.c_char_p, _V, raw.c_ulong, _V
 )
+_stroke_width = _function("FPDFPageObj_GetStrokeWidth", _I, _V, _V)
+_notes = _function("FPDFPage_GetAnnotCount", _I, _V)
+_note = _function("FPDFPage_GetAnnot", _V, _V, _I)
+_note_has = _function("FPDFAnnot_HasKey", _I, _V, raw.c_char_p)
+_note_box = _function("FPDFAnnot_GetRect", _I, _V, _V)
+_close_note = _function("FPDFPage_CloseAnnot", None, _V)
 _text_page = _function("FPDFText_LoadPage", _V, _V)
 _close_text = _function("FPDFText_ClosePage", None, _V)
 _chars = _function("FPDFText_CountChars", _I, _V)
@@ -159,6 +172,8 @@ class Page:
     def __init__(self, page: Handle, text: Handle) -> None:
         self._page, self._text = page, text
         self.chars: int = max(0, _chars(text))
+        self.cut = False  # whether there is more on the page than was looked at
+        self._lettered = False  # whether letters clip what comes later; it is not told until when
         # Written by PDFium again and again: a page has thousands of things on it.
         self._numbers, self._doubles = (raw.c_float * 4)(), (raw.c_double * 4)()
         self._words, self._flags = (raw.c_uint * 4)(), (raw.c_int * 2)()
@@ -198,7 +213,7 @@ class Page:
     def drawn(self, most: int, deepest: int) -> Iterator[Drawn]:
         """Yield what the page paints, first to last, forms taken apart.
 
-        At most `most` things are looked at; the caller sees by their number that it was cut.
+        At most `most` things are looked at; if there are more, `cut` is set.
         """
         stack: list[tuple[Any, int, int, Handle, Matrix, bool]] = []
         at, count, holder, matrix, getter = 0, _objects(self._page), self._page, UPRIGHT, _object
@@ -215,17 +230,39 @@ class Page:
             if kind == FORM and len(stack) < deepest:
                 stack.append((getter, at, count, holder, matrix, odd))
                 odd = odd or self._is_odd_form(handle)
-                matrix = _multiplied(self._matrix(handle), matrix)
+                matrix = multiplied(self._matrix(handle), matrix)
                 getter, at, count, holder = _form_object, 0, _form_objects(handle), handle
             elif kind == TEXT:
                 yield self._text_of(handle, matrix, odd=odd)
             elif kind == PATH:
                 _draw_mode(handle, *self._flag_at)
-                if self._flags[0]:  # an outline covers nothing
+                if self._flags[0]:
                     simple = _segments(handle) <= _RECTANGLE_SEGMENTS
                     yield self._shape_of(kind, handle, matrix, simple=simple)
+                elif self._flags[1] and self._is_thick(handle):  # a thin outline covers nothing
+                    yield self._shape_of(kind, handle, matrix, colour=_stroke)
             elif kind:
                 yield self._shape_of(kind, handle, matrix)
+        self.cut = True
+
+    def notes(self, most: int) -> Iterator[Drawn]:
+        """Yield the annotations with a look of their own, which lie over the page."""
+        count = _notes(self._page)
+        self.cut = self.cut or count > most
+        found = raw.FS_RECTF()
+        for number in range(min(count, most)):
+            note = _note(self._page, number)
+            if note and _note_has(note, b"AP") and _note_box(note, raw.byref(found)):
+                left, right = sorted((found.left, found.right))
+                bottom, top = sorted((found.bottom, found.top))
+                yield Drawn(IMAGE, note, (left, bottom, right, top), (0, 0, 0), _OPAQUE)
+            if note:
+                _close_note(note)
+
+    def _is_thick(self, handle: Handle) -> bool:
+        _stroke_width(handle, self._number_at[0])
+        width: float = self._numbers[0]
+        return width >= _MIN_THICK_POINTS
 
     def _text_of(self, handle: Handle, matrix: Matrix, *, odd: bool) -> Drawn:
         box = self._box_of(handle, matrix)
@@ -239,7 +276,12 @@ class Page:
         colour = (red, green, blue)
         odd = odd or colour == _PATTERN or self._is_marked(handle)
         odd = odd or (alpha == _OPAQUE and bool(_transparent(handle)))  # a mask or a blend
-        clip = self._clip_of(handle, matrix)
+        if mode in _BOTH:  # an outline of another colour may cover the letters
+            _stroke(handle, *self._word_at)
+            odd = odd or tuple(self._words[:3]) != colour
+        clip, strange = self._clip_of(handle, matrix)
+        odd = odd or strange or self._lettered
+        self._lettered = self._lettered or mode >= _CLIPS_FROM
         return Drawn(TEXT, handle, box, colour, alpha, mode, size=size, clip=clip, odd=odd)
 
     def _is_odd_form(self, handle: Handle) -> bool:
@@ -249,7 +291,8 @@ class Page:
 
     def _is_marked(self, handle: Handle) -> bool:
         """Tell whether a thing is on a layer, or has a text that replaces its letters."""
-        for number in range(min(_marks(handle), _MAX_MARKS)):
+        count: int = _marks(handle)
+        for number in range(min(count, _MAX_MARKS)):
             mark = _mark(handle, number)
             _mark_name(mark, self._name, _MAX_NAME_BYTES, self._flag_at[0])
             if bytes(self._name)[: self._flags[0]] == _LAYER:
@@ -258,41 +301,51 @@ class Page:
             _mark_text(mark, b"ActualText", None, 0, self._flag_at[0])
             if self._flags[0] > 2:  # bytes, with the end of the text
                 return True
-        return False
+        return bool(count > _MAX_MARKS)
 
     def _shape_of(
-        self, kind: int, handle: Handle, matrix: Matrix, *, simple: bool = False
+        self,
+        kind: int,
+        handle: Handle,
+        matrix: Matrix,
+        *,
+        simple: bool = False,
+        colour: Any = _fill,
     ) -> Drawn:
         box = self._box_of(handle, matrix)
-        _fill(handle, *self._word_at)
+        colour(handle, *self._word_at)
         red, green, blue, alpha = self._words
+        kind = SHADING if (red, green, blue) == _PATTERN else kind
         return Drawn(kind, handle, box, (red, green, blue), alpha, simple=simple)
 
     def _box_of(self, handle: Handle, matrix: Matrix) -> Box:
         _bounds(handle, *self._number_at)
         left, bottom, right, top = self._numbers
         box = (left, bottom, right, top)
-        return box if matrix is UPRIGHT else _moved(box, matrix)
+        return box if matrix is UPRIGHT else moved(box, matrix)
 
-    def _clip_of(self, handle: Handle, matrix: Matrix) -> Box | None:
-        """Return the box around what may be painted; a clip of letters is not looked at."""
+    def _clip_of(self, handle: Handle, matrix: Matrix) -> tuple[Box | None, bool]:
+        """Return the box around what may be painted, and whether there is more to it."""
         clip = _clip(handle)
-        count = _clips(clip) if clip else 0
+        count = _clips(clip) if clip else -1  # 0: letters alone
         found: Box | None = None
+        odd = count == 0 or count > _MAX_CLIPS
         for number in range(min(count, _MAX_CLIPS)):
             points = []
-            for at in range(min(_clip_segments(clip, number), _MAX_CLIP_POINTS)):
+            segments = _clip_segments(clip, number)
+            for at in range(segments if segments <= _MAX_CLIP_POINTS else 0):
                 _point(_clip_segment(clip, number, at), *self._number_at[:2])
                 points.append((self._numbers[0], self._numbers[1]))
             if points:
                 across, up = [x for x, _ in points], [y for _, y in points]
                 box = (min(across), min(up), max(across), max(up))
-                found = box if found is None else _common(found, box)
-        return found if found is None or matrix is UPRIGHT else _moved(found, matrix)
+                found = box if found is None else common(found, box)
+            odd = odd or not is_rectangle(points)
+        return found if found is None or matrix is UPRIGHT else moved(found, matrix), odd
 
     def _em(self, handle: Handle, matrix: Matrix) -> float:
         _font_size(handle, self._number_at[0])
-        a, b, c, d, _, _ = _multiplied(self._matrix(handle), matrix)
+        a, b, c, d, _, _ = multiplied(self._matrix(handle), matrix)
         size: float = self._numbers[0]
         return abs(size) * min(hypot(a, b), hypot(c, d))
 
@@ -305,47 +358,14 @@ class Page:
 
 _LOOK_CLOSER_POINTS: Final = 4.0
 _RECTANGLE_SEGMENTS: Final = 5
-_MAX_CLIPS: Final = 8
-_MAX_CLIP_POINTS: Final = 64
+_MIN_THICK_POINTS: Final = 4.0  # of a line that may cover letters
+_MAX_CLIPS: Final = 8  # more are undecided
+_MAX_CLIP_POINTS: Final = 64  # a clip of more is undecided
 _MAX_MARKS: Final = 16
 _MAX_NAME_BYTES: Final = 64
 _LAYER: Final = "OC\0".encode("utf-16-le")
 _OPAQUE: Final = 255
 _PATTERN: Final = (191, 191, 191)  # what PDFium says of ink that is a pattern
 _STROKED: Final = (1, 5)  # text modes that paint the outline alone
-
-
-def _multiplied(first: Matrix, then: Matrix) -> Matrix:
-    a, b, c, d, e, f = first
-    g, h, i, j, k, m = then
-    return (
-        a * g + b * i,
-        a * h + b * j,
-        c * g + d * i,
-        c * h + d * j,
-        e * g + f * i + k,
-        e * h + f * j + m,
-    )
-
-
-def _moved(box: Box, matrix: Matrix) -> Box:
-    a, b, c, d, e, f = matrix
-    left, bottom, right, top = box
-    across: tuple[float, ...]
-    up: tuple[float, ...]
-    if b == 0.0 == c:  # almost always: nothing is turned
-        across, up = (a * left + e, a * right + e), (d * bottom + f, d * top + f)
-    else:
-        corners = [(x, y) for x in (left, right) for y in (bottom, top)]
-        across = tuple(a * x + c * y + e for x, y in corners)
-        up = tuple(b * x + d * y + f for x, y in corners)
-    return min(across), min(up), max(across), max(up)
-
-
-def _common(one: Box, other: Box) -> Box:
-    return (
-        max(one[0], other[0]),
-        max(one[1], other[1]),
-        min(one[2], other[2]),
-        min(one[3], other[3]),
-    )
+_BOTH: Final = (2, 6)  # text modes that paint the outline over the letters
+_CLIPS_FROM: Final = 4  # text modes that clip what comes later

@@ -24,11 +24,16 @@ _TOKEN: Final = re.compile(
     rf"(?P<join>\s*[>+~]\s*|\s+)|(?P<key>[.#]{_NAME})|\[\s*(?P<attribute>{_NAME})(?P<value>[^\]]*)\]"
     rf"|(?P<pseudo>::?{_NAME})(?P<inner>\((?:[^()]|\([^()]*\))*\))?|(?P<tag>{_NAME}|\*)"
 )
-_STATES: Final = frozenset(
-    f":{name}" for name in ("hover", "focus", "active", "visited", "focus-within", "focus-visible")
-)
+# Of one element: nothing as the page is first shown.
+_STATES: Final = frozenset((":hover", ":active", ":visited"))
+_FOCUS: Final = frozenset((":focus", ":focus-within", ":focus-visible"))
+_PAGE: Final = ("html", "body", "*")
 _BOXES: Final = frozenset(("before", "after"))
-_LINES: Final = frozenset(("first-line", "first-letter"))
+# Boxes without text of the page; any other pseudo-element may hold some.
+_OTHER_BOXES: Final = frozenset(
+    ("marker", "selection", "placeholder", "backdrop", "file-selector-button", "cue")
+)
+_VENDORS: Final = ("::-webkit-", "::-moz-", "::-ms-")
 
 
 class Part(NamedTuple):
@@ -46,6 +51,7 @@ class Selector:
     weight: tuple[int, int, int]
     sure: bool  # whether it means no more elements than it should
     box: bool  # `::before` and `::after`: not the text of the element, and may lie over it
+    state: bool = False  # depends on where the pointer or the focus is
 
 
 def parse_selector(text: str) -> Selector | None:
@@ -58,6 +64,7 @@ def parse_selector(text: str) -> Selector | None:
     parts: list[Part] = []
     needs: list[str] = []
     join, sure, box, at, pseudo_classes = "", True, False, 0, 0
+    pointed = focused = False
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
@@ -69,8 +76,9 @@ def parse_selector(text: str) -> Selector | None:
             needs, join = [], token["join"].strip() or " "
         elif pseudo:
             kind = pseudo.lstrip(":")
-            if not token["inner"] and (pseudo in _STATES or _is_other_box(pseudo, kind)):
+            if not token["inner"] and _is_other_box(pseudo, kind):
                 return None
+            pointed, focused = pointed or pseudo in _STATES, focused or pseudo in _FOCUS
             box = box or kind in _BOXES
             sure = sure and kind == "root"
             needs += ["html"] if kind == "root" else []
@@ -79,12 +87,16 @@ def parse_selector(text: str) -> Selector | None:
             sure = sure and not (token["value"] or "").strip()
             needs.append(_key(token))
     parts.append(Part(join, _ordered(needs)))
+    # Under the pointer itself; an element around it may be the whole page.
+    under = pointed and not focused and text.rstrip().lower().endswith(tuple(_STATES))
+    if under and not any(need in _PAGE for need in parts[-1].needs):
+        return None
     weight = _weight(parts, pseudo_classes)
-    return Selector(tuple(parts), weight, sure or box, box)
+    return Selector(tuple(parts), weight, sure or box, box, pointed or focused)
 
 
 def _is_other_box(pseudo: str, kind: str) -> bool:
-    return pseudo.startswith("::") and kind not in _BOXES | _LINES
+    return pseudo.startswith("::") and (kind in _OTHER_BOXES or pseudo.startswith(_VENDORS))
 
 
 def _key(token: re.Match[str]) -> str:

@@ -8,18 +8,37 @@ SECURITY
 import re
 from typing import Final, NamedTuple
 
-from threegate.gates.fetch.normalize.readers.colours import BLACK, WHITE, Colour, Paint, paint, same
-from threegate.gates.fetch.normalize.readers.css import Declarations, call, length, words
-from threegate.gates.fetch.normalize.readers.looks import (
-    DEFAULTS,
+from threegate.gates.fetch.normalize.readers.colours import (
+    BLACK,
+    WHITE,
+    Colour,
+    Paint,
+    nearly_same,
+    paint,
+    same,
+)
+from threegate.gates.fetch.normalize.readers.css import (
+    Declarations,
+    call,
+    length,
+    number,
+    pieces,
+    words,
+)
+from threegate.gates.fetch.normalize.readers.geometry import (
+    HEIGHTS,
     MIN_READABLE_PIXELS,
     SIDES,
-    TESTS,
+    value_of,
 )
+from threegate.gates.fetch.normalize.readers.looks import judged
 
 MIN_FONT_PIXELS: Final = 2.0
 MIN_PLAIN_OPACITY: Final = 0.2  # less of it is undecided
 MAX_CLEAR_OPACITY: Final = 0.05
+MAX_ICON_PIXELS: Final = 48.0
+MIN_BORDER_PIXELS: Final = 8.0  # of an element that may lie over others
+DEFAULTS: Final = ("inherit", "initial", "unset", "revert", "revert-layer", "")
 CLEAR: Final[Colour] = (-999, -999, -999)  # ink that is not there
 
 _SIZES: Final = {
@@ -60,10 +79,7 @@ def look(found: Declarations, outer: Surroundings) -> Look:
     """Return what the declarations of an element say about being seen."""
     undecided = ""
     for name in found:
-        test = TESTS.get(name)
-        if test is None or found[name][0] in DEFAULTS:
-            continue
-        verdict = test(found[name][0], found)
+        verdict = judged(name, found)
         if verdict:
             return Look(outer, hidden_by=name)
         if verdict is None:
@@ -85,7 +101,7 @@ def _computed(found: Declarations, outer: Surroundings) -> tuple[Surroundings, s
     doubt = doubt or odd or ("font-size" if size is None else "")
     if inside.size * scale < MIN_FONT_PIXELS:
         return inside, doubt, "font-size"
-    if ink == CLEAR or (ink is not None and paper is not None and same(ink, paper)):
+    if ink == CLEAR or _is_same(ink, paper):
         return inside, doubt, "color"
     if inside.size * scale < MIN_READABLE_PIXELS and inside.size != outer.size:
         doubt = doubt or "font-size"
@@ -93,19 +109,30 @@ def _computed(found: Declarations, outer: Surroundings) -> tuple[Surroundings, s
         doubt = doubt or "opacity"
     if (ink, paper) != (outer.ink, outer.paper) and _may_be_same(ink, paper):
         doubt = doubt or "color"
+    # Text may run out of a box of fixed height, onto paper of its own colour.
+    if paper != outer.paper and _is_same(ink, outer.paper) and _is_fixed(found):
+        doubt = doubt or "height"
     return inside, doubt, ""
+
+
+def _is_same(ink: Colour | None, paper: Colour | None) -> bool:
+    return ink is not None and paper is not None and same(ink, paper)
+
+
+def _is_fixed(found: Declarations) -> bool:
+    return any(length(value_of(found, name)) is not None for name in HEIGHTS)
 
 
 def _may_be_same(ink: Colour | None, paper: Colour | None) -> bool:
     """Judge a colour beside one that a sheet outside or a picture decides: black or white."""
     if ink is None:
         return paper is not None and same(paper, BLACK)
-    return paper is None and same(ink, WHITE)
+    return same(ink, WHITE) if paper is None else nearly_same(ink, paper)
 
 
 def _value(found: Declarations, name: str, default: float) -> float:
-    number = length(found[name][0], percent=1.0) if name in found else default
-    return default if number is None else max(0.0, number)
+    found_number = number(found[name][0]) if name in found else default
+    return default if found_number is None else max(0.0, found_number)
 
 
 def _ink(
@@ -142,7 +169,7 @@ def _paper(found: Declarations, outer: Surroundings) -> tuple[Colour | None, str
     """Return the colour under the text, and the property if it is not understood."""
     paper, odd = outer.paper, ""
     for name in ("background", "background-color"):
-        value = found.get(name, ("", False))[0]
+        value = value_of(found, name)
         if value in DEFAULTS or value == "none":
             continue
         for word in words(value) if name == "background" else [value]:
@@ -152,11 +179,16 @@ def _paper(found: Declarations, outer: Surroundings) -> tuple[Colour | None, str
             elif _may_be_colour(word):
                 paper, odd = None, name
     for name in ("background", "background-image"):
-        image = found.get(name, ("", False))[0]
+        image = value_of(found, name)
         if "(" in image:
-            paper, picture = _under_picture(image, paper)
+            paper, picture = _under_picture(image, paper, found)
             odd = odd or (name if picture else "")
+    if "text" in (value_of(found, name) for name in _CLIPS) and paper != outer.paper:
+        return None, "background-clip"  # painted in the shape of the letters alone
     return paper, odd
+
+
+_CLIPS: Final = ("background-clip", "-webkit-background-clip")
 
 
 def _may_be_colour(word: str) -> bool:
@@ -171,26 +203,39 @@ _BACKGROUND_WORDS: Final = frozenset(
     re.findall(
         "[-a-z]+",
         "none scroll fixed local repeat no-repeat repeat-x repeat-y space round cover contain auto "
-        "left right top bottom center border-box padding-box content-box text",
+        "left right top bottom center border-box padding-box content-box",
     )
 )
 
 
-def _under_picture(image: str, paper: Colour | None) -> tuple[Colour | None, bool]:
+def _under_picture(
+    image: str, paper: Colour | None, found: Declarations
+) -> tuple[Colour | None, bool]:
     """Return the colour of a picture under the text, and whether it is not understood."""
     calls = [call(word) for word in words(image)]
     names = [name for name, _ in calls if name]
     if not any("gradient" in name or name in ("url", "image-set", "image") for name in names):
         return paper, False  # a colour, judged already
-    if "no-repeat" in image and "gradient" not in image:  # an icon beside the text
+    sized = _sizes(image, found)
+    repeated = "no-repeat" not in f"{image} {value_of(found, 'background-repeat')}"
+    if not repeated and sized and max(sized) <= MAX_ICON_PIXELS:  # an icon beside the text
         return paper, False
     stops = [known for _, stops in calls for stop in stops if (known := paint(stop)) is not None]
     solid = [known.colour for known in stops if not known.clear]
-    if "url(" in image or not stops:
+    if "url(" in image or not stops or not repeated or sized:
         return None, True
     if all(same(colour, solid[0]) for colour in solid):
         return (solid[0], False) if solid else (paper, False)
     return None, any(same(colour, BLACK) for colour in solid)
+
+
+def _sizes(image: str, found: Declarations) -> list[float]:
+    """Return the width and height of a picture; a very large one if not understood."""
+    texts = [text for one in pieces(image, ",") for text in pieces(one, "/")[1:]]
+    values = [word for text in texts for word in words(text)[:2]]
+    values += words(value_of(found, "background-size"))
+    sizes = (0.0 if word == "auto" else length(word) for word in values if word not in DEFAULTS)
+    return [9999.0 if one is None else one for one in sizes]
 
 
 def _size(found: Declarations, outer: float) -> float | None:
@@ -200,10 +245,9 @@ def _size(found: Declarations, outer: float) -> float | None:
         if name == "font-size":
             size = _one_size(found[name][0], outer)
         elif name == "font" and found[name][0] not in (*DEFAULTS, *_SYSTEM_FONTS):
-            sizes = (_one_size(word, outer) for word in words(found[name][0]) if not word.isdigit())
-            size = next((one for one in sizes if one is not None), None)
-            if size is None and words(found[name][0])[:1] == ["0"]:
-                size = 0.0
+            parts = words(found[name][0])
+            sizes = [one for word in parts if (one := _one_size(word, outer)) is not None]
+            size = sizes[0] if sizes and len(parts) > 1 else None  # without a family it is void
     return size
 
 
@@ -214,23 +258,43 @@ def _one_size(value: str, outer: float) -> float | None:
         return outer * (0.83 if value == "smaller" else 1.2)
     if value in _SIZES:
         return _SIZES[value]
-    return length(value, percent=outer, em=outer)
+    size = length(value, percent=outer, em=outer)
+    return size if size is None or size >= 0.0 else None
 
 
 def covers(found: Declarations, tag: str) -> bool:
     """Tell whether an element may lie over the text of others: it has left its place and paints."""
-    position = found.get("position", ("static", False))[0]
-    margins = [found[name][0] for name in found if name.startswith("margin")]
-    left = (
-        position in ("absolute", "fixed")
-        or (position == "relative" and any(side in found for side in SIDES))
-        or any((length(word) or 0.0) <= -8.0 for value in margins for word in words(value))
-        or "translate" in found.get("transform", ("", False))[0]
-        or "translate" in found
-    )
-    if not left:
+    if any(judged(name, found) is None for name in _OUTSIDE if name in found):
+        return True
+    if not _has_left(found):
         return False
-    if tag in _PICTURES:
+    borders = (
+        word for name in found if name.startswith("border") for word in words(found[name][0])
+    )
+    if tag in _PICTURES or any((length(word) or 0.0) >= MIN_BORDER_PIXELS for word in borders):
+        return True
+    if any("filter" in name for name in found):  # what lies under it may be blurred
         return True
     one, other = (_paper(found, Surroundings(paper=paper)) for paper in (BLACK, WHITE))
     return bool(one[1]) or one[0] == other[0]  # it paints the same on whatever lies under it
+
+
+_OUTSIDE: Final = ("box-shadow", "outline", "outline-width", "outline-offset")
+_AREAS: Final = ("grid-area", "grid-row", "grid-column", "grid-row-start", "grid-column-start")
+
+
+def _has_left(found: Declarations) -> bool:
+    """Tell whether an element may be painted where others are."""
+    position = value_of(found, "position")
+    margins = [found[name][0] for name in found if name.startswith("margin")]
+    return (
+        position in ("absolute", "fixed", "sticky", "-webkit-sticky")
+        or (position == "relative" and any(side in found for side in SIDES))
+        or any((length(word) or 0.0) <= -8.0 for value in margins for word in words(value))
+        or any(value_of(found, name) not in ("none", *DEFAULTS) for name in _TURNED)
+        or abs(length(value_of(found, "vertical-align")) or 0.0) >= MIN_BORDER_PIXELS
+        or any(name in found for name in _AREAS)
+    )
+
+
+_TURNED: Final = ("transform", "-webkit-transform", "translate", "scale", "zoom")

@@ -1,6 +1,8 @@
 """What nobody sees on a page of a PDF: taken out, counted, and said where it is not known."""
 
 import math
+import time
+import zlib
 
 import pytest
 
@@ -11,8 +13,11 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.readers import hidden_pdf
 from threegate.gates.fetch.normalize.readers.hidden_pdf import judge
 from threegate.gates.fetch.normalize.readers.pdf import read
-from threegate.gates.fetch.normalize.readers.pdfium import IMAGE, PATH, SHADING, TEXT, Box, Drawn
+from threegate.gates.fetch.normalize.readers.pdf_boxes import Box
+from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
+from threegate.gates.fetch.normalize.readers.pdfium import IMAGE, PATH, SHADING, TEXT, Drawn
 
+MAX_SECONDS = 10.0  # for what takes a tenth of one, and minutes with the square of the size
 PAGE: Box = (0, 0, 600, 800)
 AT: Box = (100, 100, 200, 112)
 ALL: Box = (50, 50, 300, 300)
@@ -20,7 +25,6 @@ BLACK, WHITE, RED = (0, 0, 0), (255, 255, 255), (250, 10, 10)
 
 HIDDEN = {
     "no ink": line("HIDE", before="3 Tr"),
-    "clip only": line("HIDE", before="7 Tr"),
     "white": line("HIDE", before="1 1 1 rg"),
     "nearly white": line("HIDE", before="0.97 0.97 0.97 rg"),
     "white outline": line("HIDE", before="1 Tr 1 1 1 RG"),
@@ -134,7 +138,51 @@ def test_too_many_comparisons_are_undecided(monkeypatch: pytest.MonkeyPatch) -> 
 def test_ink_that_is_not_understood_is_undecided(way: str) -> None:
     found = read(Untrusted(odd_pdfs.UNDECIDED[way]), answer())
     assert "HIDE" in found.parts[0].text.open_for_validation()
-    assert found.found == {"hidden-undecided": 1}
+    assert found.found.keys() == {"hidden-undecided"}
     control = read(Untrusted(odd_pdfs.CONTROL), answer())
     assert "SEEN" in control.parts[0].text.open_for_validation()
     assert not control.found
+
+
+@pytest.mark.parametrize("way", odd_pdfs.PAIRS)
+# claim TG-C-423
+def test_a_trick_is_counted_and_its_harmless_twin_is_not(way: str) -> None:
+    trick, twin = odd_pdfs.PAIRS[way]
+    found = read(Untrusted(trick), answer())
+    assert found.found["hidden-undecided"] >= 1
+    found = read(Untrusted(twin), answer())
+    assert "HIDE" in found.parts[0].text.open_for_validation().split(), "control"
+    assert not found.found
+
+
+@pytest.mark.parametrize("ink", odd_pdfs.INKS)
+# claim TG-C-423
+def test_text_that_is_not_seen_in_any_kind_of_ink_is_removed_or_counted(ink: str) -> None:
+    unseen, seen = (read(Untrusted(raw), answer()) for raw in odd_pdfs.INKS[ink])
+    if ink == "Pattern":  # what it paints is not known
+        assert unseen.found == seen.found == {"hidden-undecided": 1}
+    else:
+        assert (unseen.found, seen.found) == ({"hidden-text": 4}, {})
+        assert "HIDE" not in unseen.parts[0].text.open_for_validation()
+    assert seen.parts[0].text.open_for_validation().split() == ["before", "HIDE"], "control"
+
+
+def test_text_after_letters_that_clip_is_undecided() -> None:
+    content = b"\n".join([line("before", y=740), line("HIDE", before="7 Tr"), line("after", y=500)])
+    found = read(Untrusted(pdf(content)), answer())
+    assert found.parts[0].text.open_for_validation().split() == ["before", "after"]
+    assert found.found == {"hidden-text": 4, "hidden-undecided": 1}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(b"/DeviceN[", b"/DeviceN[]", b"/OC%", b"/OC ", b"/ObjStm ", b"/ObjStm stream\n"),
+        *(b"/ObjStm stream\n" + zlib.compress(b"1 0 x"), b"/Type ", b"/PaintType 1 ", b"/TR 1 "),
+    ],
+)
+# claim TG-C-423
+def test_looking_for_names_takes_time_in_proportion_to_the_file(piece: bytes) -> None:
+    start = time.process_time()
+    count_doubts(piece * (4 * 2**20 // len(piece)))
+    assert time.process_time() - start < MAX_SECONDS
