@@ -63,6 +63,8 @@ def _context(name: str, data: bytes | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    # Some builds of Python take a cut connection for an end, so a cut body for a whole one.
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     try:
         if data is None:
             context.load_verify_locations(cafile=SYSTEM_STORE)

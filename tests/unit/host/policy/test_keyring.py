@@ -318,7 +318,8 @@ def test_another_command_changed_the_policy_meanwhile(ws: Workspace, clock: Cloc
 def test_two_changes_at_once_wait_for_each_other(
     ws: Workspace, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threegate.host.policy.changes._only_one.__wrapped__.__defaults__", (0.05,))
+    wait = "threegate.host.workspace.signers_file.only_one.__wrapped__.__defaults__"
+    monkeypatch.setattr(wait, (0.05,))
     refused: list[ThreeGateError] = []
 
     class Slow:
