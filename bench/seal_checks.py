@@ -21,7 +21,7 @@ from bench.figures import Plain, Sizes, compare
 from bench.measure import Watch, noise
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
-from threegate.host.overview import overview
+from threegate.host.status import overview
 from threegate.host.workspace import index as index_module
 from threegate.host.workspace.derived import Derived
 from threegate.host.workspace.index import FILE, Index

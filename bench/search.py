@@ -16,7 +16,7 @@ from bench.verify import almost_full
 from tests.support.workspaces import Clock, make_workspace
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import CHUNK, admit
-from threegate.host.overview import overview
+from threegate.host.status import overview
 from threegate.host.workspace.index import Index, remove_index
 from threegate.host.workspace.workspace import Workspace, open_workspace
 

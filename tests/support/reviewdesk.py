@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from threegate.host.output import terminal_encoding
-from threegate.host.review.terminal.cells import Span, spelling
 from threegate.host.review.terminal.loop import Session
-from threegate.host.review.terminal.pager import Document, Line, document
+from threegate.host.review.terminal.pager import Document, document
 from threegate.host.review.terminal.screen import taken
 from threegate.host.review.terminal.state import Queue, Sheet, Terms, Waiting
+from threegate.host.review.text_lines import Line, Span, spelling
 
 TERMS = Terms(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
 ID = "tr-" + "0123456789abcdef" * 4

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from threegate.base.errors import HandoffTampered
 from threegate.cli import packet, request, result
 from threegate.cli.grammar import Group, Parser, add_paging
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.workspace.kinds import LISTINGS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.cli import graph
 from threegate.cli.grammar import Group, add_paging
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 if TYPE_CHECKING:

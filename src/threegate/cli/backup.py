@@ -3,7 +3,7 @@
 import argparse
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 _BACKUP = """\

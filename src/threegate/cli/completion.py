@@ -3,7 +3,7 @@
 import argparse
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 _ABOUT = """\
 Put the output where your shell looks for completions, for example

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.fetch.credentials import CredentialLine

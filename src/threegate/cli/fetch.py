@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, ThreeGateError
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 
 from threegate.base.errors import UsageError
 from threegate.base.text import quote
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 PROGRAM: Final = "threegate"
 Run = Callable[[argparse.Namespace, Context], int]

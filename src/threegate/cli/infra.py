@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.deploy.place import Place

@@ -3,7 +3,7 @@
 import argparse
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 _ABOUT = """\
 Makes the directory, copies the default policy into it and signs that policy with your SSH

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import EX_INTERRUPTED, ThreeGateError, UsageError
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import Output, fill_descriptors, say_nowhere
 from threegate.host.settings import Settings
 

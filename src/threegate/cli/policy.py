@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.cli import policy_push
 from threegate.cli.grammar import Group, add_yes
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import counted
 from threegate.host.policy.rules import SECTIONS
 

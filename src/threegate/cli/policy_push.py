@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.run.warm.board import Row

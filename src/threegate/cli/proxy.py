@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import AuditUnavailable
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import say_nowhere
 
 if TYPE_CHECKING:

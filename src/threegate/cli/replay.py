@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.run.replay import Replayed

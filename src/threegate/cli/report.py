@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.report.blocks import Block
@@ -116,7 +116,7 @@ def _drawn(blocks: "list[Block]", form: str, name: str | None) -> tuple[bytes, d
 def _write(args: argparse.Namespace, context: Context, blocks: "list[Block]") -> None:
     """Write a file, or standard output as what is there can take it."""
     from threegate.base.errors import UsageError
-    from threegate.host.new_file import write_together
+    from threegate.host.atomic_file import write_together
 
     path = None if args.output is None else context.settings.cwd / args.output
     data, beside = _drawn(blocks, args.format, None if path is None else path.name)

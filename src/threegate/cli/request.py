@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from threegate.cli.grammar import Group, Parser
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.host.request.code import Program

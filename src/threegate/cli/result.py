@@ -3,7 +3,7 @@
 import argparse
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 _EXPORT = """\
 Writes every file that the run left into DIRECTORY, which is made if need be, readable by you

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from threegate.cli.grammar import Group, add_key, add_paging, add_yes
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 if TYPE_CHECKING:

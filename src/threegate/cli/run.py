@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, HandoffTampered
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.artifacts.tool_result import ToolResult

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from threegate.cli.grammar import Group
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 _MOST_NAMED = 5
@@ -25,7 +25,7 @@ def add(commands: Group) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Print the overview."""
-    from threegate.host.overview import overview
+    from threegate.host.status import overview
 
     with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         found = overview(ws, index)

@@ -44,9 +44,9 @@ from threegate.console.server import TOO_MANY
 from threegate.console.sessions import Bucket, Session, Sessions
 from threegate.console.watch import Watch
 from threegate.console.workspace_threads import Office
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.request.inputs import largest_input
-from threegate.host.review.terminal.desk import Signing
+from threegate.host.review.approval import Signing
 
 _STATIC: Final = {
     "/static/console.css": ("console.css", "text/css; charset=utf-8"),

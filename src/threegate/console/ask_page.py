@@ -15,7 +15,7 @@ from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
 from threegate.host.ask.core_session import TOKENS
 from threegate.host.ask.gates import gates_of
 from threegate.host.ask.passage_vectors import meaning
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.output import Output
 from threegate.host.proxy.log_entries import Noter
 

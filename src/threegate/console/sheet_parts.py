@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from threegate.base.text import visible
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.terminal.cells import Span, plain
-from threegate.host.review.terminal.pager import Line
+from threegate.host.review.text_lines import Line, Span, plain
 
 
 @dataclass(frozen=True, slots=True)

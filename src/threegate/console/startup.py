@@ -31,9 +31,9 @@ from threegate.console.server import MAX_CONNECTIONS, Server
 from threegate.console.sessions import Sessions
 from threegate.console.watch import Watch
 from threegate.console.workspace_threads import Office
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.proxy.sockets import PRIVATE, listening_at
-from threegate.host.review.terminal.desk import Signing
+from threegate.host.review.approval import Signing
 from threegate.host.run.warm.warm import Warm
 
 ADDRESS: Final = "127.0.0.1"

@@ -10,14 +10,14 @@ from threegate.console.application import Call
 from threegate.console.messages import Malformed, Response
 from threegate.console.review_pages import page_number
 from threegate.console.workspace_threads import Desk
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.diagnosis import key_of_operator, of_policy
 from threegate.host.output import Output
-from threegate.host.overview import overview
 from threegate.host.policy.changes import edited
 from threegate.host.policy.rules import SECTIONS, rules_of
 from threegate.host.run.warm.board import Row, executors
 from threegate.host.settings import unix_now
+from threegate.host.status import overview
 from threegate.host.workspace.history import history, told
 from threegate.host.workspace.verification import Report, verify_workspace
 from threegate.policy.change import Change

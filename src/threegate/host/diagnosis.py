@@ -7,7 +7,7 @@ from pathlib import Path
 
 from threegate.base.errors import GateUnavailable, StorageFailed, ThreeGateError
 from threegate.base.text import visible
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.gate_profiles import unapplied
 from threegate.host.keys.operator import known_keys
 from threegate.host.keys.signatures import key_strength

@@ -26,7 +26,7 @@ from threegate.protocol.retrieve import SYSTEM_ANCHOR
 from threegate.protocol.wire import fields_of, need, need_bytes, need_number, need_word
 
 PROTOCOL: Final = "gateway/1"
-PORT_NAME: Final = "threegate.gates.gateway"
+PORT_NAME: Final = "threegate.gates.run_gateway"
 ASK, BODY, ANSWER, DATA, NO = 1, 2, 11, 12, 13
 HEADER: Final = struct.Struct(">BI")
 MAX_HEAD_BYTES: Final = 16 * 1024

@@ -346,7 +346,7 @@ GATEWAY: Final = replace(
     BRIDGE_REMOTE,
     name="run-gateway",
     purpose="asks the hosts that one approved run lists, through the proxy's socket",
-    packages=("gates.gateway", "gates.https", "policy", "protocol"),
+    packages=("gates.run_gateway", "gates.https", "policy", "protocol"),
     modules=("_blake2", "encodings.idna", "ssl"),
     memory_bytes=1 * GIB,
     cpu_seconds=3_600,

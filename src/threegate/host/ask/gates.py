@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from threegate.host.ask.core_session import Say, Tell, serving
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.fetch.credentials import model_credential
 from threegate.host.models.codeless import noted_by
 from threegate.host.models.remote import Leaving

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from threegate.base.errors import GateUnavailable
 from threegate.host.ask.nearness import Meaning
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.models.catalogue import MINILM
 from threegate.host.models.codeless import noted_by
 from threegate.host.models.embedder import Embedder

@@ -15,7 +15,7 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import StorageFailed, UsageError
 from threegate.base.text import quote
 from threegate.handoff import states
-from threegate.host.new_file import write_together
+from threegate.host.atomic_file import write_together
 from threegate.host.workspace.setup import OURS
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.units import sized

@@ -10,6 +10,7 @@ SECURITY
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,9 @@ from threegate.policy.approvals import NAMESPACE, RULE_OF_TWO, Presented, check_
 from threegate.policy.bundle import Bundle
 from threegate.policy.functions import functions_sha256
 from threegate.policy.units import SECONDS
+
+# Finds the operator's key when it is needed, not before.
+Signing = Callable[[Workspace], tuple[Signer, PublicKey]]
 
 NONCE_BYTES: Final = 16
 NOT_WAITING: Final = "TG-APR-012"

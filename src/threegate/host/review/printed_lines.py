@@ -7,8 +7,7 @@ foreign text never reaches the edge, and what follows stands behind a gutter aga
 from collections.abc import Iterable, Iterator
 
 from threegate.host.output import Output
-from threegate.host.review.terminal.cells import Row, Span, breaks, part, plain, spelling, width
-from threegate.host.review.terminal.pager import Line
+from threegate.host.review.text_lines import Line, Row, Span, breaks, part, plain, spelling, width
 
 
 def print_lines(out: Output, lines: Iterable[Line], *, colour: bool) -> None:

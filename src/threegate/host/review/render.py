@@ -16,8 +16,7 @@ from threegate.host.review import parts
 from threegate.host.review.characters import exposed, spelled, suspects
 from threegate.host.review.colour import Token
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.terminal.cells import Row, Span
-from threegate.host.review.terminal.pager import Line
+from threegate.host.review.text_lines import Line, Row, Span
 from threegate.policy.units import sized
 
 MAX_SOURCES: Final = 40

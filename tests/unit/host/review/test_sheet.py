@@ -31,7 +31,7 @@ from threegate.host.review.document import document
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.statement import statement
-from threegate.host.review.terminal.cells import plain
+from threegate.host.review.text_lines import plain
 from threegate.host.workspace.workspace import Workspace
 
 

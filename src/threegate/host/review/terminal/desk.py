@@ -16,26 +16,22 @@ from threegate.handoff.states import state_of
 from threegate.host.keys.signatures import Signer, kind_of
 from threegate.host.output import counted
 from threegate.host.review import approval, decisions
+from threegate.host.review.approval import Signing
 from threegate.host.review.characters import exposed
 from threegate.host.review.queue import Item, listed, total
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import WAITING, Sheet, read_request, read_sheet
 from threegate.host.review.statement import statement
 from threegate.host.review.terminal import state as shown
-from threegate.host.review.terminal.cells import Span, Spell
-from threegate.host.review.terminal.pager import Document, Line, document
+from threegate.host.review.terminal.pager import Document, document
+from threegate.host.review.text_lines import Line, Span, Spell
 from threegate.host.workspace.changes import Mark, followed, mark_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.keys.public import PublicKey
 
 MAX_LISTED: Final = 200  # the oldest; the others come up as these are decided
 _PURPOSE_CHARS: Final = 300
 _AGAIN: Final = Span("      : ", "dim")
-
-
-# Finds the operator's key when it is needed, not before.
-Signing = Callable[[Workspace], tuple[Signer, PublicKey]]
 
 
 @dataclass

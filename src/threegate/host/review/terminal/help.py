@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from threegate.host.review.terminal.cells import Span
-from threegate.host.review.terminal.pager import Document, Line, document
+from threegate.host.review.terminal.pager import Document, document
+from threegate.host.review.text_lines import Line, Span
 
 _WORDS: Final = """\
 # in the list

@@ -12,19 +12,9 @@ from functools import lru_cache
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.review.terminal.cells import Row, Span, Spell, breaks, plain, width
+from threegate.host.review.text_lines import Line, Span, Spell, breaks, plain, width
 
 _LEAST_ROOM: Final = 8  # cells for text beside a gutter
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line: a gutter of ours before its first row and before every other, and its text."""
-
-    spans: Row = ()
-    head: Span = Span("")
-    again: Span = Span("")
-    section: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

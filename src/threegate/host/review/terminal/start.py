@@ -4,15 +4,15 @@ import argparse
 import sys
 
 from threegate.base.errors import HandoffTampered
-from threegate.host.context import Context
+from threegate.host.command_context import Context
 from threegate.host.keys.signatures import Signer, public_key_of
 from threegate.host.output import terminal_encoding
 from threegate.host.review.batch import name_meddled
 from threegate.host.review.notices import settle
-from threegate.host.review.terminal.cells import spelling
 from threegate.host.review.terminal.desk import WorkspaceDesk
 from threegate.host.review.terminal.loop import Session
 from threegate.host.review.terminal.screen import refuse_unfit, taken
+from threegate.host.review.text_lines import spelling
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
-from threegate.host.review.terminal.cells import broken, cut
 from threegate.host.review.terminal.pager import Document, View, at_place, looked
+from threegate.host.review.text_lines import broken, cut
 
 LEAST_COLUMNS: Final = 20
 LEAST_ROWS: Final = 6

@@ -11,17 +11,6 @@ from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.base.text import visible
-from threegate.host.review.terminal.cells import (
-    Row,
-    Span,
-    breaks,
-    broken,
-    cut,
-    marked,
-    pad,
-    part,
-    plain,
-)
 from threegate.host.review.terminal.pager import (
     Place,
     View,
@@ -41,6 +30,17 @@ from threegate.host.review.terminal.state import (
     State,
     Typing,
     Waiting,
+)
+from threegate.host.review.text_lines import (
+    Row,
+    Span,
+    breaks,
+    broken,
+    cut,
+    marked,
+    pad,
+    part,
+    plain,
 )
 
 TWO_ROWS_BELOW_COLUMNS: Final = 72

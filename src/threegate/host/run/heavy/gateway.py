@@ -58,7 +58,7 @@ from threegate.sandbox.profiles import GATEWAY, PROXY, RUN_PROXY
 from threegate.sandbox.session import START_SECONDS, start_gate
 from threegate.sandbox.supervise import Line
 
-PAYLOAD: Final = "threegate.gates.gateway.gate:serve"
+PAYLOAD: Final = "threegate.gates.run_gateway.gate:serve"
 ASKED: Final = "gateway.asked"  # the entry of the log, one for each ask of a run
 NO_GATEWAY: Final = "TG-ERA-006"
 OPEN_SECONDS: Final = 20.0

@@ -8,12 +8,12 @@ from typing import cast
 
 from tests.unit.host.review.terminal.test_press import A, B, C, sheet, waiting
 from threegate.base.errors import PolicyDenied, UsageError, WorkspaceBusy
-from threegate.host.review.terminal.cells import Row, Span, plain
 from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.loop import Session
-from threegate.host.review.terminal.pager import Document, Line, document
+from threegate.host.review.terminal.pager import Document, document
 from threegate.host.review.terminal.screen import Screen
 from threegate.host.review.terminal.state import Queue, Sheet, Waiting
+from threegate.host.review.text_lines import Line, Row, Span, plain
 
 
 @dataclass

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.terminal.cells import Span, plain, width
 from threegate.host.review.terminal.pager import (
-    Line,
     Unseen,
     View,
     at_place,
@@ -20,6 +18,7 @@ from threegate.host.review.terminal.pager import (
     sought,
     unseen,
 )
+from threegate.host.review.text_lines import Line, Span, plain, width
 
 LINES = st.lists(st.text("ab漢 ", max_size=60), min_size=1, max_size=40)
 SIZES = st.tuples(st.integers(12, 60), st.integers(1, 20))

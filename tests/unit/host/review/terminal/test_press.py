@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from threegate.host.review.terminal.cells import Span
 from threegate.host.review.terminal.keys import PASTE, Key
-from threegate.host.review.terminal.pager import Line, document
+from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import (
     Approve,
     Deny,
@@ -35,6 +34,7 @@ from threegate.host.review.terminal.state import (
     refreshed,
     resized,
 )
+from threegate.host.review.text_lines import Line, Span
 
 TERMS = Terms(uses=1, seconds=3600, usual_seconds=3600, max_uses=3, max_seconds=86_400)
 

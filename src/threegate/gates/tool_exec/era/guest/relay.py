@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 
 PLACE = "/run/inference.local"
-PORT_NAME = "threegate.gates.gateway"
+PORT_NAME = "threegate.gates.run_gateway"
 PORTS = "/sys/class/virtio-ports"
 RELAY_UID = 1001
 HEADER = struct.Struct(">BI")

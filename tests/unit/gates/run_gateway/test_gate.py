@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from threegate.base.errors import ProtocolBroken
-from threegate.gates.gateway.gate import Hung, answer_one
+from threegate.gates.run_gateway.gate import Hung, answer_one
 from threegate.protocol import gateway as say
 from threegate.protocol.gateway import Ask
 

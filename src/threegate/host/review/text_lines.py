@@ -28,6 +28,16 @@ Row = tuple[Span, ...]
 Spell = Callable[[str], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a gutter of ours before its first row and before every other, and its text."""
+
+    spans: Row = ()
+    head: Span = Span("")
+    again: Span = Span("")
+    section: str = ""
+
+
 def spelling(encoding: str) -> Spell:
     """Return how a terminal of this encoding is sent a text, to be measured as it will be.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.gates.gateway.exchange import Asking
+from threegate.gates.run_gateway.exchange import Asking
 from threegate.protocol import gateway as say
 from threegate.protocol.gateway import Told, opened, parse_ask, parse_opening
 from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES

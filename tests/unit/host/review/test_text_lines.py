@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.terminal.cells import (
+from threegate.host.review.text_lines import (
     Span,
     breaks,
     broken,

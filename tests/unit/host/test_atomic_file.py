@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from threegate.base.errors import StorageFailed, UsageError
-from threegate.host.new_file import write_report, write_together
+from threegate.host.atomic_file import write_report, write_together
 
 
 def test_a_new_file_is_whole_and_private(tmp_path: Path) -> None:
