@@ -206,7 +206,7 @@ def test_a_file_that_is_hidden_while_the_index_is_rebuilt_ends_the_rebuild(ws: W
     path.rename(hidden)
     os.utime(ws.root / FILE)  # so that the next command rebuilds it
     for _ in range(2):  # no seal is left behind that the second command would believe
-        with pytest.raises(HandoffTampered, match="is not where the log has it: in handoff/pack"):
+        with pytest.raises(HandoffTampered, match="is missing from handoff/packets/accepted"):
             opened(ws)
     hidden.rename(path)
     with closing(opened(ws)) as index:

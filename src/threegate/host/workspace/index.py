@@ -13,7 +13,6 @@ SECURITY
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -90,12 +89,12 @@ class Index:
                     raise StorageFailed(f"cannot write {FILE}: {exc}") from exc
                 self._file.discard(DAMAGED)
                 self._note_rebuilt()
-            except _MisplacedError as exc:
-                self._refuse_misplaced(exc.artifact_id)
+            except _MissingError as exc:
+                self._refuse_missing(exc.artifact_id)
         raise StorageFailed(f"cannot write {FILE}: the workspace changes all the time")
 
-    def _refuse_misplaced(self, artifact_id: str) -> None:
-        """Raise `HandoffTampered` if a file does not lie where the log says.
+    def _refuse_missing(self, artifact_id: str) -> None:
+        """Raise `HandoffTampered` if a file is missing that the log has.
 
         An index without it would lack a retraction, or what was made from a withdrawn packet.
         """
@@ -103,14 +102,11 @@ class Index:
             fold = Fold()
             for entry in journal.log.entries(self._seen()[0] + 1):
                 fold.feed(entry)
-            place = fold.touched.get(f"{artifact_id}.md")
-            if place is not None and not _lies_in(self._store, artifact_id, place):
-                hint = (
-                    "`threegate audit verify` names what differs; put it back, or restore a backup"
-                )
-                where = f"in {place}" if place else "gone"
-                detail = f"{short(artifact_id)} is not where the log has it: {where}"
-                raise HandoffTampered(detail, hint=hint)
+            touched = {artifact_id: fold.touched.get(f"{artifact_id}.md", "")}
+            place = _place(self._store, artifact_id, touched)
+            if place is not None and self._store.locate(artifact_id) is None:
+                hint = "`threegate audit verify` names what is missing; restore it from a backup"
+                raise HandoffTampered(f"{short(artifact_id)} is missing from {place}", hint=hint)
 
     def is_sound(self) -> bool:
         """Tell whether the file is as ThreeGate left it; otherwise `catch_up` fills a new one."""
@@ -273,9 +269,7 @@ class Index:
             db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", rows)
             # An announced file that never came has no row either.
             for artifact_id in dict.fromkeys([*touched, *origins]):
-                if not _lies_in(self._store, artifact_id, touched.get(artifact_id)):
-                    raise _MisplacedError(artifact_id)
-                self._update(artifact_id)
+                self._update(artifact_id, _place(self._store, artifact_id, touched))
             if not forgets:
                 self._write_seen(seq, digest)
                 return
@@ -291,11 +285,11 @@ class Index:
         self._db.execute("DELETE FROM seen")
         self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, seq, digest))
 
-    def _update(self, artifact_id: str) -> None:
+    def _update(self, artifact_id: str, place: str | None) -> None:
+        """Bring the rows of an artifact in step with where the log has it."""
         row = self._db.execute(
             "SELECT number FROM artifacts WHERE id = ?", (artifact_id,)
         ).fetchone()
-        place = self._store.locate(artifact_id)
         if place is None:
             if row is not None:
                 self._db.execute("DELETE FROM artifacts WHERE number = ?", row)
@@ -308,9 +302,10 @@ class Index:
             state = states.state_of(place)
             self._db.execute("UPDATE artifacts SET state = ? WHERE number = ?", (state, row[0]))
         else:
-            # Withdrawn or forgotten since we looked: the log says so further on.
-            with suppress(UsageError):
+            try:
                 self._insert(artifact_id, states.state_of(place))
+            except UsageError as exc:  # hidden, or withdrawn since the log was read
+                raise _MissingError(artifact_id) from exc
 
     def _insert(self, artifact_id: str, state: str) -> None:
         rows = rows_of(artifact_id, state, self._store.read_bytes(artifact_id))
@@ -340,20 +335,20 @@ class Index:
             self._db.execute("DELETE FROM origins WHERE id = ?", (artifact_id,))
 
 
-class _MisplacedError(Exception):
-    """A file lies elsewhere than the log said when it was read."""
+class _MissingError(Exception):
+    """A file was not there when its rows were made."""
 
     def __init__(self, artifact_id: str) -> None:
         super().__init__(artifact_id)
         self.artifact_id = artifact_id
 
 
-def _lies_in(store: Store, artifact_id: str, place: str | None) -> bool:
-    """Tell whether an artifact lies in a directory of artifacts, or in none if it was removed."""
-    if place is None:  # the log says nothing about it
-        return True
-    expected = place if place in states.ARTIFACT_STATES[prefix_of(artifact_id)] else None
-    return store.locate(artifact_id) == expected
+def _place(store: Store, artifact_id: str, touched: Mapping[str, str]) -> str | None:
+    """Return in which directory of artifacts the log has one, or None."""
+    if artifact_id not in touched:  # the log moved it at another time
+        return store.locate(artifact_id)
+    place = touched[artifact_id]
+    return place if place in states.ARTIFACT_STATES[prefix_of(artifact_id)] else None
 
 
 def remove_index(root: Path) -> None:
