@@ -60,7 +60,7 @@ endif
 	  $(BIN)/python -m tests.support.internet $(WORLD) bash examples/first-session.sh
 
 test: setup-tests lint ## lint, then every test but the slow ones and the corpus
-	@$(BIN)/threegate model pull $(SMALLEST) $(VECTORS)
+	@bash scripts/setup.sh models $(SMALLEST) $(VECTORS)
 	@bash scripts/test.sh
 
 lint: setup ## format, rules, types, import contracts, shape, documents in sync
@@ -82,7 +82,7 @@ corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
 	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus
 
 slow: setup-tests ## the tests that take minutes or the network
-	@$(BIN)/threegate model pull $(ANSWERS) $(SMALLEST) $(VECTORS)
+	@bash scripts/setup.sh models $(ANSWERS) $(SMALLEST) $(VECTORS)
 	$(BIN)/pytest -m slow
 
 live-test: setup ## fetch one DOI, one arXiv id and one page from the real web
@@ -107,4 +107,4 @@ lock: ## resolve requirements/*.in again, with hashes for every platform
 	@bash scripts/lock.sh
 
 clean: ## remove what the targets made, .venv included
-	rm -rf $(VENV) .venv-lock .setup.lock dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-lock .setup.lock .setup.log dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

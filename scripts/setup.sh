@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Make .venv: every tool and library at a locked version, the project itself editable.
-# Does nothing when .venv already matches the lock files, so every target may call it.
+# Does nothing, and prints nothing, when .venv already matches the lock files: every target calls it.
 # `setup.sh tests` also installs what only the tests start: podman, nftables, Squid, Chromium, QEMU, runsc.
+# `setup.sh models NAME...` brings models into the user's cache.
+# The output of apt, pip, compilers and downloads goes to .setup.log; the terminal shows steps and times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,12 +11,34 @@ export PATH=$PATH:/usr/sbin:/sbin # where Debian keeps ip, nft and squid
 
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
+LOG=$PWD/.setup.log
+STEPS=5       # of main; `models` is one step alone
+SHOWN_LINES=15 # of the log, after a failure
 
 say() { printf 'threegate: %s\n' "$*" >&2; }
 fail() {
   say "error: $1"
   if [ $# -gt 1 ]; then say "hint: $2"; fi
   exit 69
+}
+
+# Usage: step NUMBER NAME ERROR COMMAND...: run COMMAND with its output in the log, show the time it took.
+step() {
+  local number=$1 name=$2 error=$3 begin=$SECONDS status=0
+  shift 3
+  # One log per run: what an earlier run wrote is not the reason of this failure.
+  if [ -z "${LOG_BEGUN:-}" ]; then : >"$LOG" && LOG_BEGUN=yes; fi
+  printf '=== %s: %s\n' "$name" "$*" >>"$LOG"
+  printf 'threegate: %s/%s %s ... ' "$number" "$STEPS" "$name" >&2
+  # Without the lock's descriptor: a service that a package starts would keep the lock.
+  "$@" >>"$LOG" 2>&1 </dev/null 9>&- || status=$?
+  if [ "$status" -eq 0 ]; then
+    printf '%s s\n' "$((SECONDS - begin))" >&2
+    return
+  fi
+  printf 'failed after %s s\n' "$((SECONDS - begin))" >&2
+  tail -n "$SHOWN_LINES" "$LOG" | cat -v | sed 's/^/    /' >&2
+  fail "$error" "the whole log is $LOG"
 }
 
 as_root() {
@@ -70,23 +94,25 @@ keep_squid_down() {
   as_root systemctl --quiet mask squid.service
 }
 
+# Usage: apt_install PACKAGE...
+apt_install() {
+  as_root apt-get -qq update || echo "package lists could not be refreshed, trying with the old ones"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@"
+}
+
 install_missing() {
   local missing
   missing=$(missing_for "$1" | tr '\n' ' ')
   missing=${missing% }
   if [ -z "$missing" ]; then return; fi
-  local hint="install these packages and try again: $missing"
-  command -v apt-get >/dev/null || fail "missing on this machine: $missing" "$hint"
+  command -v apt-get >/dev/null ||
+    fail "missing on this machine: $missing" "install these packages and try again: $missing"
   if [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; then
     fail "missing on this machine: $missing" "sudo apt-get install $missing"
   fi
-  say "installing $missing"
   keep_squid_down "$missing"
-  local log
-  log=$(as_root apt-get -qq update 2>&1) || say "package lists could not be refreshed, trying with the old ones"
   # shellcheck disable=SC2086  # a list of package names, split on purpose
-  log=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
-    $missing 2>&1) || { printf '%s\n' "$log" >&2; fail "apt-get could not install $missing" "$hint"; }
+  step 1 "system packages: $missing" "apt-get could not install $missing" apt_install $missing
   missing=$(missing_for "$1" | tr '\n' ' ')
   if [ -n "$missing" ]; then
     fail "still missing: $missing" "$PYTHON needs its venv module; or choose one: make setup PYTHON=/usr/bin/python3"
@@ -112,23 +138,22 @@ packages_key() {
 project_key() { cat pyproject.toml src/threegate/__init__.py | sha256sum; }
 
 pip_install() {
-  "$VENV/bin/python" -m pip --disable-pip-version-check install --quiet "$@"
+  "$VENV/bin/python" -m pip --disable-pip-version-check install --progress-bar off "$@"
 }
 
 install_packages() {
-  say "making $VENV with $("$PYTHON" --version), about half a minute"
-  "$PYTHON" -m venv --clear "$VENV"
   # Hashes only, wheels only: no package runs code of its own while it is installed.
-  pip_install --require-hashes --only-binary :all: -r requirements/dev.txt ||
-    fail "the locked packages could not be installed" "pip's own message is above"
+  "$PYTHON" -m venv --clear "$VENV" &&
+    pip_install --require-hashes --only-binary :all: -r requirements/dev.txt
 }
 
-# Usage: unless_done NAME KEY COMMAND: run COMMAND unless NAME was done with this KEY.
+# Usage: unless_done STAMP KEY STEP-ARGUMENT...: run the step unless STAMP was written with this KEY.
 unless_done() {
-  local stamp=$VENV/.done-$1
-  if [ "$(cat "$stamp" 2>/dev/null)" = "$2" ]; then return; fi
-  "$3"
-  printf '%s\n' "$2" >"$stamp"
+  local stamp=$VENV/.done-$1 key=$2
+  shift 2
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$key" ]; then return; fi
+  step "$@"
+  printf '%s\n' "$key" >"$stamp"
 }
 
 # What the Monty worker's launcher and the guest's init are compiled from.
@@ -145,17 +170,25 @@ compile_box() {
 
 install_project() { pip_install --no-index --no-deps --no-build-isolation --editable .; }
 
+pull_models() { "$VENV/bin/threegate" model pull "$@"; }
+
 main() {
+  exec 9>.setup.lock
+  if command -v flock >/dev/null; then flock 9; fi # two targets started at once make one venv
+  if [ "${1:-}" = models ]; then
+    STEPS=1
+    step 1 models "the models could not be downloaded" pull_models "${@:2}"
+    return
+  fi
   install_missing "${1:-}"
   check_python
-  exec 9>.setup.lock
-  flock 9 # two targets started at once make one venv
-  unless_done packages "$(packages_key)" install_packages
-  unless_done project "$(project_key)" install_project
+  unless_done packages "$(packages_key)" \
+    2 "python packages, $("$PYTHON" --version)" "the locked packages could not be installed" install_packages
+  unless_done project "$(project_key)" 3 "the project" "the project could not be installed" install_project
   if [ ! -e src/threegate/sandbox/native/bin/launcher ]; then rm -f "$VENV/.done-native"; fi
   if [ ! -e src/threegate/host/images/native/bin/init ] && [ "$HOSTTYPE" = x86_64 ]; then rm -f "$VENV/.done-native"; fi
-  unless_done native "$(native_key)" build_native
-  unless_done box "$(box_key)" compile_box
+  unless_done native "$(native_key)" 4 "native programs" "the native programs could not be compiled" build_native
+  unless_done box "$(box_key)" 5 bytecode "the sources could not be compiled to bytecode" compile_box
 }
 
 main "$@"

@@ -1,6 +1,7 @@
 """scripts/setup.sh with a stand-in for python: what it runs, when it does nothing, what it says."""
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -19,10 +20,17 @@ COPIED = (
 )
 
 # Logs its arguments; `-m venv --clear DIR` puts a copy of itself where a venv has its python.
+# As pip it prints on both streams, with a control character that must not reach a terminal.
 STAND_IN = """#!/bin/sh
 echo "$*" >>"{log}"
+case "$*" in *"-m pip"*)
+  for line in $(seq 40); do printf 'WARNING: line %s\\033[2J\\n' "$line"; done
+  echo "noise on stderr" >&2
+esac
 case "$*" in
   *"-m venv"*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  *build_native*) for at in sandbox host/images; do mkdir -p src/threegate/$at/native/bin; done
+    : >src/threegate/sandbox/native/bin/launcher >src/threegate/host/images/native/bin/init ;;
   *"{broken}"*) exit 1 ;;
   --version) echo "Python 3.9.1" ;;
 esac
@@ -39,6 +47,10 @@ class Project:
     def log(self) -> Path:
         return self.directory / "log"
 
+    @property
+    def setup_log(self) -> Path:
+        return self.directory / ".setup.log"
+
     def stub(self, name: str, source: str) -> Path:
         path = self.directory / "bin" / name
         path.parent.mkdir(exist_ok=True)
@@ -46,12 +58,12 @@ class Project:
         path.chmod(0o755)
         return path
 
-    def setup(self, *, broken: str = "nothing is") -> subprocess.CompletedProcess[str]:
+    def setup(self, *words: str, broken: str = "nothing is") -> subprocess.CompletedProcess[str]:
         python = self.stub("python", STAND_IN.format(log=self.log, broken=broken))
         path = f"{self.directory / 'bin'}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHON": str(python), "VENV": ".venv"}
         self.log.write_text("", "utf-8")
-        command = ["bash", str(self.directory / "scripts" / "setup.sh")]
+        command = ["bash", str(self.directory / "scripts" / "setup.sh"), *words]
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=60
         )
@@ -108,12 +120,57 @@ def test_another_version_only_installs_the_project_again(project: Project) -> No
     assert editable.endswith("--editable .")
 
 
-def test_an_install_that_failed_is_tried_again(project: Project) -> None:
+STEP = re.compile(r"threegate: ([1-5]/5) [\w ,.]+ \.\.\. \d+ s")
+
+
+def test_the_terminal_shows_steps_with_times_and_the_log_the_rest(project: Project) -> None:
+    done = project.setup()
+    assert done.stdout == ""
+    shown = [STEP.fullmatch(line) for line in done.stderr.splitlines()]
+    assert [match and match[1] for match in shown] == ["2/5", "3/5", "4/5", "5/5"]
+    log = project.setup_log.read_text("utf-8")
+    assert "WARNING: line 1\x1b[2J" in log, "control: pip did print"
+    assert "noise on stderr" in log
+
+
+def test_a_failure_shows_the_end_of_the_log_and_where_it_is(project: Project) -> None:
     failed = project.setup(broken="--require-hashes")
     assert failed.returncode == 69
-    assert "threegate: error: the locked packages could not be installed" in failed.stderr
+    step, *tail, error, hint = failed.stderr.splitlines()
+    assert re.fullmatch(r"threegate: 2/5 python packages, [\w .]+ \.\.\. failed after \d+ s", step)
+    lines = [f"    WARNING: line {number}^[[2J" for number in range(27, 41)]
+    assert tail == [*lines, "    noise on stderr"], (
+        "the last lines only, without control characters"
+    )
+    assert error == "threegate: error: the locked packages could not be installed"
+    assert hint == f"threegate: hint: the whole log is {project.setup_log}"
+    assert "WARNING: line 1\x1b" in project.setup_log.read_text("utf-8")
+
+
+def test_a_log_holds_one_run_only(project: Project) -> None:
+    project.setup(broken="--require-hashes")
+    assert project.setup().returncode == 0
+    assert project.setup_log.read_text("utf-8").count("=== python packages") == 1
+
+
+def test_an_install_that_failed_is_tried_again(project: Project) -> None:
+    assert project.setup(broken="--require-hashes").returncode == 69
     assert project.setup().returncode == 0
     assert len(project.installs()) == 3
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+def test_models_are_brought_as_quietly(project: Project, answer: int) -> None:
+    project.setup()
+    stub = project.stub("../.venv/bin/threegate", f"#!/bin/sh\necho pulled $*\nexit {answer}\n")
+    assert stub.exists()
+    done = project.setup("models", "one", "two")
+    if answer == 0:
+        assert re.fullmatch(r"threegate: 1/1 models \.\.\. \d+ s\n", done.stderr)
+        return
+    assert done.returncode == 69
+    assert "    pulled model pull one two\n" in done.stderr
+    assert "threegate: error: the models could not be downloaded\n" in done.stderr
 
 
 def test_an_old_python_is_refused_by_name(project: Project) -> None:
