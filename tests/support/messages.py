@@ -11,15 +11,22 @@ from threegate.protocol import (
     chat,
     core,
     embed,
+    gateway,
+    guest,
     model,
     normalize,
     pixels,
     proxy,
     retrieve,
+    tool_heavy,
+    tool_heavy_outcome,
     tool_lite,
+    tool_lite_rules,
 )
 from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, Served
+from threegate.protocol.commands import ArgumentRule
 from threegate.protocol.core import Cited, Claimed, FetchDraft, Source, ToolDraft
+from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile, Violation
 from threegate.protocol.tool_lite import Outcome, RefusalFound
 
 
@@ -61,6 +68,18 @@ SAID: Final = core.Said(
 
 EMBEDDED: Final = model.Embedded(10, "smol", "a" * 64, 4096, 2, 900)
 BRIDGED: Final = model.Bridged(10, "llama3:8b", "127.0.0.1:11434", 8192, 900)
+REMOTE: Final = model.Remote(
+    10,
+    "qwen2.5:7b",
+    "models.example.org",
+    8192,
+    900,
+    12,
+    2**20,
+    (("system", None), ("ab" * 32, b"a certificate")),
+    "X-Api-Key",
+    "0123456789",
+)
 
 ANSWER: Final = normalize.Answer(
     source="crossref",
@@ -114,6 +133,54 @@ RULES: Final = proxy.Rules(
 )
 REFUSAL: Final = RefusalFound("yield", 3, "this has no generators")
 
+RING: Final = ExecutorProfile(
+    kind="heavy-python",
+    profile="numbers",
+    imports=("json", "math"),
+    denied_imports=("socket",),
+    network="off",
+    binaries=("/usr/bin/sort",),
+    patterns=("rm -rf",),
+    arguments=(ArgumentRule("sorting", ("sort",), ("-o",), ("--stable",)),),
+    rules=dict.fromkeys((*FIELDS, ARGUMENT_RULES), "policy/tool-exec.policy.md:7"),
+)
+ENDS: Final = tool_heavy.Channels(10, 11)
+HEAVY_JOB: Final = tool_heavy.Job(
+    ENDS,
+    tool_heavy.Shape(1, 2**28),
+    60,
+    (tool_heavy.Given("a", 3), tool_heavy.Given("b", 0)),
+    12,
+    b"{}",
+    b"request",
+    b"approval",
+    b"signature",
+)
+HEAVY_OUTCOME: Final = tool_heavy_outcome.Outcome(
+    "error",
+    exit_code=-9,
+    stdout=b"out",
+    stderr=b"err",
+    stderr_truncated=True,
+    files=(("a.csv", b"1"), ("b", b"")),
+    probes=("guest-cpus", "guest-memory"),
+    violations=(Violation("denied_imports", "requests", 3),),
+)
+
+GATEWAY: Final = gateway.Opening(
+    channel_fd=12,
+    hosts=("api.example.org",),
+    methods=("GET", "POST"),
+    up_bytes=10,
+    down_bytes=20,
+    requests=3,
+    seconds=30,
+    anchors=(("system", None), ("ab" * 32, b"a certificate")),
+    key="0" * 32,
+    marks=((8, 97, "1" * 32), (9, 98, "2" * 32)),
+    places=dict.fromkeys(gateway.REFUSALS, "policy/tool-exec.policy.md:7"),
+)
+
 
 def row(*numbers: float) -> bytes:
     """Return a vector that begins with these numbers."""
@@ -160,6 +227,12 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         ),
         (model.Ready(Served("smol", None, 4096), {}), model.parse_greeting),
         (model.Refused("TG-MDL-015", "the model file is another one"), model.parse_greeting),
+        (REMOTE, model.parse_remote),
+        (
+            replace(REMOTE, anchors=REMOTE.anchors[:1], header=None, credential=None),
+            model.parse_remote,
+        ),
+        (replace(BRIDGED, endpoint="unix:/run/server.sock"), model.parse_bridged),
         (model.Progress("prompt", 256, 1024), model.parse_progress),
         (model.Progress("reply", 16, 64), model.parse_progress),
     ),
@@ -179,6 +252,11 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
     "proxy": (
         (RULES, proxy.parse_rules),
         (proxy.InForce(3, "ab" * 32), proxy.parse_in_force),
+        (proxy.InForce(3, "ab" * 32, RULES.own), proxy.parse_in_force),
+        (
+            proxy.Rules(b"", 5, (), "runs", hosts=("api.example.org",), pin=True),
+            proxy.parse_rules,
+        ),
     ),
     "retrieve": (
         (retrieve.Opening(b"{}"), retrieve.parse_opening),
@@ -199,6 +277,12 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (NOT_GOT, retrieve.parse_answer),
         (
             retrieve.NotGot("TG-FET-001", "denied", "not an https:// URL", None, ()),
+            retrieve.parse_answer,
+        ),
+        (retrieve.Opening(b"{}", purpose="downloads:models"), retrieve.parse_opening),
+        (replace(ASK, first_byte=4096), retrieve.parse_ask),
+        (
+            replace(GOT, status=206, total=9000, etag=None, last_modified=None, retry_after=3),
             retrieve.parse_answer,
         ),
     ),
@@ -225,5 +309,98 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (tool_lite.Checked(None), tool_lite.parse_checked),
         (tool_lite.Checked(REFUSAL), tool_lite.parse_checked),
         (tool_lite.Checked(None, (REFUSAL, REFUSAL)), tool_lite.parse_checked),
+        (tool_lite_rules.Adopt(b"{}", b"signature"), tool_lite.parse_ask),
+        (
+            tool_lite_rules.Prove(("socket", "open:/etc/passwd"), {"bind": 49, "ptrace": 101}),
+            tool_lite.parse_ask,
+        ),
+        (
+            tool_lite_rules.Enforced(3, "ab" * 32, {"pure": "cd" * 32}, ("socket",)),
+            tool_lite_rules.parse_enforced,
+        ),
+        (tool_lite.Job("replay", 0, b"", b"", b"", ()), tool_lite.parse_ask),
     ),
+    "tool-heavy": (
+        (tool_heavy.Prepare(ENDS, ("json", "os.path"), RING, 9), tool_heavy.parse_ask),
+        (
+            tool_heavy.Probe(
+                tool_heavy.Channels(10, 11, "0" * 32), RING, 9, tool_heavy.Shape(2, 2**27)
+            ),
+            tool_heavy.parse_ask,
+        ),
+        (HEAVY_JOB, tool_heavy.parse_ask),
+        (
+            replace(HEAVY_JOB, inputs=(), disk=0, shape=tool_heavy.Shape(1, 2**28, "process")),
+            tool_heavy.parse_ask,
+        ),
+        (tool_heavy.Prepared(("json",)), tool_heavy.parse_prepared),
+        (tool_heavy.Failed("no guest"), tool_heavy.parse_prepared),
+        (tool_heavy.Probed(("guest-cpus", "guest-memory")), tool_heavy.parse_probed),
+        (tool_heavy.Failed("no guest"), tool_heavy.parse_probed),
+        (HEAVY_OUTCOME, tool_heavy_outcome.parse_outcome),
+        (tool_heavy_outcome.Outcome("ok", exit_code=0), tool_heavy_outcome.parse_outcome),
+        (
+            tool_heavy_outcome.Outcome("crashed", note="the virtual machine stopped: 1"),
+            tool_heavy_outcome.parse_outcome,
+        ),
+        (
+            tool_heavy_outcome.Outcome("refused:approval", code="TG-APR-001", message="no"),
+            tool_heavy_outcome.parse_outcome,
+        ),
+    ),
+    "gateway": (
+        (GATEWAY, gateway.parse_opening),
+        (
+            replace(GATEWAY, anchors=GATEWAY.anchors[:1], marks=(), methods=()),
+            gateway.parse_opening,
+        ),
+        (
+            gateway.Told(20, "api.example.org", 3, "GET", "", 10),
+            lambda data: gateway.parse_told(data.open_for_validation()),
+        ),
+        (
+            gateway.Told(0, "", 0, "GET", "url-malformed", 0),
+            lambda data: gateway.parse_told(data.open_for_validation()),
+        ),
+    ),
+}
+
+NONCE: Final = "0" * 32
+_FACTS: Final = (
+    b'{"facts":{"cpus":1,"environment":0,"interfaces":[["lo",false]],"memory_kib":200000,'
+    b'"mounts":[["/","overlay","ro"]],"resolver":false,"ring":"' + b"0" * 64 + b'",'
+    b'"ring_proved":["exec"],"routes":0},"nonce":"' + NONCE.encode() + b'"}'
+)
+# Bytes that only one side can spell: parsed here, written by a guest.
+FRAMES: Final[dict[str, tuple[tuple[bytes, Callable[[Untrusted[bytes]], object]], ...]]] = {
+    "guest": (
+        (_FACTS, lambda data: guest.parse_facts(data, NONCE)),
+        (
+            b'{"imports":["json"],"nonce":"' + NONCE.encode() + b'"}',
+            lambda data: guest.parse_ready(data, NONCE),
+        ),
+        (b'{"bytes":3,"name":"table.csv"}', guest.parse_file),
+        (b'{"code":3,"oom":false,"signal":0}', guest.parse_exit),
+        (b'{"argument":"requests","line":3,"rule":"denied_imports"}', guest.parse_violation),
+    ),
+    "gateway-frames": (
+        (
+            b'{"headers":{"Accept":"*/*"},"line":3,"method":"GET","url":"https://a.example/"}',
+            lambda data: gateway.parse_ask(data.open_for_validation()),
+        ),
+        (gateway.opened(), gateway.parse_opened),
+    ),
+}
+# Bytes that we spell and only the other side reads.
+SPELLED: Final[dict[str, bytes]] = {
+    "guest-warm": guest.warm_frame(NONCE, ("json",), RING),
+    "guest-job": guest.Task(
+        ("sort", "x"), 2**20, inputs=True, outputs=("a.csv",), processes=4, recursion=900, ring=RING
+    ).frames(b"print(1)", now_ns=5),
+    "guest-input": guest.input_frame("a", 3),
+    "guest-data": guest.data_frame(b"abc"),
+    "gateway-answer": gateway.answer_frames(200, {"Content-Type": "text/plain"}, b"body"),
+    "gateway-no": gateway.no_frame("url-malformed", "a URL", "policy/tool-exec.policy.md:7"),
+    "chat-served": Served("smol", None, 4096).to_bytes(),
+    "chat-served-digest": Served("smol", "a" * 64, 4096).to_bytes(),
 }

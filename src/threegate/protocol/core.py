@@ -130,7 +130,7 @@ class Task:
 
 def parse_task(data: Untrusted[bytes]) -> Task:
     """Return the task in `data`, or raise `ProtocolBroken`; used inside the box."""
-    fields, texts = open_texts(PROTOCOL, data, MAX_TASK_BYTES, "task")
+    _, fields, texts = open_texts(PROTOCOL, data, MAX_TASK_BYTES, "task")
     need(tuple(fields) == _TASK_KEYS, "unexpected fields")
     left = iter(texts)
     question = next_text(left)
@@ -308,8 +308,9 @@ class NotSaid:
 
 def parse_said(data: Untrusted[bytes]) -> Said | NotSaid:
     """Return what CORE said, or raise `ProtocolBroken`; used by the host."""
-    fields, texts = open_texts(PROTOCOL, data, MAX_SAID_BYTES, "said", "not-said")
-    if tuple(fields) == ("code", "message"):
+    kind, fields, texts = open_texts(PROTOCOL, data, MAX_SAID_BYTES, "said", "not-said")
+    if kind == "not-said":
+        need(tuple(fields) == ("code", "message") and not texts, "unexpected fields or texts")
         return NotSaid(fields["code"], fields["message"])
     need(tuple(fields) == _SAID_KEYS, "unexpected fields")
     left = iter(texts)

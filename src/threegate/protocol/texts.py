@@ -23,8 +23,8 @@ def pack_texts(protocol: str, kind: str, fields: dict[str, Any], texts: Sequence
 
 def open_texts(
     protocol: str, data: Untrusted[bytes], most: int, *kinds: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields and the texts of a message of one of these kinds."""
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Return the kind, the fields and the texts of a message of one of these kinds."""
     packed = wire.unpack_due(data, *kinds, protocol=protocol, most_bytes=most)
     lengths, joined = parts_of(packed, 2)
     need(len(lengths) % 4 == 0, "a text without a length")
@@ -35,7 +35,7 @@ def open_texts(
         texts.append(_decoded(joined[at : at + size]))
         at += size
     need(at == len(joined), "the texts do not fill the message")
-    return packed.fields, texts
+    return packed.kind, packed.fields, texts
 
 
 def _decoded(untrusted: bytes) -> str:

@@ -66,10 +66,11 @@ class Outcome:
             need(type(getattr(self, f"{what}_truncated")) is bool, f"{what} is cut or not")
         names = [name for name, _ in self.files]
         need(len(names) <= MAX_FILES, "too many files")
-        need(names == sorted(set(names)), "files are not sorted, or one stands twice")
         for name, data in self.files:
             need_word(name, _FILE_NAME, "the name of a file")
             need_bytes(data, MAX_FILES_BYTES, "a file")
+        # After the words: what is not text cannot be sorted.
+        need(names == sorted(set(names)), "files are not sorted, or one stands twice")
         need(sum(len(data) for _, data in self.files) <= MAX_FILES_BYTES, "files are too large")
         need_probes(self.probes)
         need(len(self.violations) <= MAX_VIOLATIONS, "too many violations")
