@@ -8,6 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
+# Options of scripts/slow_tests.py: --resume, --any-revision, --summary FILE, words of test ids.
+SLOW ?=
 # Of `make demo`: another model of `threegate model list`, or none; and where the reports go.
 MODEL ?=
 KEEP ?= $(CURDIR)/dist/demo
@@ -81,9 +83,9 @@ docs: setup ## rewrite the generated blocks of the documents
 corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
 	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus
 
-slow: setup-tests ## the tests that take minutes or the network
+slow: setup-tests ## the tests that take minutes or the network; SLOW=--resume continues a run
 	@bash scripts/setup.sh models $(ANSWERS) $(SMALLEST) $(VECTORS)
-	$(BIN)/pytest -m slow
+	@$(BIN)/python scripts/slow_tests.py $(SLOW)
 
 live-test: setup ## fetch one DOI, one arXiv id and one page from the real web
 	$(BIN)/python scripts/live_test.py
