@@ -10,13 +10,18 @@ import sys
 from pathlib import Path
 
 from threegate.host.output import terminal_encoding
-from threegate.host.review.terminal.loop import Session
-from threegate.host.review.terminal.pager import Document, document
+from threegate.host.review.terminal.loop import ReviewSession
+from threegate.host.review.terminal.pager import PagedDocument, document
 from threegate.host.review.terminal.screen import taken
-from threegate.host.review.terminal.state import Queue, Sheet, Terms, Waiting
-from threegate.host.review.text_lines import Line, Span, spelling
+from threegate.host.review.terminal.state import (
+    OpenedSheet,
+    ReviewQueue,
+    TermsChoice,
+    WaitingRequest,
+)
+from threegate.host.review.text_lines import StyledLine, StyledSpan, spelling
 
-TERMS = Terms(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
+TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
 ID = "tr-" + "0123456789abcdef" * 4
 
 
@@ -30,22 +35,29 @@ class TextDesk:
     def changed(self) -> bool:
         return False
 
-    def waiting(self) -> Queue:
-        item = Waiting(ID, "held", "core", 60, 1, self._spell(self._text))
-        return Queue((item,), 1) if self._here else Queue((), 0)
+    def waiting(self) -> ReviewQueue:
+        item = WaitingRequest(ID, "held", "core", 60, 1, self._spell(self._text))
+        return ReviewQueue((item,), 1) if self._here else ReviewQueue((), 0)
 
     def fate(self, request_id: str) -> str:
         return f"{request_id} is denied"
 
-    def sheet(self, request_id: str) -> Sheet:
-        return Sheet(request_id, self.raw(request_id), TERMS, (self._text,), (self._text,))
+    def sheet(self, request_id: str) -> OpenedSheet:
+        return OpenedSheet(request_id, self.raw(request_id), TERMS, (self._text,), (self._text,))
 
-    def raw(self, request_id: str) -> Document:
+    def raw(self, request_id: str) -> PagedDocument:
         lines = [
-            Line((Span(line, "string"),), Span(f"{number:>4} | "), Span("     : "), "code")
+            StyledLine(
+                (StyledSpan(line, "string"),),
+                StyledSpan(f"{number:>4} | "),
+                StyledSpan("     : "),
+                "code",
+            )
             for number, line in enumerate(self._text.split("\n"), 1)
         ]
-        return document([*lines, Line((Span(f"the end of {request_id}"),))], self._spell)
+        return document(
+            [*lines, StyledLine((StyledSpan(f"the end of {request_id}"),))], self._spell
+        )
 
     def approve(self, request_id: str, *, uses: int, seconds: int) -> str:
         if "raise" in self._text:
@@ -68,7 +80,7 @@ def main() -> int:
     colour = not os.environ.get("NO_COLOR")
     with taken(encoding=encoding, colour=colour) as screen:
         desk = TextDesk(text.read_bytes().decode("utf-8", "surrogatepass"), log, encoding)
-        return Session(desk, screen).run()
+        return ReviewSession(desk, screen).run()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tests.support.workspaces import SoftSigner, public_of, soft_signer, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.host.output import Output
-from threegate.host.review.approval import Given, Terms, approve
+from threegate.host.review.approval import GivenApproval, Terms, approve
 from threegate.host.review.printed_lines import print_lines
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet, read_sheet
@@ -35,7 +35,7 @@ def held(ws: Workspace, request: ToolRequest | FetchRequest | None = None) -> Sh
     return read_sheet(ws, request_id)
 
 
-def approved(ws: Workspace, sheet: Sheet, terms: Terms | None = None) -> Given:
+def approved(ws: Workspace, sheet: Sheet, terms: Terms | None = None) -> GivenApproval:
     """Approve as the operator."""
     return approve(ws, sheet, soft_signer(), public_of(), terms)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from threegate.base.errors import HandoffTampered
 from threegate.cli import packet, request, result
-from threegate.cli.grammar import Group, Parser, add_paging
+from threegate.cli.grammar import CommandGroup, Parser, add_paging
 from threegate.host.command_context import Context
 from threegate.host.workspace.kinds import LISTINGS
 
@@ -35,7 +35,7 @@ _SUMMARIES = {
 }
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the four groups."""
     for word in LISTINGS:
         group = commands.group(word, _SUMMARIES[word])
@@ -50,7 +50,7 @@ def add(commands: Group) -> None:
             result.add(group)
 
 
-def _add_list(group: Group, word: str) -> None:
+def _add_list(group: CommandGroup, word: str) -> None:
     examples = [f"{word} list", f"{word} list --limit 20 --page 2"]
     if word == "request":
         examples.append("request list --state held")
@@ -63,7 +63,7 @@ def _add_list(group: Group, word: str) -> None:
     _about(parser, word)
 
 
-def _add_show(group: Group, word: str) -> None:
+def _add_show(group: CommandGroup, word: str) -> None:
     prefix = LISTINGS[word][-1]
     parser = group.command(
         "show",
@@ -79,7 +79,7 @@ def _add_show(group: Group, word: str) -> None:
     _about(parser, word)
 
 
-def _add_search(group: Group, word: str) -> None:
+def _add_search(group: CommandGroup, word: str) -> None:
     parser = group.command(
         "search",
         'find all that hold every word and "phrase"',

@@ -4,7 +4,7 @@ import argparse
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group, Parser
+from threegate.cli.grammar import CommandGroup, Parser
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ names them or --query searches for them; what is named and does not fit is read 
 it, as data, with the sources it had, and then drafts no fetch request."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "ask",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from threegate.cli import graph
-from threegate.cli.grammar import Group, add_paging
+from threegate.cli.grammar import CommandGroup, add_paging
 from threegate.host.command_context import Context
 from threegate.host.output import counted
 
@@ -40,7 +40,7 @@ MEND_MODES = (
 )
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("audit", "verify, show and export the record of what happened")
     _add_verify(group)
@@ -81,7 +81,7 @@ def add(commands: Group) -> None:
     graph.add(group)
 
 
-def _add_verify(group: Group) -> None:
+def _add_verify(group: CommandGroup) -> None:
     parser = group.command(
         "verify",
         "compare the workspace with its log, and the log with checkpoints",

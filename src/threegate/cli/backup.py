@@ -2,7 +2,7 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 from threegate.host.output import counted
 
@@ -18,7 +18,7 @@ Brings an older workspace to the version of this program. Stored artifacts are n
 after a crash run it again."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the commands."""
     backup = commands.command(
         "backup",

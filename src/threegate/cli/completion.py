@@ -2,7 +2,7 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 _ABOUT = """\
@@ -10,7 +10,7 @@ Put the output where your shell looks for completions, for example
 ~/.local/share/bash-completion/completions/threegate."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "completion",

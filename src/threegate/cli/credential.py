@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ an argument, which every process on the machine could read. It is kept in your c
 readable by you alone. Policy says which hosts take a key and where it goes."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("credential", "keep your keys for hosts that take one")
     parser = group.command(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ takes minutes."""
 _STATES = {"in-force": "in force", "missing": "MISSING", "not-applicable": "not applicable"}
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "doctor",

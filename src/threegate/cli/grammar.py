@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
 
 
-class Group:
+class CommandGroup:
     """Commands below one name."""
 
     def __init__(self, parser: Parser, *, required: bool = True) -> None:
@@ -83,14 +83,16 @@ class Group:
             title="commands", metavar="COMMAND", required=False, parser_class=Parser
         )
 
-    def group(self, name: str, summary: str) -> "Group":
+    def group(self, name: str, summary: str) -> "CommandGroup":
         """Add a name with commands below it."""
-        return Group(self._add(name, summary, ""))
+        return CommandGroup(self._add(name, summary, ""))
 
-    def group_that_runs(self, name: str, summary: str, *, run: Run, about: str = "") -> "Group":
+    def group_that_runs(
+        self, name: str, summary: str, *, run: Run, about: str = ""
+    ) -> "CommandGroup":
         """Add a name with commands below it that is a command itself, with a key."""
         parser = self.command(name, summary, run=run, about=about, json=False, key=True)
-        return Group(parser, required=False)
+        return CommandGroup(parser, required=False)
 
     def command(
         self,

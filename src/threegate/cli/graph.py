@@ -2,11 +2,11 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 
-def add(group: Group) -> None:
+def add(group: CommandGroup) -> None:
     """Add the command."""
     parser = group.command(
         "graph",

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group, Parser, add_yes
+from threegate.cli.grammar import CommandGroup, Parser, add_yes
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ what approved code runs in, and what its results say."""
 _DIGEST = "an image of `image list`, or the first 12 digits of it"
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("image", "build and keep the guests in which heavy code runs")
     _add_making(group)
@@ -65,7 +65,7 @@ def add(commands: Group) -> None:
     _add_moving(group)
 
 
-def _add_making(group: Group) -> None:
+def _add_making(group: CommandGroup) -> None:
     parser = group.command(
         "build",
         "make an image from the lock",
@@ -95,7 +95,7 @@ def _add_making(group: Group) -> None:
     parser.add_argument("--to", metavar="FILE", help="where --update writes; else your own lock")
 
 
-def _add_moving(group: Group) -> None:
+def _add_moving(group: CommandGroup) -> None:
     parser = group.command(
         "export",
         "write an image to one file, for another machine",

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _CHECK = """\
 Says whether the files in DIR are what the policy in force says, and names those that are not."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the commands."""
     group = commands.group("infra", "files of the three levels around FETCH")
     write = group.command(

@@ -2,7 +2,7 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 _ABOUT = """\
@@ -13,7 +13,7 @@ the key you signed with last is used; only if there is none, a new one is made i
 configuration directory. The answer says which key it is, and why."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "init",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group, add_yes
+from threegate.cli.grammar import CommandGroup, add_yes
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Refuses every signature the key makes from a time on: now, or when it was lost. 
 before stays valid. {_CHANGE}"""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("key", "list, add, rotate and revoke the keys that may sign")
     group.command("list", "list who may sign, and when", run=run_list, examples=("key list",))
@@ -66,7 +66,7 @@ def add(commands: Group) -> None:
         add_yes(parser)
 
 
-def _add_add(group: Group) -> None:
+def _add_add(group: CommandGroup) -> None:
     parser = group.command(
         "add",
         "allow one more key",

@@ -4,7 +4,7 @@ import argparse
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Reads every file the policy in force needs and takes its digest. Ends with 69 if
 or damaged."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("model", "bring and keep the models of the policy")
     parser = group.command(

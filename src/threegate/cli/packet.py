@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ compared; a newer program may read the same bytes better, and then says which fi
 The exit code is 0 if every packet is the same, 65 if one is not."""
 
 
-def add(group: Group) -> None:
+def add(group: CommandGroup) -> None:
     """Add the commands that only packets have."""
     parser = group.command(
         "export",

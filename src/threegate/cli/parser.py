@@ -32,7 +32,7 @@ from threegate.cli import (
     status,
     validate,
 )
-from threegate.cli.grammar import PROGRAM, Group, Parser, add_workspace
+from threegate.cli.grammar import PROGRAM, CommandGroup, Parser, add_workspace
 
 _ABOUT: Final = """\
 A research assistant in which no component both decides and acts.
@@ -86,7 +86,7 @@ def build() -> Parser:
     parser = Parser(PROGRAM, _ABOUT, _EXITS)
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_workspace(parser, below=False)
-    commands = Group(parser)
+    commands = CommandGroup(parser)
     for module in _GROUPS:
         module.add(commands)
     return parser

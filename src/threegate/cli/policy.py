@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from threegate.cli import policy_push
-from threegate.cli.grammar import Group, add_yes
+from threegate.cli.grammar import CommandGroup, add_yes
 from threegate.host.command_context import Context
 from threegate.host.output import counted
 from threegate.host.policy.rules import SECTIONS
@@ -31,7 +31,7 @@ A URL, the id of a request, or `read KIND` or `draft KIND` for a gate: prints ev
 was tried, with file and line, and the decision."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("policy", "check, explain, compare and apply the rules")
     check = group.command(
@@ -67,7 +67,7 @@ def add(commands: Group) -> None:
     policy_push.add(group)
 
 
-def _add_apply(group: Group) -> None:
+def _add_apply(group: CommandGroup) -> None:
     apply = group.command(
         "apply",
         "put the edited files in force, signed",
@@ -80,7 +80,7 @@ def _add_apply(group: Group) -> None:
     policy_push.add_wait(apply)
 
 
-def _add_explain(group: Group) -> None:
+def _add_explain(group: CommandGroup) -> None:
     parser = group.command(
         "explain",
         "show every rule that decides a question",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ answers. It also ends a quarantine. Exit code 69 if one of them is not `applied`
 --wait 0 nobody is waited for, and that is no question."""
 
 
-def add(group: Group) -> None:
+def add(group: CommandGroup) -> None:
     """Add the commands to the group."""
     group.command(
         "status",

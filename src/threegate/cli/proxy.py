@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import AuditUnavailable
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 from threegate.host.output import say_nowhere
 
@@ -21,7 +21,7 @@ and for open tunnels. Each decision is one line of JSON on stdout. docs/deployme
 how to run it under an account of its own."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     group = commands.group("proxy", "the proxy of FETCH as a service")
     parser = group.command(

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group, add_paging
+from threegate.cli.grammar import CommandGroup, add_paging
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _LINES = 200
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("quarantine", "look at what was refused or withdrawn")
     parser = group.command(

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group, Parser, add_yes
+from threegate.cli.grammar import CommandGroup, Parser, add_yes
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ forgets them too. Backups and copies elsewhere are out of reach. `blob-DIGEST` f
 quarantined bytes."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the commands."""
     withdraw = commands.command(
         "withdraw",

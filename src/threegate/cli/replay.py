@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ processor is another one: numbers may then end in other digits, and nobody lied.
 The exit code is 0 if every outcome that was compared is the same, 65 if one is not."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "replay",

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ runs are decoded in a box and drawn anew, tables stand as text; those of a Markd
 it, as FILE-1.png and so on. The same workspace gives the same bytes."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "report",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group, Parser
+from threegate.cli.grammar import CommandGroup, Parser
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ _UNRESOLVED = "unresolved-reference"  # the type checker's name for a name nobod
 _LEVELS = ("public", "internal", "confidential")
 
 
-def add(group: Group) -> None:
+def add(group: CommandGroup) -> None:
     """Add both commands to the group `request`."""
     _add_new(group)
     _add_check(group)
 
 
-def _add_new(group: Group) -> None:
+def _add_new(group: CommandGroup) -> None:
     parser = group.command(
         "new",
         "ask for a run, to be reviewed",
@@ -108,7 +108,7 @@ def _add_repeated(parser: Parser, option: str, metavar: str, words: str) -> None
     parser.add_argument(option, action="append", default=[], metavar=metavar, help=words)
 
 
-def _add_check(group: Group) -> None:
+def _add_check(group: CommandGroup) -> None:
     parser = group.command(
         "check",
         "ask whether Monty can express a program",

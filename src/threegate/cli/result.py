@@ -2,7 +2,7 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 _EXPORT = """\
@@ -11,7 +11,7 @@ alone. Either all are written or none; a file that exists is not replaced withou
 made these files and nobody checked them: open them as you would open a stranger's."""
 
 
-def add(group: Group) -> None:
+def add(group: CommandGroup) -> None:
     """Add the commands that only results have."""
     parser = group.command(
         "export",

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from threegate.cli.grammar import Group, add_key, add_paging, add_yes
+from threegate.cli.grammar import CommandGroup, add_key, add_paging, add_yes
 from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 if TYPE_CHECKING:
     from threegate.base.errors import HandoffTampered
-    from threegate.host.review.approval import Given, Terms
-    from threegate.host.review.queue import Item
+    from threegate.host.review.approval import GivenApproval, Terms
+    from threegate.host.review.queue import QueueItem
     from threegate.host.review.sheet import Sheet
     from threegate.host.workspace.workspace import Workspace
 
@@ -41,7 +41,7 @@ Writes approval.md, approval.md.sig and allowed_signers. With these, and without
 `ssh-keygen -Y verify` tells whether the approval was signed, and by whom."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group_that_runs(
         "review", "look at requests, approve and deny them", run=run_session, about=_SESSION
@@ -81,7 +81,7 @@ def add(commands: Group) -> None:
     export.add_argument("directory", metavar="DIR", help="where to; made if it is not there")
 
 
-def _add_approve(group: Group) -> None:
+def _add_approve(group: CommandGroup) -> None:
     parser = group.command(
         "approve",
         "approve requests, signed with your key",
@@ -105,7 +105,7 @@ def _add_approve(group: Group) -> None:
     )
 
 
-def _add_no(group: Group) -> None:
+def _add_no(group: CommandGroup) -> None:
     deny = group.command(
         "deny",
         "deny requests, with a reason",
@@ -157,7 +157,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     return name_meddled(aside, context.out.error)
 
 
-def _cells(item: "Item") -> tuple[str, ...]:
+def _cells(item: "QueueItem") -> tuple[str, ...]:
     from threegate.artifacts.ids import short
     from threegate.host.review.characters import exposed
     from threegate.host.review.render import age
@@ -242,7 +242,7 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
 
     if args.json and not args.yes:
         raise UsageError("--json approves without showing anything", hint="say --yes as well")
-    given: list[Given] = []
+    given: list[GivenApproval] = []
     aside: dict[str, HandoffTampered] = {}
     with context.workspace(args) as ws, _telling_approved(args, context, given):
         settle(ws, context.out.note, aside)
@@ -263,7 +263,7 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
 
 def _approved(
     args: argparse.Namespace, context: Context, ws: "Workspace", request_id: str, terms: "Terms"
-) -> "Given":
+) -> "GivenApproval":
     """Show one request, ask, sign and keep; raise if it is not approved."""
     from threegate.artifacts.ids import short
     from threegate.host.keys.signatures import public_key_of
@@ -284,7 +284,7 @@ def _approved(
 
 @contextmanager
 def _telling_approved(
-    args: argparse.Namespace, context: Context, given: "list[Given]"
+    args: argparse.Namespace, context: Context, given: "list[GivenApproval]"
 ) -> Iterator[None]:
     """Say at the end what was signed, also if the next request is refused: it counts."""
     from threegate.artifacts.ids import short
@@ -326,14 +326,14 @@ def _question(ws: "Workspace", sheet: "Sheet", terms: "Terms") -> str:
     return f"{verb} {short(sheet.id)}, {counted(terms.uses, 'use')} within {lasts}?{flags}"
 
 
-def _plain(given: "Given") -> dict[str, Any]:
+def _plain(given: "GivenApproval") -> dict[str, Any]:
     approval = given.approval
     times = {"not_before": approval.not_before, "not_after": approval.not_after}
     who = {"approver": approval.approver, "key": given.fingerprint}
     return {"id": given.id, "request": given.request, "uses": approval.max_uses, **times, **who}
 
 
-def _tell(context: Context, given: "Given") -> None:
+def _tell(context: Context, given: "GivenApproval") -> None:
     approval = given.approval
     uses = counted(approval.max_uses, "use")
     context.out.line(f"approved {given.request} until {approval.not_after}, {uses}")

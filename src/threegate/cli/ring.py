@@ -11,13 +11,13 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.artifacts.tool_request import ToolRequest
     from threegate.artifacts.tool_result import ToolResult
-    from threegate.host.review.forecast import Foreseen
+    from threegate.host.review.forecast import ForeseenAct
     from threegate.host.workspace.workspace import Workspace
     from threegate.policy.ring.learner import Learned
 
@@ -42,7 +42,7 @@ this policy. All five rules must be there. `tappass-only` becomes `gateway`, whi
 policy forbids. Nothing is written."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the group."""
     group = commands.group("ring", "what approved code may import, start and reach")
     why = group.command(
@@ -92,7 +92,7 @@ def run_why(args: argparse.Namespace, context: Context) -> int:
     return 0 if all(one.allowed for one in found) else os.EX_NOPERM
 
 
-def _tell(context: Context, one: "Foreseen") -> None:
+def _tell(context: Context, one: "ForeseenAct") -> None:
     from threegate.base.text import quote
 
     where = f"line {one.line}" if one.line else ""

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, HandoffTampered
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ failed is a result like any other. A request whose file was moved or changed by 
 and left alone; the others run, and the exit code is 76."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "run",

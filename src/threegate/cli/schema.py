@@ -2,12 +2,12 @@
 
 import argparse
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 from threegate.host.workspace.kinds import KINDS, prefix_named
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "schema",

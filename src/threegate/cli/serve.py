@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _TOLD = {
 }
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "serve",
@@ -131,7 +131,7 @@ def _key(chosen: str, context: Context) -> str:
 
 def _serve(args: argparse.Namespace, context: Context) -> int:
     from threegate.audit.entry import time_of
-    from threegate.console.startup import Plan, serve
+    from threegate.console.startup import ServePlan, serve
     from threegate.host.keys.signatures import public_key_of
     from threegate.host.settings import unix_now
 
@@ -141,7 +141,7 @@ def _serve(args: argparse.Namespace, context: Context) -> int:
 
     voice = _Voice(context, in_json=args.json)
     serve(
-        Plan(
+        ServePlan(
             root=context.root(args),
             port=args.port,
             socket=_socket(args, context),

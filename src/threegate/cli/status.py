@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 from threegate.host.output import counted
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     commands.command(
         "status",

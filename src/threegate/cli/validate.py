@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from threegate.cli.grammar import Group
+from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ needed. A draft of a request has no id before `admit` has stamped it. A file tha
 like an id must have the bytes of that id."""
 
 
-def add(commands: Group) -> None:
+def add(commands: CommandGroup) -> None:
     """Add the command."""
     parser = commands.command(
         "validate",

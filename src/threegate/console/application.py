@@ -22,7 +22,7 @@ from threegate.base.errors import (
     UsageError,
 )
 from threegate.console import request_checks
-from threegate.console.ask_page import Asking
+from threegate.console.ask_page import QuestionRunner
 from threegate.console.dispatcher import Dispatcher
 from threegate.console.downloads import Downloads
 from threegate.console.events import Events
@@ -37,13 +37,13 @@ from threegate.console.messages import (
     redirect,
 )
 from threegate.console.metrics import Metrics
-from threegate.console.pages import PLACE, Pages
+from threegate.console.pages import PLACE, Templates
 from threegate.console.pictures import Pictures
-from threegate.console.search_page import Searching
+from threegate.console.search_page import SearchRunner
 from threegate.console.server import TOO_MANY
-from threegate.console.sessions import Bucket, Session, Sessions
-from threegate.console.watch import Watch
-from threegate.console.workspace_threads import Office
+from threegate.console.sessions import BrowserSession, RateLimit, Sessions
+from threegate.console.watch import LogWatch
+from threegate.console.workspace_threads import WorkspaceThread
 from threegate.host.command_context import Context
 from threegate.host.request.inputs import largest_input
 from threegate.host.review.approval import Signing
@@ -65,7 +65,7 @@ class Call:
 
     app: "App"
     request: Request
-    session: Session
+    session: BrowserSession
     subject: str = ""  # what the path names
 
     def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
@@ -93,8 +93,8 @@ def route(method: str, pattern: str, handler: Handler) -> Route:
     return Route(method, re.compile(rf"\A{whole}\Z"), handler)
 
 
-def _telling() -> Bucket:
-    return Bucket(_TOLD, _TOLD_PER_SECOND, time.monotonic)
+def _telling() -> RateLimit:
+    return RateLimit(_TOLD, _TOLD_PER_SECOND, time.monotonic)
 
 
 @dataclass(slots=True)
@@ -107,29 +107,29 @@ class App:
     hosts: frozenset[str]
     cookie: str
     routes: Sequence[Route]
-    pages: Pages
+    pages: Templates
     events: Events
     sessions: Sessions
-    reading: Office
-    deciding: Office
+    reading: WorkspaceThread
+    deciding: WorkspaceThread
     signing: Signing
-    asking: Asking
-    searching: Searching
-    slow: Office
-    watch: Watch
+    asking: QuestionRunner
+    searching: SearchRunner
+    slow: WorkspaceThread
+    watch: LogWatch
     dispatchers: Sequence[Dispatcher] = ()
     clock: Callable[[], float] = time.monotonic
     metrics: Metrics = field(default_factory=Metrics)
     inbox: Inbox = field(default_factory=Inbox)
     pictures: Pictures = field(default_factory=Pictures)
     downloads: Downloads = field(default_factory=Downloads)
-    examining: Bucket = field(default_factory=lambda: Bucket(2, 0.1, time.monotonic))
-    _all: Bucket = field(default_factory=lambda: Bucket(_BURST, _PER_SECOND, time.monotonic))
-    _logins: Bucket = field(
-        default_factory=lambda: Bucket(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
+    examining: RateLimit = field(default_factory=lambda: RateLimit(2, 0.1, time.monotonic))
+    _all: RateLimit = field(default_factory=lambda: RateLimit(_BURST, _PER_SECOND, time.monotonic))
+    _logins: RateLimit = field(
+        default_factory=lambda: RateLimit(_LOGINS, _LOGINS_PER_SECOND, time.monotonic)
     )
-    _strangers: Bucket = field(default_factory=_telling)
-    _refusals: Bucket = field(default_factory=_telling)
+    _strangers: RateLimit = field(default_factory=_telling)
+    _refusals: RateLimit = field(default_factory=_telling)
 
     async def room(self, head: Request) -> int:
         """Return how many bytes may follow a head: more than a form's for files of our own alone.
@@ -171,7 +171,7 @@ class App:
         refused = request_checks.refusal(request, self.hosts)
         if refused is None and not self._all.take():
             words = "too many requests at once"
-            refused = request_checks.Refusal(
+            refused = request_checks.RefusedRequest(
                 HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words
             )
         if refused is not None:
@@ -187,7 +187,7 @@ class App:
             return self._unknown()
         return await self._within(request, session)
 
-    def refuse(self, refused: request_checks.Refusal) -> Response:
+    def refuse(self, refused: request_checks.RefusedRequest) -> Response:
         """Return a refusal."""
         found = plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
         return replace(found, refused=refused.code)
@@ -216,7 +216,9 @@ class App:
         if not self._logins.take():
             words = "too many logins at once"
             return self.refuse(
-                request_checks.Refusal(HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words)
+                request_checks.RefusedRequest(
+                    HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words
+                )
             )
         token = request.path.removeprefix(request_checks.LOGIN)
         cookie = self.sessions.enter(token, _agent(request))
@@ -226,12 +228,14 @@ class App:
         kept = f"{self.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
         return redirect("/inbox", ("Set-Cookie", kept))
 
-    async def _within(self, request: Request, session: Session) -> Response:
+    async def _within(self, request: Request, session: BrowserSession) -> Response:
         try:
             if request.method == "POST" and not session.is_form_of(request.form().get("csrf", "")):
                 words = "the form is not of this session"
                 return self.refuse(
-                    request_checks.Refusal(HTTPStatus.FORBIDDEN, request_checks.WRONG_TOKEN, words)
+                    request_checks.RefusedRequest(
+                        HTTPStatus.FORBIDDEN, request_checks.WRONG_TOKEN, words
+                    )
                 )
             for one in self.routes:
                 found = one.pattern.match(request.path)
@@ -249,7 +253,7 @@ class App:
             return self._failed(request, session, self._unexpected(exc))
         return self.pages.page("missing", session, HTTPStatus.NOT_FOUND)
 
-    def _failed(self, request: Request, session: Session, error: ThreeGateError) -> Response:
+    def _failed(self, request: Request, session: BrowserSession, error: ThreeGateError) -> Response:
         """Return the page of an error, with the way back to what was to be done."""
         self.metrics.failed(error.code)
         posted = request.method == "POST"

@@ -50,7 +50,7 @@ MAX_QUESTION_CHARS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ArtifactListing:
     """A page of artifacts: each with its headline, and with what must be known first."""
 
     rows: list[tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]]
@@ -73,7 +73,7 @@ async def listing(call: Call) -> Response:
     return call.page("listing", here=name, title=title, page=found, q=words)
 
 
-def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> Listing:
+def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> ArtifactListing:
     skip = (number - 1) * PAGE
     if words:
         rows = desk.index.search(words, kinds, limit=PAGE, skip=skip)
@@ -91,7 +91,7 @@ def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> List
         (row, page[row.id], _origin(desk, row.id), _cautions(look, page[row.id], read[row.id]))
         for row in rows
     ]
-    return Listing(shown, number, total)
+    return ArtifactListing(shown, number, total)
 
 
 def _look(desk: Desk) -> Lookup:

@@ -9,8 +9,8 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from threegate.console.jobs import Doing, Job, Tell
-from threegate.console.workspace_threads import Desk, Office
+from threegate.console.jobs import ConsoleJob, JobRunner, Tell
+from threegate.console.workspace_threads import Desk, WorkspaceThread
 from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
 from threegate.host.ask.core_session import TOKENS
 from threegate.host.ask.gates import gates_of
@@ -21,7 +21,7 @@ from threegate.host.proxy.log_entries import Noter
 
 
 @dataclass(slots=True)
-class Question(Job):
+class QuestionJob(ConsoleJob):
     """One question."""
 
     question: str = ""
@@ -30,24 +30,24 @@ class Question(Job):
     drafts: int = 0
 
 
-class Asking(Doing[Question]):
+class QuestionRunner(JobRunner[QuestionJob]):
     """Answers one question after the other, and remembers the last."""
 
-    def __init__(self, context: Context, office: Office, tell: Tell) -> None:
+    def __init__(self, context: Context, office: WorkspaceThread, tell: Tell) -> None:
         super().__init__(office, tell, "question")
         self._context = context
         self.quiet: Output = _Heard(lambda _: None)  # for what speaks of its progress
 
     def start(self, wish: Wish, *, extractive: bool) -> None:
         """Begin to answer; raise `UsageError` while another question is answered."""
-        job = Question(question=wish.question, extractive=extractive)
+        job = QuestionJob(question=wish.question, extractive=extractive)
         self.begin(job, lambda desk: self._work(desk, job, wish))
 
-    def ended(self, job: Question) -> None:
+    def ended(self, job: QuestionJob) -> None:
         """Tell the pages that a question is answered."""
         self._tell("asked", analysis=job.analysis)
 
-    def _work(self, desk: Desk, job: Question, wish: Wish) -> None:
+    def _work(self, desk: Desk, job: QuestionJob, wish: Wish) -> None:
         def step(words: str) -> None:
             if not words.startswith(TOKENS):
                 job.step(words)

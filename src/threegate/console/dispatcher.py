@@ -35,7 +35,7 @@ Tell = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishedRequest:
     """What became of one request: something that was made, or why nothing was."""
 
     request: str
@@ -44,7 +44,7 @@ class Ended:
     code: str = ""
 
 
-Run = Callable[[Workspace, Sequence[str], Stop], Iterator[Ended]]
+Run = Callable[[Workspace, Sequence[str], Stop], Iterator[FinishedRequest]]
 
 
 class Dispatcher:
@@ -140,7 +140,7 @@ class Dispatcher:
 def tools(warm: Warm) -> Run:
     """Return what runs tool requests, in either lane, with executors that wait if there are."""
 
-    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
+    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[FinishedRequest]:
         from threegate.host.run.lifecycle import run_requests
 
         if not ids:
@@ -148,9 +148,11 @@ def tools(warm: Warm) -> Run:
         heavy = warm.heavy(ws.bundle)
         for report in run_requests(ws, ids, stop=stop, heavy=heavy, lite=warm.lite):
             if report.made is not None:
-                yield Ended(report.request_id, report.made.id, report.made.result.exit)
+                yield FinishedRequest(report.request_id, report.made.id, report.made.result.exit)
             elif report.error is not None:
-                yield Ended(report.request_id, "", report.error.message, report.error.code)
+                yield FinishedRequest(
+                    report.request_id, "", report.error.message, report.error.code
+                )
 
     return run
 
@@ -158,7 +160,7 @@ def tools(warm: Warm) -> Run:
 def fetches(settings: Settings) -> Run:
     """Return what carries fetch requests out."""
 
-    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[Ended]:
+    def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[FinishedRequest]:
         from threegate.host.fetch.assembly import start_run
         from threegate.host.fetch.session import begun, carried_out
 
@@ -167,9 +169,11 @@ def fetches(settings: Settings) -> Run:
         started = start_run(ws, settings, max_age_seconds=MAX_AGE_SECONDS, show=lambda _: None)
         work = begun(ws, [], list(ids), lambda _: None)
         for request_id, error in work.refused:
-            yield Ended(request_id, "", error.message, error.code)
+            yield FinishedRequest(request_id, "", error.message, error.code)
         for report in carried_out(ws, started, work, stop=stop):
             code = report.error.code if report.error is not None else ""
-            yield Ended(report.wish.request_id or "", report.packet_id or "", report.status, code)
+            yield FinishedRequest(
+                report.wish.request_id or "", report.packet_id or "", report.status, code
+            )
 
     return run

@@ -11,7 +11,7 @@ from typing import Final
 from threegate.artifacts.ids import is_id
 from threegate.base.errors import HandoffTampered, UsageError
 from threegate.console.workspace_threads import Desk
-from threegate.host.review.queue import Item, item_of
+from threegate.host.review.queue import QueueItem, item_of
 from threegate.host.review.sheet import WAITING, read_sheet
 
 PAGE: Final = 25
@@ -20,12 +20,12 @@ MAX_WAITING: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RatedRequest:
     """One request that waits; None and a problem if its file was meddled with."""
 
     id: str
     created: str
-    item: Item | None
+    item: QueueItem | None
     joins: int = 3  # of the rule of two; what cannot be read counts as the worst
     problem: str = ""
 
@@ -38,10 +38,10 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class InboxPage:
     """A page of the inbox."""
 
-    rows: Sequence[Waiting]
+    rows: Sequence[RatedRequest]
     number: int
     total: int
     unrated: int
@@ -57,9 +57,9 @@ class Inbox:
 
     def __init__(self) -> None:
         self._policy = ""
-        self._rated: dict[str, Waiting] = {}
+        self._rated: dict[str, RatedRequest] = {}
 
-    def page(self, desk: Desk, number: int) -> Page:
+    def page(self, desk: Desk, number: int) -> InboxPage:
         """Return a page of what waits."""
         ids = self._waiting(desk)
         unrated = [one for one in ids if one not in self._rated]
@@ -71,7 +71,7 @@ class Inbox:
         known.sort(key=lambda one: (one.rank, -place[one.id]))
         chosen = known[(number - 1) * PAGE : number * PAGE]
         rows = [self._rate(desk, one.id) for one in chosen]
-        return Page(rows, number, len(ids), max(0, len(unrated) - AT_ONCE))
+        return InboxPage(rows, number, len(ids), max(0, len(unrated) - AT_ONCE))
 
     def rate_some(self, desk: Desk) -> bool:
         """Rate a few requests that are not rated yet; tell whether there are more."""
@@ -90,15 +90,15 @@ class Inbox:
             del self._rated[gone]
         return ids
 
-    def _rate(self, desk: Desk, request_id: str) -> Waiting:
-        found = Waiting(request_id, "", None)
+    def _rate(self, desk: Desk, request_id: str) -> RatedRequest:
+        found = RatedRequest(request_id, "", None)
         try:
             sheet = read_sheet(desk.ws, request_id, desk.index, similar=False)
         except (HandoffTampered, UsageError) as exc:
-            found = Waiting(request_id, "", None, problem=f"{exc.message} [{exc.code}]")
+            found = RatedRequest(request_id, "", None, problem=f"{exc.message} [{exc.code}]")
         else:
             two = sheet.rule_of_two
             joins = two.external + two.confidential + two.network
-            found = Waiting(request_id, sheet.request.created, item_of(sheet), joins)
+            found = RatedRequest(request_id, sheet.request.created, item_of(sheet), joins)
         self._rated[request_id] = found
         return found

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from threegate.base.errors import ThreeGateError, UsageError
-from threegate.console.workspace_threads import Desk, Office
+from threegate.console.workspace_threads import Desk, WorkspaceThread
 
 MAX_STEPS: Final = 100
 Tell = Callable[..., None]
 
 
 @dataclass(slots=True)
-class Job:
+class ConsoleJob:
     """One thing that is being done; the words of its steps are ours."""
 
     steps: list[str] = field(default_factory=list)
@@ -28,13 +28,13 @@ class Job:
             self.steps.append(words)
 
 
-J = TypeVar("J", bound=Job)
+J = TypeVar("J", bound=ConsoleJob)
 
 
-class Doing(ABC, Generic[J]):
+class JobRunner(ABC, Generic[J]):
     """Does one job after the other, and remembers the last."""
 
-    def __init__(self, office: Office, tell: Tell, what: str) -> None:
+    def __init__(self, office: WorkspaceThread, tell: Tell, what: str) -> None:
         self.office, self._tell, self._what = office, tell, what
         self.job: J | None = None
         self._task: asyncio.Task[None] | None = None

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from threegate.base.canonical import encode
-from threegate.console.multipart import MAX_PARTS, NotAForm, Part, boundary_of, parts_of
+from threegate.console.multipart import MAX_PARTS, FormPart, NotAForm, boundary_of, parts_of
 
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = MAX_PARTS  # one for every candidate of a search, and a few
@@ -30,14 +30,14 @@ class Malformed(Exception):
     status: int = HTTPStatus.BAD_REQUEST
 
 
-class TooLong(Malformed):
+class BodyTooLong(Malformed):
     """More than anybody reads."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class UploadedFile:
     """A file that came with a form."""
 
     filename: str  # foreign, and no place on this machine
@@ -66,13 +66,13 @@ class Request:
         except UnicodeDecodeError as exc:
             raise Malformed("its fields cannot be read") from exc
 
-    def files(self) -> dict[str, Sent]:
+    def files(self) -> dict[str, UploadedFile]:
         """Return the files of a posted form by the names of their fields; raise `Malformed`.
 
         A field in which nobody chose a file is not there.
         """
         return {
-            one.name: Sent(one.filename, self.body[one.start : one.end])
+            one.name: UploadedFile(one.filename, self.body[one.start : one.end])
             for one in (self._parts() if self._is_parted() else ())
             if one.filename is not None and (one.filename or one.end > one.start)
         }
@@ -80,7 +80,7 @@ class Request:
     def _is_parted(self) -> bool:
         return boundary_of(self.headers.get("content-type", "")) is not None
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[FormPart]:
         try:
             return parts_of(self.body, boundary_of(self.headers["content-type"]) or "")
         except NotAForm as exc:

@@ -28,7 +28,7 @@ class NotAForm(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormPart:
     """One field: where its value lies in the body."""
 
     name: str
@@ -43,9 +43,9 @@ def boundary_of(kind: str) -> str | None:
     return None if found is None else found[1]
 
 
-def parts_of(body: bytes, boundary: str) -> list[Part]:
+def parts_of(body: bytes, boundary: str) -> list[FormPart]:
     """Return every part of a body; raise `NotAForm` for one that has two readings."""
-    found: list[Part] = []
+    found: list[FormPart] = []
     for part in _parts(body, boundary.encode("ascii")):
         if len(found) == MAX_PARTS:
             raise NotAForm("it has too many fields")
@@ -55,7 +55,7 @@ def parts_of(body: bytes, boundary: str) -> list[Part]:
     return found
 
 
-def _parts(body: bytes, boundary: bytes) -> Iterator[Part]:
+def _parts(body: bytes, boundary: bytes) -> Iterator[FormPart]:
     first, between = b"--" + boundary + b"\r\n", b"\r\n--" + boundary
     if not body.startswith(first):
         raise NotAForm("its parts cannot be told apart")
@@ -68,7 +68,7 @@ def _parts(body: bytes, boundary: bytes) -> Iterator[Part]:
         if not 0 <= value <= end - 4:
             raise NotAForm("a part has no head")
         name, filename = _head(body[at:value])
-        yield Part(name, filename, value + 4, end)
+        yield FormPart(name, filename, value + 4, end)
         at = end + len(between)
         if body[at:] == b"--\r\n":
             return

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from threegate.artifacts.ids import is_id, prefix_of, short
 from threegate.base.text import visible
 from threegate.console.messages import Response
-from threegate.console.sessions import Session
+from threegate.console.sessions import BrowserSession
 from threegate.host.output import counted
 from threegate.host.review.characters import exposed
 from threegate.host.review.render import age
@@ -56,7 +56,7 @@ def place_of(text: str) -> str:
     return f"/request/{text}" if prefix_of(text) in ("fr", "tr") else f"/artifact/{text}"
 
 
-class Pages:
+class Templates:
     """Every template, read once."""
 
     def __init__(self, workspace: str) -> None:
@@ -87,7 +87,7 @@ class Pages:
     def page(
         self,
         name: str,
-        session: Session | None,
+        session: BrowserSession | None,
         /,
         status: int = HTTPStatus.OK,
         path: str = "",

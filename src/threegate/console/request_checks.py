@@ -56,7 +56,7 @@ HEADERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRequest:
     """Why a request is not answered, in our words."""
 
     status: int
@@ -64,26 +64,32 @@ class Refusal:
     reason: str
 
 
-def refusal(request: Request, hosts: frozenset[str]) -> Refusal | None:
+def refusal(request: Request, hosts: frozenset[str]) -> RefusedRequest | None:
     """Return why a request may not come in, None if it may."""
     host = request.headers.get("host", "")
     # A name that somebody made point to this machine is not one of ours (DNS rebinding).
     if host not in hosts:
-        return Refusal(HTTPStatus.MISDIRECTED_REQUEST, WRONG_HOST, "it was sent to another name")
+        return RefusedRequest(
+            HTTPStatus.MISDIRECTED_REQUEST, WRONG_HOST, "it was sent to another name"
+        )
     if request.method not in ("GET", "POST"):
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, WRONG_METHOD, "only GET and POST are known")
+        return RefusedRequest(
+            HTTPStatus.METHOD_NOT_ALLOWED, WRONG_METHOD, "only GET and POST are known"
+        )
     origin = request.headers.get("origin")
     ours = f"http://{host}"
     if origin != ours and (origin is not None or request.method == "POST"):
-        return Refusal(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
+        return RefusedRequest(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
     # A link elsewhere is not followed into the console; the link of the terminal has no page.
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("same-origin", "none") and not request.path.startswith(LOGIN):
-        return Refusal(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
+        return RefusedRequest(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
     if request.method == "POST" and not (
         request.headers.get("content-type") == FORM or brings_files(request)
     ):
-        return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, NOT_A_FORM, "it is not a form of ours")
+        return RefusedRequest(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, NOT_A_FORM, "it is not a form of ours"
+        )
     return None
 
 

@@ -15,7 +15,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.console.application import Call
 from threegate.console.messages import Malformed, Response, as_json, redirect
-from threegate.console.sessions import LEAST_LOOK_SECONDS, View
+from threegate.console.sessions import LEAST_LOOK_SECONDS, ShownRequest
 from threegate.console.sheet_parts import digest_of, needs_typing, parts_of
 from threegate.console.workspace_threads import Desk
 from threegate.host.output import counted
@@ -170,8 +170,8 @@ async def approve(call: Call) -> Response:
 
 
 def approved(
-    view: View, typed: str, terms: approval.Terms, signing: Signing, desk: Desk
-) -> approval.Given:
+    view: ShownRequest, typed: str, terms: approval.Terms, signing: Signing, desk: Desk
+) -> approval.GivenApproval:
     """Return the approval of what `view` showed; raise unless all of that is still so."""
     sheet = read_sheet(desk.ws, view.request, desk.index)
     if digest_of(sheet) != view.digest:

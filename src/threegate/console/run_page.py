@@ -17,7 +17,7 @@ from threegate.base.errors import ThreeGateError, UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.console.application import Call
 from threegate.console.fetch_page import LEVELS, one_of, status_of, text_of, told_of
-from threegate.console.messages import MAX_UPLOAD_BYTES, Response, Sent, redirect
+from threegate.console.messages import MAX_UPLOAD_BYTES, Response, UploadedFile, redirect
 from threegate.console.workspace_threads import Desk
 from threegate.host.output import counted
 from threegate.host.request.code import code_of
@@ -46,7 +46,7 @@ _FIELDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class RunOffer:
     """What the policy in force offers to a form."""
 
     functions: list[str]
@@ -78,14 +78,14 @@ async def _run_form(call: Call, typed: Mapping[str, str], problems: Sequence[str
     )
 
 
-def _offered(bundle: Bundle) -> Offered:
+def _offered(bundle: Bundle) -> RunOffer:
     path = ("tool-exec", "lanes")
     profiles = [bundle.words(*path, lane, "profiles") for lane in BACKENDS]
     lanes = []
     for lane in BACKENDS:
         place = (*path, lane, "enabled")
         lanes.append((lane, "" if bundle.text(*place) == "yes" else str(bundle.ref(*place))))
-    return Offered(
+    return RunOffer(
         functions=offered_functions(bundle),
         profiles=list(dict.fromkeys(name for found in profiles for name in found)),
         lanes=lanes,
@@ -121,7 +121,7 @@ def _made(wanted: Wanted, desk: Desk) -> Made:
         return make_request(desk.ws, wanted, ask)
 
 
-def _wanted(typed: Mapping[str, str], files: Mapping[str, Sent]) -> Wanted:
+def _wanted(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> Wanted:
     lines = {name: _lines(typed, name) for name in _LINES}
     for one in lines["inputs"]:
         # Anything else would be the name of a file, and a form opens none.
@@ -152,7 +152,7 @@ def _lines(typed: Mapping[str, str], name: str) -> list[str]:
     return [line.strip() for line in typed.get(name, "").splitlines() if line.strip()]
 
 
-def _handed(typed: Mapping[str, str], files: Mapping[str, Sent]) -> list[Handed]:
+def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list[Handed]:
     """Return each file with the name that was typed beside it."""
     if set(files) - {_FILE + number for number in FILES}:
         raise UsageError("a file came that the form does not ask for")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from threegate.base.errors import UsageError
 from threegate.console.dispatcher import MAX_AGE_SECONDS
-from threegate.console.jobs import Doing, Job, Tell
-from threegate.console.workspace_threads import Desk, Office
+from threegate.console.jobs import ConsoleJob, JobRunner, Tell
+from threegate.console.workspace_threads import Desk, WorkspaceThread
 from threegate.host.fetch.assembly import start_run
 from threegate.host.fetch.plan import wish_to_search
 from threegate.host.fetch.ports import Moment
@@ -22,7 +22,7 @@ from threegate.host.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchTerms:
     """What the operator typed."""
 
     words: str
@@ -32,7 +32,7 @@ class Sought:
 
 
 @dataclass(slots=True)
-class Search(Job):
+class SearchJob(ConsoleJob):
     """One search, and the packet it came to."""
 
     words: str = ""
@@ -40,31 +40,33 @@ class Search(Job):
     packet: str = ""
 
 
-class Searching(Doing[Search]):
+class SearchRunner(JobRunner[SearchJob]):
     """Searches at one source after the other, and remembers the last."""
 
-    def __init__(self, settings: Settings, office: Office, tell: Tell, *, runs: bool) -> None:
+    def __init__(
+        self, settings: Settings, office: WorkspaceThread, tell: Tell, *, runs: bool
+    ) -> None:
         super().__init__(office, tell, "search")
         self._settings, self.runs = settings, runs
         self._stopped = threading.Event()
 
-    def start(self, sought: Sought) -> None:
+    def start(self, sought: SearchTerms) -> None:
         """Begin to search; raise `UsageError` where that cannot be."""
         if not self.runs:
             hint = "`threegate fetch search WORDS --source S` does, and its packet opens here"
             raise UsageError("this console was started with --no-run and asks nobody", hint=hint)
-        job = Search(words=sought.words, source=sought.source)
+        job = SearchJob(words=sought.words, source=sought.source)
         self.begin(job, lambda desk: self._work(desk, job, sought))
 
     def stop(self) -> None:
         """Ask nothing more; what is complete is stored."""
         self._stopped.set()
 
-    def ended(self, job: Search) -> None:
+    def ended(self, job: SearchJob) -> None:
         """Tell the pages that a search is over."""
         self._tell("searched", packet=job.packet)
 
-    def _work(self, desk: Desk, job: Search, sought: Sought) -> None:
+    def _work(self, desk: Desk, job: SearchJob, sought: SearchTerms) -> None:
         def show(moment: Moment) -> None:
             job.step(moment.words)
             self._tell("searching", words=moment.words)

@@ -15,7 +15,7 @@ from threegate.base.errors import ThreeGateError, UsageError
 from threegate.console.application import Call
 from threegate.console.fetch_page import LEVELS, WANTS, hold_wanted, one_of, status_of, told_of
 from threegate.console.messages import Response, as_json, redirect
-from threegate.console.search_page import Sought
+from threegate.console.search_page import SearchTerms
 from threegate.console.workspace_threads import Desk
 from threegate.host.fetch.candidates import Candidate, candidates, is_search
 from threegate.host.workspace.places import refuse_absent
@@ -62,12 +62,12 @@ async def start(call: Call) -> Response:
     return redirect("/search")
 
 
-def _sought(typed: Mapping[str, str]) -> Sought:
+def _sought(typed: Mapping[str, str]) -> SearchTerms:
     words = " ".join(typed.get("words", "").split())
     if not words:
         raise UsageError("a search needs words")
     rows = one_of([str(one) for one in ROWS], typed.get("rows", ""))
-    return Sought(
+    return SearchTerms(
         words=words,
         source=one_of(SEARCHABLE, typed.get("source", "")),
         rows=int(rows),

@@ -17,10 +17,10 @@ import h11
 
 from threegate.console.messages import (
     MAX_BODY_BYTES,
+    BodyTooLong,
     Malformed,
     Request,
     Response,
-    TooLong,
     plain,
     read_request,
 )
@@ -43,7 +43,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 Room = Callable[[Request], Awaitable[int]]  # how many bytes may follow a head
 
 
-class Server:
+class ConsoleServer:
     """Listens on one socket and hands each request to `answer`, if there is `room` for it."""
 
     def __init__(self, answer: Answer, room: Room, refused: Callable[[str], None]) -> None:
@@ -133,7 +133,7 @@ class _Conversation:
         head = read_request(first.method, first.target, list(first.headers))
         most = await self._room(head)
         if int(head.headers.get("content-length", 0)) > most:
-            raise TooLong(f"it is longer than {BYTES.show(most)}")
+            raise BodyTooLong(f"it is longer than {BYTES.show(most)}")
         if most <= MAX_BODY_BYTES:
             body = await self._body(most, REQUEST_SECONDS)
         elif self._uploads.locked():
@@ -150,7 +150,7 @@ class _Conversation:
             while isinstance(event := await self._event(), h11.Data):
                 body += event.data
                 if len(body) > most:
-                    raise TooLong(f"it is longer than {BYTES.show(most)}")
+                    raise BodyTooLong(f"it is longer than {BYTES.show(most)}")
         return bytes(body) if isinstance(event, h11.EndOfMessage) else None
 
     async def _begun(self) -> None:

@@ -25,7 +25,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ShownRequest:
     """A request as it was shown once: what a yes to it means."""
 
     request: str
@@ -34,7 +34,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Session:
+class BrowserSession:
     """One browser that was let in."""
 
     agent: str  # digest of the browser's own name for itself
@@ -43,7 +43,7 @@ class Session:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     said: str = ""  # told on the next page
     _told: tuple[str, str] = ("", "")  # what the last page told, and its path
-    _views: dict[str, View] = field(default_factory=dict)
+    _views: dict[str, ShownRequest] = field(default_factory=dict)
 
     def is_form_of(self, token: str) -> bool:
         """Tell whether a form was made for this session."""
@@ -54,10 +54,10 @@ class Session:
         while len(self._views) >= MAX_VIEWS:
             del self._views[next(iter(self._views))]
         token = secrets.token_urlsafe(32)
-        self._views[_digest(token)] = View(request, digest, now)
+        self._views[_digest(token)] = ShownRequest(request, digest, now)
         return token
 
-    def take(self, token: str) -> View | None:
+    def take(self, token: str) -> ShownRequest | None:
         """Return what was shown with a token; it is worth nothing afterwards."""
         return self._views.pop(_digest(token), None)
 
@@ -74,7 +74,7 @@ class Sessions:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._links: dict[str, float] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -97,10 +97,10 @@ class Sessions:
         while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = Session(_digest(agent), now, now)
+        self._sessions[_digest(cookie)] = BrowserSession(_digest(agent), now, now)
         return cookie
 
-    def find(self, cookie: str, agent: str) -> Session | None:
+    def find(self, cookie: str, agent: str) -> BrowserSession | None:
         """Return the session of a cookie that this very browser was given."""
         now = self._clock()
         self._drop_old(now)
@@ -125,7 +125,7 @@ class Sessions:
 
 
 @dataclass(slots=True)
-class Bucket:
+class RateLimit:
     """How much may come in a while: so many at once, and so many a second in the long run."""
 
     most: float

@@ -12,37 +12,37 @@ from dataclasses import dataclass, replace
 from threegate.base.text import visible
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.text_lines import Line, Span, plain
+from threegate.host.review.text_lines import StyledLine, StyledSpan, plain
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SheetRow:
     """One line: what stands in the margin, and its text."""
 
     margin: str
-    spans: tuple[Span, ...]
+    spans: tuple[StyledSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SheetPart:
     """The lines under one title of ours."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[SheetRow, ...]
 
 
-def parts_of(sheet: Sheet) -> list[Part]:
+def parts_of(sheet: Sheet) -> list[SheetPart]:
     """Return the sheet in parts, in the order of the terminal."""
-    found: list[tuple[str, list[Row]]] = []
+    found: list[tuple[str, list[SheetRow]]] = []
     for line in lines(sheet):
         if not found or line.section != found[-1][0]:
             found.append((line.section, []))
         if _is_text(line):
-            found[-1][1].append(Row(line.head.text, line.spans))
-    return [Part(title, tuple(rows)) for title, rows in found]
+            found[-1][1].append(SheetRow(line.head.text, line.spans))
+    return [SheetPart(title, tuple(rows)) for title, rows in found]
 
 
-def _is_text(line: Line) -> bool:
+def _is_text(line: StyledLine) -> bool:
     """Tell titles and the space before them from everything else."""
     if line.spans and line.spans[0].style == "title":
         return line.section == "request"

@@ -19,18 +19,18 @@ from typing import Final
 from threegate.base.errors import EX_INTERRUPTED, GateUnavailable, ThreeGateError, UsageError
 from threegate.base.text import visible
 from threegate.console.application import App
-from threegate.console.ask_page import Asking
+from threegate.console.ask_page import QuestionRunner
 from threegate.console.dispatcher import Dispatcher, fetches, tools
 from threegate.console.events import Events, Sink
 from threegate.console.links import giving_links, place_of
-from threegate.console.pages import Pages
+from threegate.console.pages import Templates
 from threegate.console.request_checks import LOGIN, names_of
 from threegate.console.routes import ROUTES
-from threegate.console.search_page import Searching
-from threegate.console.server import MAX_CONNECTIONS, Server
+from threegate.console.search_page import SearchRunner
+from threegate.console.server import MAX_CONNECTIONS, ConsoleServer
 from threegate.console.sessions import Sessions
-from threegate.console.watch import Watch
-from threegate.console.workspace_threads import Office
+from threegate.console.watch import LogWatch
+from threegate.console.workspace_threads import WorkspaceThread
 from threegate.host.command_context import Context
 from threegate.host.proxy.sockets import PRIVATE, listening_at
 from threegate.host.review.approval import Signing
@@ -42,7 +42,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServePlan:
     """What the console is started with."""
 
     root: Path
@@ -76,7 +76,7 @@ def listening_on(port: int) -> socket.socket:
 
 
 @contextmanager
-def _listening(plan: Plan) -> Iterator[socket.socket]:
+def _listening(plan: ServePlan) -> Iterator[socket.socket]:
     if plan.socket is None:
         with listening_on(plan.port) as found:
             yield found
@@ -91,13 +91,13 @@ def _listening(plan: Plan) -> Iterator[socket.socket]:
         yield found
 
 
-def serve(plan: Plan) -> None:
+def serve(plan: ServePlan) -> None:
     """Serve until a signal says to end."""
     with _listening(plan) as listening:
         asyncio.run(_serve(plan, listening))
 
 
-async def _serve(plan: Plan, listening: socket.socket) -> None:
+async def _serve(plan: ServePlan, listening: socket.socket) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _told_to_end, stop)
@@ -107,7 +107,7 @@ async def _serve(plan: Plan, listening: socket.socket) -> None:
         port = listening.getsockname()[1]
     warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
     app = _app(plan, events, port, warm)
-    server = Server(app.answer, app.room, app.turned_away)
+    server = ConsoleServer(app.answer, app.room, app.turned_away)
     background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
     try:
         await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
@@ -130,11 +130,11 @@ def _link(app: App) -> str:
     return f"http://{ADDRESS}:{app.port}{LOGIN}{app.sessions.link()}"
 
 
-def _links_of(plan: Plan, app: App) -> Path:
+def _links_of(plan: ServePlan, app: App) -> Path:
     return place_of(plan.context.settings.state_home, app.port, plan.socket)
 
 
-def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
+def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
     made: list[App] = []
 
     def told(kind: str, /, **facts: object) -> None:
@@ -154,18 +154,21 @@ def _app(plan: Plan, events: Events, port: int, warm: Warm) -> App:
         hosts=names_of(port),
         cookie=f"threegate-{port}",
         routes=ROUTES,
-        pages=Pages(visible(plan.root.name)),
+        pages=Templates(visible(plan.root.name)),
         events=events,
         sessions=Sessions(time.monotonic),
-        reading=Office(plan.root, "read", seals=seals),
-        deciding=Office(plan.root, "sign", seals=seals, signs=True),
-        slow=Office(plan.root, "slow", seals=seals),
-        asking=Asking(plan.context, Office(plan.root, "ask", seals=seals), told),
-        searching=Searching(
-            plan.context.settings, Office(plan.root, "search", seals=seals), told, runs=plan.runs
+        reading=WorkspaceThread(plan.root, "read", seals=seals),
+        deciding=WorkspaceThread(plan.root, "sign", seals=seals, signs=True),
+        slow=WorkspaceThread(plan.root, "slow", seals=seals),
+        asking=QuestionRunner(plan.context, WorkspaceThread(plan.root, "ask", seals=seals), told),
+        searching=SearchRunner(
+            plan.context.settings,
+            WorkspaceThread(plan.root, "search", seals=seals),
+            told,
+            runs=plan.runs,
         ),
         signing=plan.signing,
-        watch=Watch(plan.root, events),
+        watch=LogWatch(plan.root, events),
         dispatchers=dispatchers if plan.runs else (),
     )
     made.append(app)

@@ -28,7 +28,7 @@ PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PolicyView:
     """The policy in force, and what the files would change."""
 
     generation: int
@@ -44,7 +44,7 @@ async def policy(call: Call) -> Response:
     return call.page("policy", rules=await call.app.reading.do(_rules))
 
 
-def _rules(desk: Desk) -> Rules:
+def _rules(desk: Desk) -> PolicyView:
     bundle = desk.ws.bundle
     sections = [(name, list(rules_of(bundle, name))) for name in SECTIONS]
     changes: tuple[Change, ...] = ()
@@ -54,7 +54,7 @@ def _rules(desk: Desk) -> Rules:
     except ThreeGateError as exc:
         problem = f"{exc.message} [{exc.code}]"
     rows = executors(desk.ws.store.journal.log)
-    return Rules(bundle.generation, bundle.digest, sections, changes, problem, rows)
+    return PolicyView(bundle.generation, bundle.digest, sections, changes, problem, rows)
 
 
 async def audit(call: Call) -> Response:

@@ -6,7 +6,7 @@ from threegate.console.events import Events
 from threegate.host.workspace.changes import mark_of
 
 
-class Watch:
+class LogWatch:
     """Compares the end of the log with what it was."""
 
     def __init__(self, root: Path, events: Events) -> None:

@@ -52,7 +52,7 @@ class Desk:
         self.ws.close()
 
 
-class Office:
+class WorkspaceThread:
     """One thread and its desk."""
 
     def __init__(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.approved import approved_request, live_workspace
-from threegate.console.dispatcher import Dispatcher, Ended, Stop
+from threegate.console.dispatcher import Dispatcher, FinishedRequest, Stop
 from threegate.host.workspace.workspace import Workspace
 
 
@@ -21,10 +21,10 @@ def test_what_was_refused_for_a_policy_that_came_between_is_tried_again(
     request_id = approved_request(ws, "1")
     asked: list[list[str]] = []
 
-    def run(_ws: Workspace, ids: Sequence[str], _stop: Stop) -> Iterator[Ended]:
+    def run(_ws: Workspace, ids: Sequence[str], _stop: Stop) -> Iterator[FinishedRequest]:
         asked.append(list(ids))
         for one in ids:
-            yield Ended(one, "", "refused", code)
+            yield FinishedRequest(one, "", "refused", code)
 
     dispatcher = Dispatcher(ws.root, "tr", run, lambda _kind, /, **_facts: None)
     for _ in range(2):

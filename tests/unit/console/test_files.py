@@ -18,7 +18,7 @@ from threegate.console.downloads import (
 )
 from threegate.console.files import header_name
 from threegate.console.messages import Malformed
-from threegate.console.sessions import Session
+from threegate.console.sessions import BrowserSession
 from threegate.host.report.facts import Image
 
 FILE_BYTES = MAX_SENDING_BYTES // 2
@@ -95,7 +95,7 @@ def test_a_picture_is_decoded_once_under_each_policy(monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_done_is_told_again_by_the_same_page_and_by_no_other() -> None:
-    session = Session("", 0.0, 0.0)
+    session = BrowserSession("", 0.0, 0.0)
     session.said = "approved"
     assert [session.tell("/request/a"), session.tell("/request/a")] == ["approved"] * 2
     assert [session.tell("/inbox"), session.tell("/request/a")] == ["", ""]

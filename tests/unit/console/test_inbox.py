@@ -8,7 +8,7 @@ import pytest
 from tests.support.reviewing import drafted, program
 from tests.support.samples import box, escalated, fetch_request
 from tests.support.workspaces import make_workspace, take_in
-from threegate.console.inbox import AT_ONCE, PAGE, Inbox, Page
+from threegate.console.inbox import AT_ONCE, PAGE, Inbox, InboxPage
 from threegate.console.workspace_threads import Desk
 from threegate.host.review.decisions import deny
 from threegate.host.review.sheet import read_sheet
@@ -28,13 +28,13 @@ def desk(ws: Workspace) -> Iterator[Desk]:
     index.close()
 
 
-def look(inbox: Inbox, desk: Desk, number: int = 1) -> Page:
+def look(inbox: Inbox, desk: Desk, number: int = 1) -> InboxPage:
     """Return a page of the inbox as it is now."""
     desk.index.catch_up()
     return inbox.page(desk, number)
 
 
-def ids(page: Page) -> list[str]:
+def ids(page: InboxPage) -> list[str]:
     return [row.id for row in page.rows]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.console import messages, request_checks
-from threegate.console.messages import Malformed, Request, Sent
+from threegate.console.messages import Malformed, Request, UploadedFile
 from threegate.console.multipart import MAX_PARTS, NotAForm, boundary_of, parts_of
 
 BOUNDARY = "----WebKitFormBoundaryAbCd0123"
@@ -34,7 +34,9 @@ def test_what_a_browser_writes_is_read() -> None:
     empty = named("file-2", b"", '; filename=""\r\nContent-Type: application/octet-stream')
     found = request(body(FIELD, FILE, empty))
     assert found.form() == {"purpose": "rows"}
-    assert found.files() == {"file-1": Sent("r\u00f6ws.json", b"[1]")}, "nobody chose the other"
+    assert found.files() == {"file-1": UploadedFile("r\u00f6ws.json", b"[1]")}, (
+        "nobody chose the other"
+    )
     assert request(b"a=1", kind=messages.FORM).files() == {}
 
 

@@ -37,7 +37,7 @@ def served(act: Callable[[Callable[[], Awaitable[Streams]]], Awaitable[None]]) -
     async def run() -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         port, stop = listening.getsockname()[1], asyncio.Event()
-        server = serving.Server(_hello, _room, away.append)
+        server = serving.ConsoleServer(_hello, _room, away.append)
         task = asyncio.create_task(server.serve(listening, stop))
         try:
             await act(lambda: asyncio.open_connection("127.0.0.1", port))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from threegate.console import sessions
-from threegate.console.sessions import Bucket, Sessions
+from threegate.console.sessions import RateLimit, Sessions
 
 
 @dataclass
@@ -83,7 +83,7 @@ def test_forms_links_and_sessions_do_not_pile_up() -> None:
 
 def test_a_bucket_empties_and_fills() -> None:
     clock = Clock()
-    bucket = Bucket(3, 2.0, clock)
+    bucket = RateLimit(3, 2.0, clock)
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
     clock.now += 1
     assert [bucket.take() for _ in range(3)] == [True, True, False]

@@ -14,7 +14,7 @@ from threegate.base.errors import StorageFailed
 from threegate.console import startup
 from threegate.console.events import Events
 from threegate.console.inbox import Inbox
-from threegate.console.workspace_threads import Desk, Office
+from threegate.console.workspace_threads import Desk, WorkspaceThread
 
 SECONDS = 60.0
 
@@ -49,7 +49,7 @@ def test_rating_goes_on_after_an_error_which_is_told_once(
         events = Events(asyncio.get_running_loop(), lambda: "now", told.append)
         failed = StorageFailed("the disk is full")
         inbox = Meddled(failed, failed, ValueError("x"), ValueError("y"), failed)
-        office = Office(ws.root, "read")
+        office = WorkspaceThread(ws.root, "read")
         app: Any = SimpleNamespace(reading=office, inbox=inbox, events=events)
         task = asyncio.create_task(startup._rate(app))
         both = [task, asyncio.create_task(inbox.rated.wait())]

@@ -53,7 +53,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenApproval:
     """An approval that was kept."""
 
     id: str
@@ -70,7 +70,7 @@ def approve(
     terms: Terms | None = None,
     *,
     given: str = UNKNOWN,
-) -> Given:
+) -> GivenApproval:
     """Sign and keep an approval of exactly what `sheet` shows.
 
     `given` says how the yes was given: `--yes`, `terminal` or `console`.  The log keeps that and
@@ -101,7 +101,7 @@ def approve(
         "uses": approval.max_uses,
     }
     approval_id = _keep(ws, sheet, data, signature, detail)
-    return Given(approval_id, sheet.id, approval, checked.signed.fingerprint)
+    return GivenApproval(approval_id, sheet.id, approval, checked.signed.fingerprint)
 
 
 def _keep(

@@ -66,9 +66,9 @@ def fetch_of(request: FetchRequest, bundle: Bundle) -> parts.Fetch:
     return parts.Fetch(request.want, tuple(map(_reference, plans(bundle, request))))
 
 
-def _reference(plan: Plan) -> parts.Reference:
+def _reference(plan: Plan) -> parts.SheetReference:
     asks = (
-        parts.Asked(
+        parts.AskedUrl(
             source=question.source,
             host=host_of(question.url),
             url=question.url,
@@ -127,17 +127,17 @@ def rule_of_two(request: Request, bundle: Bundle) -> parts.RuleOfTwo:
     )
 
 
-def verdicts_on(request: Request, bundle: Bundle) -> Iterator[parts.Verdict]:
+def verdicts_on(request: Request, bundle: Bundle) -> Iterator[parts.SheetVerdict]:
     """Yield what policy says to each question a request raises."""
     for answer in decisions(bundle, request):
         decision = answer.decision
         said, reason = verdict(decision), decision.reason
         rule = "" if decision.rule is None else str(decision.rule)
         if answer.needed:
-            yield parts.Verdict(answer.question, said, rule, reason)
+            yield parts.SheetVerdict(answer.question, said, rule, reason)
         elif said == "deny":
             words = f"{reason}: not asked, and the packet says so"
-            yield parts.Verdict(answer.question, "skip", rule, words)
+            yield parts.SheetVerdict(answer.question, "skip", rule, words)
 
 
 def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
@@ -155,14 +155,14 @@ def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
         yield parts.RingRule(field, items, ring.rules[field])
 
 
-def _gateway(request: ToolRequest, bundle: Bundle) -> parts.Gateway | None:
+def _gateway(request: ToolRequest, bundle: Bundle) -> parts.SheetGateway | None:
     network = request.network
     if not isinstance(network, Gateway):
         return None
     methods = tuple(bundle.words(*GATEWAY_RULES, "methods"))
     sizes = (BYTES.show(network.up_bytes), BYTES.show(network.down_bytes))
     held = says_kernel(bundle, request.profile)
-    return parts.Gateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)), held)
+    return parts.SheetGateway(network.hosts, methods, *sizes, str(bundle.ref(*GATEWAY_RULES)), held)
 
 
 def _code(request: ToolRequest) -> parts.Code:
@@ -172,15 +172,15 @@ def _code(request: ToolRequest) -> parts.Code:
     return parts.Code(text, request.code_sha256, size, lines, lex(text).tokens)
 
 
-def _escalation(request: ToolRequest) -> parts.Escalation | None:
+def _escalation(request: ToolRequest) -> parts.SheetEscalation | None:
     why = request.why_not_monty
     if why is None:
         return None
     if why.refusal is None:
-        return parts.Escalation(why.reason, "", None, "")
+        return parts.SheetEscalation(why.reason, "", None, "")
     construct = why.refusal.construct.open_for_display()
     words = why.refusal.reason.open_for_display()
-    return parts.Escalation(why.reason, construct, why.refusal.line, words)
+    return parts.SheetEscalation(why.reason, construct, why.refusal.line, words)
 
 
 def _limits(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Limit]:
@@ -193,10 +193,10 @@ def _limits(request: ToolRequest, bundle: Bundle) -> Iterator[parts.Limit]:
         yield parts.Limit(name, LIMIT_WORDS[name], asked, usual, most, shown)
 
 
-def _function(name: str, bundle: Bundle) -> parts.Function:
+def _function(name: str, bundle: Bundle) -> parts.SheetFunction:
     path = ("tool-exec", "functions", name)
     if not bundle.has(*path):
-        return parts.Function(name, MEANINGS[name], ())
+        return parts.SheetFunction(name, MEANINGS[name], ())
     keys = [key for key in bundle.words(*path) if key != "sha256"]
     bounds = ((key, unit_of(key).show(bundle.integer(*path, key))) for key in keys)
-    return parts.Function(name, MEANINGS[name], tuple(bounds))
+    return parts.SheetFunction(name, MEANINGS[name], tuple(bounds))

@@ -48,7 +48,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCharacter:
     """How often one character was spelled out in one part of a request."""
 
     kind: str
@@ -93,7 +93,7 @@ def exposed(line: str, *, code: bool = False) -> str:
     return "".join(spelled(c) if place in found else c for place, c in enumerate(line))
 
 
-def tally(parts: Iterable[tuple[str, str, bool]]) -> tuple[Found, ...]:
+def tally(parts: Iterable[tuple[str, str, bool]]) -> tuple[FoundCharacter, ...]:
     """Return what is spelled out in parts (name, text, whether it is code), counted."""
     counts: dict[tuple[str, str, Suspect], list[int]] = {}
     for where, text, code in parts:
@@ -102,7 +102,7 @@ def tally(parts: Iterable[tuple[str, str, bool]]) -> tuple[Found, ...]:
                 seen = counts.setdefault((where, line[position], suspect), [number, 0])
                 seen[1] += 1
     return tuple(
-        Found(
+        FoundCharacter(
             suspect.kind,
             f"U+{ord(character):04X}",
             unicodedata.name(character, "without a name"),

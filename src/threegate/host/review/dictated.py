@@ -24,7 +24,7 @@ def dictated_flags(request: Request, read: Read) -> Iterator[Flag]:
     """Yield which parts of a draft stand in which source."""
     if request.origin != "core":
         return
-    sources, left_out = _sources(request, read)
+    sources, left_out = _compared_sources(request, read)
     for one in copied_from(request, sources):
         words = f"its {one.part} repeats {one.where}: that source may have dictated it"
         yield Flag("dictated", words)
@@ -32,7 +32,7 @@ def dictated_flags(request: Request, read: Read) -> Iterator[Flag]:
         yield Flag("dictated", f"{left_out} of its sources were too long to be compared with it")
 
 
-def _sources(request: Request, read: Read) -> tuple[list[Material], int]:
+def _compared_sources(request: Request, read: Read) -> tuple[list[Material], int]:
     found: list[Material] = []
     left, left_out = MAX_COMPARED_CHARS, 0
     for parent in request.derived_from:

@@ -11,9 +11,16 @@ from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import HandoffTampered
 from threegate.base.text import quote
-from threegate.host.review.characters import Found
+from threegate.host.review.characters import FoundCharacter
 from threegate.host.review.code_flags import imitates
-from threegate.host.review.parts import Flag, Given, Limit, Reference, RuleOfTwo, Sources
+from threegate.host.review.parts import (
+    Flag,
+    Limit,
+    RuleOfTwo,
+    SheetInput,
+    SheetReference,
+    SheetSources,
+)
 from threegate.host.workspace.origin import brought_words
 from threegate.policy.bundle import Bundle
 from threegate.policy.units import BYTES
@@ -23,7 +30,7 @@ MANY_REFERENCES = 20
 
 
 def common_flags(
-    request: Request, sources: Sources, found: Sequence[Found], two: RuleOfTwo
+    request: Request, sources: SheetSources, found: Sequence[FoundCharacter], two: RuleOfTwo
 ) -> Iterator[Flag]:
     """Yield the flags of any request."""
     if two.joined:
@@ -42,7 +49,7 @@ def common_flags(
     yield from _sources(sources)
 
 
-def _sources(sources: Sources) -> Iterator[Flag]:
+def _sources(sources: SheetSources) -> Iterator[Flag]:
     for source in sources.found:
         for remark in source.remarks:
             yield Flag("source", f"goes back to {source.id[:15]}: {remark}")
@@ -54,8 +61,8 @@ def _sources(sources: Sources) -> Iterator[Flag]:
         yield Flag("source-missing", reason)
 
 
-def _characters(found: Sequence[Found]) -> Iterator[Flag]:
-    kinds: dict[tuple[str, str], list[Found]] = {}
+def _characters(found: Sequence[FoundCharacter]) -> Iterator[Flag]:
+    kinds: dict[tuple[str, str], list[FoundCharacter]] = {}
     for item in found:
         kinds.setdefault((item.kind, item.where), []).append(item)
     for (kind, where), items in kinds.items():
@@ -66,7 +73,7 @@ def _characters(found: Sequence[Found]) -> Iterator[Flag]:
         yield Flag(kind.replace(" ", "-"), reason, _line(first))
 
 
-def _line(found: Found) -> int | None:
+def _line(found: FoundCharacter) -> int | None:
     return found.line if found.where == "code" else None
 
 
@@ -81,7 +88,7 @@ def meddled_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
 
 
 def tool_flags(
-    request: ToolRequest, limits: Sequence[Limit], inputs: Sequence[Given], bundle: Bundle
+    request: ToolRequest, limits: Sequence[Limit], inputs: Sequence[SheetInput], bundle: Bundle
 ) -> Iterator[Flag]:
     """Yield the flags of what a run is given."""
     if request.backend != "monty":
@@ -122,7 +129,7 @@ def _sizes(request: ToolRequest, bundle: Bundle) -> Iterator[Flag]:
             yield Flag("too-large", reason)
 
 
-def fetch_flags(request: FetchRequest, references: Sequence[Reference]) -> Iterator[Flag]:
+def fetch_flags(request: FetchRequest, references: Sequence[SheetReference]) -> Iterator[Flag]:
     """Yield the flags of what would be asked for, and so leave this machine."""
     if request.confidentiality == "confidential":
         yield Flag("confidential", "whoever wrote it could read confidential data; a URL leaves")

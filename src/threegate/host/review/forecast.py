@@ -18,7 +18,7 @@ from threegate.protocol.ring import ExecutorProfile
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class ForeseenAct:
     """One thing a request would do, and the rule that decides."""
 
     what: str  # import | program | command | missing (no such program in the image) | network
@@ -31,7 +31,7 @@ class Foreseen:
 
 def foresee(
     policy: Compiled, request: ToolRequest, missing: Collection[str] = ()
-) -> tuple[ExecutorProfile, list[Foreseen]]:
+) -> tuple[ExecutorProfile, list[ForeseenAct]]:
     """Return the profile a request would run under, and everything it shows that it would do.
 
     `missing` are programs of the profile that the image lacks.  Raises `ProfileRejected` if its
@@ -47,37 +47,39 @@ def imports_in(request: ToolRequest) -> dict[str, int]:
     return imports_of(lex(request.code.open_for_display()).tokens)
 
 
-def _imports(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
+def _imports(ring: ExecutorProfile, request: ToolRequest) -> Iterator[ForeseenAct]:
     for name, line in imports_in(request).items():
         if name == "__future__":
             continue
         rule = ring.refusal(name)
         place = ring.place(rule or "allowed_imports", name)
-        yield Foreseen("import", name, line, rule is None, rule or "allowed_imports", place)
+        yield ForeseenAct("import", name, line, rule is None, rule or "allowed_imports", place)
 
 
-def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[Foreseen]:
+def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[ForeseenAct]:
     words = command_of(request)
     if not words:
         return
     found = ring.command(words)
     known = found is None or found.rule != "allowed_binaries"
     place = ring.rules["allowed_binaries"]
-    yield Foreseen("program", words[0], 0, known, "allowed_binaries", place)
+    yield ForeseenAct("program", words[0], 0, known, "allowed_binaries", place)
     if known:
         rule, item, shown = ("denied_patterns", "", " ".join(words))
         if found is not None:
             rule, item, shown = (found.rule, found.item, found.argument)
-        yield Foreseen("command", shown, 0, found is None, rule, ring.place(rule, item))
+        yield ForeseenAct("command", shown, 0, found is None, rule, ring.place(rule, item))
 
 
-def _missing(policy: Compiled, ring: ExecutorProfile, paths: Collection[str]) -> Iterator[Foreseen]:
+def _missing(
+    policy: Compiled, ring: ExecutorProfile, paths: Collection[str]
+) -> Iterator[ForeseenAct]:
     for path in paths:
         place = str(rule_of(policy, ring, path))
-        yield Foreseen("missing", path, 0, allowed=False, rule="allowed_binaries", place=place)
+        yield ForeseenAct("missing", path, 0, allowed=False, rule="allowed_binaries", place=place)
 
 
-def _network(ring: ExecutorProfile, request: ToolRequest) -> Foreseen:
+def _network(ring: ExecutorProfile, request: ToolRequest) -> ForeseenAct:
     allowed = network_word(request.network) in ("none", ring.network)
     place = ring.rules["executor_network"]
-    return Foreseen("network", str(request.network), 0, allowed, "executor_network", place)
+    return ForeseenAct("network", str(request.network), 0, allowed, "executor_network", place)

@@ -22,7 +22,7 @@ from threegate.handoff.store import Store
 from threegate.host.provenance.cautions import BROUGHT
 from threegate.host.provenance.headlines import Lookup, Read, headline_for, own_words
 from threegate.host.provenance.retraction import lookup
-from threegate.host.review.parts import Given, Source, Sources
+from threegate.host.review.parts import SheetInput, SheetSource, SheetSources
 from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import blobs_of
 from threegate.policy.hosts import parse_url
@@ -71,9 +71,9 @@ def sheet_lookup(store: Store, index: "Index | None") -> SheetLookup:
     return SheetLookup(look.read, look.origins, look.warned, index.holders_of)
 
 
-def sources_of(request: Request, look: SheetLookup) -> Sources:
+def sources_of(request: Request, look: SheetLookup) -> SheetSources:
     """Return everything a request goes back to, research packets first."""
-    found: list[Source] = []
+    found: list[SheetSource] = []
     missing: list[str] = []
     waiting, seen = list(request.parents()), set(request.parents())
     walked = 0
@@ -92,19 +92,19 @@ def sources_of(request: Request, look: SheetLookup) -> Sources:
                 seen.add(parent)
                 waiting.append(parent)
     found.sort(key=lambda source: (not source.id.startswith("rp-"), source.host, source.id))
-    return Sources(tuple(found), tuple(missing), len(waiting))
+    return SheetSources(tuple(found), tuple(missing), len(waiting))
 
 
-def _source(artifact_id: str, artifact: Artifact, look: Lookup) -> Source:
+def _source(artifact_id: str, artifact: Artifact, look: Lookup) -> SheetSource:
     kind, headline = KINDS[prefix_of(artifact_id)], headline_for(artifact_id, artifact, look)
     if not isinstance(artifact, ResearchPacket):
-        return Source(artifact_id, kind, "", headline.text, (), headline.ours)
+        return SheetSource(artifact_id, kind, "", headline.text, (), headline.ours)
     origin = look.origins(artifact_id)
     # A brought packet came from no host, whatever URL it names.
     host = "" if origin.is_brought else host_of(artifact.url)
     remarks = tuple(_remarks(artifact, look.warned(artifact_id, artifact)))
     said = (headline.text, remarks, headline.ours)
-    return Source(artifact_id, kind, host, *said, brought=origin.is_brought)
+    return SheetSource(artifact_id, kind, host, *said, brought=origin.is_brought)
 
 
 def _remarks(packet: ResearchPacket, warned: tuple[str, ...]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def host_of(url: str) -> str:
         return url.removeprefix("https://").partition("/")[0]
 
 
-def inputs_of(request: ToolRequest, store: Store, look: SheetLookup) -> Iterator[Given]:
+def inputs_of(request: ToolRequest, store: Store, look: SheetLookup) -> Iterator[SheetInput]:
     """Yield each input with its kind and origin."""
     for item in request.inputs:
         if item.artifact.startswith("blob-"):
@@ -135,17 +135,17 @@ def inputs_of(request: ToolRequest, store: Store, look: SheetLookup) -> Iterator
             yield _artifact(item, look)
 
 
-def _artifact(item: Input, look: Lookup) -> Given:
+def _artifact(item: Input, look: Lookup) -> SheetInput:
     kind, artifact = KINDS[prefix_of(item.artifact)], look.read(item.artifact)
     if artifact is None:
-        return Given(item.name, item.artifact, item.bytes, kind, "", "is not here any more")
+        return SheetInput(item.name, item.artifact, item.bytes, kind, "", "is not here any more")
     headline, came = headline_for(item.artifact, artifact, look), look.origins(item.artifact)
     where = []
     if isinstance(artifact, ResearchPacket):
         where = [came.words if came.is_brought else host_of(artifact.url)]
     origin = ", ".join([*headline.ours, *where])
     problem = _other_size(item, len(registry.emit(artifact)))
-    return Given(item.name, item.artifact, item.bytes, kind, origin, problem, headline.text)
+    return SheetInput(item.name, item.artifact, item.bytes, kind, origin, problem, headline.text)
 
 
 def _sources_of_bytes(item: Input, read: Read, holders: Holders) -> Iterator[tuple[str, Artifact]]:
@@ -159,11 +159,11 @@ def _sources_of_bytes(item: Input, read: Read, holders: Holders) -> Iterator[tup
 
 def _blob(
     request: ToolRequest, item: Input, store: Store, sources: Sequence[tuple[str, Artifact]]
-) -> Given:
+) -> SheetInput:
     digest, directory = digest_of(item.artifact), store.directories.fd(states.BLOBS)
     size = check_file(directory, digest)
     if size is None:
-        return Given(item.name, item.artifact, item.bytes, "file", "", "is not here any more")
+        return SheetInput(item.name, item.artifact, item.bytes, "file", "", "is not here any more")
     # Whole and checked by digest when it is run; a listing must not read gigabytes.
     first = read_start(directory, digest, 1)
     kinds = {b'"': "text", b"[": "list", b"{": "object"}
@@ -179,7 +179,7 @@ def _blob(
         if not registry.labels_of(request).covers(labels):
             words = f"{labels.integrity} and {labels.confidentiality}"
             problem = f"is {words} as part of {short(artifact_id)}, and the request is not"
-    return Given(item.name, item.artifact, item.bytes, kind, origin, problem)
+    return SheetInput(item.name, item.artifact, item.bytes, kind, origin, problem)
 
 
 def _other_size(item: Input, size: int) -> str:

@@ -46,7 +46,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class SheetFunction:
     """An external function the code may call."""
 
     name: str
@@ -55,7 +55,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SheetInput:
     """One input: what it is, how large, and where it comes from."""
 
     name: str
@@ -68,7 +68,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SheetSource:
     """One artifact that the request goes back to."""
 
     id: str
@@ -81,10 +81,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SheetSources:
     """Everything a request goes back to, packets first."""
 
-    found: tuple[Source, ...]
+    found: tuple[SheetSource, ...]
     missing: tuple[str, ...]
     more: int  # not walked: there were too many
 
@@ -106,7 +106,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedUrl:
     """One URL that is asked for a reference, exactly as it is asked."""
 
     source: str
@@ -118,18 +118,18 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class SheetReference:
     """One thing a fetch request asks for."""
 
     text: str  # foreign
     host: str
     components: tuple[Component, ...]
     bits: int
-    asks: tuple[Asked, ...] = ()
+    asks: tuple[AskedUrl, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SheetVerdict:
     """What policy says to one question, and the rule that says it."""
 
     question: str
@@ -154,7 +154,7 @@ class RuleOfTwo:
 
 
 @dataclass(frozen=True, slots=True)
-class Escalation:
+class SheetEscalation:
     """Why the request is not for the lite lane; the refusal is Monty's own."""
 
     reason: str
@@ -173,7 +173,7 @@ class RingRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class SheetGateway:
     """What leaves and comes in a run that has a gateway."""
 
     hosts: tuple[str, ...]
@@ -191,14 +191,14 @@ class Tool:
     profile: str
     ring: tuple[RingRule, ...]  # empty if no executor enforces the profile
     network: str
-    gateway: Gateway | None
+    gateway: SheetGateway | None
     risks: str  # foreign
-    escalation: Escalation | None
+    escalation: SheetEscalation | None
     code: Code | None
     argv: tuple[str, ...]  # foreign
-    inputs: tuple[Given, ...]
+    inputs: tuple[SheetInput, ...]
     limits: tuple[Limit, ...]
-    functions: tuple[Function, ...]
+    functions: tuple[SheetFunction, ...]
     outputs: tuple[tuple[str, int], ...]
 
 
@@ -207,7 +207,7 @@ class Fetch:
     """What a fetch request alone has."""
 
     want: str
-    references: tuple[Reference, ...]
+    references: tuple[SheetReference, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,21 +7,30 @@ foreign text never reaches the edge, and what follows stands behind a gutter aga
 from collections.abc import Iterable, Iterator
 
 from threegate.host.output import Output
-from threegate.host.review.text_lines import Line, Row, Span, breaks, part, plain, spelling, width
+from threegate.host.review.text_lines import (
+    StyledLine,
+    StyledRow,
+    StyledSpan,
+    breaks,
+    part,
+    plain,
+    spelling,
+    width,
+)
 
 
-def print_lines(out: Output, lines: Iterable[Line], *, colour: bool) -> None:
+def print_lines(out: Output, lines: Iterable[StyledLine], *, colour: bool) -> None:
     """Print every line, in as many rows as it takes."""
     for line in lines:
         for row in rows(out, line):
             out.styled([(span.text, span.style) for span in row], colour=colour)
 
 
-def rows(out: Output, line: Line) -> Iterator[Row]:
+def rows(out: Output, line: StyledLine) -> Iterator[StyledRow]:
     """Yield the rows of one line; what has a gutter from the start is broken to the letter."""
     # What the locale does not have must not look like the escape of a string literal.
     spell = spelling(out.encoding)
-    spans = tuple(Span(spell(span.text), span.style) for span in line.spans)
+    spans = tuple(StyledSpan(spell(span.text), span.style) for span in line.spans)
     if width(line.head.text) + width(plain(spans)) <= out.room:
         yield (line.head, *spans)
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class QueueItem:
     """One request in a listing; the purpose is foreign text."""
 
     id: str
@@ -37,7 +37,7 @@ def listed(
     limit: int,
     skip: int,
     aside: Aside = None,
-) -> Iterator[Item]:
+) -> Iterator[QueueItem]:
     """Yield a page of the requests in these states, each read again from its file."""
     for row in index.queue(states, limit=limit, skip=skip):
         sheet = None
@@ -48,10 +48,10 @@ def listed(
         yield item_of(sheet)
 
 
-def item_of(sheet: Sheet) -> Item:
+def item_of(sheet: Sheet) -> QueueItem:
     """Return a sheet as one line of a listing."""
     left = None if sheet.expires is None else sheet.expires - sheet.now
-    return Item(
+    return QueueItem(
         sheet.id,
         sheet.kind,
         sheet.state,

@@ -16,21 +16,21 @@ from threegate.host.review import parts
 from threegate.host.review.characters import exposed, spelled, suspects
 from threegate.host.review.colour import Token
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.text_lines import Line, Row, Span
+from threegate.host.review.text_lines import StyledLine, StyledRow, StyledSpan
 from threegate.policy.units import sized
 
 MAX_SOURCES: Final = 40
-_TEXT: Final = Span("    | ", "dim")
-_AGAIN: Final = Span("    : ", "dim")
-_OURS: Final = Span("  ")
-_CODE_AGAIN: Final = Span("      : ", "dim")
+_TEXT: Final = StyledSpan("    | ", "dim")
+_AGAIN: Final = StyledSpan("    : ", "dim")
+_OURS: Final = StyledSpan("  ")
+_CODE_AGAIN: Final = StyledSpan("      : ", "dim")
 _COLOURED: Final = frozenset({"keyword", "string", "number", "comment"})
 _VERDICTS: Final = {"allow": "good", "ask": "good", "deny": "bad", "skip": "warn"}
 _DIFF: Final = {"+": "added", "-": "removed", "@": "dim"}
 _AGES: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def lines(sheet: Sheet) -> Iterator[Line]:
+def lines(sheet: Sheet) -> Iterator[StyledLine]:
     """Yield the sheet, what decides first; each line knows the part it belongs to."""
     part = ""
     for line in _lines(sheet):
@@ -38,7 +38,7 @@ def lines(sheet: Sheet) -> Iterator[Line]:
         yield replace(line, section=part)
 
 
-def _lines(sheet: Sheet) -> Iterator[Line]:
+def _lines(sheet: Sheet) -> Iterator[StyledLine]:
     yield from _head(sheet)
     yield from _prose("purpose", sheet.purpose)
     yield from _flags(sheet.flags)
@@ -61,33 +61,33 @@ def age(seconds: int) -> str:
     return "0 s"
 
 
-def _title(words: str) -> Iterator[Line]:
-    yield Line()
-    yield Line((Span(words, "title"),), section=words)
+def _title(words: str) -> Iterator[StyledLine]:
+    yield StyledLine()
+    yield StyledLine((StyledSpan(words, "title"),), section=words)
 
 
-def _own(words: str, style: str = "") -> Line:
-    return Line((Span(words, style),), _OURS, _AGAIN)
+def _own(words: str, style: str = "") -> StyledLine:
+    return StyledLine((StyledSpan(words, style),), _OURS, _AGAIN)
 
 
-def _ending(words: str, foreign: str, style: str = "") -> Line:
+def _ending(words: str, foreign: str, style: str = "") -> StyledLine:
     """Return our words and foreign text after them, one line whatever the text holds."""
-    return Line((Span(words, style), Span(exposed(foreign))), _OURS, _AGAIN)
+    return StyledLine((StyledSpan(words, style), StyledSpan(exposed(foreign))), _OURS, _AGAIN)
 
 
-def _titled(words: str, title: str, style: str = "") -> Line:
+def _titled(words: str, title: str, style: str = "") -> StyledLine:
     """Return our words and a headline in quotes: where ours end can be seen."""
     return _ending(f"{words}  ", f'"{title}"', style) if title else _own(words, style)
 
 
-def _prose(title: str, text: str) -> Iterator[Line]:
+def _prose(title: str, text: str) -> Iterator[StyledLine]:
     if text:
         yield from _title(title)
         for line in text.split("\n"):
-            yield Line(_spelled_out(line, code=False), _TEXT, _AGAIN)
+            yield StyledLine(_spelled_out(line, code=False), _TEXT, _AGAIN)
 
 
-def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> Row:
+def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> StyledRow:
     """Return a foreign line, coloured, each suspect character spelled out."""
     found = suspects(line, code=code)
     styles = [""] * len(line)
@@ -102,12 +102,12 @@ def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> Row:
             spans[-1][1].append(text)
         else:
             spans.append((style, [text]))
-    return tuple(Span("".join(texts), style) for style, texts in spans)
+    return tuple(StyledSpan("".join(texts), style) for style, texts in spans)
 
 
-def _head(sheet: Sheet) -> Iterator[Line]:
+def _head(sheet: Sheet) -> Iterator[StyledLine]:
     words = sheet.kind.replace("-", " ")
-    yield Line((Span(f"{words} {sheet.id}", "title"),), again=_AGAIN, section="request")
+    yield StyledLine((StyledSpan(f"{words} {sheet.id}", "title"),), again=_AGAIN, section="request")
     request = sheet.request
     wait = ""
     if sheet.expires is not None:
@@ -134,14 +134,14 @@ def _lane(sheet: Sheet) -> str:
     return f"{sheet.lane}, profile {sheet.tool.profile}, {network}"
 
 
-def _flags(flags: Sequence[parts.Flag]) -> Iterator[Line]:
+def _flags(flags: Sequence[parts.Flag]) -> Iterator[StyledLine]:
     yield from _title(counted(len(flags), "flag") if flags else "no flags")
     for flag in flags:
         where = f"line {flag.line}" if flag.line is not None else ""
         yield _own(f"! {flag.name:<20} {where:<9} {flag.reason}", "warn")
 
 
-def _rule_of_two(two: parts.RuleOfTwo) -> Iterator[Line]:
+def _rule_of_two(two: parts.RuleOfTwo) -> Iterator[StyledLine]:
     yield from _title("rule of two")
     held = {
         "external input": two.external,
@@ -156,14 +156,14 @@ def _rule_of_two(two: parts.RuleOfTwo) -> Iterator[Line]:
         yield _own("all three together: policy refuses it, whoever approves", "bad")
 
 
-def _policy(verdicts: Sequence[parts.Verdict]) -> Iterator[Line]:
+def _policy(verdicts: Sequence[parts.SheetVerdict]) -> Iterator[StyledLine]:
     yield from _title("policy")
     for one in verdicts:
         rule = f" ({one.rule})" if one.rule else ""
         yield _ending(f"{one.verdict}: {one.reason}{rule}; ", one.question, _VERDICTS[one.verdict])
 
 
-def _gateway(way: parts.Gateway) -> Iterator[Line]:
+def _gateway(way: parts.SheetGateway) -> Iterator[StyledLine]:
     """Show louder than the rest what a run may send, and to whom."""
     yield from _title("network: this run may speak to other machines")
     for host in way.hosts:
@@ -174,7 +174,7 @@ def _gateway(way: parts.Gateway) -> Iterator[Line]:
     yield _own(f"what comes is never a packet; policy grants it in {way.place}")
 
 
-def _ring(tool: parts.Tool) -> Iterator[Line]:
+def _ring(tool: parts.Tool) -> Iterator[StyledLine]:
     """Show what the code may import, start and reach: the rules of its profile, by line."""
     yield from _title(f"interpreter ring, profile {tool.profile}")
     if not tool.ring:
@@ -183,7 +183,7 @@ def _ring(tool: parts.Tool) -> Iterator[Line]:
         yield _own(f"{rule.field:<17} {', '.join(rule.items) or 'none'} ({rule.place})")
 
 
-def _tool(tool: parts.Tool) -> Iterator[Line]:
+def _tool(tool: parts.Tool) -> Iterator[StyledLine]:
     if tool.escalation is not None:
         yield from _escalation(tool.escalation)
     if tool.code is not None:
@@ -205,14 +205,14 @@ def _tool(tool: parts.Tool) -> Iterator[Line]:
     yield from _prose("risks, by its author", tool.risks)
 
 
-def _escalation(why: parts.Escalation) -> Iterator[Line]:
+def _escalation(why: parts.SheetEscalation) -> Iterator[StyledLine]:
     yield from _title("why not monty")
     yield _own(why.reason)
     if why.line is not None:
         yield _ending(f"Monty refused line {why.line}: ", f"{why.construct}: {why.words}")
 
 
-def _code(code: parts.Code) -> Iterator[Line]:
+def _code(code: parts.Code) -> Iterator[StyledLine]:
     yield from _title(f"code, {counted(len(code.lines), 'line')}, {code.bytes} bytes")
     yield _own(f"sha256 {code.sha256}", "dim")
     by_line: dict[int, list[Token]] = {}
@@ -225,13 +225,13 @@ def _code(code: parts.Code) -> Iterator[Line]:
         yield _own("(no line break at the end)", "dim")
 
 
-def _numbered(number: int, spans: Row) -> Iterator[Line]:
+def _numbered(number: int, spans: StyledRow) -> Iterator[StyledLine]:
     marked = any(span.style == "spelled" for span in spans)
-    head = Span(f"{number:>5} ! ", "warn") if marked else Span(f"{number:>5} | ", "dim")
-    yield Line(spans, head, _CODE_AGAIN)
+    head = StyledSpan(f"{number:>5} ! ", "warn") if marked else StyledSpan(f"{number:>5} | ", "dim")
+    yield StyledLine(spans, head, _CODE_AGAIN)
 
 
-def _inputs(inputs: Sequence[parts.Given]) -> Iterator[Line]:
+def _inputs(inputs: Sequence[parts.SheetInput]) -> Iterator[StyledLine]:
     yield from _title("inputs")
     for one in inputs:
         what = f"{one.name}  {sized(one.bytes)}  {one.kind}  {short(one.artifact)}"
@@ -242,7 +242,7 @@ def _inputs(inputs: Sequence[parts.Given]) -> Iterator[Line]:
         yield _own("none")
 
 
-def _functions(functions: Sequence[parts.Function]) -> Iterator[Line]:
+def _functions(functions: Sequence[parts.SheetFunction]) -> Iterator[StyledLine]:
     yield from _title("external functions")
     for one in functions:
         bounds = ", ".join(f"{key} {value}" for key, value in one.bounds)
@@ -251,7 +251,7 @@ def _functions(functions: Sequence[parts.Function]) -> Iterator[Line]:
         yield _own("none")
 
 
-def _limits(limits: Sequence[parts.Limit]) -> Iterator[Line]:
+def _limits(limits: Sequence[parts.Limit]) -> Iterator[StyledLine]:
     yield from _title("limits")
     yield _own(f"{'':<36} {'asked':>9} {'usual':>9} {'most':>9}", "dim")
     for one in limits:
@@ -260,7 +260,7 @@ def _limits(limits: Sequence[parts.Limit]) -> Iterator[Line]:
         yield _own(f"{one.words:<36} {asked:>9} {usual:>9} {most:>9}", style)
 
 
-def _fetch(fetch: parts.Fetch) -> Iterator[Line]:
+def _fetch(fetch: parts.Fetch) -> Iterator[StyledLine]:
     yield from _title(f"would ask for {counted(len(fetch.references), 'reference')}, {fetch.want}")
     for number, one in enumerate(fetch.references, 1):
         yield from _numbered(number, _spelled_out(one.text, code=True))
@@ -269,22 +269,26 @@ def _fetch(fetch: parts.Fetch) -> Iterator[Line]:
             remark = f"  {part.remark}" if part.remark else ""
             words = f"    {part.where:<10} {part.bits:>5} bits{remark}  "
             style = "warn" if remark else ""
-            yield Line((Span(words, style), *_spelled_out(part.decoded, code=True)), _OURS, _AGAIN)
+            yield StyledLine(
+                (StyledSpan(words, style), *_spelled_out(part.decoded, code=True)), _OURS, _AGAIN
+            )
         for asked in one.asks:
             yield _asked(asked)
 
 
-def _asked(asked: parts.Asked) -> Line:
+def _asked(asked: parts.AskedUrl) -> StyledLine:
     """Return the very URL that is asked, and whom."""
     if asked.verdict == "deny":
         words, style = f"    not asked: {asked.source}, {asked.reason}  ", "warn"
     else:
         only = f" if {asked.after} does not know it" if asked.after else ""
         words, style = f"    asks {asked.source}{only}  ", ""
-    return Line((Span(words, style), *_spelled_out(asked.url, code=True)), _OURS, _AGAIN)
+    return StyledLine(
+        (StyledSpan(words, style), *_spelled_out(asked.url, code=True)), _OURS, _AGAIN
+    )
 
 
-def _sources(sources: parts.Sources) -> Iterator[Line]:
+def _sources(sources: parts.SheetSources) -> Iterator[StyledLine]:
     hosts = ", ".join(sources.hosts[:10])
     yield from _title("goes back to")
     if not (sources.found or sources.missing):
@@ -302,7 +306,7 @@ def _sources(sources: parts.Sources) -> Iterator[Line]:
         yield _own(f"{short(missing)}  is not here any more", "warn")
 
 
-def _characters(sheet: Sheet) -> Iterator[Line]:
+def _characters(sheet: Sheet) -> Iterator[StyledLine]:
     yield from _title("characters spelled out")
     for one in sheet.characters:
         like = f", looks like {one.like!a}" if one.like.strip() else ""
@@ -312,7 +316,7 @@ def _characters(sheet: Sheet) -> Iterator[Line]:
         yield _own("none")
 
 
-def _earlier(earlier: parts.Earlier | None) -> Iterator[Line]:
+def _earlier(earlier: parts.Earlier | None) -> Iterator[StyledLine]:
     if earlier is None:
         return
     yield from _title("asked before" if earlier.same else "the last similar request")
@@ -326,6 +330,6 @@ def _earlier(earlier: parts.Earlier | None) -> Iterator[Line]:
     for line in earlier.diff:
         style = _DIFF.get(line[:1], "")
         spans = _spelled_out(line, code=True)
-        yield Line(tuple(Span(s.text, s.style or style) for s in spans), _TEXT, _AGAIN)
+        yield StyledLine(tuple(StyledSpan(s.text, s.style or style) for s in spans), _TEXT, _AGAIN)
     if earlier.longer:
         yield _own(f"{earlier.longer} lines of the difference are not shown")

@@ -33,7 +33,7 @@ from threegate.host.review.asked import (
     tool_of,
     verdicts_on,
 )
-from threegate.host.review.characters import Found, tally
+from threegate.host.review.characters import FoundCharacter, tally
 from threegate.host.review.dictated import dictated_flags
 from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
 from threegate.host.review.origins import reader, sheet_lookup, sources_of
@@ -65,10 +65,10 @@ class Sheet:
     purpose: str  # foreign
     tool: parts.Tool | None
     fetch: parts.Fetch | None
-    sources: parts.Sources
-    characters: tuple[Found, ...]
+    sources: parts.SheetSources
+    characters: tuple[FoundCharacter, ...]
     rule_of_two: parts.RuleOfTwo
-    verdicts: tuple[parts.Verdict, ...]
+    verdicts: tuple[parts.SheetVerdict, ...]
     flags: tuple[parts.Flag, ...]
     earlier: parts.Earlier | None
     standing: tuple[parts.Standing, ...]

@@ -17,24 +17,24 @@ _MORE: Final = "..."
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StyledSpan:
     """Characters in one style; the style is a name that `screen` knows."""
 
     text: str
     style: str = ""
 
 
-Row = tuple[Span, ...]
+StyledRow = tuple[StyledSpan, ...]
 Spell = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StyledLine:
     """One line: a gutter of ours before its first row and before every other, and its text."""
 
-    spans: Row = ()
-    head: Span = Span("")
-    again: Span = Span("")
+    spans: StyledRow = ()
+    head: StyledSpan = StyledSpan("")
+    again: StyledSpan = StyledSpan("")
     section: str = ""
 
 
@@ -123,29 +123,29 @@ def broken(text: str, room: int) -> list[str]:
     return [*rows, row]
 
 
-def part(spans: Iterable[Span], start: int, end: int) -> Row:
+def part(spans: Iterable[StyledSpan], start: int, end: int) -> StyledRow:
     """Return the characters from `start` to `end` of a line."""
     found, at = [], 0
     for span in spans:
         piece = span.text[max(start - at, 0) : max(end - at, 0)]
         if piece:
-            found.append(Span(piece, span.style))
+            found.append(StyledSpan(piece, span.style))
         at += len(span.text)
     return tuple(found)
 
 
-def marked(spans: Sequence[Span], places: Iterable[tuple[int, int]], style: str) -> Row:
+def marked(spans: Sequence[StyledSpan], places: Iterable[tuple[int, int]], style: str) -> StyledRow:
     """Return a line with the characters at `places` (in order, apart) in another style."""
-    found: list[Span] = []
+    found: list[StyledSpan] = []
     at, whole = 0, sum(len(span.text) for span in spans)
     for start, end in places:
         found += part(spans, at, start)
-        found += (Span(span.text, style) for span in part(spans, start, end))
+        found += (StyledSpan(span.text, style) for span in part(spans, start, end))
         at = end
     return (*found, *part(spans, at, whole))
 
 
-def plain(spans: Iterable[Span]) -> str:
+def plain(spans: Iterable[StyledSpan]) -> str:
     """Return the characters of a line."""
     return "".join(span.text for span in spans)
 

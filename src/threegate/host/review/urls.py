@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
-from threegate.host.review.parts import Component, Reference
+from threegate.host.review.parts import Component, SheetReference
 from threegate.policy.hosts import parse_url
 
 MIN_CHARS: Final = 16  # shorter parts carry little, and every identifier would be remarked on
@@ -28,18 +28,18 @@ _NEEDLESS: Final = re.compile(r"%(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa]|
 _HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
 
 
-def read_reference(text: str) -> Reference:
+def read_reference(text: str) -> SheetReference:
     """Return a reference taken apart; one that is no URL is a single part."""
     try:
         url = parse_url(text)
     except ValueError:
-        return Reference(text, "", (_component("reference", text),), bits(text))
+        return SheetReference(text, "", (_component("reference", text),), bits(text))
     parts = [_component("host", url.host)]
     segments = [segment for segment in url.path.split("/") if segment]
     parts += [_component(f"path {number}", part) for number, part in enumerate(segments, 1)]
     pairs = url.query.split("&") if url.query else []
     parts += [_component(f"query {number}", pair) for number, pair in enumerate(pairs, 1)]
-    return Reference(text, url.host, tuple(parts), bits(text.removeprefix("https://")))
+    return SheetReference(text, url.host, tuple(parts), bits(text.removeprefix("https://")))
 
 
 def bits(text: str) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.host.review.text_lines import (
-    Span,
+    StyledSpan,
     breaks,
     broken,
     cells,
@@ -63,15 +63,19 @@ def test_a_mark_that_some_terminals_draw_beside_its_letter_has_its_own_cell() ->
 
 
 def test_parts_keep_their_style() -> None:
-    line = (Span("abc", "keyword"), Span("def"), Span("ghi", "string"))
-    assert part(line, 2, 7) == (Span("c", "keyword"), Span("def"), Span("g", "string"))
+    line = (StyledSpan("abc", "keyword"), StyledSpan("def"), StyledSpan("ghi", "string"))
+    assert part(line, 2, 7) == (
+        StyledSpan("c", "keyword"),
+        StyledSpan("def"),
+        StyledSpan("g", "string"),
+    )
     assert part(line, 0, 0) == ()
 
 
 @given(st.text("ab", max_size=12), st.integers(0, 12), st.integers(0, 12))
 def test_marking_changes_styles_and_nothing_else(text: str, one: int, two: int) -> None:
     start, end = sorted((min(one, len(text)), min(two, len(text))))
-    line = (Span(text[:5], "keyword"), Span(text[5:]))
+    line = (StyledSpan(text[:5], "keyword"), StyledSpan(text[5:]))
     found = marked(line, [(start, end)], "match")
     assert plain(found) == text
     assert "".join(span.text for span in found if span.style == "match") == text[start:end]

@@ -18,20 +18,20 @@ from threegate.host.output import counted
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing
 from threegate.host.review.characters import exposed
-from threegate.host.review.queue import Item, listed, total
+from threegate.host.review.queue import QueueItem, listed, total
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import WAITING, Sheet, read_request, read_sheet
 from threegate.host.review.statement import statement
 from threegate.host.review.terminal import state as shown
-from threegate.host.review.terminal.pager import Document, document
-from threegate.host.review.text_lines import Line, Span, Spell
+from threegate.host.review.terminal.pager import PagedDocument, document
+from threegate.host.review.text_lines import Spell, StyledLine, StyledSpan
 from threegate.host.workspace.changes import Mark, followed, mark_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 
 MAX_LISTED: Final = 200  # the oldest; the others come up as these are decided
 _PURPOSE_CHARS: Final = 300
-_AGAIN: Final = Span("      : ", "dim")
+_AGAIN: Final = StyledSpan("      : ", "dim")
 
 
 @dataclass
@@ -51,7 +51,7 @@ class WorkspaceDesk:
         """Tell whether the log grew: everything that happens is announced there."""
         return mark_of(self.ws.root) != self._mark
 
-    def waiting(self) -> shown.Queue:
+    def waiting(self) -> shown.ReviewQueue:
         """Return the requests that wait, after time and policy decided theirs."""
         self._follow()
         decisions.sweep(self.ws, self.meddled)
@@ -62,14 +62,14 @@ class WorkspaceDesk:
         found = tuple(map(self._waiting, items))
         self.meddled |= aside
         wrong = {one: f"{exc.message} [{exc.code}]" for one, exc in self.meddled.items()}
-        return shown.Queue(found, total(self.index, WAITING) - len(aside), wrong)
+        return shown.ReviewQueue(found, total(self.index, WAITING) - len(aside), wrong)
 
     def fate(self, request_id: str) -> str:
         """Return where a request is that waits no more."""
         place = self.ws.store.locate(request_id)
         return "gone" if place is None else state_of(place)
 
-    def sheet(self, request_id: str) -> shown.Sheet:
+    def sheet(self, request_id: str) -> shown.OpenedSheet:
         """Return everything about a request; the same again as long as nothing changed."""
         self._follow()
         self.index.catch_up(_silent)
@@ -79,7 +79,7 @@ class WorkspaceDesk:
             found = before  # only its age is another: what was seen of it stays seen
         self._shown[request_id] = found
         words = statement(found, uses=1, begin=found.now, end=found.now + 1).split("\n")
-        return shown.Sheet(
+        return shown.OpenedSheet(
             request_id,
             document(lines(found), self.spell),
             self._terms(),
@@ -88,7 +88,7 @@ class WorkspaceDesk:
             self._refusal(found),
         )
 
-    def raw(self, request_id: str) -> Document:
+    def raw(self, request_id: str) -> PagedDocument:
         """Return the bytes: printable ASCII as it is, backslashes doubled, others in hex."""
         data, _, _ = read_request(self.ws, request_id)
         rows = data.decode("latin-1").split("\n")
@@ -117,16 +117,16 @@ class WorkspaceDesk:
     def _follow(self) -> None:
         self.ws = followed(self.ws)
 
-    def _waiting(self, item: Item) -> shown.Waiting:
+    def _waiting(self, item: QueueItem) -> shown.WaitingRequest:
         first = item.purpose.partition("\n")[0][:_PURPOSE_CHARS]
         purpose = self.spell(exposed(first))
         about = (item.id, item.state, item.origin, item.age_seconds)
-        return shown.Waiting(*about, item.flags, purpose)
+        return shown.WaitingRequest(*about, item.flags, purpose)
 
-    def _terms(self) -> shown.Terms:
+    def _terms(self) -> shown.TermsChoice:
         path = ("handoff", "approval")
         usual = self.ws.bundle.integer(*path, "lifetime_seconds")
-        return shown.Terms(
+        return shown.TermsChoice(
             uses=1,
             seconds=usual,
             usual_seconds=usual,
@@ -174,11 +174,11 @@ def _names(sheet: Sheet) -> list[str]:
     return sorted({flag.name for flag in sheet.flags})
 
 
-def _numbered(rows: Iterable[str]) -> Iterable[Line]:
+def _numbered(rows: Iterable[str]) -> Iterable[StyledLine]:
     for number, row in enumerate(rows, 1):
         text = row.replace("\\", "\\\\")
         words = "".join(c if " " <= c <= "~" else f"\\x{ord(c):02x}" for c in text)
-        yield Line((Span(words),), Span(f"{number:>5} | ", "dim"), _AGAIN)
+        yield StyledLine((StyledSpan(words),), StyledSpan(f"{number:>5} | ", "dim"), _AGAIN)
 
 
 def _silent(_: int, __: int) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from threegate.host.review.terminal.pager import Document, document
-from threegate.host.review.text_lines import Line, Span
+from threegate.host.review.terminal.pager import PagedDocument, document
+from threegate.host.review.text_lines import StyledLine, StyledSpan
 
 _WORDS: Final = """\
 # in the list
@@ -35,12 +35,12 @@ Whatever is typed before a question is on screen does not answer it, and what is
 presses no key."""
 
 
-def help_document() -> Document:
+def help_document() -> PagedDocument:
     """Return the help."""
     return document(_line(words) for words in _WORDS.split("\n"))
 
 
-def _line(words: str) -> Line:
+def _line(words: str) -> StyledLine:
     if words.startswith("# "):
-        return Line((Span(words[2:], "title"),))
-    return Line((Span(words),))
+        return StyledLine((StyledSpan(words[2:], "title"),))
+    return StyledLine((StyledSpan(words),))

@@ -65,7 +65,7 @@ class Key:
     text: str = ""
 
 
-class Reader:
+class KeyReader:
     """Turns bytes into keys, however they were split on the way."""
 
     def __init__(self, encoding: str) -> None:

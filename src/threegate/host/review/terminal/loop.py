@@ -8,14 +8,14 @@ from threegate.artifacts.ids import short
 from threegate.base.errors import ThreeGateError
 from threegate.base.text import visible
 from threegate.host.review.terminal.keys import Key
-from threegate.host.review.terminal.pager import Document
+from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import (
-    Approve,
-    Deny,
+    ApproveRequest,
+    DenyRequest,
     Effect,
-    Leave,
     Open,
     OpenRaw,
+    Quit,
     Redraw,
     Suspend,
     is_question,
@@ -23,13 +23,13 @@ from threegate.host.review.terminal.press import (
 )
 from threegate.host.review.terminal.screen import Screen
 from threegate.host.review.terminal.state import (
-    Confirming,
-    Listing,
-    Queue,
-    Reading,
-    Sheet,
-    Showing,
+    ConfirmMode,
+    ListMode,
+    OpenedSheet,
+    ReviewQueue,
+    SheetMode,
     State,
+    TextMode,
     drawn,
     neighbour,
     opened,
@@ -44,14 +44,14 @@ from threegate.host.review.terminal.views import frame
 LOOK_AGAIN_SECONDS: Final = 2.0
 
 
-class Desk(Protocol):
+class ReviewDesk(Protocol):
     """The workspace, as far as a reviewer needs it."""
 
     def changed(self) -> bool:
         """Tell whether anything was decided or came in since the list was read."""
         ...
 
-    def waiting(self) -> Queue:
+    def waiting(self) -> ReviewQueue:
         """Return the requests that wait."""
         ...
 
@@ -59,11 +59,11 @@ class Desk(Protocol):
         """Return the state of a request that waits no more."""
         ...
 
-    def sheet(self, request_id: str) -> Sheet:
+    def sheet(self, request_id: str) -> OpenedSheet:
         """Return everything about a request."""
         ...
 
-    def raw(self, request_id: str) -> Document:
+    def raw(self, request_id: str) -> PagedDocument:
         """Return the bytes of a request, spelled out."""
         ...
 
@@ -76,10 +76,10 @@ class Desk(Protocol):
         ...
 
 
-class Session:
+class ReviewSession:
     """One run of the interactive review."""
 
-    def __init__(self, desk: Desk, screen: Screen) -> None:
+    def __init__(self, desk: ReviewDesk, screen: Screen) -> None:
         self._desk, self._screen = desk, screen
         self._state = State(*screen.size)
         self._code: int | None = None
@@ -129,7 +129,7 @@ class Session:
             self._explain(exc)
             with suppress(ThreeGateError):  # what went wrong first is what is said
                 self._refresh_if_changed()
-                if isinstance(effect, Approve):
+                if isinstance(effect, ApproveRequest):
                     self._read_again()
 
     def _do(self, effect: Effect) -> None:
@@ -139,13 +139,13 @@ class Session:
             case OpenRaw(id=request_id):
                 title = f"{short(request_id)}: its bytes"
                 self._state = reading(self._state, title, self._desk.raw(request_id))
-            case Deny(id=request_id, reason=reason):
+            case DenyRequest(id=request_id, reason=reason):
                 self._decided(request_id, self._desk.deny(request_id, reason))
-            case Approve(id=request_id, uses=uses, seconds=seconds):
+            case ApproveRequest(id=request_id, uses=uses, seconds=seconds):
                 with self._screen.aside():
                     words = self._desk.approve(request_id, uses=uses, seconds=seconds)
                 self._decided(request_id, words)
-            case Leave(code=code):
+            case Quit(code=code):
                 self._code = code
             case Suspend():
                 self._screen.suspend()
@@ -154,11 +154,11 @@ class Session:
 
     def _decided(self, request_id: str, words: str) -> None:
         """Go to the next request after a decision."""
-        was_showing = isinstance(self._state.mode, Showing)
+        was_showing = isinstance(self._state.mode, SheetMode)
         queue = self._desk.waiting()
         items = tuple(one for one in queue.items if one.id != request_id)
         after = neighbour(self._state, items)
-        state = replace(self._state, items=items, total=queue.total, at=after, mode=Listing())
+        state = replace(self._state, items=items, total=queue.total, at=after, mode=ListMode())
         self._state = say(replace(state, meddled=queue.meddled), words)
         if was_showing and after and after not in state.skipped:
             self._state = opened(self._state, self._desk.sheet(after))
@@ -183,8 +183,8 @@ class Session:
     def _read_again(self) -> None:
         """Show what changed about the request on the screen: its rules, or what came before."""
         at, mode = self._state.at, self._state.mode
-        on_screen = mode.below if isinstance(mode, Reading) else mode
-        if not isinstance(on_screen, Showing | Confirming):
+        on_screen = mode.below if isinstance(mode, TextMode) else mode
+        if not isinstance(on_screen, SheetMode | ConfirmMode):
             return
         sheet, before = self._desk.sheet(at), self._state.sheets[at]
         if sheet.document.lines != before.document.lines or sheet.terms != before.terms:

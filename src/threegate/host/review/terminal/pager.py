@@ -12,16 +12,16 @@ from functools import lru_cache
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.review.text_lines import Line, Span, Spell, breaks, plain, width
+from threegate.host.review.text_lines import Spell, StyledLine, StyledSpan, breaks, plain, width
 
 _LEAST_ROOM: Final = 8  # cells for text beside a gutter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Document:
+class PagedDocument:
     """Lines to look at; `starts` has the place of each in the whole text."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[StyledLine, ...]
     starts: tuple[int, ...]
 
     @property
@@ -31,7 +31,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScreenRow:
     """One row on the screen: characters `start` to `end` of a line."""
 
     line: int
@@ -40,10 +40,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PagerView:
     """A document, the character at the top of the screen, and what was shown of it so far."""
 
-    document: Document
+    document: PagedDocument
     top: int = 0
     seen: tuple[tuple[int, int], ...] = ()
     needle: str = ""
@@ -57,53 +57,53 @@ class Unseen:
     at: int
 
 
-def document(lines: Iterable[Line], spell: Spell = visible) -> Document:
+def document(lines: Iterable[StyledLine], spell: Spell = visible) -> PagedDocument:
     """Return a document of lines, spelled as the terminal will get them."""
-    found = tuple(_spelled(line, spell) for line in lines) or (Line(),)
+    found = tuple(_spelled(line, spell) for line in lines) or (StyledLine(),)
     starts = [0]
     for line in found:
         starts.append(starts[-1] + len(plain(line.spans)) + 1)
-    return Document(found, tuple(starts))
+    return PagedDocument(found, tuple(starts))
 
 
 @lru_cache(maxsize=4)
-def layout(found: Document, columns: int) -> tuple[Place, ...]:
+def layout(found: PagedDocument, columns: int) -> tuple[ScreenRow, ...]:
     """Return the rows of a document in so many columns."""
     places = []
     for number, line in enumerate(found.lines):
         rows = breaks(plain(line.spans), columns - gutter(line, columns))
-        places += [Place(number, start, end) for start, end in rows]
+        places += [ScreenRow(number, start, end) for start, end in rows]
     return tuple(places)
 
 
-def gutter(line: Line, columns: int) -> int:
+def gutter(line: StyledLine, columns: int) -> int:
     """Return the cells of a line's gutter; none where it would leave too few for the text."""
     found = max(width(line.head.text), width(line.again.text))
     return found if columns - found >= _LEAST_ROOM else 0
 
 
-def row_at(view: View, columns: int) -> int:
+def row_at(view: PagerView, columns: int) -> int:
     """Return the number of the row that holds the top."""
     return _row_of(view.document, columns, view.top)
 
 
-def shown(view: View, columns: int, rows: int) -> tuple[Place, ...]:
+def shown(view: PagerView, columns: int, rows: int) -> tuple[ScreenRow, ...]:
     """Return the rows that are on the screen."""
     top = row_at(view, columns)
     return layout(view.document, columns)[top : top + rows]
 
 
-def scrolled(view: View, columns: int, rows: int, by: int) -> View:
+def scrolled(view: PagerView, columns: int, rows: int, by: int) -> PagerView:
     """Return the view moved by some rows, as far as there are any."""
     return _to_row(view, columns, rows, row_at(view, columns) + by)
 
 
-def at_place(view: View, columns: int, rows: int, place: int) -> View:
+def at_place(view: PagerView, columns: int, rows: int, place: int) -> PagerView:
     """Return the view with a character of the text on its first row, if the end allows it."""
     return _to_row(view, columns, rows, _row_of(view.document, columns, place))
 
 
-def looked(view: View, columns: int, rows: int) -> View:
+def looked(view: PagerView, columns: int, rows: int) -> PagerView:
     """Return the view after what is on the screen was drawn."""
     found = shown(view, columns, rows)
     if not found:
@@ -112,7 +112,7 @@ def looked(view: View, columns: int, rows: int) -> View:
     return replace(view, seen=_joined(view.seen, begin, end))
 
 
-def unseen(view: View) -> Unseen | None:
+def unseen(view: PagerView) -> Unseen | None:
     """Return what was never on the screen; None if everything was."""
     starts, lines, first = view.document.starts, 0, -1
     for begin, end in _gaps(view.seen, view.document.end):
@@ -134,7 +134,7 @@ def hits(text: str, needle: str) -> list[tuple[int, int]]:
     return found
 
 
-def sought(view: View, columns: int, rows: int, *, back: bool = False) -> View | None:
+def sought(view: PagerView, columns: int, rows: int, *, back: bool = False) -> PagerView | None:
     """Return the view at the next line with the needle, around the end; None without any."""
     lines = view.document.lines
     here = layout(view.document, columns)[row_at(view, columns)].line
@@ -148,27 +148,27 @@ def sought(view: View, columns: int, rows: int, *, back: bool = False) -> View |
     return None
 
 
-def _spelled(line: Line, spell: Spell) -> Line:
-    spans = tuple(Span(spell(span.text), span.style) for span in line.spans)
+def _spelled(line: StyledLine, spell: Spell) -> StyledLine:
+    spans = tuple(StyledSpan(spell(span.text), span.style) for span in line.spans)
     return replace(line, spans=spans)
 
 
-def _row_of(found: Document, columns: int, place: int) -> int:
+def _row_of(found: PagedDocument, columns: int, place: int) -> int:
     rows = layout(found, columns)
     return bisect_right(rows, place, key=lambda row: _position(found, row)) - 1
 
 
-def _to_row(view: View, columns: int, rows: int, row: int) -> View:
+def _to_row(view: PagerView, columns: int, rows: int, row: int) -> PagerView:
     places = layout(view.document, columns)
     last = max(len(places) - max(rows, 1), 0)
     return replace(view, top=_position(view.document, places[min(max(row, 0), last)]))
 
 
-def _position(found: Document, place: Place) -> int:
+def _position(found: PagedDocument, place: ScreenRow) -> int:
     return found.starts[place.line] + place.start
 
 
-def _after(found: Document, place: Place) -> int:
+def _after(found: PagedDocument, place: ScreenRow) -> int:
     """Return the place after a row; the end of a line counts as one character."""
     end = found.starts[place.line] + place.end
     return end + 1 if end + 1 == found.starts[place.line + 1] else end

@@ -16,14 +16,14 @@ from threegate.host.review.terminal.pager import at_place, scrolled, sought, uns
 from threegate.host.review.terminal.state import (
     DENIAL,
     SEARCH,
-    Confirming,
-    Listing,
+    ConfirmMode,
+    InputMode,
+    ListMode,
     Mode,
-    Reading,
-    Showing,
+    SheetMode,
     State,
-    Terms,
-    Typing,
+    TermsChoice,
+    TextMode,
     neighbour,
     reading,
     say,
@@ -49,7 +49,7 @@ class OpenRaw:
 
 
 @dataclass(frozen=True, slots=True)
-class Approve:
+class ApproveRequest:
     """Sign and store an approval."""
 
     id: str
@@ -58,7 +58,7 @@ class Approve:
 
 
 @dataclass(frozen=True, slots=True)
-class Deny:
+class DenyRequest:
     """Deny a request."""
 
     id: str
@@ -66,7 +66,7 @@ class Deny:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Quit:
     """End, with an exit code."""
 
     code: int
@@ -82,11 +82,11 @@ class Redraw:
     """Draw everything again, and look whether the list changed."""
 
 
-Effect = Open | OpenRaw | Approve | Deny | Leave | Suspend | Redraw
+Effect = Open | OpenRaw | ApproveRequest | DenyRequest | Quit | Suspend | Redraw
 Answer = tuple[State, Effect | None]
 
 _ANYWHERE: Final[Mapping[str, Effect]] = {
-    "interrupt": Leave(EX_INTERRUPTED),
+    "interrupt": Quit(EX_INTERRUPTED),
     "suspend": Suspend(),
     "redraw": Redraw(),
 }
@@ -98,15 +98,15 @@ def press(state: State, key: Key) -> Answer:
         return state, _ANYWHERE[key.name]
     state = say(state, "")
     match state.mode:
-        case Typing():
+        case InputMode():
             return _typing(state, state.mode, key)
-        case Confirming():
+        case ConfirmMode():
             return _confirming(state, state.mode, key)
-        case Reading():
+        case TextMode():
             return _reading(state, state.mode, key)
-        case Showing():
+        case SheetMode():
             return _showing(state, key)
-        case Listing():
+        case ListMode():
             return _listing(state, key)
 
 
@@ -131,13 +131,13 @@ def _listing(state: State, key: Key) -> Answer:
 def _common(state: State, key: Key) -> Answer:
     """Answer the keys that list and sheet have in common."""
     if key.name == "q":
-        return state, Leave(0)
+        return state, Quit(0)
     if key.name == "?":
         return reading(state, "help", help_document()), None
     if not state.items:
         return state, None
-    if key.name == "d" and isinstance(state.mode, Listing | Showing):
-        return replace(state, mode=Typing(DENIAL, "", state.mode)), None
+    if key.name == "d" and isinstance(state.mode, ListMode | SheetMode):
+        return replace(state, mode=InputMode(DENIAL, "", state.mode)), None
     if key.name == "s":
         return _skip(state)
     if key.name == "o":
@@ -150,9 +150,9 @@ def _skip(state: State) -> Answer:
     after = neighbour(state, state.items)
     if after in state.skipped:
         said = say(state, "every request was skipped; they are still waiting")
-        return replace(said, mode=Listing()), None
+        return replace(said, mode=ListMode()), None
     state = replace(state, at=after)
-    return state, Open(after) if isinstance(state.mode, Showing) else None
+    return state, Open(after) if isinstance(state.mode, SheetMode) else None
 
 
 # -- a sheet, and other things to read -------------------------------------------------
@@ -160,7 +160,7 @@ def _skip(state: State) -> Answer:
 
 def _showing(state: State, key: Key) -> Answer:
     if key.name in ("escape", "left", "h", "backspace"):
-        return replace(state, mode=Listing()), None
+        return replace(state, mode=ListMode()), None
     if key.name == "a":
         return _ask(state), None
     if key.name in ("n", "p"):
@@ -182,13 +182,13 @@ def _ask(state: State) -> State:
         return say(state, f"it cannot be approved: {sheet.refusal}")
     missing = unseen(view)
     if missing is None:
-        return replace(state, mode=Confirming(sheet.terms))
+        return replace(state, mode=ConfirmMode(sheet.terms))
     state = with_view(state, at_place(view, state.columns, state.body, missing.at))
     lines = "1 line was" if missing.lines == 1 else f"{missing.lines} lines were"
     return say(state, f"{lines} not on screen yet: look at the rest first, it goes on here")
 
 
-def _reading(state: State, mode: Reading, key: Key) -> Answer:
+def _reading(state: State, mode: TextMode, key: Key) -> Answer:
     if key.name in ("q", "escape", "left", "h", "?", "o"):
         return replace(state, mode=mode.below), None
     moved = _moved(state, key)
@@ -208,8 +208,8 @@ def _moved(state: State, key: Key) -> State | None:
     if key.name in ("g", "home", "G", "end"):
         place = end if key.name in ("G", "end") else 0
         return with_view(state, at_place(view, columns, rows, place))
-    if key.name == "/" and isinstance(state.mode, Showing):
-        return replace(state, mode=Typing(SEARCH, "", state.mode))
+    if key.name == "/" and isinstance(state.mode, SheetMode):
+        return replace(state, mode=InputMode(SEARCH, "", state.mode))
     if key.name in ("f", "F"):
         return _find(state, back=key.name == "F")
     return None
@@ -228,12 +228,12 @@ def _find(state: State, *, back: bool = False) -> State:
 # -- questions ---------------------------------------------------------------------------
 
 
-def _confirming(state: State, mode: Confirming, key: Key) -> Answer:
+def _confirming(state: State, mode: ConfirmMode, key: Key) -> Answer:
     if key.name == "y":
-        asked = Approve(state.at, mode.terms.uses, mode.terms.seconds)
-        return replace(state, mode=Showing()), asked
+        asked = ApproveRequest(state.at, mode.terms.uses, mode.terms.seconds)
+        return replace(state, mode=SheetMode()), asked
     if key.name in ("escape", "n", "q"):
-        return say(replace(state, mode=Showing()), "not approved"), None
+        return say(replace(state, mode=SheetMode()), "not approved"), None
     changed = mode
     if key.name in ("up", "down", "tab", "back-tab", "j", "k"):
         changed = replace(mode, on_uses=not mode.on_uses)
@@ -244,19 +244,19 @@ def _confirming(state: State, mode: Confirming, key: Key) -> Answer:
     return replace(state, mode=changed), None
 
 
-def _other_uses(terms: Terms, *, more: bool) -> Terms:
+def _other_uses(terms: TermsChoice, *, more: bool) -> TermsChoice:
     uses = terms.uses + (1 if more else -1)
     return replace(terms, uses=min(max(uses, 1), terms.max_uses))
 
 
-def _other_lifetime(terms: Terms, *, more: bool) -> Terms:
+def _other_lifetime(terms: TermsChoice, *, more: bool) -> TermsChoice:
     choices = {*LIFETIMES_SECONDS, terms.seconds, terms.usual_seconds, terms.max_seconds}
     allowed = sorted(one for one in choices if one <= terms.max_seconds)
     index = allowed.index(terms.seconds) + (1 if more else -1)
     return replace(terms, seconds=allowed[min(max(index, 0), len(allowed) - 1)])
 
 
-def _typing(state: State, mode: Typing, key: Key) -> Answer:
+def _typing(state: State, mode: InputMode, key: Key) -> Answer:
     if key.name == "escape":
         return replace(state, mode=mode.below), None
     if key.name == "enter":
@@ -276,13 +276,13 @@ def _edited(text: str, key: Key) -> str:
     return (text + key.text)[:MAX_TYPED_CHARS]
 
 
-def _typed_denial(state: State, text: str, below: Listing | Showing) -> Answer:
+def _typed_denial(state: State, text: str, below: ListMode | SheetMode) -> Answer:
     if not text:
         return say(state, "a denial needs a reason; Esc goes back"), None
-    return replace(state, mode=below), Deny(state.at, text)
+    return replace(state, mode=below), DenyRequest(state.at, text)
 
 
-def _typed_search(state: State, text: str, below: Listing | Showing) -> Answer:
+def _typed_search(state: State, text: str, below: ListMode | SheetMode) -> Answer:
     state = replace(state, mode=below)
     view = state.view
     if view is not None and text:
@@ -290,7 +290,7 @@ def _typed_search(state: State, text: str, below: Listing | Showing) -> Answer:
     return _find(state), None
 
 
-_TYPED: Final[Mapping[str, Callable[[State, str, Listing | Showing], Answer]]] = {
+_TYPED: Final[Mapping[str, Callable[[State, str, ListMode | SheetMode], Answer]]] = {
     DENIAL: _typed_denial,
     SEARCH: _typed_search,
 }
@@ -298,4 +298,4 @@ _TYPED: Final[Mapping[str, Callable[[State, str, Listing | Showing], Answer]]] =
 
 def is_question(mode: Mode) -> bool:
     """Tell whether a key can sign here: none typed before the question was drawn may."""
-    return isinstance(mode, Confirming)
+    return isinstance(mode, ConfirmMode)

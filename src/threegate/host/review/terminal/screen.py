@@ -18,8 +18,8 @@ from typing import Any, Final, NoReturn
 
 from threegate.base.errors import ThreeGateError, WaitingForHuman
 from threegate.base.text import visible
-from threegate.host.review.terminal.keys import Key, Reader
-from threegate.host.review.text_lines import Row
+from threegate.host.review.terminal.keys import Key, KeyReader
+from threegate.host.review.text_lines import StyledRow
 
 # Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that
 # makes a character wider than we know cannot push the frame apart.
@@ -74,8 +74,8 @@ class Screen:
         self._source, self._sink = source, sink
         self._encoding, self._colour = encoding, colour
         self._found = termios.tcgetattr(source)
-        self._keys = Reader(encoding)
-        self._drawn: tuple[Row, ...] = ()
+        self._keys = KeyReader(encoding)
+        self._drawn: tuple[StyledRow, ...] = ()
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._ours = False
 
@@ -90,7 +90,7 @@ class Screen:
             return 80, 24
         return columns or 80, rows or 24
 
-    def draw(self, rows: Sequence[Row]) -> None:
+    def draw(self, rows: Sequence[StyledRow]) -> None:
         """Draw a frame; one that is there already costs nothing."""
         frame = tuple(rows)
         if frame == self._drawn:
@@ -206,7 +206,7 @@ class Screen:
             _end(signal.SIGHUP, None)
         return data
 
-    def _line(self, row: Row) -> str:
+    def _line(self, row: StyledRow) -> str:
         shown = "".join(self._styled(span.text, span.style) for span in row)
         return f"{shown}{TO_END_OF_LINE}"
 

@@ -10,7 +10,7 @@ from threegate.host.output import terminal_encoding
 from threegate.host.review.batch import name_meddled
 from threegate.host.review.notices import settle
 from threegate.host.review.terminal.desk import WorkspaceDesk
-from threegate.host.review.terminal.loop import Session
+from threegate.host.review.terminal.loop import ReviewSession
 from threegate.host.review.terminal.screen import refuse_unfit, taken
 from threegate.host.review.text_lines import spelling
 from threegate.host.workspace.workspace import Workspace
@@ -34,6 +34,6 @@ def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
             desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding), aside)
             out.flush()
             with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
-                code = Session(desk, screen).run()
+                code = ReviewSession(desk, screen).run()
     meddled = name_meddled(aside, out.error)
     return code or meddled

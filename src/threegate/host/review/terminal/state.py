@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
-from threegate.host.review.terminal.pager import Document, View, at_place, looked
+from threegate.host.review.terminal.pager import PagedDocument, PagerView, at_place, looked
 from threegate.host.review.text_lines import broken, cut
 
 LEAST_COLUMNS: Final = 20
@@ -18,7 +18,7 @@ _MOST_SAID_ROWS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRequest:
     """One line of the list; the purpose is foreign text with everything spelled out."""
 
     id: str
@@ -30,16 +30,16 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class ReviewQueue:
     """The requests to decide, oldest first, how many wait in all, and which were meddled with."""
 
-    items: tuple[Waiting, ...]
+    items: tuple[WaitingRequest, ...]
     total: int
     meddled: Mapping[str, str] = field(default_factory=dict)  # with what is wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TermsChoice:
     """How often and how long an approval is valid, and what policy has to say about that."""
 
     uses: int
@@ -50,54 +50,54 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class OpenedSheet:
     """Everything about one request, and what an approval of it may be like."""
 
     id: str
-    document: Document
-    terms: Terms
+    document: PagedDocument
+    terms: TermsChoice
     notices: tuple[str, ...] = ()  # what should not be forgotten when saying yes
     means: tuple[str, ...] = ()  # what an approval says it permits, in our words
     refusal: str = ""  # why it cannot be approved, if so
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListMode:
     """The list."""
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class SheetMode:
     """The sheet of the current request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextMode:
     """Something else to read: the raw bytes, the help."""
 
     title: str
-    view: View
-    below: "Listing | Showing"
+    view: PagerView
+    below: "ListMode | SheetMode"
 
 
 @dataclass(frozen=True, slots=True)
-class Confirming:
+class ConfirmMode:
     """The last question before a signature."""
 
-    terms: Terms
+    terms: TermsChoice
     on_uses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Typing:
+class InputMode:
     """A line of text the reviewer types: why not, or what to look for."""
 
     what: str
     text: str
-    below: "Listing | Showing"
+    below: "ListMode | SheetMode"
 
 
-Mode = Listing | Showing | Reading | Confirming | Typing
+Mode = ListMode | SheetMode | TextMode | ConfirmMode | InputMode
 DENIAL: Final = "denial"
 SEARCH: Final = "search"
 
@@ -108,13 +108,13 @@ class State:
 
     columns: int
     rows: int
-    items: tuple[Waiting, ...] = ()
+    items: tuple[WaitingRequest, ...] = ()
     total: int = 0
     meddled: Mapping[str, str] = field(default_factory=dict)
     at: str = ""  # the current request
-    mode: Mode = Listing()
-    sheets: Mapping[str, Sheet] = field(default_factory=dict)
-    views: Mapping[str, View] = field(default_factory=dict)
+    mode: Mode = ListMode()
+    sheets: Mapping[str, OpenedSheet] = field(default_factory=dict)
+    views: Mapping[str, PagerView] = field(default_factory=dict)
     skipped: frozenset[str] = frozenset()
     said: str = ""
 
@@ -144,12 +144,12 @@ class State:
         return ids.index(self.at) if self.at in ids else 0
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> PagerView | None:
         """What is read at the moment, if anything is."""
-        if isinstance(self.mode, Reading):
+        if isinstance(self.mode, TextMode):
             return self.mode.view
-        below = self.mode.below if isinstance(self.mode, Typing) else self.mode
-        return self.views.get(self.at) if isinstance(below, Showing) else None
+        below = self.mode.below if isinstance(self.mode, InputMode) else self.mode
+        return self.views.get(self.at) if isinstance(below, SheetMode) else None
 
 
 def say(state: State, words: str) -> State:
@@ -157,9 +157,9 @@ def say(state: State, words: str) -> State:
     return replace(state, said=words)
 
 
-def with_view(state: State, view: View) -> State:
+def with_view(state: State, view: PagerView) -> State:
     """Return the state with what is read changed."""
-    if isinstance(state.mode, Reading):
+    if isinstance(state.mode, TextMode):
         return replace(state, mode=replace(state.mode, view=view))
     return replace(state, views={**state.views, state.at: view})
 
@@ -174,37 +174,39 @@ def resized(state: State, columns: int, rows: int) -> State:
 
 def drawn(state: State) -> State:
     """Return the state after its frame was drawn: what it showed was seen."""
-    if state.view is None or not isinstance(state.mode, Showing | Reading) or not state.body:
+    if state.view is None or not isinstance(state.mode, SheetMode | TextMode) or not state.body:
         return state
     return with_view(state, looked(state.view, state.columns, state.body))
 
 
-def opened(state: State, sheet: Sheet) -> State:
+def opened(state: State, sheet: OpenedSheet) -> State:
     """Return the state that shows a sheet; the same one again keeps its place."""
     before = state.views.get(sheet.id)
     same = before is not None and before.document.lines == sheet.document.lines
-    view = replace(before, document=sheet.document) if before and same else View(sheet.document)
+    view = (
+        replace(before, document=sheet.document) if before and same else PagerView(sheet.document)
+    )
     return replace(
         state,
         at=sheet.id,
-        mode=Showing(),
+        mode=SheetMode(),
         sheets={**state.sheets, sheet.id: sheet},
         views={**state.views, sheet.id: view},
     )
 
 
-def with_sheet(state: State, sheet: Sheet) -> State:
+def with_sheet(state: State, sheet: OpenedSheet) -> State:
     """Return the state with what is known of a request renewed, and nothing on screen moved."""
     return replace(state, sheets={**state.sheets, sheet.id: sheet})
 
 
-def reading(state: State, title: str, found: Document) -> State:
+def reading(state: State, title: str, found: PagedDocument) -> State:
     """Return the state that shows another document over what was there."""
-    below = state.mode if isinstance(state.mode, Listing | Showing) else Listing()
-    return replace(state, mode=Reading(title, View(found), below))
+    below = state.mode if isinstance(state.mode, ListMode | SheetMode) else ListMode()
+    return replace(state, mode=TextMode(title, PagerView(found), below))
 
 
-def refreshed(state: State, queue: Queue, fates: Mapping[str, str]) -> State:
+def refreshed(state: State, queue: ReviewQueue, fates: Mapping[str, str]) -> State:
     """Return the state with a new list; `fates` has what became of requests that left it.
 
     Whoever looks at a request that somebody else decided is told so, and is back at the list.
@@ -220,12 +222,12 @@ def refreshed(state: State, queue: Queue, fates: Mapping[str, str]) -> State:
         total=queue.total,
         meddled=queue.meddled,
         at=neighbour(state, items) if gone or not state.at else state.at,
-        mode=Listing() if gone else state.mode,
+        mode=ListMode() if gone else state.mode,
         said=words or state.said,
     )
 
 
-def neighbour(state: State, items: Sequence[Waiting]) -> str:
+def neighbour(state: State, items: Sequence[WaitingRequest]) -> str:
     """Return the request that takes the place of the current one: the next not skipped."""
     here = {item.id for item in items}
     order = [item.id for item in state.items]
@@ -235,7 +237,7 @@ def neighbour(state: State, items: Sequence[Waiting]) -> str:
     return next((one for one in rest if one not in state.skipped), rest[0] if rest else "")
 
 
-def _meddled_words(state: State, queue: Queue) -> str:
+def _meddled_words(state: State, queue: ReviewQueue) -> str:
     """Return what is wrong with a request that nothing was said about yet."""
     new = [words for one, words in queue.meddled.items() if one not in state.meddled]
     more = f", and {len(new) - 1} more" if len(new) > 1 else ""

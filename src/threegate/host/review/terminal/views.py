@@ -12,8 +12,8 @@ from typing import Final
 from threegate.artifacts.ids import short
 from threegate.base.text import visible
 from threegate.host.review.terminal.pager import (
-    Place,
-    View,
+    PagerView,
+    ScreenRow,
     gutter,
     hits,
     layout,
@@ -23,17 +23,17 @@ from threegate.host.review.terminal.pager import (
 )
 from threegate.host.review.terminal.state import (
     DENIAL,
-    Confirming,
-    Listing,
-    Reading,
-    Showing,
+    ConfirmMode,
+    InputMode,
+    ListMode,
+    SheetMode,
     State,
-    Typing,
-    Waiting,
+    TextMode,
+    WaitingRequest,
 )
 from threegate.host.review.text_lines import (
-    Row,
-    Span,
+    StyledRow,
+    StyledSpan,
     breaks,
     broken,
     cut,
@@ -53,14 +53,14 @@ _ASK_KEYS: Final = "y sign  Esc back  arrows change uses and lifetime"
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def frame(state: State) -> tuple[Row, ...]:
+def frame(state: State) -> tuple[StyledRow, ...]:
     """Return the rows to draw."""
     if not state.body:
         words = cut("larger terminal, please", state.columns)
-        return _filled([(Span(words),)], state.rows)
-    head = (Span(pad(_title(state), state.columns), "bar"),)
-    foot = (Span(pad(_keys(state), state.columns), "bar"),)
-    said: list[Row] = [(Span(words, "said"),) for words in state.said_rows]
+        return _filled([(StyledSpan(words),)], state.rows)
+    head = (StyledSpan(pad(_title(state), state.columns), "bar"),)
+    foot = (StyledSpan(pad(_keys(state), state.columns), "bar"),)
+    said: list[StyledRow] = [(StyledSpan(words, "said"),) for words in state.said_rows]
     return (head, *_filled(_body(state), state.body), *(said or [_place(state)]), foot)
 
 
@@ -78,7 +78,7 @@ def lifetime(seconds: int) -> str:
     return f"{seconds // size} {unit}"
 
 
-def _filled(rows: Sequence[Row], count: int) -> tuple[Row, ...]:
+def _filled(rows: Sequence[StyledRow], count: int) -> tuple[StyledRow, ...]:
     return tuple(row for row, _ in zip(chain(rows, repeat(())), range(count), strict=False))
 
 
@@ -88,15 +88,15 @@ def _filled(rows: Sequence[Row], count: int) -> tuple[Row, ...]:
 def _title(state: State) -> str:
     number = f"{state.index + 1} of {len(state.items)}" if state.items else "none"
     match state.mode:
-        case Listing():
+        case ListMode():
             more = f", the oldest of {state.total}" if state.total > len(state.items) else ""
             more += f"; meddled with: {len(state.meddled)}" if state.meddled else ""
             return f" requests waiting for review: {len(state.items)}{more}"
-        case Reading():
+        case TextMode():
             return f" {state.mode.title}"
-        case Confirming():
+        case ConfirmMode():
             return f" approve {short(state.at)}?"
-        case Typing(what=what) if what == DENIAL:
+        case InputMode(what=what) if what == DENIAL:
             return f" deny {short(state.at)}"
         case _:
             return f" {short(state.at)}  {number}  {_section(state)}"
@@ -112,84 +112,87 @@ def _section(state: State) -> str:
 
 def _keys(state: State) -> str:
     match state.mode:
-        case Listing():
+        case ListMode():
             return f" {_LIST_KEYS}" if state.items else " ? help  q quit"
-        case Showing():
+        case SheetMode():
             return f" {_SHEET_KEYS if state.columns >= len(_SHEET_KEYS) + 2 else _SHEET_KEYS_SHORT}"
-        case Reading():
+        case TextMode():
             return f" {_READ_KEYS}"
-        case Confirming():
+        case ConfirmMode():
             return f" {_ASK_KEYS}"
-        case Typing():
+        case InputMode():
             return f" {_TYPE_KEYS}"
 
 
-def _place(state: State) -> Row:
+def _place(state: State) -> StyledRow:
     """Return the row that says where in a document this is, and how much was never shown."""
     view, mode = state.view, state.mode
-    if view is None or not isinstance(mode, Showing | Reading):
+    if view is None or not isinstance(mode, SheetMode | TextMode):
         return ()
     rows = layout(view.document, state.columns)
     top = row_at(view, state.columns)
     bottom = min(top + state.body, len(rows))
     words = f"rows {top + 1}-{bottom} of {len(rows)}"
-    if isinstance(state.mode, Reading):
-        return (Span(cut(words, state.columns), "dim"),)
+    if isinstance(state.mode, TextMode):
+        return (StyledSpan(cut(words, state.columns), "dim"),)
     missing = unseen(view)
     if missing is None:
-        return (Span(cut(f"all seen, {words}", state.columns), "dim"),)
+        return (StyledSpan(cut(f"all seen, {words}", state.columns), "dim"),)
     lines = "1 line" if missing.lines == 1 else f"{missing.lines} lines"
     words = f"{lines} not seen yet, {words}; Space goes on"
-    return (Span(cut(words, state.columns), "warn"),)
+    return (StyledSpan(cut(words, state.columns), "warn"),)
 
 
 # -- between them --------------------------------------------------------------------------
 
 
-def _body(state: State) -> list[Row]:
+def _body(state: State) -> list[StyledRow]:
     match state.mode:
-        case Confirming():
+        case ConfirmMode():
             return _question(state, state.mode)
-        case Typing(what=what) if what == DENIAL:
+        case InputMode(what=what) if what == DENIAL:
             return _denial(state, state.mode)
-        case Typing():
+        case InputMode():
             return [*_document(state)[: state.body - 1], _prompt(state, "find: ", state.mode.text)]
-        case Listing():
+        case ListMode():
             return _list(state)
         case _:
             return _document(state)
 
 
-def _list(state: State) -> list[Row]:
+def _list(state: State) -> list[StyledRow]:
     if not state.items:
-        return [(), (Span(cut("  nothing waits for a human", state.columns)),)]
+        return [(), (StyledSpan(cut("  nothing waits for a human", state.columns)),)]
     each = 2 if state.columns < TWO_ROWS_BELOW_COLUMNS else 1
     count = max(state.body // each, 1)
     first = state.index // count * count
-    rows: list[Row] = []
+    rows: list[StyledRow] = []
     for index, item in enumerate(state.items[first : first + count], first):
         rows += _item(state, item, current=index == state.index, each=each)
     return rows
 
 
-def _item(state: State, item: Waiting, *, current: bool, each: int) -> list[Row]:
+def _item(state: State, item: WaitingRequest, *, current: bool, each: int) -> list[StyledRow]:
     mark, style = (">", "cursor") if current else (" ", "")
     seen = "~" if item.id in state.skipped else " "
     flags = f"{item.flags} flag" + ("" if item.flags == 1 else "s") if item.flags else ""
-    flagged = Span(f" {pad(flags, 9)}", "warn" if item.flags else "")
+    flagged = StyledSpan(f" {pad(flags, 9)}", "warn" if item.flags else "")
     about = f"{pad(item.state, 8)} {pad(item.origin, 8)} {pad(age(item.age_seconds), 6)}"
     name = f"{mark}{seen}{short(item.id)}"
     if each == 1:
         used = len(name) + len(about) + len(flagged.text) + 3
-        purpose = Span(cut(item.purpose, state.columns - used))
-        return [(Span(f"{name}  {about}", style), flagged, Span(" "), purpose)]
+        purpose = StyledSpan(cut(item.purpose, state.columns - used))
+        return [(StyledSpan(f"{name}  {about}", style), flagged, StyledSpan(" "), purpose)]
     # The id in full width would leave nothing for the rest; its first digits tell them apart.
     brief = f"{mark}{seen}{item.id[:8]} {item.state} {item.origin} {age(item.age_seconds)} {flags}"
     words = cut(item.purpose, state.columns - 4)
-    return [(Span(cut(brief, state.columns), style),), (Span("    "), Span(words))]
+    return [
+        (StyledSpan(cut(brief, state.columns), style),),
+        (StyledSpan("    "), StyledSpan(words)),
+    ]
 
 
-def _document(state: State) -> list[Row]:
+def _document(state: State) -> list[StyledRow]:
     view = state.view
     if view is None:
         return []
@@ -197,7 +200,7 @@ def _document(state: State) -> list[Row]:
     return [_row(view, place, columns) for place in shown(view, columns, state.body)]
 
 
-def _row(view: View, place: Place, columns: int) -> Row:
+def _row(view: PagerView, place: ScreenRow, columns: int) -> StyledRow:
     line = view.document.lines[place.line]
     spans = line.spans
     if view.needle:
@@ -208,28 +211,28 @@ def _row(view: View, place: Place, columns: int) -> Row:
     return (line.head if place.start == 0 else line.again, *text)
 
 
-def _prompt(state: State, words: str, text: str) -> Row:
+def _prompt(state: State, words: str, text: str) -> StyledRow:
     """Return a line that is typed; of a long one its end."""
     room = max(state.columns - len(words) - 1, 2)
     rows = list(breaks(text, room))
     start, end = rows[-1]
-    return (Span(words, "title"), Span(text[start:end]), Span("_", "cursor"))
+    return (StyledSpan(words, "title"), StyledSpan(text[start:end]), StyledSpan("_", "cursor"))
 
 
-def _denial(state: State, mode: Typing) -> list[Row]:
+def _denial(state: State, mode: InputMode) -> list[StyledRow]:
     words = "why not? This goes back to whoever asked, as data."
     rows = [_purpose(state), ()]
-    rows += [(Span(row),) for row in broken(words, state.columns)]
+    rows += [(StyledSpan(row),) for row in broken(words, state.columns)]
     return [*rows, (), _prompt(state, "reason: ", mode.text)]
 
 
-def _purpose(state: State) -> Row:
+def _purpose(state: State) -> StyledRow:
     item = next((one for one in state.items if one.id == state.at), None)
     words = "" if item is None else item.purpose
-    return (Span("  "), Span(cut(words, state.columns - 2)))
+    return (StyledSpan("  "), StyledSpan(cut(words, state.columns - 2)))
 
 
-def _question(state: State, mode: Confirming) -> list[Row]:
+def _question(state: State, mode: ConfirmMode) -> list[StyledRow]:
     terms, sheet = mode.terms, state.sheets[state.at]
     uses, seconds = f"uses      {terms.uses}", f"lifetime  {lifetime(terms.seconds)}"
     most = f"   (policy: at most {terms.max_uses})"
@@ -249,11 +252,14 @@ def _question(state: State, mode: Confirming) -> list[Row]:
         *((line, "") for line in _indented(_MEANS, state.columns)),
         *((line, "dim") for note in sheet.means for line in _indented(note, state.columns)),
     ]
-    rows: list[Row] = [_purpose(state), ()]
-    rows += [(Span(cut(text, state.columns), style),) for text, style in texts]
+    rows: list[StyledRow] = [_purpose(state), ()]
+    rows += [(StyledSpan(cut(text, state.columns), style),) for text, style in texts]
     if len(rows) <= state.body:
         return rows
-    return [*rows[: state.body - 1], (Span(cut("  ... as the sheet says", state.columns), "dim"),)]
+    return [
+        *rows[: state.body - 1],
+        (StyledSpan(cut("  ... as the sheet says", state.columns), "dim"),),
+    ]
 
 
 _MEANS: Final = "y signs it with your key: exactly this may then be done, and nothing else."

@@ -22,7 +22,7 @@ from threegate.host.review import decisions
 from threegate.host.review.parts import RuleOfTwo
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.terminal.desk import MAX_LISTED, WorkspaceDesk, _notices, _numbered
-from threegate.host.review.terminal.pager import Document
+from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import MAX_TYPED_CHARS
 from threegate.host.review.text_lines import plain
 from threegate.host.workspace.history import how_given
@@ -80,7 +80,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     ws.close()
 
 
-def texts(document: Document) -> list[str]:
+def texts(document: PagedDocument) -> list[str]:
     return [plain(line.spans) for line in document.lines]
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.terminal.keys import MAX_PASTE_CHARS, PASTE, Key, Reader
+from threegate.host.review.terminal.keys import MAX_PASTE_CHARS, PASTE, Key, KeyReader
 
 
 def names(data: bytes, encoding: str = "utf-8") -> list[str]:
-    reader = Reader(encoding)
+    reader = KeyReader(encoding)
     return [key.name for key in [*reader.feed(data), *reader.settle()]]
 
 
@@ -46,7 +46,7 @@ def test_alt_and_a_key_does_not_press_the_key() -> None:
 
 
 def test_an_escape_waits_for_what_may_follow() -> None:
-    reader = Reader("utf-8")
+    reader = KeyReader("utf-8")
     found = []
     for data in (b"\x1b", b"[", b"A"):
         keys = reader.feed(data)
@@ -59,7 +59,7 @@ def test_an_escape_waits_for_what_may_follow() -> None:
 
 def test_a_paste_presses_no_key() -> None:
     assert names(b"ay") == ["a", "y"], "control: typed, these are keys"
-    reader = Reader("utf-8")
+    reader = KeyReader("utf-8")
     keys = reader.feed(b"\x1b[200~ay\r\x03\x1b[A\x1b[201~j")
     assert keys == [Key(PASTE, "ay\r\x03\x1b[A"), Key("j", "j")]
 
@@ -67,7 +67,7 @@ def test_a_paste_presses_no_key() -> None:
 @given(st.lists(st.integers(1, 7), max_size=30))
 def test_however_a_paste_is_split_it_is_one_event(sizes: list[int]) -> None:
     data = b"k\x1b[200~y\x1b[201y\x1b\x1b[201~j"
-    reader, keys = Reader("utf-8"), []
+    reader, keys = KeyReader("utf-8"), []
     for size in [*sizes, len(data)]:
         keys += reader.feed(data[:size])
         data = data[size:]
@@ -76,7 +76,7 @@ def test_however_a_paste_is_split_it_is_one_event(sizes: list[int]) -> None:
 
 
 def test_a_paste_is_bounded() -> None:
-    reader = Reader("utf-8")
+    reader = KeyReader("utf-8")
     reader.feed(b"\x1b[200~")
     for _ in range(100):
         assert reader.feed(b"y" * 4096) == []
@@ -85,7 +85,7 @@ def test_a_paste_is_bounded() -> None:
 
 
 def test_forgetting_drops_half_a_key() -> None:
-    reader = Reader("utf-8")
+    reader = KeyReader("utf-8")
     reader.feed(b"\x1b[200~abc")
     reader.forget()
     assert reader.feed(b"A") == [Key("A", "A")]
@@ -98,7 +98,7 @@ def test_bytes_of_an_8_bit_locale() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_keys_of_the_tables_or_printable(data: bytes) -> None:
-    reader = Reader("utf-8")
+    reader = KeyReader("utf-8")
     for key in [*reader.feed(data), *reader.settle()]:
         assert key.name
         assert key.name == PASTE or len(key.name) > 1 or key.name.isprintable()

@@ -9,18 +9,20 @@ from typing import cast
 from tests.unit.host.review.terminal.test_press import A, B, C, sheet, waiting
 from threegate.base.errors import PolicyDenied, UsageError, WorkspaceBusy
 from threegate.host.review.terminal.keys import Key
-from threegate.host.review.terminal.loop import Session
-from threegate.host.review.terminal.pager import Document, document
+from threegate.host.review.terminal.loop import ReviewSession
+from threegate.host.review.terminal.pager import PagedDocument, document
 from threegate.host.review.terminal.screen import Screen
-from threegate.host.review.terminal.state import Queue, Sheet, Waiting
-from threegate.host.review.text_lines import Line, Row, Span, plain
+from threegate.host.review.terminal.state import OpenedSheet, ReviewQueue, WaitingRequest
+from threegate.host.review.text_lines import StyledLine, StyledRow, StyledSpan, plain
 
 
 @dataclass
 class FakeDesk:
     """Three requests in memory."""
 
-    here: dict[str, Waiting] = field(default_factory=lambda: {w.id: w for w in map(waiting, "abc")})
+    here: dict[str, WaitingRequest] = field(
+        default_factory=lambda: {w.id: w for w in map(waiting, "abc")}
+    )
     fates: dict[str, str] = field(default_factory=dict)
     acts: list[tuple[object, ...]] = field(default_factory=list)
     busy: bool = False
@@ -33,18 +35,18 @@ class FakeDesk:
             raise WorkspaceBusy("somebody holds the lock")
         return True
 
-    def waiting(self) -> Queue:
-        return Queue(tuple(self.here.values()), len(self.here), dict(self.meddled))
+    def waiting(self) -> ReviewQueue:
+        return ReviewQueue(tuple(self.here.values()), len(self.here), dict(self.meddled))
 
     def fate(self, request_id: str) -> str:
         return self.fates[request_id]
 
-    def sheet(self, request_id: str) -> Sheet:
+    def sheet(self, request_id: str) -> OpenedSheet:
         self.refuse_decided(request_id)
         return sheet(request_id, self.lines)
 
-    def raw(self, request_id: str) -> Document:
-        return document([Line((Span(f"raw {request_id}"),))])
+    def raw(self, request_id: str) -> PagedDocument:
+        return document([StyledLine((StyledSpan(f"raw {request_id}"),))])
 
     def approve(self, request_id: str, *, uses: int, seconds: int) -> str:
         self.refuse_decided(request_id)
@@ -79,7 +81,7 @@ class FakeScreen:
     frames: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def draw(self, rows: Sequence[Row]) -> None:
+    def draw(self, rows: Sequence[StyledRow]) -> None:
         self.frames.append("\n".join(plain(row) for row in rows))
 
     def keys(self, seconds: float) -> list[Key]:
@@ -110,7 +112,7 @@ class FakeScreen:
 
 def run(desk: FakeDesk, *typed: object) -> tuple[int, FakeScreen]:
     screen = FakeScreen(deque(typed))
-    code = Session(desk, cast(Screen, screen)).run()
+    code = ReviewSession(desk, cast(Screen, screen)).run()
     assert not screen.typed, "it left before everything was typed"
     return code, screen
 
@@ -236,7 +238,7 @@ def test_a_new_size_is_drawn_at_once() -> None:
         screen.size = (40, 10)
 
     screen.typed += [narrow, "q"]
-    assert Session(desk, cast(Screen, screen)).run() == 0
+    assert ReviewSession(desk, cast(Screen, screen)).run() == 0
     rows = screen.frames[-1].split("\n")
     assert len(rows) == 10
     assert len(rows[0]) == 40

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.host.review.terminal.pager import (
+    PagerView,
     Unseen,
-    View,
     at_place,
     document,
     hits,
@@ -18,23 +18,23 @@ from threegate.host.review.terminal.pager import (
     sought,
     unseen,
 )
-from threegate.host.review.text_lines import Line, Span, plain, width
+from threegate.host.review.text_lines import StyledLine, StyledSpan, plain, width
 
 LINES = st.lists(st.text("ab漢 ", max_size=60), min_size=1, max_size=40)
 SIZES = st.tuples(st.integers(12, 60), st.integers(1, 20))
 
 
-def view_of(*texts: str, gutter: str = "") -> View:
-    head, again = Span(gutter), Span(gutter)
-    return View(document(Line((Span(text),), head, again) for text in texts))
+def view_of(*texts: str, gutter: str = "") -> PagerView:
+    head, again = StyledSpan(gutter), StyledSpan(gutter)
+    return PagerView(document(StyledLine((StyledSpan(text),), head, again) for text in texts))
 
 
-def texts_of(view: View, columns: int, rows: int) -> list[str]:
+def texts_of(view: PagerView, columns: int, rows: int) -> list[str]:
     lines = view.document.lines
     return [plain(lines[p.line].spans)[p.start : p.end] for p in shown(view, columns, rows)]
 
 
-def to_the_end(view: View, columns: int, rows: int) -> View:
+def to_the_end(view: PagerView, columns: int, rows: int) -> PagerView:
     while True:
         view = looked(view, columns, rows)
         moved = scrolled(view, columns, rows, rows)
@@ -115,7 +115,7 @@ def test_a_gutter_wider_than_the_terminal_still_leaves_room_for_text() -> None:
 
 def test_search_goes_round_in_both_directions() -> None:
     view = view_of("one", "two", "three", "Two", *"abcdefghijkl")
-    view = View(view.document, needle="TWO")
+    view = PagerView(view.document, needle="TWO")
     places = []
     for back in (False, False, False, True):
         found = sought(view, 80, 3, back=back)
@@ -123,7 +123,7 @@ def test_search_goes_round_in_both_directions() -> None:
         places.append(texts_of(found, 80, 1)[0])
         view = found
     assert places == ["two", "Two", "two", "Two"]
-    assert sought(View(view.document, needle="nowhere"), 80, 3) is None
+    assert sought(PagerView(view.document, needle="nowhere"), 80, 3) is None
 
 
 @pytest.mark.parametrize(

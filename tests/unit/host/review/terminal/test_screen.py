@@ -16,7 +16,7 @@ from threegate.base.errors import UsageError, WaitingForHuman
 from threegate.host.review.terminal import screen as module
 from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.screen import ENTER, LEAVE, Screen, refuse_unfit
-from threegate.host.review.text_lines import Span
+from threegate.host.review.text_lines import StyledSpan
 
 HOSTILE = "a\x1b[2J\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e\x7f\r\u200b"
 
@@ -75,7 +75,7 @@ def test_leaving_twice_is_leaving_once(terminal: Pty) -> None:
 def test_whatever_a_row_holds_only_our_sequences_are_drawn(terminal: Pty, encoding: str) -> None:
     screen = terminal.screen(encoding=encoding)
     with screen.listening():
-        screen.draw([(Span(HOSTILE, "bad"), Span("\u6f22"))])
+        screen.draw([(StyledSpan(HOSTILE, "bad"), StyledSpan("\u6f22"))])
     shown = terminal.shown().decode(encoding)
     rest = shown.replace("\x1b[1;1H", "").replace("\x1b[1;31m", "").replace("\x1b[0m", "")
     rest = rest.replace("\x1b[K", "").replace("\x1b[H", "")
@@ -87,17 +87,17 @@ def test_whatever_a_row_holds_only_our_sequences_are_drawn(terminal: Pty, encodi
 def test_the_same_frame_is_not_drawn_twice(terminal: Pty) -> None:
     screen = terminal.screen()
     with screen.listening():
-        screen.draw([(Span("one"),)])
+        screen.draw([(StyledSpan("one"),)])
         assert b"one" in terminal.shown()
-        screen.draw([(Span("one"),)])
+        screen.draw([(StyledSpan("one"),)])
         assert terminal.shown() == b""
         screen.redraw()
-        screen.draw([(Span("one"),)])
+        screen.draw([(StyledSpan("one"),)])
         assert b"one" in terminal.shown()
 
 
 def test_without_colours_there_is_emphasis_and_no_colour(terminal: Pty) -> None:
-    rows = [tuple(Span("x", style) for style in module._STYLES)]
+    rows = [tuple(StyledSpan("x", style) for style in module._STYLES)]
     coloured, plain = terminal.screen(), terminal.screen(colour=False)
     with coloured.listening(), plain.listening():
         coloured.draw(rows)

@@ -11,21 +11,21 @@ from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import press
 from threegate.host.review.terminal.state import (
-    Queue,
-    Sheet,
+    OpenedSheet,
+    ReviewQueue,
     State,
-    Terms,
-    Waiting,
+    TermsChoice,
+    WaitingRequest,
     drawn,
     opened,
     refreshed,
     resized,
 )
 from threegate.host.review.terminal.views import age, frame, lifetime
-from threegate.host.review.text_lines import Line, Span, plain, width
+from threegate.host.review.text_lines import StyledLine, StyledSpan, plain, width
 
 HOSTILE = st.text(st.sampled_from("a漢😀e\u0301א\u05b0 |>\u3000"), max_size=300)
-TERMS = Terms(uses=1, seconds=3600, usual_seconds=3600, max_uses=10, max_seconds=86_400)
+TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=10, max_seconds=86_400)
 
 
 def described(state: State) -> str:
@@ -33,11 +33,13 @@ def described(state: State) -> str:
 
 
 def state_of(text: str, columns: int, rows: int) -> State:
-    item = Waiting(A, "held", "core", 7260, 2, text)
-    state = refreshed(State(columns, rows), Queue((item,), 1), {})
-    gutter, again = Span("   1 | "), Span("     : ")
-    found = document([Line((Span(text, "string"),), gutter, again, "code")])
-    return drawn(opened(state, Sheet(A, found, TERMS, ("a notice",), ("Network: none.",) * 9)))
+    item = WaitingRequest(A, "held", "core", 7260, 2, text)
+    state = refreshed(State(columns, rows), ReviewQueue((item,), 1), {})
+    gutter, again = StyledSpan("   1 | "), StyledSpan("     : ")
+    found = document([StyledLine((StyledSpan(text, "string"),), gutter, again, "code")])
+    return drawn(
+        opened(state, OpenedSheet(A, found, TERMS, ("a notice",), ("Network: none.",) * 9))
+    )
 
 
 @given(HOSTILE, st.integers(1, 120), st.integers(1, 40), st.sampled_from(["", "a", "d", "?", "/"]))
@@ -104,7 +106,7 @@ def test_too_small_a_terminal_is_told_so() -> None:
 
 
 def test_nothing_waits() -> None:
-    assert "nothing waits" in described(refreshed(State(80, 24), Queue((), 0), {}))
+    assert "nothing waits" in described(refreshed(State(80, 24), ReviewQueue((), 0), {}))
     assert "requests waiting for review: 3" in described(listed())
 
 
