@@ -155,7 +155,7 @@ def _name_tampered(aside: dict[str, HandoffTampered], context: Context) -> int:
     if not aside:
         return 0
     # Review imports the sandbox: only a listing with a finding pays for it.
-    from threegate.host.review.batch import name_meddled
+    from threegate.host.review.requests import name_meddled
 
     return name_meddled(aside, context.out.error)
 

@@ -133,9 +133,9 @@ def run_session(args: argparse.Namespace, context: Context) -> int:
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of requests."""
-    from threegate.host.review.batch import name_meddled
     from threegate.host.review.notices import settle
     from threegate.host.review.queue import listed, total
+    from threegate.host.review.requests import name_meddled
 
     named = {"waiting": _WAITING, "all": _STATES}
     states: tuple[str, ...] = named.get(args.state, (args.state,))
@@ -171,9 +171,9 @@ def _cells(item: "QueueItem") -> tuple[str, ...]:
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one request, or one approval."""
     from threegate.artifacts.ids import prefix_of
-    from threegate.host.review.batch import name_meddled
     from threegate.host.review.document import document
     from threegate.host.review.notices import settle
+    from threegate.host.review.requests import name_meddled
     from threegate.host.review.sheet import read_sheet
     from threegate.host.workspace.places import refuse_absent, resolve
 
@@ -236,8 +236,8 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, keep: one request after the other."""
     from threegate.base.errors import UsageError
     from threegate.host.review.approval import refuse_terms
-    from threegate.host.review.batch import decide_each, name_meddled, worst
     from threegate.host.review.notices import settle
+    from threegate.host.review.requests import decide_each, name_meddled, worst
     from threegate.host.workspace.places import resolve
 
     if args.json and not args.yes:
@@ -342,8 +342,8 @@ def _tell(context: Context, given: "GivenApproval") -> None:
 
 def run_deny(args: argparse.Namespace, context: Context) -> int:
     """Deny every request named."""
-    from threegate.host.review.batch import decide_each, worst
     from threegate.host.review.decisions import check_reason, deny
+    from threegate.host.review.requests import decide_each, worst
     from threegate.host.workspace.places import resolve
 
     reason = check_reason(args.reason)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from threegate.base.text import visible
+from threegate.host.review.parts import StyledLine, StyledSpan, plain
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.text_lines import StyledLine, StyledSpan, plain
 
 
 @dataclass(frozen=True, slots=True)

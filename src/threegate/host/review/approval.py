@@ -23,7 +23,8 @@ from threegate.base.errors import PolicyDenied, SignatureRefused, UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.host.keys.signatures import UNKNOWN, Signer, kind_of
-from threegate.host.review.sheet import WAITING, Sheet, expiry_of, read_request
+from threegate.host.review.requests import POLICY_MOVED, WAITING, expiry_of, read_request
+from threegate.host.review.sheet import Sheet
 from threegate.host.review.statement import statement
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
@@ -39,7 +40,6 @@ Signing = Callable[[Workspace], tuple[Signer, PublicKey]]
 NONCE_BYTES: Final = 16
 NOT_WAITING: Final = "TG-APR-012"
 OTHER_BYTES: Final = "TG-APR-013"
-POLICY_MOVED: Final = "TG-APR-014"
 _AGAIN: Final = "look at it again with `threegate review show {}`"
 
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from threegate.artifacts.tool_request import FUNCTIONS
 from threegate.base.text import quote
-from threegate.host.review.colour import KEYWORD, NAME, NUMBER, STRING, Lexed, Token
-from threegate.host.review.parts import Flag
+from threegate.host.review.colour import KEYWORD, NAME, NUMBER, STRING, Lexed
+from threegate.host.review.parts import Flag, Token
 from threegate.host.review.urls import looks_random
 
 LONG_LINE_CHARS: Final = 200

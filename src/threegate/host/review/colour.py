@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.host.review.parts import Token
+
 KEYWORD: Final = "keyword"
 STRING: Final = "string"
 NUMBER: Final = "number"
@@ -45,17 +47,6 @@ _SIMPLE: Final = re.compile(
     r"(?P<string>\"(?:\\.|[^\"\\])*\\?\"?|'(?:\\.|[^'\\])*\\?'?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<number>\d[\w.]*)|(?P<other>[^\w\s])"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One word of code; `line` counts from 1, `start` and `end` are columns in it."""
-
-    kind: str
-    text: str
-    line: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

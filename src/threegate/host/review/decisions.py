@@ -26,7 +26,7 @@ from threegate.handoff import approvals
 from threegate.handoff.disk import read_start
 from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import directory_of
-from threegate.host.review.sheet import WAITING, expiry_of, read_request
+from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Presented, check_approval

@@ -3,9 +3,19 @@
 Texts marked foreign are as the artifact holds them; whoever shows them spells them out.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from threegate.host.review.colour import Token
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word of code; `line` counts from 1, `start` and `end` are columns in it."""
+
+    kind: str
+    text: str
+    line: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,3 +244,29 @@ class Standing:
     approver: str
     not_after: str
     max_uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class StyledSpan:
+    """Characters in one style; the style is a name that `screen` knows."""
+
+    text: str
+    style: str = ""
+
+
+StyledRow = tuple[StyledSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StyledLine:
+    """One line: a gutter of ours before its first row and before every other, and its text."""
+
+    spans: StyledRow = ()
+    head: StyledSpan = StyledSpan("")
+    again: StyledSpan = StyledSpan("")
+    section: str = ""
+
+
+def plain(spans: Iterable[StyledSpan]) -> str:
+    """Return the characters of a line."""
+    return "".join(span.text for span in spans)

@@ -7,16 +7,8 @@ foreign text never reaches the edge, and what follows stands behind a gutter aga
 from collections.abc import Iterable, Iterator
 
 from threegate.host.output import Output
-from threegate.host.review.text_lines import (
-    StyledLine,
-    StyledRow,
-    StyledSpan,
-    breaks,
-    part,
-    plain,
-    spelling,
-    width,
-)
+from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, plain
+from threegate.host.review.text_lines import breaks, part, spelling, width
 
 
 def print_lines(out: Output, lines: Iterable[StyledLine], *, colour: bool) -> None:

@@ -14,9 +14,8 @@ from threegate.artifacts.ids import short
 from threegate.host.output import counted
 from threegate.host.review import parts
 from threegate.host.review.characters import exposed, spelled, suspects
-from threegate.host.review.colour import Token
+from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, Token
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.text_lines import StyledLine, StyledRow, StyledSpan
 from threegate.policy.units import sized
 
 MAX_SOURCES: Final = 40

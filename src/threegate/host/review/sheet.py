@@ -10,20 +10,18 @@ SECURITY
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.fetch_request import FetchRequest
-from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.labels import Labels
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import unix_of
-from threegate.base.errors import ArtifactRejected, HandoffTampered, UsageError
-from threegate.base.untrusted import Untrusted
+from threegate.base.errors import HandoffTampered
 from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
-from threegate.handoff.states import directory_of
 from threegate.host.review import parts
 from threegate.host.review.asked import (
     fetch_of,
@@ -37,6 +35,7 @@ from threegate.host.review.characters import FoundCharacter, tally
 from threegate.host.review.dictated import dictated_flags
 from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
 from threegate.host.review.origins import reader, sheet_lookup, sources_of
+from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
@@ -44,8 +43,6 @@ from threegate.policy.kinds import KINDS
 
 if TYPE_CHECKING:
     from threegate.host.workspace.index import Index
-
-WAITING: Final = ("draft", "held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,30 +127,6 @@ def read_sheet(
         standing=tuple(_standing(ws, request_id)) if state == "approved" else (),
         denial=denial_of(store, request_id) if state == "denied" else None,
     )
-
-
-def read_request(ws: Workspace, request_id: str) -> tuple[bytes, Request, str]:
-    """Return bytes, content and state of a stored request, all of one moment."""
-    if prefix_of(request_id) not in ("fr", "tr"):
-        raise UsageError(f"{short(request_id)} is not a request", hint="review is for fr- and tr-")
-    with ws.store.locked():
-        state = ws.store.standing(request_id)
-        if state is None:
-            hint = "`threegate review list` shows what waits"
-            raise UsageError(f"no request {request_id} in this workspace", hint=hint)
-        data = ws.store.read_file(directory_of(prefix_of(request_id), state), f"{request_id}.md")
-    try:
-        request = registry.parse(Untrusted(data))
-    except ArtifactRejected as exc:
-        raise HandoffTampered(f"{request_id} does not parse: {exc.message}") from exc
-    if not isinstance(request, Request):
-        raise HandoffTampered(f"{request_id} is not a request")
-    return data, request, state
-
-
-def expiry_of(request: Request, bundle: Bundle) -> int:
-    """Return when a request stops waiting for a human."""
-    return unix_of(request.created) + bundle.integer("handoff", "held_expiry_seconds")
 
 
 def _flags(

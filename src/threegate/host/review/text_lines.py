@@ -7,35 +7,15 @@ it would not be seen.  For the same reason long lines are broken, never scrolled
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from threegate.base.text import visible
+from threegate.host.review.parts import StyledRow, StyledSpan
 
-_MORE: Final = "..."
-
-
-@dataclass(frozen=True, slots=True)
-class StyledSpan:
-    """Characters in one style; the style is a name that `screen` knows."""
-
-    text: str
-    style: str = ""
-
-
-StyledRow = tuple[StyledSpan, ...]
 Spell = Callable[[str], str]
 
-
-@dataclass(frozen=True, slots=True)
-class StyledLine:
-    """One line: a gutter of ours before its first row and before every other, and its text."""
-
-    spans: StyledRow = ()
-    head: StyledSpan = StyledSpan("")
-    again: StyledSpan = StyledSpan("")
-    section: str = ""
+_MORE: Final = "..."
 
 
 def spelling(encoding: str) -> Spell:
@@ -143,11 +123,6 @@ def marked(spans: Sequence[StyledSpan], places: Iterable[tuple[int, int]], style
         found += (StyledSpan(span.text, style) for span in part(spans, start, end))
         at = end
     return (*found, *part(spans, at, whole))
-
-
-def plain(spans: Iterable[StyledSpan]) -> str:
-    """Return the characters of a line."""
-    return "".join(span.text for span in spans)
 
 
 def _fitting(text: str, start: int, room: int) -> int:

@@ -13,8 +13,8 @@ from threegate.base.errors import (
     WaitingForHuman,
 )
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT
-from threegate.host.review.approval import NOT_WAITING, POLICY_MOVED
-from threegate.host.review.batch import decide_each, name_meddled, worst
+from threegate.host.review.approval import NOT_WAITING
+from threegate.host.review.requests import POLICY_MOVED, decide_each, name_meddled, worst
 
 ABOUT_ONE = [
     UsageError("no such request"),

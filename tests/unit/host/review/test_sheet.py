@@ -28,10 +28,10 @@ from threegate.base.text import visible
 from threegate.host.output import as_json
 from threegate.host.review.decisions import deny
 from threegate.host.review.document import document
+from threegate.host.review.parts import plain
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.statement import statement
-from threegate.host.review.text_lines import plain
 from threegate.host.workspace.workspace import Workspace
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threegate.host.review.parts import StyledSpan, plain
 from threegate.host.review.text_lines import (
-    StyledSpan,
     breaks,
     broken,
     cells,
@@ -15,7 +15,6 @@ from threegate.host.review.text_lines import (
     marked,
     pad,
     part,
-    plain,
     spelling,
     width,
 )

@@ -18,13 +18,15 @@ from threegate.host.output import counted
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing
 from threegate.host.review.characters import exposed
+from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.queue import QueueItem, listed, total
 from threegate.host.review.render import lines
-from threegate.host.review.sheet import WAITING, Sheet, read_request, read_sheet
+from threegate.host.review.requests import WAITING, read_request
+from threegate.host.review.sheet import Sheet, read_sheet
 from threegate.host.review.statement import statement
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.review.text_lines import Spell, StyledLine, StyledSpan
+from threegate.host.review.text_lines import Spell
 from threegate.host.workspace.changes import Mark, followed, mark_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace

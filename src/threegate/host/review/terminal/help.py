@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.review.text_lines import StyledLine, StyledSpan
 
 _WORDS: Final = """\
 # in the list

@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.review.text_lines import Spell, StyledLine, StyledSpan, breaks, plain, width
+from threegate.host.review.parts import StyledLine, StyledSpan, plain
+from threegate.host.review.text_lines import Spell, breaks, width
 
 _LEAST_ROOM: Final = 8  # cells for text beside a gutter
 

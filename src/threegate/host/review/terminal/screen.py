@@ -18,8 +18,8 @@ from typing import Any, Final, NoReturn
 
 from threegate.base.errors import ThreeGateError, WaitingForHuman
 from threegate.base.text import visible
+from threegate.host.review.parts import StyledRow
 from threegate.host.review.terminal.keys import Key, KeyReader
-from threegate.host.review.text_lines import StyledRow
 
 # Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that
 # makes a character wider than we know cannot push the frame apart.

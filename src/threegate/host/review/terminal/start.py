@@ -7,8 +7,8 @@ from threegate.base.errors import HandoffTampered
 from threegate.host.command_context import Context
 from threegate.host.keys.signatures import Signer, public_key_of
 from threegate.host.output import terminal_encoding
-from threegate.host.review.batch import name_meddled
 from threegate.host.review.notices import settle
+from threegate.host.review.requests import name_meddled
 from threegate.host.review.terminal.desk import WorkspaceDesk
 from threegate.host.review.terminal.loop import ReviewSession
 from threegate.host.review.terminal.screen import refuse_unfit, taken

@@ -11,6 +11,7 @@ from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.base.text import visible
+from threegate.host.review.parts import StyledRow, StyledSpan, plain
 from threegate.host.review.terminal.pager import (
     PagerView,
     ScreenRow,
@@ -31,17 +32,7 @@ from threegate.host.review.terminal.state import (
     TextMode,
     WaitingRequest,
 )
-from threegate.host.review.text_lines import (
-    StyledRow,
-    StyledSpan,
-    breaks,
-    broken,
-    cut,
-    marked,
-    pad,
-    part,
-    plain,
-)
+from threegate.host.review.text_lines import breaks, broken, cut, marked, pad, part
 
 TWO_ROWS_BELOW_COLUMNS: Final = 72
 _LIST_KEYS: Final = "Enter show  d deny  s skip  ? help  q quit"

@@ -19,12 +19,11 @@ from threegate.base.text import visible
 from threegate.handoff.approvals import approvals_by_request, denial_of
 from threegate.host.keys.signatures import Signer
 from threegate.host.review import decisions
-from threegate.host.review.parts import RuleOfTwo
+from threegate.host.review.parts import RuleOfTwo, plain
 from threegate.host.review.sheet import read_sheet
 from threegate.host.review.terminal.desk import MAX_LISTED, WorkspaceDesk, _notices, _numbered
 from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import MAX_TYPED_CHARS
-from threegate.host.review.text_lines import plain
 from threegate.host.workspace.history import how_given
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace, open_workspace

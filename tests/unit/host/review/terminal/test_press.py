@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.terminal.keys import PASTE, Key
 from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import (
@@ -34,7 +35,6 @@ from threegate.host.review.terminal.state import (
     refreshed,
     resized,
 )
-from threegate.host.review.text_lines import StyledLine, StyledSpan
 
 TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=3, max_seconds=86_400)
 

@@ -8,17 +8,51 @@ SECURITY
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from threegate.artifacts import registry
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.registry import Request
+from threegate.audit.entry import unix_of
 from threegate.base.errors import (
     EX_TAMPERED,
+    ArtifactRejected,
     HandoffTampered,
     PolicyDenied,
     ThreeGateError,
     UsageError,
 )
+from threegate.base.untrusted import Untrusted
 from threegate.handoff.misplaced import OF_ONE_FILE
-from threegate.host.review.approval import POLICY_MOVED
+from threegate.handoff.states import directory_of
+from threegate.host.workspace.workspace import Workspace
+from threegate.policy.bundle import Bundle
 
+WAITING: Final = ("draft", "held")
+POLICY_MOVED: Final = "TG-APR-014"
 _ABOUT_ONE: Final = (UsageError, HandoffTampered, PolicyDenied)
+
+
+def read_request(ws: Workspace, request_id: str) -> tuple[bytes, Request, str]:
+    """Return bytes, content and state of a stored request, all of one moment."""
+    if prefix_of(request_id) not in ("fr", "tr"):
+        raise UsageError(f"{short(request_id)} is not a request", hint="review is for fr- and tr-")
+    with ws.store.locked():
+        state = ws.store.standing(request_id)
+        if state is None:
+            hint = "`threegate review list` shows what waits"
+            raise UsageError(f"no request {request_id} in this workspace", hint=hint)
+        data = ws.store.read_file(directory_of(prefix_of(request_id), state), f"{request_id}.md")
+    try:
+        request = registry.parse(Untrusted(data))
+    except ArtifactRejected as exc:
+        raise HandoffTampered(f"{request_id} does not parse: {exc.message}") from exc
+    if not isinstance(request, Request):
+        raise HandoffTampered(f"{request_id} is not a request")
+    return data, request, state
+
+
+def expiry_of(request: Request, bundle: Bundle) -> int:
+    """Return when a request stops waiting for a human."""
+    return unix_of(request.created) + bundle.integer("handoff", "held_expiry_seconds")
 
 
 def decide_each(
