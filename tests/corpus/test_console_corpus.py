@@ -16,7 +16,7 @@ from tests.support.papers import paper
 from tests.support.reviewing import unspelled
 from threegate.base.text import FORBIDDEN
 from threegate.gates.fetch.normalize.hazards import Findings, show
-from threegate.host.review.spelling import in_lines
+from threegate.host.review.characters import in_lines
 
 MAX_CHARS = 19_000  # of one text in a packet
 CODE_CHARS = 60_000

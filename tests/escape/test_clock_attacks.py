@@ -26,8 +26,7 @@ from threegate.handoff.admission import admit
 from threegate.host.policy import keyring
 from threegate.host.policy.changes import apply_policy, edited
 from threegate.host.review.approval import approve
-from threegate.host.review.decisions import sweep
-from threegate.host.review.notices import settle
+from threegate.host.review.decisions import settle, sweep
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.backup import backup, silent
 from threegate.host.workspace.clock import difference, set_clock

@@ -10,7 +10,7 @@ from tests.support.cli import made, write
 from tests.support.papers import paper
 from tests.support.reports import drawn, saying
 from threegate.artifacts import registry
-from threegate.host.review.spelling import in_lines, on_one_line
+from threegate.host.review.characters import in_lines, on_one_line
 
 # Each asks for its own name.
 LOADS = {

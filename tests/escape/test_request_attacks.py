@@ -13,8 +13,7 @@ from threegate.handoff import states
 from threegate.host.request.documents import NotADocument, document_of
 from threegate.host.request.inputs import check_name, read_inputs
 from threegate.host.review.characters import exposed, spelled
-from threegate.host.review.code_flags import code_flags
-from threegate.host.review.colour import lex
+from threegate.host.review.code_flags import code_flags, lex
 
 MOST_SECONDS = 10.0  # of the processor; the slowest takes a tenth of it, by the square minutes
 CODE_CHARS = 256 * 1024

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from threegate.host.output import terminal_encoding
 from threegate.host.review.parts import StyledLine, StyledSpan
+from threegate.host.review.terminal.cells import spelling
 from threegate.host.review.terminal.loop import ReviewSession
 from threegate.host.review.terminal.pager import PagedDocument, document
 from threegate.host.review.terminal.screen import taken
@@ -20,7 +21,6 @@ from threegate.host.review.terminal.state import (
     TermsChoice,
     WaitingRequest,
 )
-from threegate.host.review.text_lines import spelling
 
 TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
 ID = "tr-" + "0123456789abcdef" * 4

@@ -12,9 +12,9 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.host.output import Output
 from threegate.host.review.approval import GivenApproval, Terms, approve
-from threegate.host.review.printed_lines import print_lines
 from threegate.host.review.render import lines
 from threegate.host.review.sheet import Sheet, read_sheet
+from threegate.host.review.terminal.cells import print_lines
 from threegate.host.workspace.workspace import Workspace
 
 

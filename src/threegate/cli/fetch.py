@@ -177,7 +177,7 @@ def _chosen(args: argparse.Namespace, context: Context, ws: "Workspace") -> "Cho
     from threegate.base.errors import UsageError
     from threegate.host.fetch.approved import all_approved
     from threegate.host.fetch.targets import choose
-    from threegate.host.review.notices import settle
+    from threegate.host.review.decisions import settle
     from threegate.host.workspace.places import resolve
 
     chosen = choose(

@@ -235,7 +235,7 @@ def _tell(
 def run_apply(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, apply."""
     from threegate.host.policy.changes import apply_policy, edited
-    from threegate.host.review.notices import settle
+    from threegate.host.review.decisions import settle
     from threegate.host.review.requests import name_meddled
     from threegate.host.workspace.applied import is_in_force
     from threegate.policy.diff import diff

@@ -13,8 +13,7 @@ from threegate.host.output import counted
 if TYPE_CHECKING:
     from threegate.base.errors import HandoffTampered
     from threegate.host.review.approval import GivenApproval, Terms
-    from threegate.host.review.queue import QueueItem
-    from threegate.host.review.sheet import Sheet
+    from threegate.host.review.sheet import QueueItem, Sheet
     from threegate.host.workspace.workspace import Workspace
 
 _STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
@@ -126,16 +125,16 @@ def _add_no(group: CommandGroup) -> None:
 
 def run_session(args: argparse.Namespace, context: Context) -> int:
     """Review at a terminal until the human leaves."""
-    from threegate.host.review.terminal.start import review_at_terminal
+    from threegate.host.review.terminal.loop import review_at_terminal
 
     return review_at_terminal(args, context)
 
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of requests."""
-    from threegate.host.review.notices import settle
-    from threegate.host.review.queue import listed, total
+    from threegate.host.review.decisions import settle
     from threegate.host.review.requests import name_meddled
+    from threegate.host.review.sheet import listed, total
 
     named = {"waiting": _WAITING, "all": _STATES}
     states: tuple[str, ...] = named.get(args.state, (args.state,))
@@ -171,10 +170,9 @@ def _cells(item: "QueueItem") -> tuple[str, ...]:
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one request, or one approval."""
     from threegate.artifacts.ids import prefix_of
-    from threegate.host.review.document import document
-    from threegate.host.review.notices import settle
+    from threegate.host.review.decisions import settle
     from threegate.host.review.requests import name_meddled
-    from threegate.host.review.sheet import read_sheet
+    from threegate.host.review.sheet import document, read_sheet
     from threegate.host.workspace.places import refuse_absent, resolve
 
     aside: dict[str, HandoffTampered] = {}
@@ -194,8 +192,8 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
 
 
 def _print(context: Context, sheet: "Sheet") -> None:
-    from threegate.host.review.printed_lines import print_lines
     from threegate.host.review.render import lines
+    from threegate.host.review.terminal.cells import print_lines
 
     print_lines(context.out, lines(sheet), colour=context.out.in_colour(context.environ))
 
@@ -236,7 +234,7 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, keep: one request after the other."""
     from threegate.base.errors import UsageError
     from threegate.host.review.approval import refuse_terms
-    from threegate.host.review.notices import settle
+    from threegate.host.review.decisions import settle
     from threegate.host.review.requests import decide_each, name_meddled, worst
     from threegate.host.workspace.places import resolve
 
@@ -381,7 +379,7 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
     """Write an approval for somebody else."""
-    from threegate.host.review.export import export
+    from threegate.host.review.approval import export
     from threegate.host.workspace.places import resolve
 
     with context.workspace(args, reading=True) as ws:

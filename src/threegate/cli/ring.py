@@ -17,7 +17,7 @@ from threegate.host.command_context import Context
 if TYPE_CHECKING:
     from threegate.artifacts.tool_request import ToolRequest
     from threegate.artifacts.tool_result import ToolResult
-    from threegate.host.review.forecast import ForeseenAct
+    from threegate.host.review.contents import ForeseenAct
     from threegate.host.workspace.workspace import Workspace
     from threegate.policy.ring.learner import Learned
 
@@ -75,7 +75,7 @@ def add(commands: CommandGroup) -> None:
 
 def run_why(args: argparse.Namespace, context: Context) -> int:
     """Show what would be allowed."""
-    from threegate.host.review.forecast import foresee
+    from threegate.host.review.contents import foresee
     from threegate.host.run.heavy.image_programs import missing_here
 
     with context.workspace(args, reading=True) as ws:
@@ -125,7 +125,7 @@ def run_learn(args: argparse.Namespace, context: Context) -> int:
 
 
 def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
-    from threegate.host.review.forecast import foresee, imports_in
+    from threegate.host.review.contents import foresee, imports_in
     from threegate.policy.ring.learner import Tried, learn
 
     request = _request(ws, result.request)

@@ -49,7 +49,7 @@ def add(commands: CommandGroup) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """Run the requests and tell what became of each."""
     from threegate.host.images.choice import current
-    from threegate.host.review.notices import settle
+    from threegate.host.review.decisions import settle
     from threegate.host.run.heavy.gateway import outward_of
     from threegate.host.run.heavy.lane import HeavyLane
     from threegate.host.run.lifecycle import run_requests

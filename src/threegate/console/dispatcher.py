@@ -18,7 +18,7 @@ from typing import Final
 from threegate.base.errors import HandoffTampered, ThreeGateError
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
-from threegate.host.review.notices import settle
+from threegate.host.review.decisions import settle
 from threegate.host.run.warm.warm import Warm
 from threegate.host.settings import Settings
 from threegate.host.workspace.changes import Mark, mark_of

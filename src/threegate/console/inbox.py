@@ -11,9 +11,8 @@ from typing import Final
 from threegate.artifacts.ids import is_id
 from threegate.base.errors import HandoffTampered, UsageError
 from threegate.console.workspace_threads import Desk
-from threegate.host.review.queue import QueueItem, item_of
 from threegate.host.review.requests import WAITING
-from threegate.host.review.sheet import read_sheet
+from threegate.host.review.sheet import QueueItem, item_of, read_sheet
 
 PAGE: Final = 25
 AT_ONCE: Final = 5  # ratings before other work is let through

@@ -18,9 +18,8 @@ from threegate.base.text import visible
 from threegate.console.messages import Response
 from threegate.console.sessions import BrowserSession
 from threegate.host.output import counted
-from threegate.host.review.characters import exposed
+from threegate.host.review.characters import exposed, in_lines, on_one_line
 from threegate.host.review.render import age
-from threegate.host.review.spelling import in_lines, on_one_line
 from threegate.policy.units import BYTES
 
 PLACE: Final = Path(__file__).parent

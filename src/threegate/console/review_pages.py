@@ -23,11 +23,10 @@ from threegate.host.provenance.headlines import Headline, headline_of
 from threegate.host.provenance.retraction import headlines_on_retracted, lookup
 from threegate.host.request.expressible import Use, answer_of, asking
 from threegate.host.review import approval, decisions
-from threegate.host.review.approval import Signing
+from threegate.host.review.approval import Signing, statement
+from threegate.host.review.characters import on_one_line
 from threegate.host.review.requests import read_request
 from threegate.host.review.sheet import Sheet, read_sheet
-from threegate.host.review.spelling import on_one_line
-from threegate.host.review.statement import statement
 from threegate.host.workspace.places import read_anywhere
 from threegate.policy.units import SECONDS
 

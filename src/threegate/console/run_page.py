@@ -32,7 +32,7 @@ from threegate.host.request.creation import (
 from threegate.host.request.expressible import NotExpressible, asking
 from threegate.host.request.inputs import Handed, largest_input
 from threegate.host.request.options import offered_functions
-from threegate.host.review.spelling import on_one_line
+from threegate.host.review.characters import on_one_line
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.tool_exec import REQUEST_LIMITS
 

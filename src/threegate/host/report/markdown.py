@@ -31,7 +31,7 @@ from threegate.host.report.blocks import (
     Title,
 )
 from threegate.host.report.png import as_png
-from threegate.host.review.spelling import in_columns, in_lines, on_one_line
+from threegate.host.review.characters import in_columns, in_lines, on_one_line
 
 _ACTIVE: Final = re.compile(r"[\\`*_\[\]<>&#|~!]")
 _TICKS: Final = re.compile("`+")

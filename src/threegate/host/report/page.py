@@ -29,7 +29,7 @@ from threegate.host.report.blocks import (
 )
 from threegate.host.report.facts import Image
 from threegate.host.report.png import as_png
-from threegate.host.review.spelling import in_lines, on_one_line
+from threegate.host.review.characters import in_lines, on_one_line
 
 _STYLE: Final = """
 body { font: 1rem/1.55 sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;

@@ -28,7 +28,7 @@ from threegate.host.report.blocks import (
 from threegate.host.report.facts import Image
 from threegate.host.report.pdf_file import HEIGHT, WIDTH, Mark, assemble, hexadecimal
 from threegate.host.report.pdf_fonts import Font, encoded
-from threegate.host.review.spelling import in_columns, in_lines, on_one_line
+from threegate.host.review.characters import in_columns, in_lines, on_one_line
 
 _LEFT, _TOP, _BOTTOM, _ROOM = 56.0, 786.0, 64.0, WIDTH - 112.0
 _BODY, _CODE, _SMALL = 9.5, 8.5, 7.5

@@ -17,7 +17,7 @@ from threegate.artifacts.ids import prefix_of
 from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph, Node
 from threegate.host.report.facts import Claim
-from threegate.host.review.spelling import on_one_line
+from threegate.host.review.characters import on_one_line
 
 MOST_CLAIMS: Final = 24
 MOST_PACKETS: Final = 24

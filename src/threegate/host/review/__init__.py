@@ -1,1 +1,1 @@
-"""The human's yes or no: what is shown of a request, and what follows from the answer."""
+"""The operator's decision: what is shown of a request, and what follows from the answer."""

@@ -1,17 +1,25 @@
-"""A human's yes: made, signed, checked as an executor will check it, and only then kept.
+"""An approval: drafted, signed, checked as an executor will check it, stored, and exported.
 
-What an approval names is taken from the sheet alone, and the sheet holds the bytes it was
-made from.  Between showing and keeping, somebody may have decided, changed the policy or
-the clock: each of these is looked at again after the signature, which may take minutes.
+An approval takes its fields from the sheet alone, and the sheet holds the bytes it was made
+from.  Signing may take minutes.  The state of the request, the policy and the clock are therefore
+checked again after the signature.
+
+The statement inside an approval says in plain words what it permits.  It is signed, and people
+without this program read it, so it holds no foreign text: only names, numbers, digests and hosts
+of strict grammars.
 
 SECURITY
     Asks the operator's key for a signature.  If this module is wrong, the operator signs
-    something they were not shown, or an approval is kept that no executor would accept.
+    something they were not shown, or an approval is stored that no executor would accept.
+    An export writes new files only, where the operator says: the signed bytes, unchanged, and
+    the signers in force.
 """
 
+import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from threegate.artifacts import registry
@@ -19,20 +27,84 @@ from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.ids import make_id, prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
-from threegate.base.errors import PolicyDenied, SignatureRefused, UsageError
+from threegate.base.errors import PolicyDenied, SignatureRefused, StorageFailed, UsageError
+from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.host.keys.signatures import UNKNOWN, Signer, kind_of
+from threegate.host.output import counted
+from threegate.host.review import parts
 from threegate.host.review.requests import POLICY_MOVED, WAITING, expiry_of, read_request
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.statement import statement
 from threegate.host.workspace import applied
+from threegate.host.workspace.places import refuse_absent
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
+from threegate.keys.signers import emit
 from threegate.policy.approvals import NAMESPACE, RULE_OF_TWO, Presented, check_approval
 from threegate.policy.bundle import Bundle
 from threegate.policy.functions import functions_sha256
 from threegate.policy.units import SECONDS
+
+# -- the statement in an approval --------------------------------------------------------
+
+MAX_NAMED: Final = 8
+
+
+def statement(sheet: Sheet, *, uses: int, begin: int, end: int) -> str:
+    """Return what an approval of `sheet` permits."""
+    return "\n".join(_lines(sheet, uses, begin, end))
+
+
+def _lines(sheet: Sheet, uses: int, begin: int, end: int) -> Iterator[str]:
+    often = "once" if uses == 1 else f"{uses} times"
+    when = f"from {time_of(begin)} to {time_of(end)}"
+    if sheet.tool is not None:
+        what = "command" if sheet.tool.argv else "code"
+        yield f"Run the {what} of {sheet.id} {often}, {when}, in the lane {sheet.lane}."
+        yield from _tool(sheet.tool)
+    if sheet.fetch is not None:
+        count = counted(len(sheet.fetch.references), "reference")
+        yield f"Ask for the {count} of {sheet.id} {often}, {when}: {sheet.fetch.want}."
+        yield f"Hosts that are asked: {_named(_hosts(sheet.fetch))}."
+    labels = sheet.labels
+    yield f"Integrity: {labels.integrity}. Confidentiality: {labels.confidentiality}."
+    yield _rule_of_two(sheet.rule_of_two)
+    yield "It covers these bytes under these rules; any change of either voids it."
+
+
+def _hosts(fetch: parts.Fetch) -> list[str]:
+    asked = (one for reference in fetch.references for one in reference.asks)
+    return sorted({one.host for one in asked if one.verdict != "deny"})
+
+
+def _tool(tool: parts.Tool) -> Iterator[str]:
+    if tool.code is not None:
+        yield f"The code has {tool.code.bytes} bytes and the SHA-256 {tool.code.sha256}."
+    limits = ", ".join(f"{one.words} {one.shown[0]}" for one in tool.limits)
+    yield f"At most: {limits}."
+    inputs = [f"{one.name} ({one.bytes} bytes)" for one in tool.inputs]
+    yield f"Inputs: {_named(inputs)}."
+    yield f"External functions: {_named([one.name for one in tool.functions])}."
+    yield f"Files it may leave: {_named([name for name, _ in tool.outputs])}."
+    if tool.gateway is None:
+        yield f"Network: {tool.network}."
+    else:
+        way = tool.gateway
+        yield f"Network: through the gateway, to {_named(list(way.hosts))} and no other host."
+        yield f"At most {way.up} leave and {way.down} come."
+
+
+def _rule_of_two(two: parts.RuleOfTwo) -> str:
+    if two.joined:
+        return "Rule of Two: external input, confidential data and network together, accepted."
+    return "Rule of Two: external input, confidential data and network do not come together."
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more if names else "none"
+
 
 # Finds the operator's key when it is needed, not before.
 Signing = Callable[[Workspace], tuple[Signer, PublicKey]]
@@ -217,3 +289,61 @@ def _refuse_joined(sheet: Sheet, terms: Terms) -> None:
     if not terms.accept_rule_of_two:
         hint = "add --accept-rule-of-two if that is meant"
         raise PolicyDenied(joined, code=RULE_OF_TWO, hint=hint)
+
+
+# -- exports that OpenSSH alone can check ----------------------------------------------------
+
+APPROVAL: Final = "approval.md"
+SIGNATURE: Final = "approval.md.sig"
+SIGNERS: Final = "allowed_signers"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where an approval was written, and the command that checks it there."""
+
+    directory: Path
+    names: tuple[str, ...]
+    command: str
+
+
+def export(ws: Workspace, approval_id: str, directory: Path) -> Exported:
+    """Write approval, signature and signers into `directory`, which is made if need be."""
+    if prefix_of(approval_id) != "ap":
+        hint = (
+            "an approval's id starts with ap-; `threegate audit graph` of a request names its own"
+        )
+        raise UsageError(f"{short(approval_id)} is not an approval", hint=hint)
+    refuse_absent(ws.store, approval_id)
+    approval, place = ws.store.read(approval_id), ws.store.locate(approval_id)
+    assert isinstance(approval, Approval)
+    assert place is not None
+    files = {
+        APPROVAL: ws.store.read_bytes(approval_id),
+        SIGNATURE: ws.store.read_file(place, f"{approval_id}.sig"),
+        SIGNERS: emit(ws.bundle.signers),
+    }
+    _write(directory, files)
+    return Exported(directory, tuple(files), verifying(approval.approver))
+
+
+def verifying(approver: str) -> str:
+    """Return the command that checks an exported approval, without this program."""
+    who = f"-f {SIGNERS} -I {approver} -n {NAMESPACE}"
+    return f"ssh-keygen -Y verify {who} -s {SIGNATURE} < {APPROVAL}"
+
+
+def _write(directory: Path, files: dict[str, bytes]) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        taken = [name for name in files if os.path.lexists(directory / name)]
+        if taken:
+            where = visible(str(directory / taken[0]))
+            raise UsageError(f"{where} is already there", hint="name another directory")
+        for name, data in files.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(directory / name, flags, 0o644), "wb") as file:
+                file.write(data)
+    except (OSError, ValueError) as exc:
+        why = (getattr(exc, "strerror", None) or "no such name").lower()
+        raise StorageFailed(f"cannot write to {visible(str(directory))}: {why}") from exc

@@ -1,16 +1,17 @@
-"""Everything but yes: deny, revoke, and what time and a new policy decide by themselves.
+"""Decisions other than yes: denials, revocations, expiry, and approvals that a new policy voids.
 
-`sweep` is called before anything is reviewed or run, and after a policy was applied.
+`settle` runs before anything is reviewed or executed, and after a policy was applied.  It reports
+each decision of time and policy, and what a dead run left, in one line.
 
 SECURITY
-    Reads only the first lines of what waits, to be quick with ten thousand; whatever is then
-    moved was read as a whole and checked.  If this module is wrong, an approval outlives its
-    rules; the executor would still refuse it.
+    Reads only the first lines of waiting requests, to be quick with ten thousand.  A request is
+    read in full and checked before it is moved.  If this module is wrong, an approval outlives
+    its rules; the executor would still refuse it.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -20,12 +21,14 @@ from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.limits import MAX_APPROVAL_BYTES
 from threegate.artifacts.registry import Request
 from threegate.audit.entry import time_of
-from threegate.base.errors import HandoffTampered, PolicyDenied, UsageError
+from threegate.base.errors import ClockRefused, HandoffTampered, PolicyDenied, UsageError
 from threegate.base.text import first_forbidden
 from threegate.handoff import approvals
+from threegate.handoff.claims import release_dead
 from threegate.handoff.disk import read_start
 from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import directory_of
+from threegate.host.output import counted
 from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
@@ -242,3 +245,52 @@ def _is_held_again(ws: Workspace, request_id: str, aside: Aside) -> bool:
         ws.store.move(request_id, source="approved", to="held", op="void")
         return True
     return False
+
+
+# -- notices ---------------------------------------------------------------------------------
+
+MOST_LINES: Final = 10
+
+
+def settle(ws: Workspace, note: Callable[[str], None], aside: Aside = None) -> Swept:
+    """Let time and policy decide first, and say what they decided, and what a dead run left.
+
+    Requests that somebody meddled with are put into `aside`, for the caller to name; without
+    it the first one is raised.
+    """
+    if ws.read_only:
+        return Swept((), ())
+    for line in _released(ws, aside):
+        note(line)
+    try:
+        ws.store.journal.log.refuse_clock_ahead()
+    except ClockRefused as exc:  # by such a clock nothing expires
+        note(exc.message)
+        return Swept((), ())
+    swept = sweep(ws, aside)
+    for line in told(swept):
+        note(line)
+    return swept
+
+
+def _released(ws: Workspace, aside: Aside) -> Iterator[str]:
+    dead = release_dead(ws.store, aside)
+    for request_id in dead[:MOST_LINES]:
+        waits = "it waits again" if ws.store.standing(request_id) == "held" else "it can run again"
+        yield f"{short(request_id)} was under way when an earlier run died: {waits}"
+    left = len(dead) - MOST_LINES
+    if left > 0:
+        yield f"{counted(left, 'more request')} were under way"
+
+
+def told(swept: Swept) -> Iterator[str]:
+    """Yield a line for each decision; of many, the first ones and how many more."""
+    if swept.expired:
+        named = ", ".join(short(request_id) for request_id in swept.expired[:MOST_LINES])
+        more = " and more" if len(swept.expired) > MOST_LINES else ""
+        yield f"{counted(len(swept.expired), 'request')} waited too long and expired: {named}{more}"
+    for one in swept.voided[:MOST_LINES]:
+        yield f"{short(one.request)} waits again: {one.reason} [{one.code}]"
+    left = len(swept.voided) - MOST_LINES
+    if left > 0:
+        yield f"{counted(left, 'more request')} wait again"

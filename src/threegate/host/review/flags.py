@@ -1,16 +1,26 @@
-"""What of a request as a whole a reviewer should look at: origin, data, limits, characters.
+"""Risk flags of a request: author, sources, data, limits, characters, and copied text.
 
-Detection is a hint, never a gate: nothing here allows or refuses anything.
+Detection is a hint, never a gate: nothing here allows or refuses anything.  A draft of CORE that
+repeats a source may have been dictated by it; a source can also dictate in other words.
+
+SECURITY
+    Opens foreign text to compare it.  Only names and numbers of it are shown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import short
 from threegate.artifacts.registry import Request
+from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import HandoffTampered
 from threegate.base.text import quote
+from threegate.host.provenance.copied import copied_from
+from threegate.host.provenance.headlines import Read
+from threegate.host.provenance.texts import Material
 from threegate.host.review.characters import FoundCharacter
 from threegate.host.review.code_flags import imitates
 from threegate.host.review.parts import (
@@ -142,3 +152,37 @@ def fetch_flags(request: FetchRequest, references: Sequence[SheetReference]) -> 
             if part.remark:
                 reason = f"reference {number}, {part.where}, {part.bits} bits: {part.remark}"
                 yield Flag("outbound", reason)
+
+
+# -- drafts that repeat a source -------------------------------------------------------------
+
+MAX_COMPARED_CHARS: Final = 8 * 2**20  # what is compared in a second or two
+
+
+def dictated_flags(request: Request, read: Read) -> Iterator[Flag]:
+    """Yield which parts of a draft stand in which source."""
+    if request.origin != "core":
+        return
+    sources, left_out = _compared_sources(request, read)
+    for one in copied_from(request, sources):
+        words = f"its {one.part} repeats {one.where}: that source may have dictated it"
+        yield Flag("dictated", words)
+    if left_out:
+        yield Flag("dictated", f"{left_out} of its sources were too long to be compared with it")
+
+
+def _compared_sources(request: Request, read: Read) -> tuple[list[Material], int]:
+    found: list[Material] = []
+    left, left_out = MAX_COMPARED_CHARS, 0
+    for parent in request.derived_from:
+        artifact = read(parent)
+        # What an analysis says it took from these.
+        if not isinstance(artifact, ResearchPacket | ToolResult):
+            continue
+        material = Material(parent, artifact)
+        left -= sum(len(text.open_for_validation()) for text in material.texts)
+        if left < 0:
+            left_out += 1
+        else:
+            found.append(material)
+    return found, left_out

@@ -1,6 +1,6 @@
-"""The parts a review sheet is made of: plain frozen data, ready to be shown.
+"""The parts of a review sheet, and the styled lines it is shown as: plain frozen data.
 
-Texts marked foreign are as the artifact holds them; whoever shows them spells them out.
+Texts marked foreign are as the artifact holds them.  The code that shows them spells them out.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
-"""A review sheet as lines for a terminal.
+"""A review sheet as styled lines, for the terminal and the browser.
 
 SECURITY
-    Foreign text is spelled out and stands behind a gutter, or last in its line with a gutter
-    before whatever does not fit: however wide or long it is, it cannot pass for a line of
-    ours.  Nothing here prints.
+    Foreign text is spelled out.  It is behind a gutter, or last in its line with a gutter before
+    each continuation.  However wide or long it is, it cannot look like one of our lines.
+    Nothing here prints.
 """
 
 from collections.abc import Iterator, Sequence

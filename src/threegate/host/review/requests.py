@@ -1,8 +1,8 @@
-"""Several requests that one command decides: each by itself, whatever becomes of the others.
+"""Stored requests: read again from their files, and several decided by one command.
 
 SECURITY
-    Decides nothing.  What is refused is refused; this module only says whether that is about
-    one request, so that the others go on, or about all of them.
+    Reads a request again and checks it by digest and by the log.  `decide_each` decides nothing:
+    it only says whether a refusal concerns one request, so that the others go on, or all.
 """
 
 from collections.abc import Callable, Iterable, Mapping

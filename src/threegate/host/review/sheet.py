@@ -1,7 +1,7 @@
-"""A review sheet: everything a human must see of a request, as data.
+"""A review sheet: everything a human must see of a request, as data, as JSON and as a list entry.
 
-The sheet holds the very bytes it was made from.  Whoever approves signs their digest, so
-what was shown and what is signed cannot be two things.
+The sheet holds the bytes it was made from.  An approval signs their digest, so a human cannot
+sign anything but what was shown.
 
 SECURITY
     Reads a stored request again, checked by digest and by the log.  If this module is wrong,
@@ -23,7 +23,8 @@ from threegate.audit.entry import unix_of
 from threegate.base.errors import HandoffTampered
 from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
 from threegate.host.review import parts
-from threegate.host.review.asked import (
+from threegate.host.review.characters import FoundCharacter, tally
+from threegate.host.review.contents import (
     fetch_of,
     flags_of_code,
     foreign_texts,
@@ -31,9 +32,13 @@ from threegate.host.review.asked import (
     tool_of,
     verdicts_on,
 )
-from threegate.host.review.characters import FoundCharacter, tally
-from threegate.host.review.dictated import dictated_flags
-from threegate.host.review.flags import common_flags, fetch_flags, meddled_flags, tool_flags
+from threegate.host.review.flags import (
+    common_flags,
+    dictated_flags,
+    fetch_flags,
+    meddled_flags,
+    tool_flags,
+)
 from threegate.host.review.origins import reader, sheet_lookup, sources_of
 from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.review.similar import find_earlier
@@ -43,6 +48,12 @@ from threegate.policy.kinds import KINDS
 
 if TYPE_CHECKING:
     from threegate.host.workspace.index import Index
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from threegate.base.errors import UsageError
+from threegate.handoff.misplaced import Aside, set_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +157,103 @@ def _standing(ws: Workspace, request_id: str) -> Iterator[parts.Standing]:
             yield parts.Standing(
                 approval_id, approval.approver, approval.not_after, approval.max_uses
             )
+
+
+# -- JSON ------------------------------------------------------------------------------------
+
+
+def document(sheet: Sheet) -> dict[str, Any]:
+    """Return the sheet as JSON values; the keys do not change without a line in the changelog."""
+    left = None if sheet.expires is None else sheet.expires - sheet.now
+    return {
+        "id": sheet.id,
+        "kind": sheet.kind,
+        "state": sheet.state,
+        "created": sheet.request.created,
+        "age_seconds": sheet.age_seconds,
+        "expires_in_seconds": left,
+        "origin": sheet.request.origin,
+        "lane": sheet.lane,
+        "integrity": sheet.labels.integrity,
+        "confidentiality": sheet.labels.confidentiality,
+        "bytes": len(sheet.data),
+        "policy": sheet.policy,
+        "purpose": sheet.purpose,
+        "tool": None if sheet.tool is None else _tool(sheet.tool),
+        "fetch": None if sheet.fetch is None else asdict(sheet.fetch),
+        "sources": {**asdict(sheet.sources), "hosts": list(sheet.sources.hosts)},
+        "characters": [asdict(one) for one in sheet.characters],
+        "rule_of_two": {**asdict(sheet.rule_of_two), "joined": sheet.rule_of_two.joined},
+        "decisions": [asdict(one) for one in sheet.verdicts],
+        "flags": [asdict(one) for one in sheet.flags],
+        "earlier": None if sheet.earlier is None else asdict(sheet.earlier),
+        "approvals": [asdict(one) for one in sheet.standing],
+        "denial": None if sheet.denial is None else asdict(sheet.denial),
+    }
+
+
+def _tool(tool: parts.Tool) -> dict[str, Any]:
+    found = {key: value for key, value in asdict(tool).items() if key != "code"}
+    code = tool.code
+    if code is None:
+        return {**found, "code": None}
+    shown = {"text": code.text, "sha256": code.sha256, "bytes": code.bytes}
+    return {**found, "code": {**shown, "lines": len(code.lines)}}
+
+
+# -- lists -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueueItem:
+    """One request in a listing; the purpose is foreign text."""
+
+    id: str
+    kind: str
+    state: str
+    lane: str
+    origin: str
+    age_seconds: int
+    expires_in_seconds: int | None
+    flags: int
+    purpose: str
+
+
+def listed(
+    ws: Workspace,
+    index: "Index",
+    states: tuple[str, ...],
+    *,
+    limit: int,
+    skip: int,
+    aside: Aside = None,
+) -> Iterator[QueueItem]:
+    """Yield a page of the requests in these states, each read again from its file."""
+    for row in index.queue(states, limit=limit, skip=skip):
+        sheet = None
+        with suppress(UsageError), set_aside(aside, row.id):  # or gone meanwhile
+            sheet = read_sheet(ws, row.id, index, similar=False)
+        if sheet is None:
+            continue
+        yield item_of(sheet)
+
+
+def item_of(sheet: Sheet) -> QueueItem:
+    """Return a sheet as one line of a listing."""
+    left = None if sheet.expires is None else sheet.expires - sheet.now
+    return QueueItem(
+        sheet.id,
+        sheet.kind,
+        sheet.state,
+        sheet.lane,
+        sheet.request.origin,
+        sheet.age_seconds,
+        left,
+        len(sheet.flags),
+        sheet.purpose,
+    )
+
+
+def total(index: "Index", states: tuple[str, ...]) -> int:
+    """Return how many requests are in these states."""
+    return sum(index.count(("fr", "tr"), state=state) for state in states)

@@ -1,7 +1,7 @@
-"""The last similar request: what became of it, and what is different this time.
+"""The last similar request: its outcome, and the differences.
 
-The same content asked again is found by its digest, anything else by the words it shares.
-The index proposes, the files decide: each candidate is read again and compared here.
+An identical request is found by its digest, any other by shared words.  The index proposes
+candidates; each is read again from its file and compared here.
 
 SECURITY
     Compares foreign texts in bounded time: a difference between two hostile programs must

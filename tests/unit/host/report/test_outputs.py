@@ -28,7 +28,7 @@ from threegate.host.report.outputs import (
     parse_table,
 )
 from threegate.host.report.png import image_of
-from threegate.host.review.spelling import in_columns
+from threegate.host.review.characters import in_columns
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace

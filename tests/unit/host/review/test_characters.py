@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from threegate.base.text import visible
 from threegate.host.review import characters
-from threegate.host.review.characters import exposed, spelled, suspects, tally
-from threegate.host.review.lookalikes import LETTERS, SIGNS
+from threegate.host.review.characters import LETTERS, SIGNS, exposed, spelled, suspects, tally
 
 
 def kinds(line: str, *, code: bool = True) -> set[str]:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from threegate.host.review.code_flags import code_flags, imitates, imports_of
-from threegate.host.review.colour import lex
+from threegate.host.review.code_flags import code_flags, imitates, imports_of, lex
 from threegate.host.review.parts import Flag
 
 PLAIN = "import math\n\ndef mean(rows):\n    return math.fsum(rows) / len(rows)\n\nmean(rows)\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.colour import MAX_LINE_CHARS, lex
+from threegate.host.review.code_flags import MAX_LINE_CHARS, lex
 
 CODE = '''import math
 def mean(rows):  # of all

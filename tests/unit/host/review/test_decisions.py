@@ -19,8 +19,7 @@ from threegate.handoff.claims import Claim
 from threegate.host.policy.changes import apply_policy, edited
 from threegate.host.review import decisions
 from threegate.host.review.approval import Terms
-from threegate.host.review.decisions import Swept, deny, revoke, sweep
-from threegate.host.review.notices import MOST_LINES, settle, told
+from threegate.host.review.decisions import MOST_LINES, Swept, deny, revoke, settle, sweep, told
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.workspace import Workspace
 

@@ -11,9 +11,8 @@ import pytest
 from tests.support.reviewing import approved, held
 from tests.support.workspaces import make_workspace, public_of, ssh_signer
 from threegate.base.errors import StorageFailed, UsageError
-from threegate.host.review.approval import approve
+from threegate.host.review.approval import approve, export
 from threegate.host.review.decisions import revoke
-from threegate.host.review.export import export
 from threegate.host.workspace.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.reviewing import approved, drafted, held, program
 from tests.support.samples import fetch_request
 from tests.support.workspaces import make_workspace
-from threegate.host.review.queue import listed, total
+from threegate.host.review.sheet import listed, total
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 

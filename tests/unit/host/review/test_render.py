@@ -17,14 +17,13 @@ from tests.support.samples import box, escalated, fetch_request, packet
 from tests.support.workspaces import fetched_in, make_workspace
 from threegate.host.output import Output
 from threegate.host.review import parts
-from threegate.host.review.asked import foreign_texts
 from threegate.host.review.characters import tally
-from threegate.host.review.colour import lex
+from threegate.host.review.code_flags import lex
+from threegate.host.review.contents import foreign_texts
 from threegate.host.review.parts import plain
-from threegate.host.review.printed_lines import rows
 from threegate.host.review.render import age, lines
 from threegate.host.review.sheet import Sheet
-from threegate.host.review.text_lines import width
+from threegate.host.review.terminal.cells import rows, width
 from threegate.host.workspace.workspace import Workspace
 from threegate.protocol.references import parse_reference, questions
 

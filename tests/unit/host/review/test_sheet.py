@@ -26,12 +26,11 @@ from threegate.artifacts.tool_request import Input
 from threegate.base.errors import HandoffTampered, UsageError
 from threegate.base.text import visible
 from threegate.host.output import as_json
+from threegate.host.review.approval import statement
 from threegate.host.review.decisions import deny
-from threegate.host.review.document import document
 from threegate.host.review.parts import plain
 from threegate.host.review.render import lines
-from threegate.host.review.sheet import read_sheet
-from threegate.host.review.statement import statement
+from threegate.host.review.sheet import document, read_sheet
 from threegate.host.workspace.workspace import Workspace
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.host.review.parts import StyledSpan, plain
-from threegate.host.review.text_lines import (
+from threegate.host.review.terminal.cells import (
     breaks,
     broken,
     cells,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.urls import bits, looks_random, read_reference
+from threegate.host.review.origins import bits, looks_random, read_reference
 
 SECRET = "c2VjcmV0IHBhc3N3b3JkIGlzIGh1bnRlcjI"
 

@@ -1,12 +1,10 @@
-"""`threegate review` on a terminal: list, show, approve, deny.
+"""The interactive review on a terminal: list, show, approve, deny.
 
-Written with a raw-mode reader of keys and whole frames on the alternate screen, not with
-`curses`: a frame is then a value that tests compare, every byte that reaches the terminal
-is one of a dozen sequences named in `screen`, and signing can take the terminal for itself
-and give it back.
+It reads keys in raw mode and draws whole frames on the alternate screen, without `curses`: tests
+compare frames as values, every byte sent to the terminal is one of a dozen sequences named in
+`screen`, and signing can take the terminal and give it back.
 
-`keys` reads what is typed, `cells` measures text, `pager` knows what was on screen, `state`
-says what the reviewer looks at, `press` what a key changes (pure), `views` what is drawn
-(pure), `screen` owns the terminal, `desk` the workspace, `loop` joins them, and `start` is
-what the command line calls.
+`screen` owns the terminal and reads keys, `cells` measures and prints text, `pager` knows what was
+on screen, `state` holds what the reviewer looks at, `press` maps keys to changes (pure), `views`
+draws frames (pure), `desk` holds the workspace, `loop` joins them and is what the command calls.
 """

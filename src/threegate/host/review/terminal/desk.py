@@ -1,9 +1,9 @@
-"""The workspace as the interactive review uses it: an open one, followed as others change it.
+"""The workspace as the interactive review uses it.
 
 SECURITY
-    What is approved is the sheet that was shown, kept here from the moment it was read: its
-    bytes, and the digest of the policy it was judged by.  Foreign text leaves this module
-    only as lines that are spelled out.
+    What is approved is the sheet that was shown: it is kept here from the moment it was read,
+    with its bytes and the digest of the policy it was judged by.  Foreign text leaves this
+    module only as lines that are spelled out.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,17 +16,15 @@ from threegate.handoff.states import state_of
 from threegate.host.keys.signatures import Signer, kind_of
 from threegate.host.output import counted
 from threegate.host.review import approval, decisions
-from threegate.host.review.approval import Signing
+from threegate.host.review.approval import Signing, statement
 from threegate.host.review.characters import exposed
 from threegate.host.review.parts import StyledLine, StyledSpan
-from threegate.host.review.queue import QueueItem, listed, total
 from threegate.host.review.render import lines
 from threegate.host.review.requests import WAITING, read_request
-from threegate.host.review.sheet import Sheet, read_sheet
-from threegate.host.review.statement import statement
+from threegate.host.review.sheet import QueueItem, Sheet, listed, read_sheet, total
 from threegate.host.review.terminal import state as shown
+from threegate.host.review.terminal.cells import Spell
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.review.text_lines import Spell
 from threegate.host.workspace.changes import Mark, followed, mark_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace

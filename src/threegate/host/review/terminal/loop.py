@@ -1,13 +1,21 @@
-"""The session: draw, wait for a key, do what it asks for, and look what others did meanwhile."""
+"""The session of the interactive review: draw, wait for a key, act, look for changes by others."""
 
+import argparse
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
 from threegate.artifacts.ids import short
-from threegate.base.errors import ThreeGateError
+from threegate.base.errors import HandoffTampered, ThreeGateError
 from threegate.base.text import visible
-from threegate.host.review.terminal.keys import Key
+from threegate.host.command_context import Context
+from threegate.host.keys.signatures import Signer, public_key_of
+from threegate.host.output import terminal_encoding
+from threegate.host.review.decisions import settle
+from threegate.host.review.requests import name_meddled
+from threegate.host.review.terminal.cells import spelling
+from threegate.host.review.terminal.desk import WorkspaceDesk
 from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import (
     ApproveRequest,
@@ -21,7 +29,7 @@ from threegate.host.review.terminal.press import (
     is_question,
     press,
 )
-from threegate.host.review.terminal.screen import Screen
+from threegate.host.review.terminal.screen import Key, Screen, refuse_unfit, taken
 from threegate.host.review.terminal.state import (
     ConfirmMode,
     ListMode,
@@ -40,6 +48,8 @@ from threegate.host.review.terminal.state import (
     with_sheet,
 )
 from threegate.host.review.terminal.views import frame
+from threegate.host.workspace.workspace import Workspace
+from threegate.keys.public import PublicKey
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 
@@ -196,3 +206,28 @@ class ReviewSession:
     def _explain(self, error: ThreeGateError) -> None:
         hint = f": {error.hint}" if error.hint else ""
         self._state = say(self._state, visible(f"{error.message} [{error.code}]{hint}"))
+
+
+# -- start -----------------------------------------------------------------------------------
+
+
+def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
+    """Review until the human leaves; return the exit code."""
+    refuse_unfit(context.environ)
+    out = context.out
+
+    def signing(ws: Workspace) -> tuple[Signer, PublicKey]:
+        signer = context.signer(args, ws)
+        return signer, public_key_of(signer.key, context.tools())
+
+    aside: dict[str, HandoffTampered] = {}
+    with context.workspace(args) as ws:
+        settle(ws, out.note, aside)
+        with context.index(ws) as index:  # shows its progress while the terminal is nobody's
+            encoding = terminal_encoding(sys.stdout.encoding)
+            desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding), aside)
+            out.flush()
+            with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
+                code = ReviewSession(desk, screen).run()
+    meddled = name_meddled(aside, out.error)
+    return code or meddled

@@ -1,8 +1,8 @@
-"""A long document on a small screen, and which part of it was on the screen already.
+"""A long document on a small screen, and which part of it was on screen.
 
-An approval covers what was shown.  So every character counts as seen when a row with it was
-drawn, and a reviewer is told what was not.  Positions are kept in characters, not in rows:
-a change of the terminal's width moves the rows, and neither place nor memory is lost.
+An approval covers what was shown.  So a character counts as seen when a row with it was drawn, and
+the reviewer is told how much was not.  Positions are kept in characters, not in rows: a change of
+the terminal's width moves rows and loses neither the place nor what was seen.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from typing import Final
 
 from threegate.base.text import visible
 from threegate.host.review.parts import StyledLine, StyledSpan, plain
-from threegate.host.review.text_lines import Spell, breaks, width
+from threegate.host.review.terminal.cells import Spell, breaks, width
 
 _LEAST_ROOM: Final = 8  # cells for text beside a gutter
 

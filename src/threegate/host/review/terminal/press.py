@@ -1,8 +1,8 @@
-"""What a key changes, and what it asks for: pure, so that every key is tested without a terminal.
+"""What each key changes and requests: pure, so that every key is tested without a terminal.
 
 SECURITY
-    An approval is asked for only here: with everything of the sheet seen, after a question
-    that names request, uses and lifetime, and by one key that means nothing else.
+    Only this module requests an approval: after the whole sheet was on screen, after a question
+    that names request, uses and lifetime, and by one key with no other meaning.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.base.errors import EX_INTERRUPTED
-from threegate.host.review.terminal.help import help_document
-from threegate.host.review.terminal.keys import PASTE, Key
 from threegate.host.review.terminal.pager import at_place, scrolled, sought, unseen
+from threegate.host.review.terminal.screen import PASTE, Key
 from threegate.host.review.terminal.state import (
     DENIAL,
     SEARCH,
@@ -29,6 +28,7 @@ from threegate.host.review.terminal.state import (
     say,
     with_view,
 )
+from threegate.host.review.terminal.views import help_document
 
 MAX_TYPED_CHARS: Final = 1000
 LIFETIMES_SECONDS: Final = (300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 30 * 86_400)

@@ -1,6 +1,6 @@
-"""What a reviewer has before them: the requests that wait, the one they look at, and how.
+"""The state of the interactive review: the waiting requests, the current one, and the mode.
 
-Pure values.  `press` says what a key makes of them, `views` what of them is drawn.
+Pure values.  `press` changes them, `views` draws them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
+from threegate.host.review.terminal.cells import broken, cut
 from threegate.host.review.terminal.pager import PagedDocument, PagerView, at_place, looked
-from threegate.host.review.text_lines import broken, cut
 
 LEAST_COLUMNS: Final = 20
 LEAST_ROWS: Final = 6

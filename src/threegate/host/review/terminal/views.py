@@ -1,8 +1,8 @@
-"""What is drawn: a frame of as many rows as the terminal has, made from the state alone.
+"""The frames: as many rows as the terminal has, made from the state alone.
 
 SECURITY
-    Foreign text stands last in its row or behind a gutter, so that neither its words nor
-    letters written from right to left can pass for something of ours.
+    Foreign text is last in its row or behind a gutter, so that neither its words nor
+    right-to-left letters can look like text of ours.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,13 @@ from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.base.text import visible
-from threegate.host.review.parts import StyledRow, StyledSpan, plain
+from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, plain
+from threegate.host.review.terminal.cells import breaks, broken, cut, marked, pad, part
 from threegate.host.review.terminal.pager import (
+    PagedDocument,
     PagerView,
     ScreenRow,
+    document,
     gutter,
     hits,
     layout,
@@ -32,7 +35,6 @@ from threegate.host.review.terminal.state import (
     TextMode,
     WaitingRequest,
 )
-from threegate.host.review.text_lines import breaks, broken, cut, marked, pad, part
 
 TWO_ROWS_BELOW_COLUMNS: Final = 72
 _LIST_KEYS: Final = "Enter show  d deny  s skip  ? help  q quit"
@@ -258,3 +260,46 @@ _MEANS: Final = "y signs it with your key: exactly this may then be done, and no
 
 def _indented(text: str, columns: int) -> list[str]:
     return [f"  {row}" for row in broken(text, columns - 2)]
+
+
+# -- the help page ---------------------------------------------------------------------------
+
+_WORDS: Final = """\
+# in the list
+up down j k      move
+Enter            show the request
+
+# in a request
+up down j k      one line
+PgUp PgDn Space  one screen
+g G              beginning, end
+/                look for a word; f and F go on
+a                approve: asks first, then signs with your key
+n p              next, previous request
+o                its bytes as they are, spelled out
+Esc              back to the list
+
+# everywhere
+d                deny, with a reason
+s                skip: it keeps waiting
+?                this page
+q                quit
+
+# what counts
+An approval covers exactly the bytes of the request. It is asked for only when every line of
+the sheet was on screen; the bar at the bottom says how many were not.
+Characters that are invisible, change the direction of writing or pass for others are spelled
+out as \\u{...}. A long line goes on in the next row, behind its own gutter.
+Whatever is typed before a question is on screen does not answer it, and what is pasted
+presses no key."""
+
+
+def help_document() -> PagedDocument:
+    """Return the help."""
+    return document(_line(words) for words in _WORDS.split("\n"))
+
+
+def _line(words: str) -> StyledLine:
+    if words.startswith("# "):
+        return StyledLine((StyledSpan(words[2:], "title"),))
+    return StyledLine((StyledSpan(words),))

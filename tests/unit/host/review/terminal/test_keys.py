@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.host.review.terminal.keys import MAX_PASTE_CHARS, PASTE, Key, KeyReader
+from threegate.host.review.terminal.screen import MAX_PASTE_CHARS, PASTE, Key, KeyReader
 
 
 def names(data: bytes, encoding: str = "utf-8") -> list[str]:

@@ -9,10 +9,9 @@ from typing import cast
 from tests.unit.host.review.terminal.test_press import A, B, C, sheet, waiting
 from threegate.base.errors import PolicyDenied, UsageError, WorkspaceBusy
 from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, plain
-from threegate.host.review.terminal.keys import Key
 from threegate.host.review.terminal.loop import ReviewSession
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.review.terminal.screen import Screen
+from threegate.host.review.terminal.screen import Key, Screen
 from threegate.host.review.terminal.state import OpenedSheet, ReviewQueue, WaitingRequest
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.host.review.parts import StyledLine, StyledSpan, plain
+from threegate.host.review.terminal.cells import width
 from threegate.host.review.terminal.pager import (
     PagerView,
     Unseen,
@@ -19,7 +20,6 @@ from threegate.host.review.terminal.pager import (
     sought,
     unseen,
 )
-from threegate.host.review.text_lines import width
 
 LINES = st.lists(st.text("ab漢 ", max_size=60), min_size=1, max_size=40)
 SIZES = st.tuples(st.integers(12, 60), st.integers(1, 20))

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from threegate.host.review.parts import StyledLine, StyledSpan
-from threegate.host.review.terminal.keys import PASTE, Key
 from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import (
     ApproveRequest,
@@ -19,6 +18,7 @@ from threegate.host.review.terminal.press import (
     is_question,
     press,
 )
+from threegate.host.review.terminal.screen import PASTE, Key
 from threegate.host.review.terminal.state import (
     ConfirmMode,
     InputMode,

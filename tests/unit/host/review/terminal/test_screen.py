@@ -15,8 +15,7 @@ import pytest
 from threegate.base.errors import UsageError, WaitingForHuman
 from threegate.host.review.parts import StyledSpan
 from threegate.host.review.terminal import screen as module
-from threegate.host.review.terminal.keys import Key
-from threegate.host.review.terminal.screen import ENTER, LEAVE, Screen, refuse_unfit
+from threegate.host.review.terminal.screen import ENTER, LEAVE, Key, Screen, refuse_unfit
 
 HOSTILE = "a\x1b[2J\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e\x7f\r\u200b"
 

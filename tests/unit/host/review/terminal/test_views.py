@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from tests.unit.host.review.terminal.test_press import A, listed, pressed, seen, showing
 from threegate.host.review.parts import StyledLine, StyledSpan, plain
-from threegate.host.review.terminal.keys import Key
+from threegate.host.review.terminal.cells import width
 from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import press
+from threegate.host.review.terminal.screen import Key
 from threegate.host.review.terminal.state import (
     OpenedSheet,
     ReviewQueue,
@@ -23,7 +24,6 @@ from threegate.host.review.terminal.state import (
     resized,
 )
 from threegate.host.review.terminal.views import age, frame, lifetime
-from threegate.host.review.text_lines import width
 
 HOSTILE = st.text(st.sampled_from("a漢😀e\u0301א\u05b0 |>\u3000"), max_size=300)
 TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=10, max_seconds=86_400)

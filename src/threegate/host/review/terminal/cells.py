@@ -1,8 +1,10 @@
-"""Text measured in the cells of a terminal, and broken into rows.
+"""Text measured in the cells of a terminal, broken into rows, and printed.
 
-Terminals disagree about the width of many characters.  Here each counts as wide as any of
-them makes it: a row then may end early, but nothing of it can be pushed past the edge, where
-it would not be seen.  For the same reason long lines are broken, never scrolled sideways.
+Terminals disagree about the width of many characters.  Each counts here as wide as any terminal
+makes it: a row may end early, but no part of it can be pushed past the edge, where nobody would
+see it.  For the same reason long lines are broken, never scrolled sideways.  A line that the
+terminal breaks continues in its first column, where our own lines begin; so foreign text never
+reaches the edge, and its continuation has a gutter.
 """
 
 import unicodedata
@@ -11,7 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.review.parts import StyledRow, StyledSpan
+from threegate.host.output import Output
+from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, plain
 
 Spell = Callable[[str], str]
 
@@ -136,3 +139,41 @@ def _fitting(text: str, start: int, room: int) -> int:
         if used > room:
             return number
     return len(piece)
+
+
+# -- printing --------------------------------------------------------------------------------
+
+
+def print_lines(out: Output, lines: Iterable[StyledLine], *, colour: bool) -> None:
+    """Print every line, in as many rows as it takes."""
+    for line in lines:
+        for row in rows(out, line):
+            out.styled([(span.text, span.style) for span in row], colour=colour)
+
+
+def rows(out: Output, line: StyledLine) -> Iterator[StyledRow]:
+    """Yield the rows of one line; what has a gutter from the start is broken to the letter."""
+    # What the locale does not have must not look like the escape of a string literal.
+    spell = spelling(out.encoding)
+    spans = tuple(StyledSpan(spell(span.text), span.style) for span in line.spans)
+    if width(line.head.text) + width(plain(spans)) <= out.room:
+        yield (line.head, *spans)
+        return
+    room = out.room - max(width(line.head.text), width(line.again.text))
+    places = breaks if line.head.text.strip() else _at_blanks
+    for number, (start, end) in enumerate(places(plain(spans), room)):
+        yield (line.again if number else line.head, *part(spans, start, end))
+
+
+def _at_blanks(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every row, broken after a blank where there is one near its end."""
+    start = 0
+    while True:
+        end = start + next(breaks(text[start:], room))[1]
+        if end >= len(text):
+            yield start, end
+            return
+        blank = text.rfind(" ", start + room // 2, end)
+        end = end if blank < 0 else blank + 1
+        yield start, end
+        start = end

@@ -1,11 +1,15 @@
-"""What a request asks for, taken apart: code, inputs, limits, functions, references.
+"""The contents of a request: code, inputs, limits, functions, references, and what the ring allows.
+
+The forecast says which imports, programs and networks the ring would allow.  Imports that are not
+statements do not show in it; the run itself checks them like any other.
 
 SECURITY
-    Opens the foreign text of a request for display.  Nothing of it is run or resolved.
+    Opens the foreign text of a request for display and reads hostile code as tokens.  Compiles,
+    runs and resolves nothing.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.artifacts.fetch_request import FetchRequest
@@ -20,19 +24,19 @@ from threegate.artifacts.tool_request import (
 )
 from threegate.handoff.store import Store
 from threegate.host.review import parts
-from threegate.host.review.code_flags import code_flags
-from threegate.host.review.colour import lex
-from threegate.host.review.origins import SheetLookup, host_of, inputs_of
-from threegate.host.review.urls import read_reference
+from threegate.host.review.code_flags import code_flags, imports_of, lex
+from threegate.host.review.origins import SheetLookup, host_of, inputs_of, read_reference
+from threegate.host.run.heavy.image_programs import rule_of
 from threegate.host.run.heavy.kernel_allowlist import says_kernel
 from threegate.host.run.verdicts import Plan, decisions, plans
-from threegate.policy.approvals import ring_for
-from threegate.policy.bundle import Bundle
+from threegate.policy.approvals import command_of, ring_for
+from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
 from threegate.policy.ring.compiler import ProfileRejected
 from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
 from threegate.policy.units import BYTES, unit_of
+from threegate.protocol.ring import ExecutorProfile
 
 MEANINGS: Final = {
     "json_dumps": "a value as JSON text, keys sorted",
@@ -200,3 +204,74 @@ def _function(name: str, bundle: Bundle) -> parts.SheetFunction:
     keys = [key for key in bundle.words(*path) if key != "sha256"]
     bounds = ((key, unit_of(key).show(bundle.integer(*path, key))) for key in keys)
     return parts.SheetFunction(name, MEANINGS[name], tuple(bounds))
+
+
+# -- the forecast of the ring ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenAct:
+    """One thing a request would do, and the rule that decides."""
+
+    what: str  # import | program | command | missing (no such program in the image) | network
+    argument: str  # foreign
+    line: int  # of the code; 0 for none
+    allowed: bool
+    rule: str  # which of the five, or argument_rules
+    place: str
+
+
+def foresee(
+    policy: Compiled, request: ToolRequest, missing: Collection[str] = ()
+) -> tuple[ExecutorProfile, list[ForeseenAct]]:
+    """Return the profile a request would run under, and everything it shows that it would do.
+
+    `missing` are programs of the profile that the image lacks.  Raises `ProfileRejected` if its
+    executor could not enforce the profile.
+    """
+    ring = ring_for(policy, request)
+    found = [*_imports(ring, request), *_programs(ring, request), *_missing(policy, ring, missing)]
+    return ring, [*found, _network(ring, request)]
+
+
+def imports_in(request: ToolRequest) -> dict[str, int]:
+    """Return the top-level modules that statements of the code import, with their lines."""
+    return imports_of(lex(request.code.open_for_display()).tokens)
+
+
+def _imports(ring: ExecutorProfile, request: ToolRequest) -> Iterator[ForeseenAct]:
+    for name, line in imports_in(request).items():
+        if name == "__future__":
+            continue
+        rule = ring.refusal(name)
+        place = ring.place(rule or "allowed_imports", name)
+        yield ForeseenAct("import", name, line, rule is None, rule or "allowed_imports", place)
+
+
+def _programs(ring: ExecutorProfile, request: ToolRequest) -> Iterator[ForeseenAct]:
+    words = command_of(request)
+    if not words:
+        return
+    found = ring.command(words)
+    known = found is None or found.rule != "allowed_binaries"
+    place = ring.rules["allowed_binaries"]
+    yield ForeseenAct("program", words[0], 0, known, "allowed_binaries", place)
+    if known:
+        rule, item, shown = ("denied_patterns", "", " ".join(words))
+        if found is not None:
+            rule, item, shown = (found.rule, found.item, found.argument)
+        yield ForeseenAct("command", shown, 0, found is None, rule, ring.place(rule, item))
+
+
+def _missing(
+    policy: Compiled, ring: ExecutorProfile, paths: Collection[str]
+) -> Iterator[ForeseenAct]:
+    for path in paths:
+        place = str(rule_of(policy, ring, path))
+        yield ForeseenAct("missing", path, 0, allowed=False, rule="allowed_binaries", place=place)
+
+
+def _network(ring: ExecutorProfile, request: ToolRequest) -> ForeseenAct:
+    allowed = network_word(request.network) in ("none", ring.network)
+    place = ring.rules["executor_network"]
+    return ForeseenAct("network", str(request.network), 0, allowed, "executor_network", place)
