@@ -20,8 +20,8 @@ from bench.measure import noise, say
 from tests.support import weights
 from tests.support.policies import policy
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder.messages import VECTOR_BYTES, nearness, numbers_of
 from threegate.host.models.embedder import Embedder
-from threegate.protocol.embed import VECTOR_BYTES, nearness, numbers_of
 from threegate.sandbox.machine import find_machine
 
 LEAST_SHARE: Final = 0.9

@@ -18,7 +18,7 @@ from bench.figures import Plain, Sizes, alone, compare, memory_rows, missing
 from bench.heavy_machines import Bench, bench_for
 from bench.heavy_peers import Peer, peers, unpacked
 from bench.measure import Memory, Watch, descendants, noise, pss, say
-from threegate.protocol.tool_heavy import Ask, Channels
+from threegate.gates.tool_exec.era.messages import Ask, Channels
 
 MOST_OF_COLD: Final = 0.15
 MOST_TIMES_BARE: Final = 1.3

@@ -17,16 +17,16 @@ from typing import Final
 from tests.support.heavy import Task, asked_for, backend_for, built, request_for, rules
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import job as jobs
+from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.era.gate import task_for
 from threegate.gates.tool_exec.era.machine import Machine
+from threegate.gates.tool_exec.era.messages import Ask, Channels, Job
+from threegate.gates.tool_exec.era.outcome_messages import Outcome, parse_outcome
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
 from threegate.host.run.heavy.lane import want_of
 from threegate.host.run.heavy.machines import Conversation, Parts, Use, converse, no_inputs
-from threegate.protocol import tool_heavy
-from threegate.protocol.tool_heavy import Ask, Channels, Job
-from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.tsc import tsc_khz
 

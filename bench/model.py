@@ -20,7 +20,7 @@ from bench.figures import Plain, Sizes, compare
 from bench.measure import noise, say
 from tests.support.modelling import completed, embedded, served
 from tests.support.weights import smallest
-from threegate.protocol.chat import ChatReply, ChatRequest
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest
 
 LEAST_SHARE: Final = 0.9
 WORDS: Final = 60

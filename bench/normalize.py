@@ -21,9 +21,9 @@ from tests.support.answers import JSON
 from tests.support.normalizing import ask, got
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import Made, Normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.sources import crossref
-from threegate.protocol.normalize import Made, Normalize
 
 CHUNK = 100
 ANSWERS = 200

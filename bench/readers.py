@@ -21,7 +21,7 @@ from tests.support.normalizing import ask, page_of
 from tests.support.pdfs import written
 from threegate.gates.fetch.normalize import gate_html, gate_pdf
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.protocol.normalize import Made
+from threegate.gates.fetch.normalize.messages import Made
 
 DOCUMENTS = 12
 ONE_IN = 500  # of the packets that are validated elsewhere: a page takes that much longer

@@ -81,8 +81,18 @@ def check_homes(name: str, source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "sqlite3.connect: host/workspace/derived.py opens derived files"
             if called == "which" and not name.startswith(PROGRAMS):
                 yield node.lineno, "which: sandbox/programs.py finds programs"
+        elif isinstance(node, ast.ImportFrom) and _leaves_messages(name, node):
+            yield node.lineno, "messages import messages and what is below the gates, nothing else"
         elif isinstance(node, ast.List | ast.Tuple) and _starts_python(name, node):
             yield node.lineno, "our own Python is started with -I as its first option"
+
+
+def _leaves_messages(name: str, node: ast.ImportFrom) -> bool:
+    """Tell whether messages, which the host imports, would bring code of a gate with them."""
+    module = node.module or ""
+    ours = module.startswith("threegate.gates")
+    named = all(alias.name.endswith("messages") for alias in node.names)
+    return name.endswith("messages.py") and ours and not (module.endswith("messages") or named)
 
 
 def _called(node: ast.Call) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from bench.evaluation.answers import Answer
 from bench.evaluation.material import COMPUTED, Question, Work
 from bench.evaluation.reading import program_in, quotes_of, without_programs, works_named
-from threegate.protocol.chat import Message
+from threegate.gates.model.chat.messages import Message
 
 SYSTEM: Final = """\
 You are a research assistant. You answer questions from the sources you are given and from nothing

@@ -22,6 +22,8 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ThreeGateError
 from threegate.gates.core.client import Client, NoModel
+from threegate.gates.core.messages import Said, Task, Usage
+from threegate.gates.model.chat.messages import ChatRequest
 from threegate.host.ask.answer import (
     Outcome,
     Sides,
@@ -39,8 +41,6 @@ from threegate.host.proxy.log_entries import Noter
 from threegate.host.request.expressible import Ask, asking
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.chat import ChatRequest
-from threegate.protocol.core import Said, Task, Usage
 from threegate.sandbox.machine import find_machine
 
 # No usable reply; a prompt that does not fit; nothing that has a word of the question.

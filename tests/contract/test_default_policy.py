@@ -10,6 +10,7 @@ from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, Limits
+from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files
 from threegate.policy.decide import (
@@ -23,7 +24,6 @@ from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.kinds import KINDS
 from threegate.policy.sections import SECTIONS, tool_exec
 from threegate.policy.source import decode, find_block
-from threegate.protocol.gateway import METHODS
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")

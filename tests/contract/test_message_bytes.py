@@ -1,7 +1,7 @@
 """The bytes of every message are pinned, and so is which mutants of each are refused.
 
-`golden/messages.json` holds both.  `python -m tests.contract.test_message_bytes` writes it again;
-a change of it is a change of what crosses a gate.
+`tests/vectors/messages/golden.json` holds both.  `python -m tests.contract.test_message_bytes`
+writes it again; a change of it is a change of what crosses a gate.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tests.support.messages import FRAMES, MESSAGES, SPELLED
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 
-GOLDEN = Path(__file__).parent / "golden" / "messages.json"
+GOLDEN = Path(__file__).parents[1] / "vectors" / "messages" / "golden.json"
 Parse = Callable[[Untrusted[bytes]], Any]
 
 

@@ -3,12 +3,9 @@
 import pytest
 
 from tests.support.policies import policy
+from threegate.artifacts import references
 from threegate.artifacts.limits import MAX_URL_CHARS
-from threegate.artifacts.research_packet import SOURCES
-from threegate.policy.decide import may_fetch
-from threegate.policy.decision import Allow, Ask, Deny
-from threegate.protocol import references
-from threegate.protocol.references import (
+from threegate.artifacts.references import (
     ENRICHERS,
     SEARCHABLE,
     Reference,
@@ -16,6 +13,9 @@ from threegate.protocol.references import (
     questions,
     search_question,
 )
+from threegate.artifacts.research_packet import SOURCES
+from threegate.policy.decide import may_fetch
+from threegate.policy.decision import Allow, Ask, Deny
 
 POLICY = policy()
 REFERENCES = (

@@ -99,6 +99,21 @@ def test_one_module_makes_sockets_and_one_finds_programs(
     assert list(check_shape.check_homes(name, accepted)) == [], "control"
 
 
+@pytest.mark.parametrize(
+    ("line", "findings"),
+    [
+        ("from threegate.gates.core.budget import used", 1),
+        ("from threegate.gates.core import budget", 1),
+        ("from threegate.gates.model.chat.messages import Served", 0),
+        ("from threegate.gates.tool_exec.era import guest_messages", 0),
+        ("from threegate.base import wire", 0),
+    ],
+)
+def test_messages_bring_no_code_of_a_gate_into_the_host(line: str, findings: int) -> None:
+    assert len(list(check_shape.check_homes("gates/core/messages.py", line))) == findings
+    assert list(check_shape.check_homes("gates/core/gate.py", line)) == [], "control: a gate may"
+
+
 def test_the_modules_that_may_are_there() -> None:
     homes = (check_shape.SOCKETS, check_shape.PROGRAMS, check_shape.DATABASES)
     for name in (*(one for home in homes for one in home), *check_shape.INTERPRETER):

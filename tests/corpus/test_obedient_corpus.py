@@ -22,15 +22,15 @@ from tests.support.workspaces import files_below, make_workspace, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
+from threegate.gates.core.messages import Said, Task
 from threegate.gates.fetch.normalize.hazards import Findings, show
+from threegate.gates.model.chat.messages import Served
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.provenance.texts import texts_of
 from threegate.host.request.expressible import Ask, asking
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.chat import Served
-from threegate.protocol.core import Said, Task
 from threegate.sandbox.machine import find_machine
 
 CONTEXT_TOKENS = 200_000

@@ -21,9 +21,9 @@ from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate_html, gate_pdf
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import Made, Normalize, NotMade
 from threegate.gates.fetch.normalize.readers import main_text
 from threegate.gates.fetch.normalize.readers.charset import decoded
-from threegate.protocol.normalize import Made, Normalize, NotMade
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_PDF
 
 HTML, PDF = "text/html", "application/pdf"

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from threegate.artifacts.references import ENRICHERS, parse_reference, questions
 from threegate.policy.hosts import parse_url
-from threegate.protocol.references import ENRICHERS, parse_reference, questions
 
 FOLDERS = ("crossref", "datacite", "doi", "openalex", "semanticscholar", "unpaywall")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from threegate.gates.fetch.retrieve.messages import HTML, JSON, PDF, TEXT, XML
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol.retrieve import HTML, JSON, PDF, TEXT, XML
 
 FOLDERS = {"crossref", "datacite", "doi", "openalex", "pubmed", "semanticscholar", "unpaywall"}
 BY_SUFFIX = {".html": HTML, ".json": JSON, ".nxml": XML, ".pdf": PDF, ".xml": XML}

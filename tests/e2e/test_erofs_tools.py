@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.protocol.erofs import Directory, File, Link, Node, lay_out, write
+from threegate.base.erofs import Directory, File, Link, Node, lay_out, write
 
 
 def content(path: str, size: int) -> bytes:

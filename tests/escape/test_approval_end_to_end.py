@@ -29,10 +29,10 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
 from threegate.base.errors import PolicyDenied
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.messages import Job
 from threegate.handoff.approvals import approve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
-from threegate.protocol.tool_lite import Job
 
 CODE = "print('it ran')\n6 * 7"
 STRANGER = "stranger"

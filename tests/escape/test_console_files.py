@@ -25,8 +25,8 @@ from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 from threegate.console.files import POLICY
 from threegate.gates.image_reader.decoder import points_of
+from threegate.gates.image_reader.messages import Pixels
 from threegate.host.report.outputs import MOST_COLUMNS, MOST_ROWS
-from threegate.protocol.pixels import Pixels
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 HIDDEN = b"HIDDEN-IN-THE-FILE"

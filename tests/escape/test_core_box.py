@@ -9,8 +9,8 @@ import pytest
 from tests.support.chatting import Scripted
 from tests.support.tasks import TASK, claims, step_of, task, wanted
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.chat import ChatRequest
-from threegate.protocol.core import Cited, NotSaid, Said, Task, parse_said
+from threegate.gates.core.messages import Cited, NotSaid, Said, Task, parse_said
+from threegate.gates.model.chat.messages import ChatRequest
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE

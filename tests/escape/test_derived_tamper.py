@@ -23,6 +23,7 @@ from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import Identifier, ResearchPacket
 from threegate.audit.entry import Entry
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.admission import FETCH, admit_packet
 from threegate.host.ask.answer import Wish, answer_by_extracts
 from threegate.host.provenance.retraction import answers_on_retracted, warnings
@@ -41,7 +42,6 @@ from threegate.host.workspace.vectors import Vectors
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.embed import VECTOR_BYTES
 
 REQUESTS = ("draft", "held", "approved")
 

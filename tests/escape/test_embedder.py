@@ -19,9 +19,7 @@ from tests.support.payloads import start_with
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
-from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
-from threegate.host.models.embedder import PAYLOAD, Embedder
-from threegate.protocol.embed import (
+from threegate.gates.model.embedder.messages import (
     MAX_TEXTS,
     VECTOR_BYTES,
     Opening,
@@ -31,6 +29,8 @@ from threegate.protocol.embed import (
     numbers_of,
     parse_greeting,
 )
+from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
+from threegate.host.models.embedder import PAYLOAD, Embedder
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import EMBEDDER
@@ -152,7 +152,7 @@ def test_a_file_that_was_changed_is_not_read(tmp_path: Path) -> None:
 
 
 LIAR = """
-from threegate.protocol import wire
+from threegate.base import wire
 
 ONE = b"\\0" * 1532 + b"\\0\\0\\x80\\x3f"
 

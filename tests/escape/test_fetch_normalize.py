@@ -14,8 +14,8 @@ from tests.support.normalizing import Got, ask, got, page_of
 from threegate.artifacts.research_packet import FORMAT
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import Made, NotMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
-from threegate.protocol.normalize import Made, NotMade
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_NORMALIZE
 

@@ -17,7 +17,7 @@ from tests.support.pages import HIDDEN, page
 from tests.support.payloads import importable
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.normalize import Made, NotMade
+from threegate.gates.fetch.normalize.messages import Made, NotMade
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
 

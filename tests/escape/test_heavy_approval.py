@@ -12,9 +12,9 @@ from tests.support.sshlab import Key
 from threegate.artifacts import registry
 from threegate.gates.tool_exec.approved import OTHER_INPUTS
 from threegate.gates.tool_exec.era.gate import OTHER_MACHINE
+from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL
 from threegate.host.run.heavy.backend import Want
 from threegate.policy.approvals import OTHER_LANE, OTHER_REQUEST, OUTSIDE_WINDOW
-from threegate.protocol.tool_lite import REFUSED_APPROVAL
 
 TASK = Task("print(open('/in/data').read())", inputs={"data": b"approved"})
 

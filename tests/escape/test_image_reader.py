@@ -156,7 +156,8 @@ def test_an_owned_decoder_that_lies_shows_nothing(
 ) -> None:
     assert decoded(ordinary()) == points(), "control: a decoder that does not is heard"
     head = (
-        "from threegate.protocol.pixels import Pixels\ndef main():\n    read_message(0, 1 << 25)\n"
+        "from threegate.gates.image_reader.messages import Pixels\n"
+        "def main():\n    read_message(0, 1 << 25)\n"
     )
     body = "\n".join(f"    {line}" for line in LIES[lie].strip().splitlines())
     owned(monkeypatch, tmp_path, f"{head}{body}\n")
@@ -169,7 +170,7 @@ def test_an_owned_decoder_puts_no_text_into_a_report(
 ) -> None:
     spelled = (b"<script>alert(1)</script><img src=x onerror=alert(2)>" * 8)[: 3 * 10 * 4]
     code = f"""
-from threegate.protocol.pixels import Pixels
+from threegate.gates.image_reader.messages import Pixels
 def main():
     read_message(0, 1 << 25)
     write_message(3, Pixels(10, 4, 10, 4, {spelled!r}).to_bytes())

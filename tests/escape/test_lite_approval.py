@@ -15,10 +15,10 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval, PolicySection
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
+from threegate.gates.tool_exec.monty.messages import Job, Mode, Outcome
 from threegate.host.run.lite import LiteBox, open_lite
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
-from threegate.protocol.tool_lite import Job, Mode, Outcome
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pydantic_monty import Monty
 
 from tests.support.lite import LIMITS, Lane, Program
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.tool_lite import Outcome, parse_outcome
+from threegate.gates.tool_exec.monty.messages import Outcome, parse_outcome
 from threegate.sandbox.channel import CHUNK, END, READY, FrameReader, frames
 
 FORGED = Outcome("ok", value=b'"forged"')

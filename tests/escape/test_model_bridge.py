@@ -37,15 +37,15 @@ from tests.support.ownserver import (
     silent,
 )
 from threegate.base.errors import GateUnavailable, PolicyInvalid
-from threegate.host.models import server as running
-from threegate.host.models.server import ModelServer
-from threegate.protocol.chat import (
+from threegate.gates.model.chat.messages import (
     COMPLETIONS,
     MODELS,
     ChatRefused,
     ChatReply,
     Served,
 )
+from threegate.host.models import server as running
+from threegate.host.models.server import ModelServer
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import BRIDGE_SOCKET
 

@@ -28,8 +28,7 @@ from tests.support.modelling import (
     served,
 )
 from threegate.base.errors import GateUnavailable
-from threegate.host.models.server import ModelServer
-from threegate.protocol.chat import (
+from threegate.gates.model.chat.messages import (
     COMPLETIONS,
     MAX_CHAT_BYTES,
     MODELS,
@@ -37,7 +36,8 @@ from threegate.protocol.chat import (
     ChatReply,
     Served,
 )
-from threegate.protocol.model import Progress
+from threegate.gates.model.messages import Progress
+from threegate.host.models.server import ModelServer
 from threegate.sandbox.machine import find_machine
 
 NOTES: list[Progress] = []

@@ -15,12 +15,12 @@ from tests.support.policies import altered, policy
 from tests.support.pushing import after, chain, signed
 from tests.support.sshlab import Key
 from threegate.base.errors import GateUnavailable, PolicyDenied
+from threegate.gates.tool_exec.monty.rule_messages import Enforced
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import LentBox, LiteExecutor, LiteKind
 from threegate.host.run.warm.pool import Pool
 from threegate.host.run.warm.states import APPLIED, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite_rules import Enforced
 from threegate.sandbox.machine import find_machine
 
 FIRST, SECOND, THIRD = chain(3)

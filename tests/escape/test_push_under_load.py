@@ -22,6 +22,8 @@ from tests.support.workspaces import settings_for, soft_signer
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ThreeGateError
 from threegate.console.dispatcher import Dispatcher, tools
+from threegate.gates.tool_exec.monty.messages import Job
+from threegate.gates.tool_exec.monty.rule_messages import Enforced
 from threegate.handoff.records import INTENT
 from threegate.host.policy.changes import apply_policy
 from threegate.host.run.lite import LiteBox, Ran
@@ -33,8 +35,6 @@ from threegate.host.run.warm.warm import Warm
 from threegate.host.workspace.drafts import lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import Job
-from threegate.protocol.tool_lite_rules import Enforced
 
 ALWAYS = ("collections", "json", "math")
 SOMETIMES = (

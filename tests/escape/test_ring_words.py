@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.support.policies import altered, policy
+from threegate.policy.ring.commands import Refusal
 from threegate.policy.ring.compiler import compile_ring
-from threegate.protocol.commands import Refusal
-from threegate.protocol.ring import ExecutorProfile
+from threegate.policy.ring.executor_profile import ExecutorProfile
 
 PROGRAMS = (
     *("diff3", "find", "git", "install", "mawk", "sdiff", "sed", "sort", "split", "tar", "zip"),

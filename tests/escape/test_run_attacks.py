@@ -21,7 +21,9 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short
 from threegate.artifacts.tool_request import Input
 from threegate.base.errors import PolicyDenied, QuotaExceeded, UsageError
+from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request, deny, expire, revoke
@@ -36,8 +38,6 @@ from threegate.host.run.results import Measured, make_result
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.limits import MAX_ERROR_BYTES
-from threegate.protocol.tool_lite import Job, Outcome
 
 
 def _in_state(ws: Workspace, state: str) -> int:

@@ -9,6 +9,7 @@ from tests.support.policies import policy
 from threegate.artifacts import draft, registry
 from threegate.artifacts.codec import decode
 from threegate.artifacts.front_matter import FrontMatter
+from threegate.artifacts.references import ENRICHERS, parse_reference, questions
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.audit.entry import emit_line, parse_data, what_is_wrong
 from threegate.base import canonical
@@ -21,15 +22,28 @@ from threegate.base.errors import (
 )
 from threegate.base.text import FORBIDDEN, quote, visible_lines
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import (
+    Answer,
+    Miss,
+    Normalize,
+    RetrievalRecord,
+    parse_normalize,
+    parse_record,
+)
 from threegate.gates.fetch.normalize.readers import html
 from threegate.gates.fetch.normalize.text import Unread
+from threegate.gates.fetch.retrieve import messages as retrieve
 from threegate.gates.fetch.retrieve.types import sniff
 from threegate.gates.fetch.retrieve.urls import check_url, follow
 from threegate.gates.https.heads import parse_head
 from threegate.gates.https.refused import NotRetrieved
+from threegate.gates.model.chat import messages as chat
 from threegate.gates.model.front.refused import Refused as NoReply
 from threegate.gates.model.front.request import parse_head as parse_model_head
+from threegate.gates.tool_exec.era import guest_messages as guest
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
+from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.lease import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reader import read_list
@@ -45,16 +59,6 @@ from threegate.policy.compiler import default_files
 from threegate.policy.hosts import parse_url
 from threegate.policy.sections import SECTIONS
 from threegate.policy.source import read_source
-from threegate.protocol import chat, guest, retrieve, tool_heavy_outcome, tool_lite
-from threegate.protocol.normalize import (
-    Answer,
-    Miss,
-    Normalize,
-    RetrievalRecord,
-    parse_normalize,
-    parse_record,
-)
-from threegate.protocol.references import ENRICHERS, parse_reference, questions
 
 FRONT = FrontMatter(("a", "b", "c"))
 

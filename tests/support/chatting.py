@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, parse_request
+from threegate.gates.model.chat.messages import ChatRefused, ChatReply, ChatRequest, parse_request
 
 # What a script gives back: words of the model, a refusal, or bytes to send as they are.
 Reply = str | ChatReply | ChatRefused | bytes

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.host.run import lifecycle
 from threegate.host.run.lite import Ran
 from threegate.host.run.results import box_of
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import Job, Outcome
 
 Answer = Callable[[Job], Ran]
 BOX = box_of("0" * 64, ("seccomp:socket",), {"monty": "0", "threegate": "0"})

@@ -10,10 +10,13 @@ from queue import SimpleQueue
 
 from tests.support.origins import answers_json, works
 from tests.support.origins.works import Work
+from threegate.artifacts.references import parse_reference
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate
+from threegate.gates.fetch.normalize.messages import Made, parse_normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
+from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.network import Gone
 from threegate.host.fetch.normalize_pool import Answered, Job
 from threegate.host.fetch.plan import Wish, wish_for
@@ -22,9 +25,6 @@ from threegate.host.fetch.run import Run
 from threegate.host.fetch.schedule import Asking, Done, Errand
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.normalize import Made, parse_normalize
-from threegate.protocol.references import parse_reference
-from threegate.protocol.retrieve import Got, NotGot
 
 ARTICLE = f"doi:{works.ARTICLE.doi}"
 RETRACTED = f"doi:{works.RETRACTED.doi}"

@@ -8,8 +8,8 @@ from typing import Any
 from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND
 from tests.support.policies import altered, policy
 from threegate.artifacts.tool_request import Gateway
+from threegate.gates.run_gateway import messages as say
 from threegate.policy.bundle import Compiled
-from threegate.protocol import gateway as say
 
 GRANTED = ("*.run-data.org",)
 NETWORK = Gateway(tuple(sorted((HOST, INNER, SECOND))), 8_192, 65_536)

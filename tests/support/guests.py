@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from threegate.base import erofs
 from threegate.host.images.apt import Apt
 from threegate.host.images.build import build
 from threegate.host.images.choice import SHIPPED
@@ -27,7 +28,6 @@ from threegate.host.images.ours import Sources
 from threegate.host.images.packages import Packages
 from threegate.host.images.store import Image, Images
 from threegate.host.settings import Settings
-from threegate.protocol import erofs
 
 AGENT = Path(__file__).parent / "guest_agent"
 SECONDS = 900  # emulation on a busy machine; only a guest that hangs takes this long

@@ -25,6 +25,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
+from threegate.base import erofs
 from threegate.base.untrusted import Untrusted
 from threegate.host.images.apt import Apt
 from threegate.host.images.build import build, place_of
@@ -50,7 +51,6 @@ from threegate.host.run.heavy.runsc_backend import RunscBackend
 from threegate.host.settings import Settings
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
-from threegate.protocol import erofs
 from threegate.sandbox import companion, session
 from threegate.sandbox.machine import find_machine
 

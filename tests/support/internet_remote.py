@@ -17,8 +17,8 @@ from tests.support.origins.remote import ELSEWHERE, HOST, PACKETS, PUBLISHER
 from tests.support.policies import altered, remote_model
 from tests.support.proxybox import ProxyBox
 from tests.support.proxying import request
+from threegate.policy import purposes
 from threegate.policy.bundle import Bundle
-from threegate.protocol import purposes
 from threegate.sandbox.profiles import BRIDGE_REMOTE
 
 PURPOSES = {

@@ -22,8 +22,7 @@ from tests.support.payloads import MODULE, start_with
 from tests.support.policies import altered, policy
 from tests.support.proxybox import ProxyBox
 from threegate.base.untrusted import Untrusted
-from threegate.policy.bundle import Bundle
-from threegate.protocol.retrieve import (
+from threegate.gates.fetch.retrieve.messages import (
     Ask,
     Got,
     NotGot,
@@ -32,6 +31,7 @@ from threegate.protocol.retrieve import (
     parse_answer,
     parse_greeting,
 )
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE, Profile

@@ -26,8 +26,8 @@ from threegate.artifacts.tool_request import Gateway
 from threegate.artifacts.tool_result import Carried, Violation
 from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway
 from threegate.policy.bundle import Bundle
+from threegate.policy.purposes import RUNS
 from threegate.policy.ring.compiler import compile_ring
-from threegate.protocol.purposes import RUNS
 from threegate.sandbox.profiles import GATEWAY
 
 KEY = "sk-live-9f8e7d6c5b4a39281706"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from threegate.artifacts.tool_request import FUNCTIONS
+from threegate.gates.tool_exec.monty.messages import Check, Checked, RefusalFound
 from threegate.gates.tool_exec.monty.screen import Bounds, screen
-from threegate.protocol.tool_lite import Check, Checked, RefusalFound
 
 MODULES = frozenset({"csv", "json", "math", "re"})
 

@@ -22,11 +22,11 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Input, Limits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.host.run.lite import LiteBox, start_box
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
 from threegate.policy.functions import functions_sha256
-from threegate.protocol.tool_lite import Job, Outcome
 from threegate.sandbox.machine import Machine, find_machine
 
 MIB: Final = 2**20

@@ -21,8 +21,8 @@ from unittest import mock
 from tests.support.boxes import run_as
 from tests.support.lite import Lane
 from tests.support.lite_programs import programs
+from threegate.gates.tool_exec.monty.messages import Outcome
 from threegate.host.run import lite
-from threegate.protocol.tool_lite import Outcome
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import Bind, Profile
 

@@ -7,27 +7,30 @@ from ipaddress import ip_address
 from typing import Final, Protocol
 
 from threegate.base.untrusted import Untrusted
-from threegate.protocol import (
-    chat,
-    core,
-    embed,
-    gateway,
-    guest,
-    model,
-    normalize,
-    pixels,
-    proxy,
-    retrieve,
-    tool_heavy,
-    tool_heavy_outcome,
-    tool_lite,
-    tool_lite_rules,
+from threegate.gates.core import messages as core
+from threegate.gates.core.messages import Cited, Claimed, FetchDraft, Source, ToolDraft
+from threegate.gates.fetch.normalize import messages as normalize
+from threegate.gates.fetch.proxy import messages as proxy
+from threegate.gates.fetch.retrieve import messages as retrieve
+from threegate.gates.image_reader import messages as pixels
+from threegate.gates.model import messages as model
+from threegate.gates.model.chat import messages as chat
+from threegate.gates.model.chat.messages import ChatRefused, ChatReply, ChatRequest, Served
+from threegate.gates.model.embedder import messages as embed
+from threegate.gates.run_gateway import messages as gateway
+from threegate.gates.tool_exec.era import guest_messages as guest
+from threegate.gates.tool_exec.era import messages as tool_heavy
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.monty import messages as tool_lite
+from threegate.gates.tool_exec.monty import rule_messages as tool_lite_rules
+from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
+from threegate.policy.ring.commands import ArgumentRule
+from threegate.policy.ring.executor_profile import (
+    ARGUMENT_RULES,
+    FIELDS,
+    ExecutorProfile,
+    Violation,
 )
-from threegate.protocol.chat import ChatRefused, ChatReply, ChatRequest, Served
-from threegate.protocol.commands import ArgumentRule
-from threegate.protocol.core import Cited, Claimed, FetchDraft, Source, ToolDraft
-from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile, Violation
-from threegate.protocol.tool_lite import Outcome, RefusalFound
 
 
 class Message(Protocol):

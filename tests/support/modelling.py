@@ -11,9 +11,7 @@ from typing import Any
 from tests.support import weights
 from tests.support.policies import altered, policy
 from threegate.base.untrusted import Untrusted
-from threegate.host.models.server import ModelServer
-from threegate.policy.bundle import Bundle
-from threegate.protocol.chat import (
+from threegate.gates.model.chat.messages import (
     COMPLETIONS,
     ChatRefused,
     ChatReply,
@@ -21,7 +19,9 @@ from threegate.protocol.chat import (
     parse_refused,
     parse_reply,
 )
-from threegate.protocol.model import Progress
+from threegate.gates.model.messages import Progress
+from threegate.host.models.server import ModelServer
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
 
 SECONDS = 120.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tests.support.boxes import said
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.normalize import Made, Normalize, NotMade, parse_made
+from threegate.gates.fetch.normalize.messages import Made, Normalize, NotMade, parse_made
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, Profile

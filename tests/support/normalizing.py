@@ -8,9 +8,16 @@ from typing import Any
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import (
+    Answer,
+    Made,
+    Miss,
+    Normalize,
+    NotMade,
+    RetrievalRecord,
+)
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.normalize.text import Read
-from threegate.protocol.normalize import Answer, Made, Miss, Normalize, NotMade, RetrievalRecord
 
 REFERENCE = "doi:10.5555/tg.1"
 HOSTS = {

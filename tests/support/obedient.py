@@ -18,9 +18,9 @@ from threading import Event, Thread
 
 from tests.support.gbnf import Grammar
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Model, Tell
-from threegate.protocol.chat import ChatReply, ChatRequest, Served
 
 NAME = "obedient"
 CONTEXT_TOKENS = 32_768

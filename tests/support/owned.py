@@ -17,13 +17,13 @@ from tests.support.payloads import start_with
 from tests.support.policies import altered
 from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
+from threegate.gates.core.messages import Said, Task
 from threegate.host.ask import core_session
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.request.expressible import Ask
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.core import Said, Task
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE
@@ -31,9 +31,9 @@ from threegate.sandbox.profiles import CORE
 # What an attack finds ready: the task, and an answer in the form that is due, to be bent.
 PRELUDE = """
 import json, os, socket, sys, time
-from threegate.protocol.core import parse_task
-from threegate.protocol.texts import pack_texts
-from threegate.protocol.wire import pack
+from threegate.gates.core.messages import parse_task
+from threegate.base.texts import pack_texts
+from threegate.base.wire import pack
 from threegate.sandbox.channel import CHUNK, END, HEADER, NOTE, frames
 from threegate.base.untrusted import Untrusted
 

@@ -1,6 +1,6 @@
 """Pages written for tests: what hides text and what does not, and bombs."""
 
-from threegate.protocol.normalize import Answer
+from threegate.gates.fetch.normalize.messages import Answer
 
 SENTENCE = (
     "This is sentence number {} of an article, with enough words in it to be taken for content "

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.addresses import Address
+from threegate.gates.fetch.proxy.messages import InForce, Rules, parse_in_force
 from threegate.policy.bundle import Bundle
-from threegate.protocol.proxy import InForce, Rules, parse_in_force
-from threegate.protocol.purposes import PACKETS
+from threegate.policy.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.machine import find_machine

@@ -13,7 +13,7 @@ from threegate.gates.fetch.proxy.resolver import Found
 from threegate.gates.fetch.proxy.server import Proxy
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle
-from threegate.protocol.purposes import PACKETS
+from threegate.policy.purposes import PACKETS
 
 NAME = "api.crossref.org"
 PUBLIC = "104.18.0.1"

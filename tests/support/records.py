@@ -2,7 +2,7 @@
 
 from tests.support.origins import answers_json, works
 from threegate.artifacts.ids import sha256_hex
-from threegate.protocol.normalize import Answer, Miss, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import Answer, Miss, RetrievalRecord
 
 DOI = f"doi:{works.ARTICLE.doi}"
 TIME = "2026-11-15T12:00:00Z"

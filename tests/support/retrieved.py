@@ -10,10 +10,10 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import Made
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.handoff.admission import FETCH, admit_packet
 from threegate.handoff.store import Store
-from threegate.protocol.normalize import Made
 
 STRENGTH = "The flexural strength of sea ice was 1.31 MPa."
 

@@ -17,6 +17,7 @@ from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.audit.entry import time_of
 from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
 from threegate.gates.fetch.retrieve.rules import rules_of
 from threegate.gates.https.heads import Head
 from threegate.gates.https.stream import Deadline, Stream
@@ -25,7 +26,6 @@ from threegate.keys.signers import AllowedSigner
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
 from threegate.policy.compiler import compile_policy
-from threegate.protocol.retrieve import Ask, Authority, Got, NotGot
 
 CROSSREF, OPENALEX, ARXIV = "api.crossref.org", "api.openalex.org", "arxiv.org"
 URL = f"https://{CROSSREF}/works/10.5555%2F12345678"

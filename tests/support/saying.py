@@ -6,11 +6,20 @@ from dataclasses import dataclass, field
 
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import (
+    Cited,
+    Claimed,
+    Draft,
+    FetchDraft,
+    Said,
+    Task,
+    ToolDraft,
+    Usage,
+)
+from threegate.gates.tool_exec.monty.messages import Check, Checked, RefusalFound
 from threegate.host.ask.answer import Outcome
 from threegate.host.ask.core_session import Say
 from threegate.host.request.expressible import Ask
-from threegate.protocol.core import Cited, Claimed, Draft, FetchDraft, Said, Task, ToolDraft, Usage
-from threegate.protocol.tool_lite import Check, Checked, RefusalFound
 
 USAGE = Usage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
 

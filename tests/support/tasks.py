@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from threegate.protocol.chat import ChatRequest
-from threegate.protocol.core import Budget, Source, Task
+from threegate.gates.core.messages import Budget, Source, Task
+from threegate.gates.model.chat.messages import ChatRequest
 
 MARKER = "5eed" * 8
 TASK = Task(

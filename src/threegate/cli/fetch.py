@@ -157,8 +157,8 @@ def _named(args: argparse.Namespace, context: Context, ws: "Workspace") -> _Name
 
 
 def _source(args: argparse.Namespace) -> str:
+    from threegate.artifacts.references import SEARCHABLE
     from threegate.base.errors import UsageError
-    from threegate.protocol.references import SEARCHABLE
 
     if args.source is None:
         raise UsageError("a search needs --source", hint=f"one of {', '.join(SEARCHABLE)}")

@@ -10,11 +10,11 @@ from threegate.cli.grammar import CommandGroup, Parser
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
+    from threegate.gates.tool_exec.monty.messages import RefusalFound
     from threegate.host.request.code import Program
     from threegate.host.request.creation import Made, Wanted
     from threegate.host.request.expressible import Refused, Use
     from threegate.host.workspace.workspace import Workspace
-    from threegate.protocol.tool_lite import RefusalFound
 
 _NEW = """\
 Makes a tool request that waits for review; nothing runs. Everything is judged first: options

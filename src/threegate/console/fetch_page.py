@@ -11,6 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
+from threegate.artifacts.references import Reference
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.console.application import Call
@@ -20,7 +21,6 @@ from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.fetch.held import hold
 from threegate.policy.units import BYTES
-from threegate.protocol.references import Reference
 
 LEVELS: Final = ("public", "internal", "confidential")
 WANTS: Final = ("metadata", "full-text")

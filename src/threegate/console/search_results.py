@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from threegate.artifacts.references import MAX_ROWS, SEARCHABLE, Reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ThreeGateError, UsageError
 from threegate.console.application import Call
@@ -19,7 +20,6 @@ from threegate.console.search_page import SearchTerms
 from threegate.console.workspace_threads import Desk
 from threegate.host.fetch.candidates import Candidate, candidates, is_search
 from threegate.host.workspace.places import refuse_absent
-from threegate.protocol.references import MAX_ROWS, SEARCHABLE, Reference
 
 ROWS: Final = (10, 20, 50, MAX_ROWS)
 USUAL_ROWS: Final = 20

@@ -41,8 +41,8 @@ from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
 from threegate.policy.ring.command_rules import refuse_command
 from threegate.policy.ring.compiler import compile_ring, offline
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.ring.executors import executor_of
-from threegate.protocol.ring import ExecutorProfile
 
 NAMESPACE: Final = "threegate-approval"
 

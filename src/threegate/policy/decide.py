@@ -24,10 +24,10 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
 from threegate.policy.hosts import check_host, matches, parse_url
 from threegate.policy.kinds import kind_name
+from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
+from threegate.policy.ring.commands import resolve
 from threegate.policy.sections.tool_exec import OFF, RING
 from threegate.policy.units import BYTES, unit_of
-from threegate.protocol.commands import resolve
-from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
 
 _GATES: Final = ("core", "fetch", "tool-exec")
 GATEWAY: Final = "gateway"

@@ -89,7 +89,7 @@ def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
 
 def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
     root = Path(threegate.__file__).resolve().parent
-    names = (*BASE, *(name.replace(".", "/") for name in profile.packages))
+    names = (*BASE, *(place for name in profile.packages for place in _places(name)))
     mounts = [
         Mount(str(root / name), f"{GATE}/threegate/{name}")
         for name in names
@@ -105,6 +105,14 @@ def _packages(profile: Profile) -> tuple[list[Mount], list[Path]]:
         natives += [part for part in parts if part.suffix == ".so"]
     mounts.append(Mount(str(root / "__init__.py"), CANARY))
     return mounts, natives
+
+
+def _places(package: str) -> list[str]:
+    """Return the directory of a package, after the `__init__.py` of those it lies in."""
+    above, _, _ = package.rpartition(".")
+    # `gates/__init__.py` is in every view.
+    parents = [f"{above.replace('.', '/')}/__init__.py"] if "." in above else []
+    return [*parents, package.replace(".", "/")]
 
 
 def _installed(library: str) -> Path:

@@ -20,7 +20,7 @@ from threegate.policy.decide import (
 )
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, verdict
 from threegate.policy.explain import explain
-from threegate.protocol.purposes import MODEL, PACKETS, downloads
+from threegate.policy.purposes import MODEL, PACKETS, downloads
 
 POLICY = policy()
 FILES = policy_files()

@@ -24,9 +24,9 @@ from threegate.policy.approvals import (
 from threegate.policy.bundle import Compiled
 from threegate.policy.decide import GATEWAY_RULES, may_connect, may_execute
 from threegate.policy.decision import Allow, Ask, Deny
+from threegate.policy.purposes import RUNS
 from threegate.policy.ring.compiler import GATEWAY_CLIENT, ProfileRejected, compile_ring
 from threegate.policy.ring.executors import without
-from threegate.protocol.purposes import RUNS
 
 POLICY = granted()
 DEFAULT = policy()

@@ -22,7 +22,7 @@ from threegate.policy import approvals
 from threegate.policy.bundle import parse_bundle
 from threegate.gates.tool_exec.monty import lane
 from threegate.base.untrusted import Untrusted
-import threegate.protocol
+import threegate.gates.tool_exec.monty.messages
 
 def main():
     before = set(sys.modules)

@@ -14,7 +14,7 @@ from typing import Final
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.chat import (
+from threegate.gates.model.chat.messages import (
     COMPLETIONS,
     MAX_REPLY_BYTES,
     ChatReply,

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.protocol.core import Cited, Source
-from threegate.protocol.sentences import sentences
+from threegate.base.sentences import sentences
+from threegate.gates.core.messages import Cited, Source
 
 # A line break inside a sentence would let it begin a line of its own.
 _BLANKS: Final = re.compile(r"\s+")

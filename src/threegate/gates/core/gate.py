@@ -12,9 +12,9 @@ from typing import Final
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.client import MODEL_SOCKET, Client, NoModel
 from threegate.gates.core.fences import MarkerSpoken
+from threegate.gates.core.messages import MAX_TASK_BYTES, NotSaid, Said, Task, parse_task
 from threegate.gates.core.questions import Asking, NoAnswer
 from threegate.gates.core.steps import answer
-from threegate.protocol.core import MAX_TASK_BYTES, NotSaid, Said, Task, parse_task
 from threegate.sandbox.channel import write_note
 from threegate.sandbox.payload import ANSWERS_FD, answer_once
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from threegate.base.identifiers import parse_reference
 from threegate.gates.core.fences import Line
-from threegate.protocol.identifiers import parse_reference
 
 MAX_NAMED: Final = 24
 MAX_REFERENCE_CHARS: Final = 200

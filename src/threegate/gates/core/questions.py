@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 
 from threegate.gates.core.client import Client, NoModel
 from threegate.gates.core.grammars import Form
+from threegate.gates.core.messages import Usage
 from threegate.gates.core.replies import NoReply
-from threegate.protocol.chat import ChatRequest, Message
-from threegate.protocol.core import Usage
+from threegate.gates.model.chat.messages import ChatRequest, Message
 
 TOO_LONG: Final = "TG-MDL-006"  # the prompt did not fit
 T = TypeVar("T")

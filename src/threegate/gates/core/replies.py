@@ -14,7 +14,7 @@ from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import grammars
 from threegate.gates.core.fences import Shown
-from threegate.protocol.core import Cited, Claimed
+from threegate.gates.core.messages import Cited, Claimed
 
 _STAND_IN: Final = "\N{REPLACEMENT CHARACTER}"  # for what may not stand in an artifact
 

@@ -14,17 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from threegate.base.limits import MAX_SENTENCE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import prompts, words
 from threegate.gates.core.budget import FIXED_TOKENS, guessed_tokens, portions
 from threegate.gates.core.client import NoModel
 from threegate.gates.core.fences import Line, Shown, fenced, lines_of, listed
 from threegate.gates.core.grammars import claims_form, code_form, next_form
-from threegate.gates.core.named import named
-from threegate.gates.core.questions import Asking, NoAnswer, TooLong
-from threegate.gates.core.replies import Wanted, read_claims, read_code, read_wanted
-from threegate.protocol.chat import Message
-from threegate.protocol.core import (
+from threegate.gates.core.messages import (
     Claimed,
     Draft,
     FetchDraft,
@@ -32,7 +29,10 @@ from threegate.protocol.core import (
     Task,
     ToolDraft,
 )
-from threegate.protocol.limits import MAX_SENTENCE_CHARS
+from threegate.gates.core.named import named
+from threegate.gates.core.questions import Asking, NoAnswer, TooLong
+from threegate.gates.core.replies import Wanted, read_claims, read_code, read_wanted
+from threegate.gates.model.chat.messages import Message
 
 MAP_CLAIMS: Final = 3
 MAX_PROBLEMS: Final = 16

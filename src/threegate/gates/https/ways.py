@@ -13,12 +13,12 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.gates.https.heads import Head
 from threegate.gates.https.limits import BUSY_SECONDS, BUSY_TRIES, MAX_PROXY_HEAD_BYTES
 from threegate.gates.https.refused import NotRetrieved, Stale, Why
 from threegate.gates.https.stream import Deadline, Stream
 from threegate.gates.https.tls import Anchor, Unverified, greet
-from threegate.protocol.retrieve import SYSTEM_ANCHOR
 
 PROXY_SOCKET: Final = "/run/proxy.sock"
 _REASON: Final = re.compile(r"[a-z][a-z-]{0,39}\Z")

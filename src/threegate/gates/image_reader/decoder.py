@@ -17,7 +17,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.pixels import (
+from threegate.gates.image_reader.messages import (
     DAMAGED,
     MAX_PIXELS,
     MAX_SHOWN_SIDE,

@@ -7,7 +7,7 @@ SECURITY
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
-from threegate.protocol.pixels import MAX_DECODE_BYTES, parse_decode
+from threegate.gates.image_reader.messages import MAX_DECODE_BYTES, parse_decode
 from threegate.sandbox.payload import answer_once
 
 

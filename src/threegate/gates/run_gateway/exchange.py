@@ -24,9 +24,9 @@ from threegate.gates.https.refused import NotRetrieved, Stale, Why
 from threegate.gates.https.stream import Deadline, Stream
 from threegate.gates.https.tls import make_anchors
 from threegate.gates.https.ways import PROXY_SOCKET, Tunnels
+from threegate.gates.run_gateway import messages as say
+from threegate.gates.run_gateway.messages import Ask, Opening, Told
 from threegate.policy.hosts import Url, parse_url
-from threegate.protocol import gateway as say
-from threegate.protocol.gateway import Ask, Opening, Told
 
 NO_CONTENT: Final = 204
 MAX_HEAD_BYTES: Final = 64 * 1024

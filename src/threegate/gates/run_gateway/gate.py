@@ -9,11 +9,11 @@ import os
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
+from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
 from threegate.base.untrusted import Untrusted
+from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.exchange import Asking
-from threegate.protocol import gateway as say
-from threegate.protocol.gateway import Told, opened, parse_ask, parse_opening
-from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES
+from threegate.gates.run_gateway.messages import Told, opened, parse_ask, parse_opening
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message, write_note
 from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD

@@ -21,6 +21,7 @@ import pydantic_monty
 
 from threegate import __version__
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.base import limits
 from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.approved import (
@@ -33,18 +34,7 @@ from threegate.gates.tool_exec.approved import (
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.check import Found, check
 from threegate.gates.tool_exec.monty.functions import digests
-from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
-from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
-from threegate.keys.digest import sha256_hex
-from threegate.policy.approvals import OTHER_LANE, Presented
-from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.functions import function_digests
-from threegate.policy.ring import executors
-from threegate.policy.ring.compiler import compile_ring
-from threegate.protocol import limits
-from threegate.protocol.tool_lite import (
+from threegate.gates.tool_exec.monty.messages import (
     OTHER_FUNCTIONS,
     REFUSED_APPROVAL,
     Check,
@@ -57,7 +47,17 @@ from threegate.protocol.tool_lite import (
     parse_ask,
     parse_opening,
 )
-from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove
+from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
+from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
+from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
+from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
+from threegate.keys.digest import sha256_hex
+from threegate.policy.approvals import OTHER_LANE, Presented
+from threegate.policy.bundle import Bundle, parse_bundle
+from threegate.policy.functions import function_digests
+from threegate.policy.ring import executors
+from threegate.policy.ring.compiler import compile_ring
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD

@@ -14,13 +14,13 @@ from typing import Final
 
 from threegate.base.errors import PolicyDenied
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
 from threegate.gates.tool_exec.monty.screen import Bounds, screen
 from threegate.keys import sshsig
 from threegate.policy.bundle import NAMESPACE, Bundle
 from threegate.policy.ring import executors
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.sections.tool_exec import MONTY_MODULES
-from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove
 from threegate.sandbox.proofs import prove
 
 ROLLED_BACK: Final = "TG-PSH-001"

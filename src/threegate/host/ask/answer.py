@@ -17,6 +17,7 @@ from threegate.artifacts.limits import MAX_PURPOSE_CHARS
 from threegate.base.errors import QuotaExceeded, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import Said
 from threegate.host.ask.claims import check_said
 from threegate.host.ask.core_session import Say, model_of
 from threegate.host.ask.denied import Denied, denied_of
@@ -36,7 +37,6 @@ from threegate.host.workspace.places import refuse_absent, resolve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.decide import may_draft
 from threegate.policy.decision import Deny
-from threegate.protocol.core import Said
 
 DEFAULT_ROLE: Final = "research-assistant"
 

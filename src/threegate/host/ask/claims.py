@@ -14,11 +14,11 @@ from threegate.artifacts.limits import MAX_CITES_PER_CLAIM
 from threegate.base.errors import ProtocolBroken
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import Cited, Draft, Said, ToolDraft
 from threegate.host.ask.labels import Checked, labelled
 from threegate.host.ask.quotes import Quoted, quote_sentences
 from threegate.host.ask.task import FETCH, TOOL, Handed
 from threegate.host.provenance.retraction import Retracted
-from threegate.protocol.core import Cited, Draft, Said, ToolDraft
 
 
 @dataclass(frozen=True, slots=True)

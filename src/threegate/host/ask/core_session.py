@@ -17,14 +17,14 @@ from threegate.artifacts.analysis import Model
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import STEP, NotSaid, Said, Task, parse_said
+from threegate.gates.model.messages import Progress
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.models.choice import chosen
 from threegate.host.models.codeless import Noted
 from threegate.host.models.remote import Leaving
 from threegate.host.models.server import ModelServer
 from threegate.policy.bundle import Bundle
-from threegate.protocol.core import STEP, NotSaid, Said, Task, parse_said
-from threegate.protocol.model import Progress
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE

@@ -12,10 +12,10 @@ from typing import Final
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.tool_request import ToolRequest
+from threegate.gates.core.messages import MAX_DENIED
 from threegate.handoff.approvals import denial_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.core import MAX_DENIED
 
 PURPOSE_CHARS: Final = 500
 REASON_CHARS: Final = 1_000

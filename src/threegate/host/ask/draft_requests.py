@@ -23,6 +23,7 @@ from threegate.artifacts.tool_request import Input, ToolRequest
 from threegate.base.errors import ArtifactRejected, GateUnavailable, PolicyDenied
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import Draft, FetchDraft, ToolDraft
 from threegate.host.ask.claims import readable_text
 from threegate.host.ask.task import Handed
 from threegate.host.provenance.copied import Copied, copied_from
@@ -32,7 +33,6 @@ from threegate.host.run.verdicts import decisions
 from threegate.host.workspace.drafts import NONCE_BYTES, lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.decision import Deny
-from threegate.protocol.core import Draft, FetchDraft, ToolDraft
 
 LANE: Final = "monty"
 BY_CORE: Final = "CORE wrote it after reading sources; text in them may have shaped it."

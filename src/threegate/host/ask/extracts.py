@@ -15,6 +15,7 @@ from typing import Final
 
 from threegate.artifacts.analysis import Cite
 from threegate.artifacts.ids import prefix_of
+from threegate.base.sentences import spans
 from threegate.base.untrusted import Untrusted
 from threegate.host.ask.bm25 import bm25, by_score, fused
 from threegate.host.ask.labels import Checked, labelled
@@ -23,7 +24,6 @@ from threegate.host.ask.selection import Nearness, Selection
 from threegate.host.ask.words import query_words, words_of
 from threegate.host.provenance.retraction import Retracted
 from threegate.host.provenance.texts import Passage
-from threegate.protocol.sentences import spans
 
 MOST_SENTENCES: Final = 8
 MOST_BESIDE: Final = 3  # of them next to what a model claims

@@ -14,11 +14,11 @@ from typing import Final
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import UsageError
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder.messages import nearness, numbers_of
 from threegate.host.provenance.texts import Key, Passage, read_material
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import Vector, Vectors
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.embed import nearness, numbers_of
 
 FILL_PASSAGES: Final = 1000  # new vectors before one question: ten seconds or so
 ORDER_PASSAGES: Final = 256  # passages that are ordered by meaning

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from threegate.artifacts.analysis import Analysis, Cite
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_QUOTE_CHARS
+from threegate.base.sentences import spans
 from threegate.host.provenance.texts import Material, Passage
-from threegate.protocol.sentences import spans
 
 
 @dataclass(frozen=True, slots=True)

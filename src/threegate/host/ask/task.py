@@ -17,6 +17,7 @@ from typing import Final
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.gates.core.messages import Budget, Source, Task
 from threegate.host.ask.denied import Denied
 from threegate.host.ask.selection import Selection
 from threegate.host.ask.storage import Asked
@@ -27,7 +28,6 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_draft
 from threegate.policy.decision import Deny
 from threegate.policy.kinds import KINDS
-from threegate.protocol.core import Budget, Source, Task
 
 FETCH, TOOL = "fetch-request", "tool-request"
 TITLE_CHARS: Final = 200

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from threegate.artifacts.references import Reference, parse_reference
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.host.bibliography import bibtex, csl, ris
@@ -24,7 +25,6 @@ from threegate.host.bibliography.entries import (
     Entry,
     Unreadable,
 )
-from threegate.protocol.references import Reference, parse_reference
 
 _BIBTEX: Final = re.compile(r"^[ \t]*@[ \t]*[A-Za-z]+[ \t\n]*[{(]", re.MULTILINE)
 _RIS: Final = re.compile(r"^TY {1,2}- ", re.MULTILINE)

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from threegate.artifacts.references import parse_reference
 from threegate.host.bibliography.entries import Entry, shortened
-from threegate.protocol.references import parse_reference
 
 _LINE: Final = re.compile(r"([A-Z][A-Z0-9]) {1,2}- ?(.*)", re.DOTALL)
 _LINKS: Final = ("UR", "L1", "L2", "LK")

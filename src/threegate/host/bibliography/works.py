@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.artifacts.ids import digest_of
+from threegate.artifacts.references import Reference, parse_reference
 from threegate.artifacts.research_packet import Notice, ResearchPacket
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
@@ -19,7 +20,6 @@ from threegate.host.provenance.cautions import RETRACTED, cautions, words
 from threegate.host.provenance.headlines import unmarked
 from threegate.host.workspace.identity import Name, joins_names, names_of
 from threegate.host.workspace.origin import PacketOrigin
-from threegate.protocol.references import Reference, parse_reference
 
 KEY_DIGITS: Final = 12
 _SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex")

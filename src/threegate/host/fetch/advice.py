@@ -7,10 +7,10 @@ policy, the reference or the server is told so.
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.host.fetch.budgets import OVER_BYTES, OVER_RATE
 from threegate.host.fetch.pace import NO_NETWORK
 from threegate.host.fetch.plan import SEARCH, Wish
-from threegate.protocol.retrieve import NotGot
 
 AGAIN: Final = "run the command again"
 _LATER: Final = f"{AGAIN} later"

@@ -14,8 +14,10 @@ from typing import Final
 
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import short
+from threegate.artifacts.references import DEFAULT_ENRICH, parse_reference
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.base.text import quote
+from threegate.gates.fetch.retrieve.messages import Authority
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
 from threegate.handoff.claims import MAX_CLAIMS, Claim, End, claim_group, finish_group
@@ -23,8 +25,6 @@ from threegate.host.fetch.plan import Leave, Wish, wish_for
 from threegate.host.policy.coverage import NOT_APPROVED, covering, void_if_refused, waits_for_review
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Presented
-from threegate.protocol.references import DEFAULT_ENRICH, parse_reference
-from threegate.protocol.retrieve import Authority
 
 RESERVE_BYTES: Final = 8 * 1024 * 1024  # for log and packets of one request
 APPROVED: Final = states.directory_of("fr", "approved")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.artifacts.references import SCHEMES, SEARCH_PREFIX, Reference, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.host.provenance.headlines import unmarked
-from threegate.protocol.references import SCHEMES, SEARCH_PREFIX, Reference, parse_reference
 
 _LABEL: Final = "candidate "
 

@@ -17,6 +17,7 @@ from threegate.artifacts.registry import MAX_ARTIFACT_BYTES
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected, SignatureRefused, UsageError
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import parse_record
 from threegate.handoff.admission import (
     WITHDRAWN,
     Admission,
@@ -43,7 +44,6 @@ from threegate.host.workspace.index import Index
 from threegate.host.workspace.origin import RETRIEVED, UNKNOWN, Origins, PacketOrigin, signed_by
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
-from threegate.protocol.normalize import parse_record
 
 EXPORT: Final = "packet.export"  # the entry in the log
 # The signature is wrong in itself, by any signer.

@@ -6,6 +6,7 @@ from typing import Any
 
 from threegate.artifacts.ids import short
 from threegate.base.errors import PolicyDenied
+from threegate.base.forms import REDACTED
 from threegate.host.fetch.budgets import Budgets, Left
 from threegate.host.fetch.credentials import credential_for
 from threegate.host.fetch.plan import SEARCH, Wish, decide, is_allowed
@@ -18,7 +19,6 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Ask
 from threegate.policy.hosts import parse_url
 from threegate.policy.units import BYTES
-from threegate.protocol.retrieve import REDACTED
 
 
 @dataclass(frozen=True, slots=True)

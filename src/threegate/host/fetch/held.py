@@ -7,12 +7,12 @@ from typing import Final
 from threegate.artifacts import registry
 from threegate.artifacts.draft import complete
 from threegate.artifacts.limits import MAX_REFERENCES
+from threegate.artifacts.references import Reference
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
 from threegate.host.workspace.drafts import NONCE_BYTES
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.references import Reference
 
 PURPOSE: Final = "Asked for by the operator with `threegate fetch`."
 

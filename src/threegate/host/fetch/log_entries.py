@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.references import Question, without_contact
 from threegate.audit.plan import Events
 from threegate.base.errors import ThreeGateError
 from threegate.base.text import visible
+from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.handoff.store import Store
 from threegate.host.fetch.plan import Wish
 from threegate.host.proxy.decisions import KIND as DECIDED
 from threegate.policy.bundle import Bundle
-from threegate.protocol.references import Question, without_contact
-from threegate.protocol.retrieve import Got, NotGot
 from threegate.sandbox.launch import Evidence
 
 ASKED: Final = "fetch.asked"

@@ -19,9 +19,15 @@ from typing import Final
 
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import (
+    Made,
+    Normalize,
+    NotMade,
+    RetrievalRecord,
+    parse_made,
+)
 from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
 from threegate.policy.bundle import Bundle
-from threegate.protocol.normalize import Made, Normalize, NotMade, RetrievalRecord, parse_made
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.pool import Prestarted

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Final
 
-from threegate.protocol.retrieve import Got, NotGot
+from threegate.gates.fetch.retrieve.messages import Got, NotGot
 
 MAX_TRIES: Final = 4
 FIRST_WAIT_SECONDS: Final = 1.0

@@ -18,7 +18,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import Also, Hop, ResearchPacket
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
-from threegate.protocol.normalize import Answer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
 
 NOT_A_PACKET: Final = "TG-FET-070"
 NOT_THE_RECORD: Final = "TG-FET-071"

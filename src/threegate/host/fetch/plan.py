@@ -4,21 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.base.errors import PolicyDenied, UsageError
-from threegate.host.workspace.fetched import plan_of
-from threegate.policy.bundle import Bundle
-from threegate.policy.decide import may_fetch
-from threegate.policy.decision import Allow, Ask, Decision
-from threegate.policy.hosts import parse_url
-from threegate.protocol.normalize import spelled_reference
-from threegate.protocol.references import (
+from threegate.artifacts.references import (
     Question,
     Reference,
     questions,
     search_question,
     search_reference,
 )
-from threegate.protocol.retrieve import Authority, NotGot
+from threegate.base.errors import PolicyDenied, UsageError
+from threegate.gates.fetch.normalize.messages import spelled_reference
+from threegate.gates.fetch.retrieve.messages import Authority, NotGot
+from threegate.host.workspace.fetched import plan_of
+from threegate.policy.bundle import Bundle
+from threegate.policy.decide import may_fetch
+from threegate.policy.decision import Allow, Ask, Decision
+from threegate.policy.hosts import parse_url
 
 SEARCH: Final = "search"
 NOT_ALLOWED: Final = "TG-FET-073"

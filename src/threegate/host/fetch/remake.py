@@ -20,6 +20,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import parse_record
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.fetch.normalize_pool import (
@@ -33,7 +34,6 @@ from threegate.host.fetch.normalize_pool import (
 )
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.normalize import parse_record
 from threegate.sandbox.machine import find_machine
 
 SAME: Final = "same"

@@ -18,16 +18,17 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
+from threegate.base.forms import REDACTED
+from threegate.base.limits import MAX_PART_SECONDS
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.retrieve import messages as retrieve
+from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot, Opening
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow
 from threegate.policy.hosts import parse_url
-from threegate.protocol import retrieve
-from threegate.protocol.limits import MAX_PART_SECONDS
-from threegate.protocol.purposes import PACKETS
-from threegate.protocol.retrieve import PART, REDACTED, Ask, Got, NotGot, Opening
+from threegate.policy.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine

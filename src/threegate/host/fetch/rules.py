@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.limits import MAX_BODY_BYTES
 from threegate.host.fetch.budgets import Budgets, Left
 from threegate.policy.bundle import Bundle
 from threegate.policy.hosts import matches
-from threegate.protocol.limits import MAX_BODY_BYTES
 
 ALL_HOSTS: Final = "_all"  # the budget of all hosts together; no host is called that
 NO_RATE: Final = 2**31  # all hosts together have a budget of bytes, not of requests

@@ -16,6 +16,7 @@ from dataclasses import replace
 from queue import Empty
 from typing import Final
 
+from threegate.artifacts.references import Question
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import (
     ArtifactRejected,
@@ -23,6 +24,7 @@ from threegate.base.errors import (
     ProtocolBroken,
     ThreeGateError,
 )
+from threegate.gates.fetch.retrieve.messages import Ask, Got
 from threegate.handoff import states
 from threegate.host.fetch import network, normalize_pool, schedule
 from threegate.host.fetch.advice import no_network, unknown
@@ -39,8 +41,6 @@ from threegate.host.fetch.storage import Shelf
 from threegate.host.workspace import applied
 from threegate.host.workspace.fetched import Cache, Known, not_older
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.references import Question
-from threegate.protocol.retrieve import Ask, Got
 
 MOST_ITEMS: Final = 64  # under way at once
 MOST_DOCUMENTS: Final = 8  # of them with a document, which may be as large as a rule allows

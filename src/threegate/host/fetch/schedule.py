@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.base.errors import PolicyDenied
+from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
 from threegate.host.fetch.budgets import OVER_BYTES, OVER_RATE, Budgets, RateSpent
 from threegate.host.fetch.pace import (
     LONGEST_WAIT_SECONDS,
@@ -27,7 +28,6 @@ from threegate.host.fetch.rules import ALL_HOSTS, Rule, left_for, rule_for
 from threegate.host.gate_profiles import named_failure
 from threegate.policy.bundle import Bundle
 from threegate.policy.hosts import parse_url
-from threegate.protocol.retrieve import Ask, Got, NotGot
 
 IDLE_SECONDS: Final = 2.0  # after which an asker gives its connection back
 TOLD_SECONDS: Final = 1.0  # a wait shorter than this is not worth telling

@@ -10,8 +10,11 @@ SECURITY
 from collections.abc import Callable, Sequence
 
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.references import Question
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected
+from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
+from threegate.gates.fetch.retrieve.messages import Got
 from threegate.handoff import states
 from threegate.handoff.admission import (
     WITHDRAWN,
@@ -26,9 +29,6 @@ from threegate.host.fetch.normalize_pool import Answered
 from threegate.host.fetch.packet_check import parse_packet
 from threegate.host.fetch.plan import Wish
 from threegate.host.workspace.fetched import OP, Cache
-from threegate.protocol.normalize import Answer, RetrievalRecord
-from threegate.protocol.references import Question
-from threegate.protocol.retrieve import Got
 
 
 class Shelf:

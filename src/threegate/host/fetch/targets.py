@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from threegate.artifacts.ids import is_id, is_short_id, prefix_of
+from threegate.artifacts.references import (
+    DEFAULT_ENRICH,
+    ENRICHERS,
+    Reference,
+    parse_reference,
+)
 from threegate.base.errors import ArtifactRejected, UsageError
 from threegate.base.text import quote, visible
 from threegate.base.untrusted import Untrusted
 from threegate.host.bibliography.entries import MAX_LIST_BYTES, Unreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.workspace.offered_files import named, read_regular, read_standard_input
-from threegate.protocol.references import (
-    DEFAULT_ENRICH,
-    ENRICHERS,
-    Reference,
-    parse_reference,
-)
 
 NOT_A_LIST: Final = "TG-FET-076"
 MOST_TOLD: Final = 10

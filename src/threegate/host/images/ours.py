@@ -10,7 +10,7 @@ from threegate.base.errors import GateUnavailable, disk_errors
 NO_INIT: Final = "TG-IMG-032"
 NO_AGENT: Final = "TG-IMG-033"
 # What the agent has in common with host and gate, so that all judge alike.
-SHARED: Final = ("protocol/commands.py",)
+SHARED: Final = ("policy/ring/commands.py",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from threegate.base.erofs import File, Layout
+from threegate.base.erofs_reader import read_nodes
 from threegate.base.errors import disk_errors
 from threegate.host.images.store import Image, damaged
-from threegate.protocol.erofs import File, Layout
-from threegate.protocol.erofs_reader import read_nodes
 
 _PIECE_BYTES: Final = 1024 * 1024
 

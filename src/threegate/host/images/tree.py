@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from threegate.protocol import erofs
+from threegate.base import erofs
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from threegate.base.erofs import Directory, Layout, Link, Node
+from threegate.base.erofs_reader import read_nodes
 from threegate.base.errors import disk_errors
 from threegate.host.images.store import Image, Images, damaged
-from threegate.protocol.erofs import Directory, Layout, Link, Node
-from threegate.protocol.erofs_reader import read_nodes
 
 ROOT: Final = "root"
 DIGEST: Final = "sha256"

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from threegate.gates.model.messages import SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.host.models.choice import Chosen, model_file, server_socket, threads
-from threegate.protocol.model import SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
 
 EMBEDDED: Final = "threegate.gates.model.server.gate:serve"

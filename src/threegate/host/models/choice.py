@@ -12,8 +12,8 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import visible
+from threegate.gates.model.messages import MAX_THREADS
 from threegate.policy.bundle import Compiled
-from threegate.protocol.model import MAX_THREADS
 
 NO_MODEL: Final = "TG-MDL-020"
 NO_FILE: Final = "TG-MDL-021"

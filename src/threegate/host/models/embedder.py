@@ -18,13 +18,7 @@ from typing import Final, Self
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
-from threegate.host.gate_profiles import refuse_unapplied_profile
-from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
-from threegate.host.models.choice import NO_FILE
-from threegate.host.models.codeless import Noted, no_op_of
-from threegate.host.models.store import Cache
-from threegate.policy.bundle import Bundle
-from threegate.protocol.embed import (
+from threegate.gates.model.embedder.messages import (
     MAX_TEXT_BYTES,
     MAX_TEXTS,
     Embed,
@@ -34,6 +28,12 @@ from threegate.protocol.embed import (
     parse_greeting,
     parse_vectors,
 )
+from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
+from threegate.host.models.choice import NO_FILE
+from threegate.host.models.codeless import Noted, no_op_of
+from threegate.host.models.store import Cache
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine

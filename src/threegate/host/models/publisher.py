@@ -20,6 +20,7 @@ from typing import BinaryIO, Final, Self
 
 from threegate.base.errors import GateUnavailable, ThreeGateError, disk_errors
 from threegate.base.text import visible
+from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot
 from threegate.host.fetch.network import Places
 from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_box
 from threegate.host.models.catalogue import File
@@ -29,9 +30,8 @@ from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.sockets import listening
 from threegate.host.proxy.supervisor import Proxy
 from threegate.policy.bundle import Bundle
+from threegate.policy.purposes import downloads
 from threegate.policy.sections.fetch import OWN_PROXY
-from threegate.protocol.purposes import downloads
-from threegate.protocol.retrieve import PART, Ask, Got, NotGot
 from threegate.sandbox.machine import Machine
 
 LIST: Final = "models"  # of `downloads` in fetch.policy.md

@@ -19,6 +19,8 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import short
 from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
+from threegate.base.forms import SYSTEM_ANCHOR
+from threegate.gates.model.messages import Remote
 from threegate.host.fetch.credentials import BEARER
 from threegate.host.models.boxes import Box
 from threegate.host.models.choice import Chosen
@@ -29,10 +31,8 @@ from threegate.host.proxy.supervisor import Proxy
 from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
+from threegate.policy.purposes import MODEL
 from threegate.policy.sections.fetch import OWN_PROXY
-from threegate.protocol.model import Remote
-from threegate.protocol.purposes import MODEL
-from threegate.protocol.retrieve import SYSTEM_ANCHOR
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import BRIDGE_REMOTE
 

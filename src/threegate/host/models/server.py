@@ -24,15 +24,8 @@ from typing import Final, Self
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken, ThreeGateError
 from threegate.base.untrusted import Untrusted
-from threegate.host.gate_profiles import refuse_unapplied_profile
-from threegate.host.models.boxes import Box, Opening, box_of
-from threegate.host.models.choice import Chosen, chosen
-from threegate.host.models.codeless import Noted, no_op_of
-from threegate.host.models.remote import Leaving, remote_box
-from threegate.host.proxy.sockets import Listening, listening
-from threegate.policy.bundle import Bundle
-from threegate.protocol.chat import Served
-from threegate.protocol.model import (
+from threegate.gates.model.chat.messages import Served
+from threegate.gates.model.messages import (
     Embedded,
     Progress,
     Ready,
@@ -41,6 +34,13 @@ from threegate.protocol.model import (
     parse_greeting,
     parse_progress,
 )
+from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.models.boxes import Box, Opening, box_of
+from threegate.host.models.choice import Chosen, chosen
+from threegate.host.models.codeless import Noted, no_op_of
+from threegate.host.models.remote import Leaving, remote_box
+from threegate.host.proxy.sockets import Listening, listening
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started

@@ -23,13 +23,13 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import UsageError
+from threegate.base.sentences import spans
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.store import Store
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
-from threegate.protocol.sentences import spans
 
 READABLE: Final = ("rp", "res", "an")
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, HandoffTampered, PolicyDenied, StorageFailed
+from threegate.base.limits import MAX_ANCHOR_BYTES
 from threegate.base.text import visible
 from threegate.handoff.disk import read_file
 from threegate.policy.bundle import Bundle
-from threegate.protocol.limits import MAX_ANCHOR_BYTES
 
 RESOLV_CONF: Final = "/etc/resolv.conf"
 ANCHORS: Final = "policy/anchors"

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken, ThreeGateError
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.proxy.messages import Address, InForce, Rules, parse_in_force
 from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
 from threegate.host.proxy.decisions import parse_decision
 from threegate.host.proxy.machine import own_addresses, resolver
 from threegate.host.proxy.sockets import Listening
 from threegate.policy.bundle import Bundle
-from threegate.protocol.proxy import Address, InForce, Rules, parse_in_force
-from threegate.protocol.purposes import PACKETS
+from threegate.policy.purposes import PACKETS
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started

@@ -10,11 +10,7 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
-from threegate.host.report.facts import Image
-from threegate.host.report.png import image_of
-from threegate.policy.bundle import Bundle
-from threegate.protocol.pixels import (
+from threegate.gates.image_reader.messages import (
     DAMAGED,
     MAX_PIXELS,
     MAX_SIDE,
@@ -24,6 +20,10 @@ from threegate.protocol.pixels import (
     NotRead,
     parse_pixels,
 )
+from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
+from threegate.host.report.facts import Image
+from threegate.host.report.png import image_of
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import IMAGE_READER

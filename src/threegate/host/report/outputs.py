@@ -18,6 +18,7 @@ from typing import Final
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.tool_result import OutputFile, ToolResult
 from threegate.base.untrusted import Untrusted
+from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.output import counted
@@ -25,7 +26,6 @@ from threegate.host.provenance.headlines import headline_of, own_words
 from threegate.host.report.facts import Computed, Image, LeftFile, Table
 from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import read_anywhere
-from threegate.protocol.pixels import MAX_IMAGE_BYTES
 
 MOST_IMAGES: Final = 8  # in one report, and as many tables
 MOST_TABLES: Final = 8

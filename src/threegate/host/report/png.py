@@ -10,8 +10,8 @@ import struct
 import zlib
 from typing import Final
 
+from threegate.gates.image_reader.messages import POINT_BYTES, Pixels
 from threegate.host.report.facts import Image
-from threegate.protocol.pixels import POINT_BYTES, Pixels
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _RGB_OF_8_BITS: Final = b"\x08\x02\x00\x00\x00"  # no palette, no interlacing

@@ -21,6 +21,7 @@ from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, UsageError
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.handoff.admission import admit_request
 from threegate.host.request.expressible import (
     Answer,
@@ -46,7 +47,6 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Deny
 from threegate.policy.units import BYTES
-from threegate.protocol.tool_lite import RefusalFound
 
 DEFAULT_BACKEND: Final = "monty"
 DEFAULT_CONFIDENTIALITY: Final = "internal"

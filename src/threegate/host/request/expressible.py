@@ -14,11 +14,11 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import refusal_record
 from threegate.base.errors import ArtifactRejected, PolicyDenied
 from threegate.base.text import quote
+from threegate.gates.tool_exec.monty.messages import NOT_PYTHON, Check, Checked, RefusalFound
 from threegate.handoff.refusals import keep_refusal
 from threegate.host.request.options import offered_functions
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import NOT_PYTHON, Check, Checked, RefusalFound
 
 Ask = Callable[[Check], Checked]
 

@@ -27,6 +27,8 @@ from threegate.base.errors import (
     StorageFailed,
     ThreeGateError,
 )
+from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED
+from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL, Outcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request
@@ -43,9 +45,7 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiler import ProfileRejected
-from threegate.protocol.ring import ExecutorProfile
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED
-from threegate.protocol.tool_lite import REFUSED_APPROVAL, Outcome
+from threegate.policy.ring.executor_profile import ExecutorProfile
 
 NO_LANE: Final = "TG-GATE-002"
 GROUP: Final = 32

@@ -21,12 +21,12 @@ from typing import Final, Protocol, TypeVar
 from threegate import __version__
 from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty import messages as tool_lite
+from threegate.gates.tool_exec.monty.messages import Check, Checked, Job, Opening, Outcome
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.run.heavy.processor import processor_class
 from threegate.host.run.results import Box, box_of
 from threegate.policy.bundle import Bundle
-from threegate.protocol import tool_lite
-from threegate.protocol.tool_lite import Check, Checked, Job, Opening, Outcome
 from threegate.sandbox.box import Start
 from threegate.sandbox.launch import view_for
 from threegate.sandbox.machine import Machine, find_machine

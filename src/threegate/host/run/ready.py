@@ -10,6 +10,7 @@ from typing import Final
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
+from threegate.gates.tool_exec.monty.messages import Job
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.policy.coverage import covering, waits_for_review
@@ -17,7 +18,6 @@ from threegate.host.run.inputs import documents_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Presented
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import Job
 
 OTHER_INPUTS: Final = "TG-APR-016"  # as the box says it
 

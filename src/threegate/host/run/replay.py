@@ -14,6 +14,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.audit.entry import unix_of
 from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError
+from threegate.gates.tool_exec.monty.messages import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
 from threegate.handoff.approvals import was_used
 from threegate.host.policy.coverage import present
 from threegate.host.run.lite import open_lite
@@ -22,7 +23,6 @@ from threegate.host.run.results import NOT_REPRODUCIBLE, Measured, make_result
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
 
 SAME: Final = "same"
 DIFFERENT: Final = "different"

@@ -26,15 +26,16 @@ from threegate.artifacts.tool_result import (
     Version,
     outcome_sha256,
 )
+from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.base.text import first_forbidden, visible_lines
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
 from threegate.host.run.heavy.gateway import Passed
 from threegate.host.run.violations import violations_of
-from threegate.protocol import tool_heavy_outcome, tool_lite
-from threegate.protocol.limits import MAX_ERROR_BYTES
-from threegate.protocol.ring import ExecutorProfile
+from threegate.policy.ring.executor_profile import ExecutorProfile
 
 MONTY_WORKER: Final = "monty-worker"
 MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream as it stands in the artifact

@@ -24,6 +24,7 @@ from threegate.base.errors import (
     StorageFailed,
     WorkspaceBusy,
 )
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
 from threegate.handoff.store import Store
 from threegate.host.run import lite as lite_boxes
 from threegate.host.run.heavy import backend as heavy_backend
@@ -32,7 +33,6 @@ from threegate.host.workspace import applied
 from threegate.host.workspace.changes import mark_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.protocol import tool_heavy_outcome
 
 REPLACED: Final = "TG-PSH-004"
 ROLLED_BACK: Final = "TG-PSH-001"  # as a box says it

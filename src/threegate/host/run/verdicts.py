@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.references import Question, parse_reference, questions
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import UsageError
@@ -14,7 +15,6 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_execute, may_fetch
 from threegate.policy.decision import Decision, Deny
 from threegate.policy.ring.command_rules import may_command
-from threegate.protocol.references import Question, parse_reference, questions
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,14 @@ from typing import Final
 
 from threegate.artifacts.tool_result import Violation
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.host.run.heavy.gateway import Passed
-from threegate.protocol import tool_heavy_outcome, tool_lite
-from threegate.protocol.ring import MAX_ARGUMENT_CHARS, MAX_VIOLATIONS, ExecutorProfile
+from threegate.policy.ring.executor_profile import (
+    MAX_ARGUMENT_CHARS,
+    MAX_VIOLATIONS,
+    ExecutorProfile,
+)
 
 IMPORT: Final = "import"  # the construct of a refused import in the lite lane
 _MODULE: Final = re.compile(r'module "([!-~]+)" is not on the list')

@@ -23,11 +23,11 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.audit.entry import unix_of
 from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
+from threegate.base.limits import MAX_RECORD_BYTES
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import RetrievalRecord, parse_record
 from threegate.host.workspace.archive import MAX_NAME_BYTES, ArchiveReader, ArchiveWriter
 from threegate.keys.limits import MAX_ARMORED_BYTES
-from threegate.protocol.limits import MAX_RECORD_BYTES
-from threegate.protocol.normalize import RetrievalRecord, parse_record
 
 NAMESPACE: Final = "threegate-packet"
 FORMAT: Final = "complete/1"

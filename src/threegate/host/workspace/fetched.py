@@ -20,18 +20,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.references import Question
 from threegate.audit.entry import Entry, time_of
 from threegate.base.errors import HandoffTampered, ProtocolBroken, StorageFailed, disk_errors
+from threegate.base.forms import REDACTED
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord, parse_record
+from threegate.gates.fetch.retrieve.messages import Got
 from threegate.handoff import states
 from threegate.handoff.admission import FETCH
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.host.workspace.derived import Derived, note_rebuilt, remove_derived
 from threegate.policy.hosts import parse_url
-from threegate.protocol.normalize import Answer, RetrievalRecord, parse_record
-from threegate.protocol.references import Question
-from threegate.protocol.retrieve import REDACTED, Got
 
 FILE: Final = "fetched.sqlite"
 OP: Final = FETCH  # of the batch that stores a packet

@@ -12,8 +12,8 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
+from threegate.artifacts.references import parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.protocol.references import parse_reference
 
 SCHEMES: Final = ("arxiv", "doi", "openalex", "pmcid", "pmid", "semanticscholar")
 _ARXIV_DOI: Final = "10.48550/arxiv."

@@ -19,6 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.store import Store
 from threegate.host.workspace.derived import (
     NEW,
@@ -28,7 +29,6 @@ from threegate.host.workspace.derived import (
     write_again,
 )
 from threegate.host.workspace.seal import locked, make_private
-from threegate.protocol.embed import VECTOR_BYTES
 
 FILE: Final = "vectors.sqlite"
 KEY_BYTES: Final = 32

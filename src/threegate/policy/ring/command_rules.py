@@ -12,10 +12,10 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import Allow, Decision, Deny, RuleRef
+from threegate.policy.ring.commands import Refusal
 from threegate.policy.ring.compiler import ProfileRejected, compile_ring
 from threegate.policy.sections.argument_rules import ARGUMENT_RULES
 from threegate.policy.sections.tool_exec import RING
-from threegate.protocol.commands import Refusal
 
 COMMAND_REFUSED: Final = "TG-RNG-004"
 _SECTION: Final = "tool-exec"

@@ -22,6 +22,8 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
+from threegate.policy.ring.commands import ArgumentRule, base, names_of
+from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.policy.ring.executors import (
     COMMAND_INTERPRETERS,
     EXECUTORS,
@@ -29,8 +31,6 @@ from threegate.policy.ring.executors import (
     Abilities,
 )
 from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
-from threegate.protocol.commands import ArgumentRule, base, names_of
-from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 
 NOT_ENFORCEABLE: Final = "TG-RNG-001"
 UNKNOWN_EXECUTOR: Final = "TG-RNG-002"

@@ -19,12 +19,12 @@ from typing import Final
 from threegate.base.errors import UsageError
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
+from threegate.policy.ring.commands import base
 from threegate.policy.ring.compiler import ProfileRejected, compile_ring
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.ring.executors import PYTHON_PROGRAMS
 from threegate.policy.ring.writer import profile_text
 from threegate.policy.sections.tool_exec import RING
-from threegate.protocol.commands import base
-from threegate.protocol.ring import ExecutorProfile
 
 _SECTION = "tool-exec"
 _PART: Final = "[A-Za-z0-9_+][A-Za-z0-9._+-]*"

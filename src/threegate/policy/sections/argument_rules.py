@@ -23,9 +23,9 @@ from threegate.policy.leaves import NAME, Word
 from threegate.policy.nodes import Scalar
 from threegate.policy.reader import Reader
 from threegate.policy.reasons import Reason
+from threegate.policy.ring.commands import ArgumentRule, told
 from threegate.policy.schema import Examples, Field, Group, Record, Table
 from threegate.policy.sections.section import Rules, block_of, words_of
-from threegate.protocol.commands import ArgumentRule, told
 
 ARGUMENT_RULES: Final = "argument_rules"
 MOST_RULES: Final = 1024

@@ -11,8 +11,7 @@ from tests.support.chatting import Scripted, reply
 from tests.support.tasks import TASK, claims, step_of, task, wanted
 from threegate.gates.core import words
 from threegate.gates.core.gate import say
-from threegate.protocol.chat import ChatRefused, ChatRequest
-from threegate.protocol.core import (
+from threegate.gates.core.messages import (
     Budget,
     Cited,
     FetchDraft,
@@ -22,6 +21,7 @@ from threegate.protocol.core import (
     Task,
     ToolDraft,
 )
+from threegate.gates.model.chat.messages import ChatRefused, ChatRequest
 
 
 @pytest.fixture(autouse=True)

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.internet_certificates import Authority, self_signed
 from tests.support.retrieving import ASK, CROSSREF, RECORD, answer, bundle
 from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.messages import Got
 from threegate.gates.fetch.retrieve.rules import rules_of
 from threegate.gates.https.heads import parse_head
 from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.gates.https.stream import Deadline
 from threegate.gates.https.tls import make_anchors
 from threegate.gates.https.ways import Connection, Gateway, Tunnels
-from threegate.protocol.retrieve import Got
 
 OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 CONNECT = b"CONNECT api.crossref.org:443 HTTP/1.1\r\nHost: api.crossref.org:443\r\n\r\n"

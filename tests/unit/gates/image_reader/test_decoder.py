@@ -23,7 +23,7 @@ from tests.support.imagefiles import (
 )
 from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
-from threegate.protocol.pixels import (
+from threegate.gates.image_reader.messages import (
     DAMAGED,
     MAX_PIXELS,
     MAX_SHOWN_SIDE,

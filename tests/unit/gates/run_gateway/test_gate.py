@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from threegate.base.errors import ProtocolBroken
+from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.gate import Hung, answer_one
-from threegate.protocol import gateway as say
-from threegate.protocol.gateway import Ask
+from threegate.gates.run_gateway.messages import Ask
 
 ASKED = b'{"headers":{},"line":1,"method":"POST","url":"https://api.example.org/"}'
 

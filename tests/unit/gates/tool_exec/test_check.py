@@ -9,15 +9,15 @@ from pydantic_monty import MontyRuntimeError
 
 from tests.support.policies import policy
 from tests.support.programs import BEYOND, ORDINARY
+from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_SENTENCE_CHARS
 from threegate.base.text import FORBIDDEN
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.check import Found, check, compiles
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.gaps import METHODS_MISSING, METHODS_NOT_CALLED, gaps
+from threegate.gates.tool_exec.monty.messages import Checked, Outcome, RefusalFound
 from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.protocol.limits import MAX_CONSTRUCT_CHARS, MAX_SENTENCE_CHARS
-from threegate.protocol.tool_lite import Checked, Outcome, RefusalFound
 from threegate.sandbox.worker import find_worker
 
 RULES = policy().bundle()

@@ -19,9 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.approved import OTHER_INPUTS
 from threegate.gates.tool_exec.monty import lane
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import (
+from threegate.gates.tool_exec.monty.messages import (
     Check,
     Job,
     Opening,
@@ -31,6 +29,8 @@ from threegate.protocol.tool_lite import (
     parse_greeting,
     parse_outcome,
 )
+from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.policy.bundle import Bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 from threegate.sandbox.worker import find_worker

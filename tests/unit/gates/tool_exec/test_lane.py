@@ -10,10 +10,10 @@ import pytest
 from threegate.gates.tool_exec.monty import calls
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.lane import Job, run
+from threegate.gates.tool_exec.monty.messages import Outcome
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds
-from threegate.protocol.tool_lite import Outcome
 from threegate.sandbox.worker import find_worker
 
 MODULES = frozenset({"json", "re", "math", "datetime", "collections", "functools"})

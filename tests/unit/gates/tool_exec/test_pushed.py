@@ -9,11 +9,11 @@ from tests.support.policies import altered
 from tests.support.pushing import after, chain, edited, signed
 from tests.support.sshlab import Key
 from threegate.gates.tool_exec import gate, pushed
+from threegate.gates.tool_exec.monty.messages import Refused
+from threegate.gates.tool_exec.monty.rule_messages import Adopt, Prove
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import LiteKind
 from threegate.policy.bundle import Bundle
-from threegate.protocol.tool_lite import Refused
-from threegate.protocol.tool_lite_rules import Adopt, Prove
 from threegate.sandbox.proofs import LockBroken
 
 FIRST, SECOND, THIRD = chain(3)

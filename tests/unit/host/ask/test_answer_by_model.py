@@ -28,6 +28,7 @@ from threegate.artifacts.limits import MAX_ANSWER_CHARS, MAX_CLAIM_CHARS
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.messages import Said, Task
 from threegate.handoff import states
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
@@ -44,7 +45,6 @@ from threegate.host.workspace.index import Index
 from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import Reader
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.core import Said, Task
 
 QUESTION = "At which pressure did sea ice break?"
 DRAFTED = "handoff/requests/draft"

@@ -11,6 +11,7 @@ from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
+from threegate.gates.core.messages import Said
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
@@ -18,7 +19,6 @@ from threegate.host.ask.numbers import differing
 from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.core import Said
 
 QUOTE_FOUND, NUMBER_DIFFERS, UNCHECKED, RETRACTED = (
     *("quote found", "number differs", "unchecked", "source retracted"),

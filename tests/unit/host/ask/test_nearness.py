@@ -8,13 +8,13 @@ import pytest
 from tests.support.papers import paper, shelf
 from tests.support.workspaces import take_in
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder.messages import DIMENSIONS, need_vector
 from threegate.host.ask.answer import Wish, answer_by_extracts
 from threegate.host.ask.nearness import Meaning
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.vectors import Vectors
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.embed import DIMENSIONS, need_vector
 
 # Two words for the same thing point the same way; every other word has its own direction.
 SAME = {"frost": "ice", "frozen": "ice", "fowl": "tern"}

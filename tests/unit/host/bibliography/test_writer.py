@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.samples import box, digest, packet
+from threegate.artifacts.references import parse_reference
 from threegate.artifacts.research_packet import Identifier, Notice, ResearchPacket
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
@@ -18,7 +19,6 @@ from threegate.host.bibliography.reader import read_list
 from threegate.host.bibliography.works import Work, is_search, once_each
 from threegate.host.bibliography.writer import WRITERS, bibtex, csl_json, ris
 from threegate.host.workspace.origin import RETRIEVED_HERE, UNKNOWN, PacketOrigin
-from threegate.protocol.references import parse_reference
 
 ID = "rp-" + digest("one")
 SICI = "10.1002/(sici)1097-4695(20000205)42:2<270::aid-neu10>3.0.co;2-v"

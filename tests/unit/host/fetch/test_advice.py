@@ -3,10 +3,10 @@
 import pytest
 
 from threegate.base.errors import ArtifactRejected
+from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.gates.https.refused import Why
 from threegate.host.fetch.advice import AGAIN, advice, is_refusal, unknown
 from threegate.host.fetch.plan import SEARCH, Wish
-from threegate.protocol.retrieve import NotGot
 
 PASSING = {
     Why.DEADLINE,

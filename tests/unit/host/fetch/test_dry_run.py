@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.fetching import ARTICLE, Bench
 from tests.support.workspaces import Clock, files_below, make_workspace, settings_for
+from threegate.artifacts.references import parse_reference
 from threegate.host.fetch import credentials
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.dry_run import (
@@ -18,7 +19,6 @@ from threegate.host.fetch.dry_run import (
     rehearse,
 )
 from threegate.host.fetch.plan import Wish, contact_of, refusal, wish_for, wish_to_search
-from threegate.protocol.references import parse_reference
 
 OUTSIDE = "https://publisher.example/paper"
 

@@ -13,6 +13,7 @@ from tests.support.policies import policy
 from tests.support.records import RECORD
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Made, NotMade, RetrievalRecord
 from threegate.host.fetch import normalize_pool
 from threegate.host.fetch.normalize_pool import (
     PAYLOADS,
@@ -23,7 +24,6 @@ from threegate.host.fetch.normalize_pool import (
     job_for,
     read_answer,
 )
-from threegate.protocol.normalize import Made, NotMade, RetrievalRecord
 from threegate.sandbox.session import Answer
 from threegate.sandbox.supervise import Ended
 

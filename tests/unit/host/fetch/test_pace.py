@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.fetching import got
+from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.host.fetch.pace import (
     MAX_TRIES,
     NO_NETWORK,
@@ -11,7 +12,6 @@ from threegate.host.fetch.pace import (
     rate_told,
     wait_before_again,
 )
-from threegate.protocol.retrieve import NotGot
 
 URL = "https://api.crossref.org/works/1"
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.fetching import got
 from tests.support.policies import policy
+from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
 from threegate.host.fetch.retrieve_pool import MAX_JOBS, RetrieveBox, checked, without_key
-from threegate.protocol.retrieve import Ask, Got, NotGot
 from threegate.sandbox.session import Reply
 
 BUNDLE = policy().bundle()

@@ -13,6 +13,7 @@ from tests.support.proxying import without
 from tests.support.workspaces import Clock, make_workspace
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.references import Question
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import (
     ArtifactRejected,
@@ -35,7 +36,6 @@ from threegate.host.workspace.fetched import FILE
 from threegate.host.workspace.quarantine import list_refused
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import open_workspace
-from threegate.protocol.references import Question
 
 URL = "https://arxiv.org/pdf/2610.99901"
 

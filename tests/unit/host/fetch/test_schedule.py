@@ -15,6 +15,7 @@ from tests.support.policies import policy
 from tests.support.proxying import without
 from tests.support.workspaces import Clock
 from threegate.base.errors import GateUnavailable
+from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.pace import MAX_TRIES, NO_NETWORK
 from threegate.host.fetch.schedule import (
@@ -28,7 +29,6 @@ from threegate.host.fetch.schedule import (
     Waiting,
 )
 from threegate.policy.bundle import Bundle
-from threegate.protocol.retrieve import Ask, Got, NotGot
 
 CROSSREF = "api.crossref.org"
 OPENALEX = "api.openalex.org"  # two connections

@@ -7,10 +7,10 @@ import pytest
 
 from tests.support.fetching import ARTICLE, RETRACTED
 from tests.support.workspaces import Clock, make_workspace
+from threegate.artifacts.references import parse_reference
 from threegate.host.fetch.plan import Wish, wish_for
 from threegate.host.fetch.session import Note, Work, begun, rehearsed
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.references import parse_reference
 
 Begin = Callable[[Workspace, Sequence[Wish], Sequence[str], Note], Work]
 PREPRINT, PAGE = "arxiv:2610.99901", "https://notes.western-basin.example/field-notes"

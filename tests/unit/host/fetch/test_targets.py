@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from threegate.artifacts.references import DEFAULT_ENRICH, ENRICHERS
 from threegate.base.errors import ArtifactRejected, UsageError
 from threegate.host.fetch.targets import Chosen, choose, read_enrich
-from threegate.protocol.references import DEFAULT_ENRICH, ENRICHERS
 
 REQUEST = "fr-" + "a" * 64
 

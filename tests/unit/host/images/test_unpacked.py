@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.small_images import kept
+from threegate.base.erofs import Directory, File, Link, Node, lay_out, write
 from threegate.base.errors import GateUnavailable
 from threegate.host.images.store import Image, Images
 from threegate.host.images.unpacked import tree_of
-from threegate.protocol.erofs import Directory, File, Link, Node, lay_out, write
 
 BASE: dict[str, bytes | str] = {"bin": "usr/bin", "usr/bin/run": b"#!run", "etc/one": b"1"}
 AGENT: dict[str, bytes | str] = {"threegate/agent/main": b"agent"}

@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
+from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.host.models.catalogue import File
 from threegate.host.models.publisher import Publisher
-from threegate.protocol.retrieve import NotGot
 
 
 class Silent:

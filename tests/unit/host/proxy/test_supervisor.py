@@ -11,10 +11,10 @@ import pytest
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable, ProtocolBroken, StorageFailed, ThreeGateError
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.proxy.messages import InForce
 from threegate.host.proxy import supervisor
 from threegate.host.proxy.sockets import listening
 from threegate.host.proxy.supervisor import Proxy
-from threegate.protocol.proxy import InForce
 from threegate.sandbox.supervise import Ended
 
 SECONDS = 60.0

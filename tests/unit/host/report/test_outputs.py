@@ -14,6 +14,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
+from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES, NotRead
 from threegate.host.report import image_view, outputs
 from threegate.host.report.collection import gather
 from threegate.host.report.facts import Image, LeftFile, Report, Table
@@ -32,7 +33,6 @@ from threegate.host.review.characters import in_columns
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.pixels import MAX_IMAGE_BYTES, NotRead
 
 CSV = b"group,mean\na,1.5\nb,=cmd|calc\n"
 

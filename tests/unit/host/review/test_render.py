@@ -15,6 +15,7 @@ from tests.support.policies import policy
 from tests.support.reviewing import Screen, code_read_back, drafted, held, printed, program
 from tests.support.samples import box, escalated, fetch_request, packet
 from tests.support.workspaces import fetched_in, make_workspace
+from threegate.artifacts.references import parse_reference, questions
 from threegate.host.output import Output
 from threegate.host.review import parts
 from threegate.host.review.characters import tally
@@ -25,7 +26,6 @@ from threegate.host.review.render import age, lines
 from threegate.host.review.sheet import Sheet
 from threegate.host.review.terminal.cells import rows, width
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.references import parse_reference, questions
 
 GUTTER = re.compile(r" *[0-9]* ?[|!:](?: |\Z)")
 # What could pass for a line of ours at the first column.

@@ -14,6 +14,7 @@ from tests.unit.host.review.test_approval import edit_policy
 from threegate.artifacts import registry
 from threegate.base.errors import GateUnavailable, StorageFailed
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
 from threegate.handoff.claims import claim_group
@@ -25,7 +26,6 @@ from threegate.host.run.lifecycle import MAX_RUBBISH_BYTES, run_requests
 from threegate.host.run.ready import Ready
 from threegate.host.run.results import Box
 from threegate.host.workspace.workspace import Workspace, open_workspace
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.sandbox.launch import Evidence
 
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())

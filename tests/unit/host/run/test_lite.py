@@ -12,11 +12,11 @@ from tests.support.approved import approved_request, live_workspace
 from tests.support.lite import Program, job_for
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
+from threegate.gates.tool_exec.monty.messages import Check, Checked, Job, Outcome
 from threegate.handoff import states
 from threegate.host.run import lifecycle, lite
 from threegate.host.run.lite import GRACE_SECONDS, MAX_JOBS, Boxes, LiteBox, Ran
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.tool_lite import Check, Checked, Job, Outcome
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.session import Reply, Session
 

@@ -12,8 +12,8 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
 from threegate.host.run.results import Box, MadeResult, Measured, box_of, make_result
-from threegate.protocol.tool_lite import Outcome, RefusalFound
 
 IDS = ("tr-" + "1" * 64, "ap-" + "2" * 64)
 SEEN = Measured("2026-11-16T10:00:00Z", 3, 9_000_000)

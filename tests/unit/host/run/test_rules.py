@@ -15,6 +15,9 @@ from tests.support.pushing import FINISH, KEEP
 from tests.support.workspaces import OPEN, soft_signer
 from tests.unit.host.review.test_approval import opened
 from threegate.base.errors import GateUnavailable, HandoffTampered, PolicyDenied
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE
+from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
 from threegate.handoff.journal import Journal
@@ -27,9 +30,6 @@ from threegate.host.run.results import STOPPED
 from threegate.host.run.rules import Rules, Running
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace, open_workspace
-from threegate.protocol import tool_heavy_outcome
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE
-from threegate.protocol.tool_lite import Job, Outcome
 
 NARROWER = ("allowed_imports: [base64, ", "allowed_imports: [")
 NARROWER_YET = ("allowed_imports: [binascii, ", "allowed_imports: [")

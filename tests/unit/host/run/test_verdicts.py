@@ -4,12 +4,12 @@ import pytest
 
 from tests.support.policies import policy
 from tests.support.samples import box, escalated, fetch_request, packet, tool_request
+from threegate.artifacts.references import is_question_of, parse_reference
 from threegate.artifacts.registry import Artifact
 from threegate.base.errors import UsageError
 from threegate.host.run.verdicts import decisions, plans
 from threegate.policy.approvals import execution_of
 from threegate.policy.decision import verdict
-from threegate.protocol.references import is_question_of, parse_reference
 
 BUNDLE = policy().bundle()
 

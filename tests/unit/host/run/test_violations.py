@@ -1,11 +1,12 @@
 """What a result says of what the ring refused: rule and place from the policy, the rest from it."""
 
 from tests.support.policies import policy
+from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.monty import messages as tool_lite
+from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.host.run.violations import violations_of
 from threegate.policy.ring.compiler import compile_ring
-from threegate.protocol import tool_heavy_outcome, tool_lite
-from threegate.protocol.ring import Violation
-from threegate.protocol.tool_lite import RefusalFound
+from threegate.policy.ring.executor_profile import Violation
 
 POLICY = policy()
 PYTHON = compile_ring(POLICY, "heavy-python", "python")

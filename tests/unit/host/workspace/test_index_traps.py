@@ -9,6 +9,7 @@ import pytest
 from tests.support.samples import packet
 from tests.support.workspaces import make_workspace, take_in
 from threegate.base.errors import AuditTampered
+from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.records import INTENT
 from threegate.host.workspace.fetched import FILE as FETCHED
 from threegate.host.workspace.fetched import Cache
@@ -16,7 +17,6 @@ from threegate.host.workspace.index import FILE, Index
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.vectors import Vectors
 from threegate.host.workspace.workspace import Workspace
-from threegate.protocol.embed import VECTOR_BYTES
 
 WORD = "albatross"
 

@@ -22,13 +22,13 @@ from threegate.policy.ring.compiler import (
     may_enforce,
     runtime_of,
 )
+from threegate.policy.ring.executor_profile import FIELDS, parse_profile
 from threegate.policy.ring.executors import (
     COMMAND_INTERPRETERS,
     EXECUTORS,
     Abilities,
     executor_of,
 )
-from threegate.protocol.ring import FIELDS, parse_profile
 
 POLICY = policy()
 FILE = "policy/tool-exec.policy.md"

@@ -10,9 +10,9 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.compiler import compile_policy
 from threegate.policy.diff import diff
 from threegate.policy.ring.compiler import compile_ring
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.ring.learner import Learned, Tried, drafted, learn, refuse_useless
 from threegate.policy.ring.writer import profile_text
-from threegate.protocol.ring import ExecutorProfile
 
 POLICY = policy()
 RING = compile_ring(POLICY, "heavy-python", "python")

@@ -12,6 +12,7 @@ from typing import Final
 
 from threegate.artifacts.research_packet import Gap, Identifier
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
 from threegate.gates.fetch.normalize.text import Document, Read, Unread
 from threegate.gates.fetch.sources import (
     arxiv,
@@ -29,7 +30,6 @@ from threegate.gates.fetch.sources.merge import PRECEDENCE, Merged, Missing, mer
 from threegate.gates.fetch.sources.merge import Answer as Said
 from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 from threegate.gates.fetch.sources.names import identifier
-from threegate.protocol.normalize import Answer, RetrievalRecord
 
 MAX_GAP_CHARS: Final = 500
 

@@ -15,12 +15,9 @@ from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ProtocolBroken
+from threegate.base.limits import MAX_NORMALIZE_BYTES
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.packet import NothingMade, make_packet
-from threegate.gates.fetch.normalize.readers.registry import PLAIN
-from threegate.gates.fetch.normalize.text import Read
-from threegate.protocol.limits import MAX_NORMALIZE_BYTES
-from threegate.protocol.normalize import (
+from threegate.gates.fetch.normalize.messages import (
     Made,
     Normalize,
     NotMade,
@@ -28,6 +25,9 @@ from threegate.protocol.normalize import (
     parse_normalize,
     parse_record,
 )
+from threegate.gates.fetch.normalize.packet import NothingMade, make_packet
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
+from threegate.gates.fetch.normalize.text import Read
 from threegate.sandbox.payload import answer_once
 
 BROKEN_RECORD: Final = "TG-NRM-001"

@@ -28,12 +28,12 @@ from threegate.gates.fetch.normalize import excerpts
 from threegate.gates.fetch.normalize.answers import Heard, gaps_of_unread, hear, merged
 from threegate.gates.fetch.normalize.fields import shown, spelled_name
 from threegate.gates.fetch.normalize.hazards import Findings
+from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
 from threegate.gates.fetch.normalize.parts import parts_of_candidates, parts_of_work
 from threegate.gates.fetch.normalize.passages import count_passages
 from threegate.gates.fetch.normalize.text import Part, Read, Unread
 from threegate.gates.fetch.sources.merge import Merged
 from threegate.gates.fetch.sources.metadata import Metadata, Unreadable
-from threegate.protocol.normalize import Answer, RetrievalRecord
 
 NOT_FOUND: Final = "TG-NRM-003"
 UNREADABLE: Final = "TG-NRM-004"

@@ -16,8 +16,8 @@ from typing import Final
 
 from threegate.artifacts.research_packet import HAZARDS
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.sources.metadata import Metadata
-from threegate.protocol.normalize import Answer
 
 UNREAD_REASONS: Final = (
     "damaged",  # it begins like one of its kind and cannot be read as one

@@ -24,12 +24,18 @@ from threegate.gates.fetch.proxy.limits import (
     MAX_RESOLVERS,
     REFUSED_SECONDS,
 )
+from threegate.gates.fetch.proxy.messages import (
+    MAX_RULES_BYTES,
+    Address,
+    InForce,
+    Rules,
+    parse_rules,
+)
 from threegate.gates.fetch.proxy.pins import pin, refuse_unheld
 from threegate.gates.fetch.proxy.resolver import Resolver
 from threegate.gates.fetch.proxy.server import Find, Proxy, dial
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.protocol.proxy import MAX_RULES_BYTES, Address, InForce, Rules, parse_rules
 from threegate.sandbox import payload
 from threegate.sandbox.channel import (
     CHUNK,

@@ -23,7 +23,7 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES, may_connect
 from threegate.policy.decision import Allow, RuleRef
 from threegate.policy.hosts import matches
-from threegate.protocol.purposes import MODEL, PACKETS, RUNS, download_list
+from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from threegate.gates.fetch.proxy.rules import Denied, judge_addresses, judge_nam
 from threegate.gates.fetch.proxy.tunnel import Ends, Spent, Tunnel, carry
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import RuleRef
-from threegate.protocol.purposes import PACKETS
+from threegate.policy.purposes import PACKETS
 
 Find = Callable[[str], Awaitable[Found]]
 Dial = Callable[[str], Awaitable[Ends]]

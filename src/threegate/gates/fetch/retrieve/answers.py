@@ -1,29 +1,29 @@
 """What is handed to the host: an answer, or why there is none, without the credential.
 
 SECURITY
-    Turns what a server said into the forms of `protocol.retrieve`.  A header that is not of
+    Turns what a server said into the forms of `messages`.  A header that is not of
     its form, or repeats the credential, is left out.
 """
 
 import re
 import time
 
+from threegate.base import limits
 from threegate.base.credentials import Secret
+from threegate.base.forms import REDACTED
 from threegate.base.text import visible
-from threegate.gates.fetch.retrieve.waits import retry_after
-from threegate.gates.https.heads import Head
-from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol import limits
-from threegate.protocol.retrieve import (
+from threegate.gates.fetch.retrieve.messages import (
     ETAG,
     HTTP_DATE,
     RATE_HEADER,
     RATE_VALUE,
-    REDACTED,
     Got,
     Hops,
     NotGot,
 )
+from threegate.gates.fetch.retrieve.waits import retry_after
+from threegate.gates.https.heads import Head
+from threegate.gates.https.refused import NotRetrieved, Why
 
 
 def got(

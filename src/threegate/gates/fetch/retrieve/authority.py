@@ -9,14 +9,14 @@ SECURITY
 from typing import Final
 
 from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.references import is_question_of, parse_reference
 from threegate.base.errors import PolicyDenied
+from threegate.gates.fetch.retrieve.messages import Ask, Authority
 from threegate.gates.fetch.retrieve.rules import Rules
 from threegate.policy.approvals import OTHER_LANE, RULE_OF_TWO, Approved, Presented, check_approval
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_fetch
 from threegate.policy.decision import Allow, Deny
-from threegate.protocol.references import is_question_of, parse_reference
-from threegate.protocol.retrieve import Ask, Authority
 
 OTHER_QUESTION: Final = "TG-FET-029"
 

@@ -20,6 +20,7 @@ from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.answers import got, not_got, sentence
 from threegate.gates.fetch.retrieve.authority import check_authority
 from threegate.gates.fetch.retrieve.connections import Connections, Way
+from threegate.gates.fetch.retrieve.messages import REDIRECTS, Ask, Got, NotGot
 from threegate.gates.fetch.retrieve.parts import part_of
 from threegate.gates.fetch.retrieve.requests import Hop, first_hop, next_hop
 from threegate.gates.fetch.retrieve.rules import Rules
@@ -31,7 +32,6 @@ from threegate.gates.https.heads import NOT_CHANGED, Head
 from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.gates.https.stream import Deadline
 from threegate.gates.https.ways import Connection
-from threegate.protocol.retrieve import REDIRECTS, Ask, Got, NotGot
 
 NO_TYPE: Final = "application/octet-stream"  # of what has no body
 

@@ -13,17 +13,23 @@ import select
 import ssl
 
 from threegate import __version__
+from threegate.base import limits
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.answers import bug, sentence
 from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.limits import IDLE_SECONDS
+from threegate.gates.fetch.retrieve.messages import (
+    Opening,
+    Ready,
+    Refused,
+    parse_ask,
+    parse_opening,
+)
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
 from threegate.gates.https.tls import make_anchors
 from threegate.gates.https.ways import Gateway, Tunnels
 from threegate.policy.bundle import parse_bundle
-from threegate.protocol import limits
-from threegate.protocol.retrieve import Opening, Ready, Refused, parse_ask, parse_opening
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD

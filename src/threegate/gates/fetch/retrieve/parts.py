@@ -11,11 +11,11 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.limits import MAX_DOWNLOAD_BYTES
+from threegate.gates.fetch.retrieve.messages import PART, Ask
 from threegate.gates.fetch.retrieve.statuses import OK, refuse_status
 from threegate.gates.https.heads import Head
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol.limits import MAX_DOWNLOAD_BYTES
-from threegate.protocol.retrieve import PART, Ask
 
 _RANGE: Final = re.compile(r"bytes (0|[1-9][0-9]{0,12})-(0|[1-9][0-9]{0,12})/([1-9][0-9]{0,12})")
 

@@ -10,10 +10,11 @@ from typing import Final
 from urllib.parse import quote
 
 from threegate import __version__
+from threegate.base.forms import REDACTED
+from threegate.gates.fetch.retrieve.messages import Ask
 from threegate.gates.fetch.retrieve.rules import HostRule
 from threegate.gates.fetch.retrieve.urls import Address, check_url
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol.retrieve import REDACTED, Ask
 
 # Headers that are ours, or that would change what the connection is.
 _OURS: Final = frozenset(

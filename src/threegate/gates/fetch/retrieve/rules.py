@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.base.errors import PolicyDenied
+from threegate.base.forms import SYSTEM_ANCHOR
+from threegate.base.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
 from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.keys.digest import sha256_hex
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow
 from threegate.policy.hosts import matches
+from threegate.policy.purposes import PACKETS, download_list
 from threegate.policy.sections.fetch import OWN_PROXY
-from threegate.protocol.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
-from threegate.protocol.purposes import PACKETS, download_list
-from threegate.protocol.retrieve import SYSTEM_ANCHOR
 
 UNLISTED_ANCHOR: Final = "TG-FET-026"
 MISSING_ANCHOR: Final = "TG-FET-027"

@@ -11,8 +11,8 @@ from typing import Final
 
 from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.limits import SNIFFED_BYTES
+from threegate.gates.fetch.retrieve.messages import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol.retrieve import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
 
 MAX_TYPE_CHARS: Final = 100
 _TYPE: Final = re.compile(r"([^;,\s]+)[\t ]*(?:;[^,]*)?\Z")

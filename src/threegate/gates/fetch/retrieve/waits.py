@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from threegate.protocol.limits import MAX_RETRY_AFTER_SECONDS
-from threegate.protocol.retrieve import HTTP_DATE
+from threegate.base.limits import MAX_RETRY_AFTER_SECONDS
+from threegate.gates.fetch.retrieve.messages import HTTP_DATE
 
 _SECONDS: Final = re.compile(r"[0-9]{1,10}\Z")
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"

@@ -27,7 +27,7 @@ from threegate.gates.https.tls import make_anchors
 from threegate.gates.https.ways import PROXY_SOCKET, Tunnels
 from threegate.gates.model.bridge.upstream import MAX_BODY_BYTES, MAX_HEAD_BYTES, Stopped
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.protocol.model import Remote
+from threegate.gates.model.messages import Remote
 
 CONNECT_SECONDS: Final = 30.0
 OK: Final = 200

@@ -10,9 +10,9 @@ from typing import Any, Final
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served, response_format
 from threegate.gates.model.front.controls import broken_up, pattern_of
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.protocol.chat import ChatReply, ChatRequest, Served, response_format
 
 MAX_OFFERED: Final = 10_000
 _CONTROLS: Final = pattern_of(())  # its vocabulary is not at hand

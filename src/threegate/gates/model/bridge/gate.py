@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 import threegate
 from threegate.gates.model.bridge.foreign import question, refuse_missing, reply
 from threegate.gates.model.bridge.upstream import Stopped, Upstream
+from threegate.gates.model.chat.messages import COMPLETIONS, MODELS, ChatReply, ChatRequest, Served
 from threegate.gates.model.front.server import Tell
 from threegate.gates.model.front.startup import Opened, run
-from threegate.protocol.chat import COMPLETIONS, MODELS, ChatReply, ChatRequest, Served
-from threegate.protocol.model import Bridged, Remote, parse_bridged
+from threegate.gates.model.messages import Bridged, Remote, parse_bridged
 
 OPENING_SECONDS: Final = 10.0
 

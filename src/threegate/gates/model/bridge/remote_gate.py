@@ -9,11 +9,11 @@ SECURITY
 
 from typing import Final
 
+from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
 from threegate.gates.model.bridge.away import Away
 from threegate.gates.model.bridge.gate import bridge_to
 from threegate.gates.model.front.startup import Opened, run
-from threegate.protocol.limits import MAX_RETRIEVE_OPENING_BYTES
-from threegate.protocol.model import Remote, parse_remote
+from threegate.gates.model.messages import Remote, parse_remote
 
 OPENING_SECONDS: Final = 60.0
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from threegate.gates.model.chat.messages import MAX_REPLY_BYTES
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.protocol.chat import MAX_REPLY_BYTES
-from threegate.protocol.model import SERVER_SOCKET
+from threegate.gates.model.messages import SERVER_SOCKET
 
 LOOPBACK: Final = "127.0.0.1"
 MAX_HEAD_BYTES: Final = 64 * 1024

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Final
 
 import threegate
+from threegate.base.limits import MAX_HEADER_BYTES
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.embedder import messages as protocol
 from threegate.gates.model.embedder import minilm
-from threegate.gates.model.embedder.minilm import MiniLm
-from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import Refused, Why
-from threegate.gates.model.embedder.tensors import read_tensors
-from threegate.protocol import embed as protocol
-from threegate.protocol.embed import (
+from threegate.gates.model.embedder.messages import (
     MAX_EMBED_BYTES,
     Opening,
     Ready,
@@ -25,7 +22,10 @@ from threegate.protocol.embed import (
     parse_embed,
     parse_opening,
 )
-from threegate.protocol.limits import MAX_HEADER_BYTES
+from threegate.gates.model.embedder.minilm import MiniLm
+from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
+from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.tensors import read_tensors
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE, REQUESTS_FD

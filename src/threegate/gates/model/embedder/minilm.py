@@ -17,9 +17,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 import numpy.typing as npt
 
+from threegate.gates.model.embedder.messages import DIMENSIONS
 from threegate.gates.model.embedder.pieces import MAX_PIECES, WORDS, Pieces
 from threegate.gates.model.embedder.refused import Refused, Why
-from threegate.protocol.embed import DIMENSIONS
 
 del os.environ["OPENBLAS_NUM_THREADS"]  # nobody else reads it
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from threegate.gates.model.chat.messages import ChatRequest
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.protocol.chat import ChatRequest
 
 MAX_ROUNDS: Final = 8
 # Spellings in use, for servers whose vocabulary is not at hand and for files that do not

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from threegate.protocol.chat import ChatRefused
+from threegate.gates.model.chat.messages import ChatRefused
 
 
 class Why(Enum):

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.gates.model.chat.messages import COMPLETIONS, MAX_CHAT_BYTES, MODELS
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.protocol.chat import COMPLETIONS, MAX_CHAT_BYTES, MODELS
 
 MAX_HEAD_BYTES: Final = 8 * 1024
 END: Final = b"\r\n\r\n"

@@ -18,10 +18,16 @@ from typing import Any, Final, Protocol
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.chat.messages import (
+    MODELS,
+    ChatReply,
+    ChatRequest,
+    Served,
+    parse_request,
+)
 from threegate.gates.model.front.refused import Refused, Why
 from threegate.gates.model.front.request import END, MAX_HEAD_BYTES, Head, parse_head, response
-from threegate.protocol.chat import MODELS, ChatReply, ChatRequest, Served, parse_request
-from threegate.protocol.model import Progress
+from threegate.gates.model.messages import Progress
 
 MAX_CLIENTS: Final = 8  # one works, the others wait
 HEAD_SECONDS: Final = 10.0

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from threegate.base.errors import ProtocolBroken
+from threegate.base.limits import MAX_HEADER_BYTES
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model import messages as protocol
 from threegate.gates.model.front.refused import Refused
 from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Model
-from threegate.protocol import model as protocol
-from threegate.protocol.limits import MAX_HEADER_BYTES
-from threegate.protocol.model import Bridged, Embedded, Progress, Ready, Remote
+from threegate.gates.model.messages import Bridged, Embedded, Progress, Ready, Remote
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message, write_note
 from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 import threegate
+from threegate.gates.model.chat.messages import Served
 from threegate.gates.model.front.refused import Refused, Why
 from threegate.gates.model.front.startup import Opened, run
+from threegate.gates.model.messages import Embedded, parse_embedded
 from threegate.gates.model.server import llama
-from threegate.protocol.chat import Served
-from threegate.protocol.model import Embedded, parse_embedded
 
 MODEL_FILE: Final = Path("/in/model.gguf")
 _PIECE: Final = 1024 * 1024

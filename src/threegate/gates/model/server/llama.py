@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.controls import broken_up, pattern_of
 from threegate.gates.model.front.refused import Refused, Why
 from threegate.gates.model.front.server import Tell
+from threegate.gates.model.messages import Progress
 from threegate.gates.model.server.vocabulary import control_tokens
-from threegate.protocol.chat import ChatReply, ChatRequest, Served
-from threegate.protocol.model import Progress
 
 # Threads that spin while they wait make generation twenty times slower as soon as anything
 # else runs on the machine.  The OpenMP library reads this when it is loaded.

@@ -13,8 +13,8 @@ import time
 from typing import Any, Final
 
 from threegate.gates.tool_exec.era.lines import Gone, Lines
+from threegate.gates.tool_exec.era.messages import GUEST_NAME
 from threegate.gates.tool_exec.era.monitor import MonitorBroken
-from threegate.protocol.tool_heavy import GUEST_NAME
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
 SECONDS: Final = 5.0

@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from threegate.base.erofs import File, lay_out
 from threegate.gates.tool_exec.approved import Given
+from threegate.gates.tool_exec.era.messages import Given as Said
 from threegate.keys.digest import sha256_of
-from threegate.protocol.erofs import File, lay_out
-from threegate.protocol.tool_heavy import Given as Said
 
 PIECE_BYTES: Final = 256 * 1024  # a frame holds no more
 

@@ -24,13 +24,10 @@ from threegate.gates.tool_exec.approved import (
 )
 from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era.disk import DiskBroken, disk_contents, disk_inputs
+from threegate.gates.tool_exec.era.guest_messages import Task
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import Ended, Machine
-from threegate.gates.tool_exec.era.promised import kept
-from threegate.policy.approvals import OTHER_LANE, Presented, ring_for
-from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.protocol.guest import Task
-from threegate.protocol.tool_heavy import (
+from threegate.gates.tool_exec.era.messages import (
     MAX_ASK_BYTES,
     Failed,
     Job,
@@ -41,8 +38,11 @@ from threegate.protocol.tool_heavy import (
     Shape,
     parse_ask,
 )
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
-from threegate.protocol.tool_lite import REFUSED_APPROVAL
+from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
+from threegate.gates.tool_exec.era.promised import kept
+from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL
+from threegate.policy.approvals import OTHER_LANE, Presented, ring_for
+from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox.payload import answer_once
 
 OTHER_MACHINE: Final = "TG-APR-017"

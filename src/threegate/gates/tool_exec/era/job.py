@@ -12,12 +12,12 @@ from typing import Final
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import guest_messages as guest
+from threegate.gates.tool_exec.era.guest_messages import Exit, Task
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import Ended, Machine
-from threegate.protocol import guest
-from threegate.protocol.guest import Exit, Task
-from threegate.protocol.ring import MAX_VIOLATIONS, Violation
-from threegate.protocol.tool_heavy_outcome import MAX_FILES_BYTES, Outcome
+from threegate.gates.tool_exec.era.outcome_messages import MAX_FILES_BYTES, Outcome
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, Violation
 
 _SIGKILL: Final = 9
 

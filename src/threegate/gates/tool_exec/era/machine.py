@@ -12,13 +12,13 @@ from typing import Final, TypeVar
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.control import Control
+from threegate.gates.tool_exec.era.guest_messages import Facts
 from threegate.gates.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
+from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Channels, Kind
 from threegate.gates.tool_exec.era.monitor import Monitor, MonitorBroken, Refused
-from threegate.protocol import guest
-from threegate.protocol.guest import Facts
-from threegate.protocol.ring import ExecutorProfile
-from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Channels, Kind
+from threegate.policy.ring.executor_profile import ExecutorProfile
 
 _BANDWIDTH: Final = 2**40
 _DOWNTIME_MS: Final = 10_000

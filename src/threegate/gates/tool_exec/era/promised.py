@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from threegate.protocol.guest import Facts
-from threegate.protocol.ring import ExecutorProfile
-from threegate.protocol.tool_heavy import Shape
+from threegate.gates.tool_exec.era.guest_messages import Facts
+from threegate.gates.tool_exec.era.messages import Shape
+from threegate.policy.ring.executor_profile import ExecutorProfile
 
 # File systems that live in the guest alone; a shared folder would have another kind.
 _OWN_KINDS: Final = frozenset(

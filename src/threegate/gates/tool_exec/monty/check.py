@@ -32,12 +32,12 @@ from pydantic_monty import (
     NameLookupSnapshot,
 )
 
+from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE, MAX_SENTENCE_CHARS
 from threegate.base.text import visible
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.gaps import defined, gaps
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
-from threegate.protocol.limits import MAX_CONSTRUCT_CHARS, MAX_LINE, MAX_SENTENCE_CHARS
 
 LIMITS: Final[pydantic_monty.ResourceLimits] = {
     "max_memory": 256 * 2**20,

@@ -19,16 +19,16 @@ from typing import Final
 import pydantic_monty
 from pydantic_monty import MontyComplete, MontyError, MontySession
 
+from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.gates.tool_exec.monty import check
 from threegate.gates.tool_exec.monty.calls import Calls, Snapshot, TooMany
 from threegate.gates.tool_exec.monty.convert import NotJson, TooLarge, to_json
+from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
 from threegate.gates.tool_exec.monty.verdict import Verdict, judge, told
 from threegate.gates.tool_exec.monty.watch import Watch, cut_utf8
-from threegate.protocol.limits import MAX_ERROR_BYTES
-from threegate.protocol.tool_lite import Outcome, RefusalFound
 
 EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # Monty's clock has no zone
 STILL: Final[pydantic_monty.OSPolicy] = {

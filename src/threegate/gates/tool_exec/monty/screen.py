@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.base.text import quote
-from threegate.protocol.tool_lite import NOT_PYTHON
+from threegate.gates.tool_exec.monty.messages import NOT_PYTHON
 
 # Names that would run text as code or reach for the host; Monty has the first two.
 BANNED: Final = frozenset({"eval", "exec", "compile", "open", "__import__", "globals", "locals"})

@@ -17,9 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+from threegate.base.erofs import File, lay_out, write
 from threegate.base.errors import GateUnavailable, ProtocolBroken, disk_errors
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import messages as tool_heavy
+from threegate.gates.tool_exec.era.messages import Ask, Channels, Failed, Given, Job, Prepare, Probe
+from threegate.gates.tool_exec.era.outcome_messages import Outcome, parse_outcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.engine import (
@@ -34,12 +38,8 @@ from threegate.host.run.heavy.engine import (
 from threegate.host.run.heavy.machines import Conversation, Parts, Use, converse
 from threegate.host.run.heavy.processor import processor
 from threegate.host.run.heavy.templates import Template, Templates
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import OFF
-from threegate.protocol import tool_heavy
-from threegate.protocol.erofs import File, lay_out, write
-from threegate.protocol.ring import ExecutorProfile
-from threegate.protocol.tool_heavy import Ask, Channels, Failed, Given, Job, Prepare, Probe
-from threegate.protocol.tool_heavy_outcome import Outcome, parse_outcome
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from threegate.protocol.guest import hello
+from threegate.gates.tool_exec.era.guest_messages import hello
 from threegate.sandbox.runtime import listen, runtime_directory
 
 FIRST_FD: Final = 10  # below lie the streams of a box, and what its start needs

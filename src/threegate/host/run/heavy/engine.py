@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable
-from threegate.protocol import gateway
-from threegate.protocol.guest import IN_SERIAL, PORT_NAME
+from threegate.gates.run_gateway import messages as gateway
+from threegate.gates.tool_exec.era.guest_messages import IN_SERIAL, PORT_NAME
 
 KVM: Final = "qemu-kvm"
 EMULATION: Final = "qemu-emulation"

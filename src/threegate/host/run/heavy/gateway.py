@@ -30,7 +30,10 @@ from threegate.artifacts.tool_request import Gateway
 from threegate.artifacts.tool_result import Carried, Violation
 from threegate.base.credentials import marks_of
 from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.untrusted import Untrusted
+from threegate.gates.run_gateway import messages as said
+from threegate.gates.run_gateway.messages import Opening, Told, parse_opened, parse_told
 from threegate.handoff.store import Store
 from threegate.host.fetch.credentials import all_credentials
 from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
@@ -43,13 +46,10 @@ from threegate.host.run.heavy.kernel_allowlist import StartProxy, held_proxy, st
 from threegate.host.settings import Settings, unix_now
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
+from threegate.policy.purposes import RUNS
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, ExecutorProfile
 from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.policy.sections.tool_exec import KERNEL
-from threegate.protocol import gateway as said
-from threegate.protocol.gateway import Opening, Told, parse_opened, parse_told
-from threegate.protocol.purposes import RUNS
-from threegate.protocol.retrieve import SYSTEM_ANCHOR
-from threegate.protocol.ring import MAX_VIOLATIONS, ExecutorProfile
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started

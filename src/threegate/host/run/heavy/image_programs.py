@@ -17,8 +17,8 @@ from threegate.policy.approvals import ring_for
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import RuleRef
 from threegate.policy.ring.compiler import ProfileRejected
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import RING
-from threegate.protocol.ring import ExecutorProfile
 
 SCIENCE: Final = frozenset(("matplotlib", "numpy", "pandas", "scipy"))
 

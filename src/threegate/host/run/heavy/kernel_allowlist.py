@@ -15,16 +15,16 @@ from dataclasses import replace
 from typing import Final
 
 from threegate.base.errors import GateUnavailable
+from threegate.gates.fetch.proxy.messages import Address
 from threegate.host.proxy.log_entries import Noter
 from threegate.host.proxy.supervisor import Proxy
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decision import Decision
 from threegate.policy.ranges import refused_v4, refused_v6
 from threegate.policy.ring.compiler import Executors, compile_ring, may_enforce
+from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.ring.executors import EXECUTORS, without
 from threegate.policy.sections.tool_exec import KERNEL, RING
-from threegate.protocol.proxy import Address
-from threegate.protocol.ring import ExecutorProfile
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.profiles import RUN_PROXY
 from threegate.sandbox.reach import NO_FILTER, Reach, missing, reaching

@@ -41,10 +41,10 @@ from threegate.policy.approvals import command_of, executor_for, ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
+from threegate.policy.ring.commands import resolve
 from threegate.policy.ring.compiler import offline
+from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.policy.ring.executors import HEAVY_PYTHON
-from threegate.protocol.commands import resolve
-from threegate.protocol.ring import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import disk_errors
+from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Ask, Channels
 from threegate.host.run.heavy import channels as wiring
 from threegate.host.run.heavy.engine import (
     IN_DISK_BYTES,
@@ -23,7 +24,6 @@ from threegate.host.run.heavy.engine import (
     Shape,
     command,
 )
-from threegate.protocol.tool_heavy import SNAPSHOT_NAME, Ask, Channels
 from threegate.sandbox.box import Start
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence

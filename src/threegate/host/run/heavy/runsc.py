@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from threegate.base.errors import GateUnavailable
+from threegate.gates.tool_exec.era.messages import GUEST_NAME
 from threegate.host.run.heavy.engine import MIB, NO_ENGINE
-from threegate.protocol.tool_heavy import GUEST_NAME
 from threegate.sandbox.box import LOWEST_ADDRESS
 
 RUNSC: Final = "runsc"

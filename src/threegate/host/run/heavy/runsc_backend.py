@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import disk_errors
+from threegate.gates.tool_exec.era import messages as tool_heavy
+from threegate.gates.tool_exec.era.messages import Probe
+from threegate.gates.tool_exec.era.outcome_messages import Outcome
 from threegate.host.images.store import Image
 from threegate.host.images.unpacked import tree_of
 from threegate.host.run.heavy.backend import (
@@ -31,9 +34,6 @@ from threegate.host.run.heavy.machines import Conversation, Use
 from threegate.host.run.heavy.memory_watch import Watch
 from threegate.host.run.heavy.runsc import KIND, RUNSC, Runsc
 from threegate.host.run.heavy.user_kernel import Guest, converse
-from threegate.protocol import tool_heavy
-from threegate.protocol.tool_heavy import Probe
-from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.machine import Machine
 
 START_SECONDS: Final = 120

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from threegate.gates.tool_exec.era.messages import Channels
 from threegate.host.run.heavy import channels as wiring
 from threegate.host.run.heavy.engine import MIB
 from threegate.host.run.heavy.machines import Conversation, Use, outlet, talk
@@ -29,7 +30,6 @@ from threegate.host.run.heavy.runsc import (
     kernel_command,
     specification,
 )
-from threegate.protocol.tool_heavy import Channels
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import GIB, RUNSC_FILES, RUNSC_KERNEL

@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, PolicyDenied
+from threegate.gates.tool_exec.monty import messages as tool_lite
+from threegate.gates.tool_exec.monty.messages import Job
+from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove, parse_enforced
 from threegate.host.gate_profiles import EVERY_GATE
 from threegate.host.run.lite import LiteBox, Ran, start_box
 from threegate.host.run.results import Box
@@ -20,9 +23,6 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executors import MONTY
 from threegate.policy.sections import GATES
-from threegate.protocol import tool_lite
-from threegate.protocol.tool_lite import Job
-from threegate.protocol.tool_lite_rules import Adopt, Enforced, Prove, parse_enforced
 from threegate.sandbox import worker
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import TOOL_LITE

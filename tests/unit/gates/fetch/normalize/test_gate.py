@@ -12,9 +12,9 @@ from tests.support.normalizing import ask, got, page_of
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate, packet
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import Answer, Made, Normalize, NotMade, parse_made
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.normalize.text import Document
-from threegate.protocol.normalize import Answer, Made, Normalize, NotMade, parse_made
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 

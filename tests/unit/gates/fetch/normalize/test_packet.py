@@ -21,9 +21,9 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_PACKET_BYTES
 from threegate.artifacts.research_packet import Also, FieldSource, Gap, Hop, Notice
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer, Miss
 from threegate.gates.fetch.normalize.text import Document, Part
 from threegate.gates.fetch.sources.fields import Record
-from threegate.protocol.normalize import Answer, Miss
 
 TEXT = "text/plain"
 

@@ -16,8 +16,8 @@ from tests.support.normalizing import Got, ask, got, page_of
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.messages import SOURCES, Made, Miss, Normalize, NotMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
-from threegate.protocol.normalize import SOURCES, Made, Miss, Normalize, NotMade
 
 ROOT = Path(__file__).parents[4]
 foreign = st.text(st.characters(), max_size=60) | st.sampled_from(
@@ -109,7 +109,7 @@ _ELSEWHERE = (
     "import sys\n"
     "from threegate.gates.fetch.normalize.gate import answer\n"
     "from threegate.gates.fetch.normalize.readers.registry import PLAIN\n"
-    "from threegate.protocol.normalize import parse_normalize\n"
+    "from threegate.gates.fetch.normalize.messages import parse_normalize\n"
     "from threegate.base.untrusted import Untrusted\n"
     "ask = parse_normalize(Untrusted(sys.stdin.buffer.read()))\n"
     "sys.stdout.buffer.write(answer(ask, PLAIN).packet)\n"

@@ -9,7 +9,7 @@ from tests.support.policies import policy, remote_model
 from tests.support.proxying import PUBLIC, SECONDS, Lab, request
 from threegate.gates.fetch.proxy.limits import HANDSHAKE_BYTES, MAX_UP_BYTES
 from threegate.gates.fetch.proxy.rules import Allowed, Denied, judge_name
-from threegate.protocol.purposes import MODEL, PACKETS, downloads
+from threegate.policy.purposes import MODEL, PACKETS, downloads
 
 LLM = "llm.example.org"
 MIB = 2**20

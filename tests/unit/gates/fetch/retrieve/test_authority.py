@@ -10,9 +10,9 @@ from tests.support.retrieving import ASK, CROSSREF, URL, answer, authority, retr
 from tests.support.workspaces import soft_signer
 from threegate.artifacts import registry
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.retrieve.messages import Authority, Got, NotGot
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
-from threegate.protocol.retrieve import Authority, Got, NotGot
 
 DATACITE = "https://api.datacite.org/dois/10.5555/12345678"
 

@@ -21,8 +21,8 @@ from tests.support.retrieving import (
 )
 from threegate import __version__
 from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.messages import REDIRECTS, Got, NotGot
 from threegate.gates.fetch.retrieve.rules import rules_of
-from threegate.protocol.retrieve import REDIRECTS, Got, NotGot
 
 CANARY = "canary-Key+4711/xyz"
 SPELLED = "canary-Key%2B4711%2Fxyz"

@@ -10,7 +10,13 @@ from tests.support.retrieving import ASK, bundle
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import gate
 from threegate.gates.fetch.retrieve.answers import bug
-from threegate.protocol.retrieve import NotGot, Opening, Ready, parse_answer, parse_greeting
+from threegate.gates.fetch.retrieve.messages import (
+    NotGot,
+    Opening,
+    Ready,
+    parse_answer,
+    parse_greeting,
+)
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 
@@ -19,7 +25,7 @@ QUESTION = frames(ASK.to_bytes())
 _START = "import os; os.dup2(1, 3); os.dup2(2, 1)\nimport {0} as gate\n"
 # Somebody who fails on the first question, with words of a server, and answers every other.
 _RETRIEVER = """
-from threegate.protocol.retrieve import NotGot
+from threegate.gates.fetch.retrieve.messages import NotGot
 class Failing:
     asked = 0
     def answer(self, ask):

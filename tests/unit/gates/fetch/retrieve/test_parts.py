@@ -5,12 +5,12 @@ import pytest
 from tests.support.retrieving import ASK, Servers, bundle
 from threegate.base.errors import PolicyDenied
 from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
 from threegate.gates.fetch.retrieve.parts import part_of
 from threegate.gates.fetch.retrieve.rules import OTHER_PURPOSE, rules_of
 from threegate.gates.https.heads import Head
 from threegate.gates.https.refused import NotRetrieved
-from threegate.protocol.purposes import MODEL, downloads
-from threegate.protocol.retrieve import Ask, Authority, Got, NotGot
+from threegate.policy.purposes import MODEL, downloads
 
 HOST, STORE = "huggingface.co", "cas-bridge.xethub.hf.co"
 PART = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=200)

@@ -5,14 +5,14 @@ import pytest
 from tests.support.internet_certificates import self_signed
 from tests.support.retrieving import bundle, fetch_rules
 from threegate.base.errors import PolicyDenied
+from threegate.base.limits import MAX_BODY_BYTES
 from threegate.gates.fetch.retrieve.gate import open_with
+from threegate.gates.fetch.retrieve.messages import Opening, Refused
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
 from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.gates.https.ways import Gateway, Tunnels
 from threegate.keys.digest import sha256_hex
 from threegate.policy.bundle import Bundle
-from threegate.protocol.limits import MAX_BODY_BYTES
-from threegate.protocol.retrieve import Opening, Refused
 
 PEM = self_signed(["example.org"]).partition(b"-----BEGIN CERTIFICATE")[1:]
 CA = b"".join(PEM)

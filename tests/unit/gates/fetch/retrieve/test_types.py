@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threegate.gates.fetch.retrieve.messages import HTML, JSON, PDF, READ_AS, TEXT, XML
 from threegate.gates.fetch.retrieve.types import declared_type, read_as, sniff
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.protocol.retrieve import HTML, JSON, PDF, READ_AS, TEXT, XML
 
 ALLOWED = frozenset({JSON, HTML, "application/atom+xml"})
 PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>"

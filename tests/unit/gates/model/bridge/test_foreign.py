@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.gates.model.bridge.foreign import question, refuse_missing, reply
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.refused import Refused
-from threegate.protocol.chat import ChatReply, ChatRequest, Served
 
 SERVED = Served("own", None, 4096)
 JSON = st.recursive(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threegate.gates.model.chat.messages import ChatRequest
 from threegate.gates.model.front.controls import COMMON, broken_up, pattern_of
 from threegate.gates.model.front.refused import Refused
-from threegate.protocol.chat import ChatRequest
 
 TOKENS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "<｜User｜>")
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threegate.gates.model.chat.messages import COMPLETIONS, MAX_CHAT_BYTES, MODELS
 from threegate.gates.model.front.refused import Refused
 from threegate.gates.model.front.request import Head, parse_head, response
-from threegate.protocol.chat import COMPLETIONS, MAX_CHAT_BYTES, MODELS
 
 POST = b"POST /v1/chat/completions HTTP/1.1"
 FIELDS = (b"Host: model", b"Content-Type: application/json", b"Content-Length: 12")

@@ -8,12 +8,12 @@ from threading import Event
 import pytest
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.model.chat.messages import COMPLETIONS, ChatReply, ChatRequest, Served
 from threegate.gates.model.front import server
 from threegate.gates.model.front.refused import Refused, Why
 from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Stuck, Tell
-from threegate.protocol.chat import COMPLETIONS, ChatReply, ChatRequest, Served
-from threegate.protocol.model import Progress
+from threegate.gates.model.messages import Progress
 
 BODY = ChatRequest((("user", "x"),), 5).to_bytes()
 ASKED = (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from threegate.gates.tool_exec.era.machine import Ended, Machine
-from threegate.protocol.tool_heavy import Channels
+from threegate.gates.tool_exec.era.messages import Channels
 
 LONG = 30.0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from threegate.base.erofs import File, lay_out, write
 from threegate.gates.tool_exec.era.disk import DiskBroken, disk_inputs
-from threegate.protocol.erofs import File, lay_out, write
-from threegate.protocol.tool_heavy import Given
+from threegate.gates.tool_exec.era.messages import Given
 
 INPUTS = {"a": b"x" * 5000, "b": b"", "c": b"three"}
 SAID = tuple(Given(name, len(data)) for name, data in INPUTS.items())

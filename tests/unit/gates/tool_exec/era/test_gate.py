@@ -9,16 +9,20 @@ import pytest
 
 from tests.support.heavy import Task, asked_for, rules
 from threegate.artifacts import registry
-from threegate.base import canonical
+from threegate.base import canonical, wire
 from threegate.base.errors import PolicyDenied, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import gate
+from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era.machine import Machine
+from threegate.gates.tool_exec.era.messages import PROTOCOL, Channels, Job, Shape, parse_ask
+from threegate.gates.tool_exec.era.outcome_messages import (
+    DID_NOT_WAKE,
+    NOT_AS_PROMISED,
+    parse_outcome,
+)
 from threegate.policy.approvals import OUTSIDE_WINDOW
-from threegate.protocol import guest, wire
-from threegate.protocol.tool_heavy import PROTOCOL, Channels, Job, Shape, parse_ask
-from threegate.protocol.tool_heavy_outcome import DID_NOT_WAKE, NOT_AS_PROMISED, parse_outcome
 
 TASK = Task("print(1)")
 

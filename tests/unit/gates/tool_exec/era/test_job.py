@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
-from threegate.protocol import guest
 
 BOUNDS = Bounds(wall_ms=1000, output_bytes=10, disk_bytes=8, files={"a": 5, "b": 8})
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from threegate.base import canonical
+from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import MAX_HELD_BYTES, Ended, Machine
-from threegate.protocol import guest
-from threegate.protocol.tool_heavy import Channels
+from threegate.gates.tool_exec.era.messages import Channels
 
 LONG = 30.0
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from threegate.gates.tool_exec.era.guest_messages import Facts
+from threegate.gates.tool_exec.era.messages import PROBES, Shape
 from threegate.gates.tool_exec.era.promised import kept
 from threegate.host.run.heavy.lane import NOTHING
-from threegate.protocol.guest import Facts
-from threegate.protocol.tool_heavy import PROBES, Shape
 
 SHAPE = Shape(1, 2**28)
 FACTS = Facts(

@@ -9,13 +9,20 @@ import pytest
 from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era.messages import (
+    Channels,
+    Failed,
+    Prepare,
+    Prepared,
+    Probe,
+    Probed,
+)
 from threegate.host.images.store import Images
 from threegate.host.run.heavy import backend, processor
 from threegate.host.run.heavy.backend import NOT_USABLE, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Qemu
 from threegate.host.run.heavy.lane import NOTHING
 from threegate.host.run.heavy.machines import Conversation, Use
-from threegate.protocol.tool_heavy import Channels, Failed, Prepare, Prepared, Probe, Probed
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.supervise import Ended

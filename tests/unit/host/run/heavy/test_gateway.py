@@ -5,14 +5,14 @@ import pytest
 from tests.support.gateways import granted
 from threegate.artifacts.tool_request import Gateway
 from threegate.base.errors import GateUnavailable
+from threegate.gates.run_gateway import messages as said
+from threegate.gates.run_gateway.messages import Told
+from threegate.gates.tool_exec.era.outcome_messages import Outcome
 from threegate.host.run.heavy.gateway import Passed, places_of, refuse_unusable
 from threegate.host.run.violations import violations_of
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.ring.compiler import compile_ring
-from threegate.protocol import gateway as said
-from threegate.protocol.gateway import Told
-from threegate.protocol.ring import MAX_VIOLATIONS, Violation
-from threegate.protocol.tool_heavy_outcome import Outcome
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, Violation
 
 BUNDLE = granted().bundle()
 RING = compile_ring(BUNDLE, "heavy-python", "online")

@@ -14,6 +14,7 @@ from tests.unit.host.images.test_unpacked import image as layered
 from threegate.artifacts.ids import sha256_hex
 from threegate.base import canonical
 from threegate.base.errors import GateUnavailable
+from threegate.gates.tool_exec.era.outcome_messages import Outcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
 from threegate.host.run.heavy.backend import NO_ACCELERATOR, NOT_USABLE, Asked, Ran, Say, Want
@@ -22,7 +23,6 @@ from threegate.host.run.heavy.lane import ENDED, HeavyLane
 from threegate.host.run.heavy.runsc import RUNSC
 from threegate.host.run.ready import Ready
 from threegate.policy.ring.compiler import ProfileRejected
-from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.launch import Evidence
 
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())

@@ -10,12 +10,12 @@ import pytest
 from tests.support.small_images import kept
 from threegate.base import canonical
 from threegate.base.errors import StorageFailed
+from threegate.gates.tool_exec.era import guest_messages as guest
+from threegate.gates.tool_exec.era.messages import Prepare
 from threegate.host.run.heavy import channels, machines
 from threegate.host.run.heavy.engine import EMULATION, Qemu, Shape
 from threegate.host.run.heavy.lane import NOTHING
 from threegate.host.run.heavy.machines import Parts, Use, converse
-from threegate.protocol import guest
-from threegate.protocol.tool_heavy import Prepare
 from threegate.sandbox.machine import find_machine
 
 USE = Use(lambda ends, _: Prepare(ends, (), NOTHING, 1), 1)

@@ -12,6 +12,7 @@ from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
 from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
+from threegate.gates.tool_exec.era.outcome_messages import Outcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
 from threegate.host.run.heavy.backend import Asked, Ran, Say, Want
@@ -22,7 +23,6 @@ from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.pool import Pool
 from threegate.host.run.warm.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Compiled
-from threegate.protocol.tool_heavy_outcome import Outcome
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 

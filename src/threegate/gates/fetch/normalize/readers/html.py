@@ -12,6 +12,7 @@ from typing import Final
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.readers import main_text
 from threegate.gates.fetch.normalize.readers.charset import decoded
 from threegate.gates.fetch.normalize.readers.elements import outermost
@@ -21,7 +22,6 @@ from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.metadata import Metadata
-from threegate.protocol.normalize import Answer
 
 MAX_HTML_BYTES: Final = 10 * 2**20
 MIN_MAIN_CHARS: Final = 250  # a main text shorter than this is looked at again

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import jats
 from threegate.gates.fetch.sources.answers import Stop
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.markup import plain_element
 from threegate.gates.fetch.xml import Element
-from threegate.protocol.normalize import Answer
 
 _CELLS: Final = ("td", "th")
 

@@ -9,9 +9,9 @@ import json
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources.strict_json import JsonRefused, parse_json
-from threegate.protocol.normalize import Answer
 
 _LABEL: Final = Untrusted("text")
 _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}

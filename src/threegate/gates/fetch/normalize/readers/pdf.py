@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.readers import pdfium
 from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
 from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.metadata import Metadata
-from threegate.protocol.normalize import Answer
 
 MAX_PDF_BYTES: Final = 64 * 2**20
 MAX_PDF_PAGES: Final = 2_000

@@ -12,8 +12,8 @@ import codecs
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
-from threegate.protocol.normalize import Answer
 
 MAX_TEXT_BYTES: Final = 64 * 2**20
 _MARKS: Final = (

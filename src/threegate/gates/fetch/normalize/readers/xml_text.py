@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import Answer
 from threegate.gates.fetch.normalize.readers import jats_text
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import jats
 from threegate.gates.fetch.sources.arxiv import ATOM
 from threegate.gates.fetch.sources.markup import plain
 from threegate.gates.fetch.xml import Element, XmlRefused, parse_xml
-from threegate.protocol.normalize import Answer
 
 _LABEL: Final = Untrusted("text")
 _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}

@@ -1,7 +1,7 @@
 """The agent: the program of ours that runs inside the guest, as root, for one job.
 
 The guest has it, the parts beside it, Python's standard library and nothing else of
-ThreeGate.  It speaks frames (`protocol/guest.py` has the other side) on one virtio port:
+ThreeGate.  It speaks frames (`guest_messages.py` is the other side) on one virtio port:
 
     WARM   ->  READY     once, before the snapshot: the ring, and the imports that clones
                          will find loaded

@@ -14,7 +14,7 @@ import json
 import os
 from typing import Any
 
-from threegate.protocol.commands import ArgumentRule, Refusal, base, refusal, resolve
+from threegate.policy.ring.commands import ArgumentRule, Refusal, base, refusal, resolve
 
 RECORDS = "/threegate/programs"
 PATH = "/run/programs"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.gate import Hung, answer_one
+from threegate.gates.run_gateway.messages import Ask
 from threegate.gates.tool_exec.era.guest import relay, threegate_gateway
-from threegate.protocol import gateway as say
-from threegate.protocol.gateway import Ask
 
 
 class Echo:

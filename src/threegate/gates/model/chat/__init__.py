@@ -1,0 +1,1 @@
+"""What CORE says to a model server, and what it hears."""

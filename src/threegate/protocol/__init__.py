@@ -1,1 +1,0 @@
-"""Messages between the host and a gate: one spelling each, parsed strictly on both sides."""
