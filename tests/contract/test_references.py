@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.policies import policy
 from threegate.artifacts import references
-from threegate.artifacts.limits import MAX_URL_CHARS
 from threegate.artifacts.references import (
     ENRICHERS,
     SEARCHABLE,
@@ -14,6 +13,7 @@ from threegate.artifacts.references import (
     search_question,
 )
 from threegate.artifacts.research_packet import SOURCES
+from threegate.base.limits import MAX_URL_CHARS
 from threegate.policy.decide import may_fetch
 from threegate.policy.decision import Allow, Ask, Deny
 

@@ -21,9 +21,9 @@ from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND, UNLISTED,
 from tests.support.policies import altered
 from tests.support.proxybox import ProxyBox
 from tests.support.stores import clock, make_store
-from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Gateway
 from threegate.artifacts.tool_result import Carried, Violation
+from threegate.base.schema import plain_record, shapes_of
 from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import RUNS

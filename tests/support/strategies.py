@@ -16,7 +16,9 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import Excerpt, ResearchPacket
-from threegate.artifacts.shapes import (
+from threegate.artifacts.tool_request import Escalation, Refusal, ToolRequest, refusal_record
+from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
+from threegate.base.schema import (
     Boolean,
     Choice,
     Either,
@@ -32,8 +34,6 @@ from threegate.artifacts.shapes import (
     Time,
     shapes_of,
 )
-from threegate.artifacts.tool_request import Escalation, Refusal, ToolRequest, refusal_record
-from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 

@@ -19,11 +19,11 @@ from tests.support.samples import (
 )
 from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.limits import MAX_COUNT
 from threegate.artifacts.registry import Artifact, emit
 from threegate.artifacts.research_packet import Hazard, Identifier
 from threegate.artifacts.tool_request import Gateway, Input
 from threegate.artifacts.tool_result import Capture
+from threegate.base.limits import MAX_COUNT
 from threegate.base.text import visible
 
 RP, RES, AN = ("rp-" + digest("p"), "res-" + digest("r"), "an-" + digest("a"))

@@ -14,23 +14,11 @@ from typing import Final
 
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
-from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import (
-    DIGEST,
-    NONCE,
-    TIME,
-    Choice,
-    Integer,
-    ListOf,
-    Nullable,
-    Pattern,
-    Record,
-    Sorted,
-    id_of,
-    spec,
-)
+from threegate.base.forms import DIGEST, NONCE, TIME
+from threegate.base.schema import Choice, Integer, ListOf, Nullable, Pattern, Record, Sorted, spec
 from threegate.base.untrusted import Untrusted
 
 CLAIM_LABELS: Final = ("quote found", "number differs", "unchecked", "source retracted")

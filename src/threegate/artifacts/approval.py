@@ -14,22 +14,11 @@ from typing import Final
 
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.ids import id_of
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import (
-    DIGEST,
-    NONCE,
-    TIME,
-    Choice,
-    Either,
-    Integer,
-    Named,
-    Nullable,
-    Pattern,
-    Record,
-    id_of,
-    spec,
-)
 from threegate.artifacts.tool_request import NO_NETWORK, Gateway, Limits, Network
+from threegate.base.forms import DIGEST, NONCE, TIME
+from threegate.base.schema import Choice, Either, Integer, Named, Nullable, Pattern, Record, spec
 from threegate.base.untrusted import Untrusted
 
 POLICY_SECTIONS: Final = ("fetch", "signers", "tool-exec")

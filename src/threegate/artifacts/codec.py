@@ -30,9 +30,9 @@ from operator import call
 from typing import Any, Final, Generic, TypeVar
 
 from threegate.artifacts.front_matter import FrontMatter, write_front_matter
-from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import Shape, explain, plain_record, shapes_of
+from threegate.artifacts.reasons import Reason, reject, rejection
 from threegate.base.errors import ArtifactRejected
+from threegate.base.schema import Mismatch, Shape, first_mismatch, plain_record, shapes_of
 from threegate.base.text import first_forbidden, kind_of_forbidden
 from threegate.base.untrusted import Untrusted
 
@@ -102,9 +102,9 @@ class Format(Generic[A]):
             self._check_text(text)
         try:
             built = list(map(call, self._builders, values[1:]))
-        except ArtifactRejected:
-            explain(self.shapes, dict(zip(self.keys, values, strict=True)))
-            raise
+        except Mismatch as exc:
+            found = first_mismatch(self.shapes, dict(zip(self.keys, values, strict=True)))
+            raise rejection(found) from exc
         try:
             texts = _read_body(body, self.title, self.sections.values())
         except ArtifactRejected as exc:

@@ -25,9 +25,9 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.artifacts.tool_request import Limits, ToolRequest
 from threegate.base.errors import ArtifactRejected
+from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 

@@ -12,9 +12,12 @@ from typing import Final
 
 from threegate.artifacts import limits
 from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.ids import id_of
 from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import NONCE, TIME, Choice, ListOf, Sorted, Text, id_of, spec
+from threegate.base.forms import NONCE, TIME
+from threegate.base.limits import MAX_URL_CHARS
+from threegate.base.schema import Choice, ListOf, Sorted, Text, spec
 from threegate.base.untrusted import Untrusted
 
 
@@ -27,7 +30,7 @@ class FetchRequest:
     origin: str = spec(Choice("operator", "core"), "who wrote it")
     want: str = spec(Choice("metadata", "full-text"), "how much of each source is wanted")
     references: tuple[Untrusted[str], ...] = spec(
-        ListOf(Text(limits.MAX_URL_CHARS), limits.MAX_REFERENCES, least=1),
+        ListOf(Text(MAX_URL_CHARS), limits.MAX_REFERENCES, least=1),
         "what to retrieve: DOI, arXiv id, allowlisted https URL and the like",
     )
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")

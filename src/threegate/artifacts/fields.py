@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from threegate.artifacts import limits
 from threegate.artifacts.reasons import Reason
 from threegate.artifacts.registry import FORMATS
-from threegate.artifacts.shapes import Either, ListOf, Nullable, Record, Shape, docs_of
+from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, docs_of
 from threegate.base.text import FORBIDDEN_RANGES
 
 _HEAD = "| key | value | what it is |\n|---|---|---|\n"

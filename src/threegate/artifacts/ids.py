@@ -4,6 +4,8 @@ import hashlib
 import re
 from typing import Final
 
+from threegate.base.schema import Pattern
+
 PREFIXES: Final = ("rp", "fr", "tr", "ap", "res", "an")
 MIN_SHORT_DIGITS: Final = 12
 ID_HINT: Final = (
@@ -18,6 +20,12 @@ _ID: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-([0-9a-f]{{64}})\Z")
 _SHORT: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-([0-9a-f]{{{MIN_SHORT_DIGITS},64}})\Z")
 _START: Final = re.compile(rf"\A({'|'.join(PREFIXES)})-[0-9a-f]{{1,{MIN_SHORT_DIGITS - 1}}}\Z")
 _DIGEST: Final = re.compile(r"\A[0-9a-f]{64}\Z")
+
+
+def id_of(*prefixes: str) -> Pattern:
+    """Return the shape of a whole id of these kinds."""
+    kinds = prefixes or PREFIXES
+    return Pattern(rf"(?:{'|'.join(kinds)})-[0-9a-f]{{64}}", f"an id ({', '.join(kinds)})")
 
 
 def sha256_hex(data: bytes) -> str:

@@ -12,8 +12,6 @@ MAX_RESULT_BYTES: Final = 4 * MIB
 MAX_ANALYSIS_BYTES: Final = 4 * MIB
 MAX_FRONT_MATTER_CHARS: Final = 512 * KIB
 
-MAX_LINE_CHARS: Final = 500
-MAX_URL_CHARS: Final = 2048
 MAX_TITLE_CHARS: Final = 1000
 MAX_AUTHORS: Final = 1000
 MAX_HOPS: Final = 10
@@ -36,5 +34,4 @@ MAX_CLAIM_CHARS: Final = 4000
 MAX_CITES_PER_CLAIM: Final = 20
 MAX_QUOTE_CHARS: Final = 4000
 MAX_ANSWER_CHARS: Final = 64 * KIB
-MAX_COUNT: Final = 2**53 - 1  # what every JSON reader holds exactly
 MAX_USES: Final = 1000

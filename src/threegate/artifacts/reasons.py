@@ -7,6 +7,8 @@ A code is never reused for another rule.
 from enum import Enum
 
 from threegate.base.errors import ArtifactRejected
+from threegate.base.schema import Mismatch
+from threegate.base.text import quote
 
 
 class Reason(Enum):
@@ -59,3 +61,10 @@ class Reason(Enum):
 def reject(reason: Reason, detail: str) -> ArtifactRejected:
     """Return the error for `reason`; `detail` is our own text, foreign parts already quoted."""
     return ArtifactRejected(detail, code=reason.code, hint=reason.hint)
+
+
+def rejection(mismatch: Mismatch) -> ArtifactRejected:
+    """Return the error for a value that is not of its shape; the rules have the same names."""
+    found = mismatch.found
+    detail = mismatch.detail if found is None else f"is {quote(found)}, {mismatch.detail}"
+    return reject(Reason[mismatch.rule.name], f"{mismatch.path}{detail}")

@@ -25,10 +25,10 @@ from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.labels import Labels
 from threegate.artifacts.reasons import Reason, reject
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.artifacts.shapes import object_schema
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ArtifactRejected
+from threegate.base.schema import object_schema
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 

@@ -14,14 +14,12 @@ from typing import Final
 
 from threegate.artifacts import limits
 from threegate.artifacts.codec import Format, Section, section
-from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import (
-    DATE,
-    DIGEST,
-    TIME,
-    URL,
+from threegate.base.forms import DATE, DIGEST, TIME, URL
+from threegate.base.limits import MAX_URL_CHARS
+from threegate.base.schema import (
     Choice,
     Integer,
     ListOf,
@@ -31,7 +29,6 @@ from threegate.artifacts.shapes import (
     Record,
     Sorted,
     Text,
-    id_of,
     spec,
 )
 from threegate.base.untrusted import Untrusted
@@ -168,7 +165,7 @@ class ResearchPacket:
     """What FETCH retrieved from one source."""
 
     source: str = spec(Choice(*SOURCES), "which adapter retrieved it")
-    reference: Untrusted[str] = spec(Text(limits.MAX_URL_CHARS), "what was asked for")
+    reference: Untrusted[str] = spec(Text(MAX_URL_CHARS), "what was asked for")
     request: str | None = spec(Nullable(id_of("fr")), "the fetch request it answers, if any")
     url: str = spec(URL, "the final URL")
     hops: tuple[Hop, ...] = spec(

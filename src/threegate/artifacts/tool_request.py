@@ -12,17 +12,12 @@ from typing import Final
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
 from threegate.artifacts.command import check_command
-from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import (
-    DIGEST,
-    FILE_NAME,
-    HOST,
-    IDENTIFIER,
-    NAME,
-    NONCE,
-    TIME,
+from threegate.base import canonical
+from threegate.base.forms import DIGEST, FILE_NAME, HOST, IDENTIFIER, NAME, NONCE, TIME
+from threegate.base.schema import (
     Choice,
     Either,
     Integer,
@@ -33,10 +28,8 @@ from threegate.artifacts.shapes import (
     Record,
     Sorted,
     Text,
-    id_of,
     spec,
 )
-from threegate.base import canonical
 from threegate.base.untrusted import Untrusted
 
 BACKENDS: Final = ("monty", "era")

@@ -11,15 +11,13 @@ from typing import Final
 
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import Format, Section, section
-from threegate.artifacts.ids import sha256_hex
+from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.shapes import (
-    DIGEST,
-    FILE_NAME,
-    HOST,
-    NAME,
-    TIME,
+from threegate.artifacts.tool_request import BACKENDS
+from threegate.base import canonical
+from threegate.base.forms import DIGEST, FILE_NAME, HOST, NAME, TIME
+from threegate.base.schema import (
     Boolean,
     Choice,
     Integer,
@@ -29,13 +27,10 @@ from threegate.artifacts.shapes import (
     Pattern,
     Record,
     Text,
-    id_of,
     plain_record,
     shapes_of,
     spec,
 )
-from threegate.artifacts.tool_request import BACKENDS
-from threegate.base import canonical
 from threegate.base.untrusted import Untrusted
 
 EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"

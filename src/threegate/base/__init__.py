@@ -1,1 +1,1 @@
-"""What every package may use: canonical JSON, errors, text escaping, `Untrusted`."""
+"""What every package may use: canonical JSON, errors, text escaping, `Untrusted`, shapes, frames."""

@@ -1,7 +1,37 @@
-"""Forms of words that more than one protocol uses, and policy too."""
+"""Forms of words that more than one format or protocol uses."""
 
 import re
 from typing import Final
+
+from threegate.base.limits import MAX_URL_CHARS
+from threegate.base.schema import Pattern, Time
+
+DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
+NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
+TIME: Final = Time(
+    # Hours by hand: `24:00:00` is a moment for some versions of Python and none for others.
+    r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z",
+    "a UTC time, whole seconds, `Z`",
+)
+DATE: Final = Pattern(
+    r"[12][0-9]{3}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?",
+    "a date: year, year-month or year-month-day",
+)
+URL: Final = Pattern(
+    r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?",
+    "an https URL without credentials or port",
+    most=MAX_URL_CHARS,
+)
+NAME: Final = Pattern(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name")
+FILE_NAME: Final = Pattern(
+    r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a plain file name without folders", most=128
+)
+HOST: Final = Pattern(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]",
+    "a host name in lower case",
+    most=253,
+)
+IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier", most=64)
 
 SYSTEM_ANCHOR: Final = "system"  # the certificate authorities of this machine
 ANCHOR: Final = re.compile(r"system|[0-9a-f]{64}")

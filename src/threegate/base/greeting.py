@@ -56,7 +56,7 @@ class Refused:
 
     def __post_init__(self) -> None:
         need_word(self.code, self.codes, "code")
-        need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""

@@ -1,9 +1,10 @@
-"""Bounds of the messages between host and gates, checked before the bytes they bound are used."""
+"""Bounds that formats and messages share, checked before the bytes they bound are used."""
 
 from typing import Final
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
+MAX_COUNT: Final = 2**53 - 1  # what every JSON reader holds exactly
 
 MAX_HEADER_BYTES: Final = 64 * KIB
 MAX_PARTS: Final = 3 + 64  # request, approval, signature and as many inputs as a request may name
@@ -25,7 +26,7 @@ MAX_LINE: Final = 1_000_000
 MAX_VERSIONS: Final = 32
 MAX_WARNINGS: Final = 16
 MAX_CONSTRUCT_CHARS: Final = 200
-MAX_SENTENCE_CHARS: Final = 500
+MAX_LINE_CHARS: Final = 500  # of one line of text
 
 # What one side reads before it looks at anything: the largest message there can be.
 MAX_ASK_BYTES: Final = (

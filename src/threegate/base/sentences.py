@@ -13,7 +13,7 @@ SECURITY
 import re
 from typing import Final
 
-MAX_SENTENCE_CHARS: Final = 1000  # longer ones are cut at a blank, or in the middle of a word
+MAX_LINE_CHARS: Final = 1000  # longer ones are cut at a blank, or in the middle of a word
 
 # The end of a sentence: a mark, closing quotes, blanks, then what starts a new one.
 _END: Final = re.compile(
@@ -68,9 +68,9 @@ def _bounded(text: str, start: int, stop: int) -> list[Span]:
     """Return the span without blank ends, in pieces if it is too long for one sentence."""
     found: list[Span] = []
     start, stop = _stripped(text, start, stop)
-    while stop - start > MAX_SENTENCE_CHARS:
-        cut = text.rfind(" ", start + MAX_SENTENCE_CHARS // 2, start + MAX_SENTENCE_CHARS)
-        cut = start + MAX_SENTENCE_CHARS if cut < 0 else cut
+    while stop - start > MAX_LINE_CHARS:
+        cut = text.rfind(" ", start + MAX_LINE_CHARS // 2, start + MAX_LINE_CHARS)
+        cut = start + MAX_LINE_CHARS if cut < 0 else cut
         found.append(_stripped(text, start, cut))
         start, stop = _stripped(text, cut, stop)
     return [span for span in (*found, (start, stop)) if span[0] < span[1]]

@@ -30,9 +30,9 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import Request
-from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Gateway, Limits, Network, ToolRequest, network_word
 from threegate.base.errors import ArtifactRejected, PolicyDenied
+from threegate.base.schema import plain_record, shapes_of
 from threegate.base.untrusted import Untrusted
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed

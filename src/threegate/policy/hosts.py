@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.base.limits import MAX_URL_CHARS
 from threegate.base.text import FORBIDDEN
-from threegate.policy.limits import MAX_HOST_CHARS, MAX_LABEL_CHARS, MAX_URL_CHARS
+from threegate.policy.limits import MAX_HOST_CHARS, MAX_LABEL_CHARS
 from threegate.policy.suffixes import NEVER_PUBLIC, SHARED_SUFFIXES
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\Z")

@@ -12,7 +12,6 @@ MAX_SCALAR_CHARS: Final = 1_000
 MAX_BUNDLE_BYTES: Final = 8 * MIB
 
 MAX_NUMBER_DIGITS: Final = 16  # what a JSON reader still holds exactly
-MAX_URL_CHARS: Final = 2_048
 MAX_HOST_CHARS: Final = 253
 MAX_LABEL_CHARS: Final = 63
 MAX_HOST_RULES: Final = 2_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.base.sentences import MAX_SENTENCE_CHARS, sentences, spans
+from threegate.base.sentences import MAX_LINE_CHARS, sentences, spans
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_text_is_cut_into_sentences(text: str, expected: tuple[str, ...]) -> Non
 
 def test_a_text_without_an_end_is_cut_at_blanks() -> None:
     found = sentences("word " * 1000)
-    assert all(len(one) <= MAX_SENTENCE_CHARS for one in found)
+    assert all(len(one) <= MAX_LINE_CHARS for one in found)
     assert " ".join(found) == ("word " * 1000).strip()
     assert [len(one) for one in sentences("x" * 2500)] == [1000, 1000, 500]
 
@@ -37,7 +37,7 @@ def test_a_text_without_an_end_is_cut_at_blanks() -> None:
 def test_a_megabyte_of_any_shape_is_cut_in_linear_time() -> None:
     for piece in ("x", " ", ". A", "\n \n", '."'):
         found = spans(piece * (2**20 // len(piece)))
-        assert all(end - start <= MAX_SENTENCE_CHARS for start, end in found)
+        assert all(end - start <= MAX_LINE_CHARS for start, end in found)
 
 
 @given(st.text(st.sampled_from("aA .!?\n\"'1(") | st.characters(), max_size=400))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate.base.limits import KIB, MAX_SENTENCE_CHARS, MIB
+from threegate.base.limits import KIB, MAX_LINE_CHARS, MIB
 from threegate.base.texts import need_list, next_text, open_texts, pack_texts
 from threegate.base.untrusted import Untrusted
 from threegate.base.wire import need, need_number, need_sentence, need_word
@@ -97,7 +97,7 @@ class Task:
         for words in (self.policy, self.brief):
             need(len(words) <= MAX_WORDS, "too many sentences")
             for sentence in words:
-                need_sentence(sentence, MAX_SENTENCE_CHARS, "a sentence")
+                need_sentence(sentence, MAX_LINE_CHARS, "a sentence")
         need(all(kind in DRAFTS for kind in self.may_draft), "a draft of no known kind")
         need_word(self.marker, _MARKER, "marker")
         need_word(self.model, _MODEL, "model")
@@ -106,7 +106,7 @@ class Task:
         need(len(self.sources) <= MAX_SOURCES, "too many sources")
         need(sum(len(item.excerpts) for item in self.sources) <= MAX_EXCERPTS, "too many excerpts")
         for source in self.sources:
-            need_sentence(source.provenance, MAX_SENTENCE_CHARS, "provenance")
+            need_sentence(source.provenance, MAX_LINE_CHARS, "provenance")
             need(all(len(text) <= MAX_EXCERPT_CHARS for text in source.excerpts), "too long")
 
     def to_bytes(self) -> bytes:
@@ -264,7 +264,7 @@ class Said:
         need_number(self.left_out, MAX_TOKENS, "left_out")
         need(len(self.problems) <= MAX_WORDS, "too many problems")
         for problem in self.problems:
-            need_sentence(problem, MAX_SENTENCE_CHARS, "a problem")
+            need_sentence(problem, MAX_LINE_CHARS, "a problem")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
@@ -299,7 +299,7 @@ class NotSaid:
 
     def __post_init__(self) -> None:
         need_word(self.code, _CODE, "code")
-        need_sentence(self.message, MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from threegate.base.limits import MAX_SENTENCE_CHARS
+from threegate.base.limits import MAX_LINE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import prompts, words
 from threegate.gates.core.budget import FIXED_TOKENS, guessed_tokens, portions
@@ -166,7 +166,7 @@ def _drafts(
         tool = _tool(run, wanted, lines, claims) if "tool-request" in may else ()
         return (*tool, *_fetch(wanted))
     except NoModel as exc:  # what was claimed stands; elsewhere it may have been paid for
-        run.asking.problems.append(f"no draft: {exc.message}"[:MAX_SENTENCE_CHARS])
+        run.asking.problems.append(f"no draft: {exc.message}"[:MAX_LINE_CHARS])
     except (NoAnswer, TooLong):
         run.asking.problems.append("no draft: the model gave no usable reply")
     return ()

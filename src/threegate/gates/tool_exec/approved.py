@@ -64,4 +64,4 @@ def least(bundle: Bundle, request: ToolRequest, name: str) -> int:
 
 def sentence(text: str) -> str:
     """Return a message as it may cross to the host."""
-    return visible(text)[: limits.MAX_SENTENCE_CHARS]
+    return visible(text)[: limits.MAX_LINE_CHARS]

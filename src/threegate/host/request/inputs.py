@@ -17,8 +17,10 @@ from typing import Any
 from threegate.artifacts import registry
 from threegate.artifacts.ids import ID_HINT, is_short_id, prefix_of, sha256_hex
 from threegate.artifacts.labels import LOWEST, Labels
-from threegate.artifacts.shapes import IDENTIFIER
+from threegate.artifacts.reasons import rejection
 from threegate.base.errors import ArtifactRejected, PolicyDenied, UsageError
+from threegate.base.forms import IDENTIFIER
+from threegate.base.schema import Mismatch
 from threegate.base.text import quote, visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
@@ -110,8 +112,8 @@ def check_name(name: str) -> None:
     """Raise `UsageError` unless code can refer to an input by this name."""
     try:
         IDENTIFIER.build(name)
-    except ArtifactRejected as exc:
-        raise UsageError(f"the name of an input {exc.message}") from exc
+    except Mismatch as exc:
+        raise UsageError(f"the name of an input {rejection(exc).message}") from exc
     if iskeyword(name):
         raise UsageError(f"no input can be called {name}: it is a word of the language")
     if name.startswith("__"):  # approved, it would end as `refused:input`

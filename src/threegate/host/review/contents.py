@@ -14,7 +14,6 @@ from typing import Final
 
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Request
-from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import (
     NO_NETWORK,
     Gateway,
@@ -22,6 +21,7 @@ from threegate.artifacts.tool_request import (
     ToolRequest,
     network_word,
 )
+from threegate.base.schema import plain_record, shapes_of
 from threegate.handoff.store import Store
 from threegate.host.review import parts
 from threegate.host.review.code_flags import code_flags, imports_of, lex

@@ -18,9 +18,9 @@ from threegate.artifacts import registry
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Request
-from threegate.artifacts.shapes import plain_record, shapes_of
 from threegate.artifacts.tool_request import Limits, ToolRequest
 from threegate.artifacts.tool_result import ToolResult
+from threegate.base.schema import plain_record, shapes_of
 from threegate.base.text import quote
 from threegate.handoff.approvals import denial_of
 from threegate.handoff.misplaced import Aside, set_aside

@@ -12,7 +12,7 @@ from typing import Any
 from threegate.artifacts import registry
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.registry import FORMATS, Artifact
-from threegate.artifacts.shapes import plain_record
+from threegate.base.schema import plain_record
 from threegate.base.untrusted import Untrusted
 
 

@@ -9,7 +9,7 @@ from pydantic_monty import MontyRuntimeError
 
 from tests.support.policies import policy
 from tests.support.programs import BEYOND, ORDINARY
-from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_SENTENCE_CHARS
+from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE_CHARS
 from threegate.base.text import FORBIDDEN
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.monty import lane
@@ -143,7 +143,7 @@ def test_the_answer_is_bounded_whatever_the_code_holds(pool: Pool, code: str) ->
     assert every
     for item in every:
         assert len(item.construct) <= MAX_CONSTRUCT_CHARS
-        assert len(item.reason) <= MAX_SENTENCE_CHARS
+        assert len(item.reason) <= MAX_LINE_CHARS
         assert FORBIDDEN.search(item.reason) is None
     plain = tuple(RefusalFound(w.construct, w.line, w.reason) for w in found.warnings)
     assert Checked(None, plain).to_bytes()

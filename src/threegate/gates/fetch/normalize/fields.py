@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.artifacts.limits import MAX_LINE_CHARS, MAX_NOTICES, MAX_TITLE_CHARS
+from threegate.artifacts.limits import MAX_NOTICES, MAX_TITLE_CHARS
 from threegate.artifacts.research_packet import Identifier, Notice
+from threegate.base.limits import MAX_LINE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.hazards import Findings, show_line
 from threegate.gates.fetch.sources.merge import Merged

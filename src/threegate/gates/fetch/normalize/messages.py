@@ -139,7 +139,7 @@ class Miss:
         need(self.source in SOURCES, "no such source")
         _need_reference(self.reference)
         need(self.reason in MISS_REASONS, "no such reason")
-        need_sentence(self.detail, limits.MAX_SENTENCE_CHARS, "detail")
+        need_sentence(self.detail, limits.MAX_LINE_CHARS, "detail")
 
     def plain(self) -> dict[str, Any]:
         """Return the miss as a field."""
@@ -232,7 +232,7 @@ class NotMade:
 
     def __post_init__(self) -> None:
         need_word(self.code, _CODE, "code")
-        need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
@@ -312,7 +312,7 @@ def _list(value: Any, most: int) -> list[Any]:
 def _is_type(value: object) -> bool:
     return (
         type(value) is str
-        and len(value) <= limits.MAX_SENTENCE_CHARS
+        and len(value) <= limits.MAX_LINE_CHARS
         and _MEDIA_TYPE.fullmatch(value) is not None
     )
 

@@ -86,4 +86,4 @@ def bug() -> NotGot:
 
 def sentence(text: str) -> str:
     """Return our own words as one line that may stand in a message."""
-    return visible(text)[: limits.MAX_SENTENCE_CHARS]
+    return visible(text)[: limits.MAX_LINE_CHARS]

@@ -233,7 +233,7 @@ class NotGot:
     def __post_init__(self) -> None:
         need_word(self.code, greeting.CODE, "code")
         need(self.reason in REASONS, "no such reason")
-        need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
         _need_way(self.url, self.hops)
         _need_wait(self.retry_after)
         if self.status is not None:

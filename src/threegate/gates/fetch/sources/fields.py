@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS, MAX_URL_CHARS
+from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS
 from threegate.artifacts.research_packet import Identifier
+from threegate.base.limits import MAX_URL_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.limits import (

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
-from threegate.base.limits import KIB, MAX_SENTENCE_CHARS, MIB
+from threegate.base.limits import KIB, MAX_LINE_CHARS, MIB
 from threegate.base.untrusted import Untrusted
 from threegate.base.wire import need, need_number, need_sentence, need_word
 
@@ -172,7 +172,7 @@ class ChatRefused:
 
     def __post_init__(self) -> None:
         need_word(self.code, _CODE, "code")
-        need_sentence(self.message, MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this refusal."""

@@ -255,7 +255,7 @@ class Failed:
     kind: ClassVar[str] = "failed"
 
     def __post_init__(self) -> None:
-        need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+        need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""

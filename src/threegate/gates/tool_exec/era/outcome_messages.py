@@ -88,7 +88,7 @@ class Outcome:
             need_word(self.note, _NOTE, "note")
         if denied:
             need_word(self.code, greeting.CODE, "code")
-            need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+            need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""

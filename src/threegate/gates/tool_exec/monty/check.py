@@ -32,7 +32,7 @@ from pydantic_monty import (
     NameLookupSnapshot,
 )
 
-from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE, MAX_SENTENCE_CHARS
+from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE, MAX_LINE_CHARS
 from threegate.base.text import visible
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.gaps import defined, gaps
@@ -117,7 +117,7 @@ def _bounded(construct: str, line: int, reason: str) -> Refusal:
     return Refusal(
         visible(construct[:MAX_CONSTRUCT_CHARS])[:MAX_CONSTRUCT_CHARS] or "program",
         min(max(1, line), MAX_LINE),
-        visible(reason[:MAX_SENTENCE_CHARS])[:MAX_SENTENCE_CHARS],
+        visible(reason[:MAX_LINE_CHARS])[:MAX_LINE_CHARS],
     )
 
 

@@ -152,7 +152,7 @@ class RefusalFound:
     def __post_init__(self) -> None:
         need_sentence(self.construct, limits.MAX_CONSTRUCT_CHARS, "construct")
         need_number(self.line, limits.MAX_LINE, "line", least=1)
-        need_sentence(self.reason, limits.MAX_SENTENCE_CHARS, "reason")
+        need_sentence(self.reason, limits.MAX_LINE_CHARS, "reason")
 
     def plain(self) -> dict[str, Any]:
         """Return the refusal as a field."""
@@ -196,7 +196,7 @@ class Outcome:
         need((self.code is not None) == denied, "a code goes with a refused approval")
         if denied:
             need_word(self.code, greeting.CODE, "code")
-            need_sentence(self.message, limits.MAX_SENTENCE_CHARS, "message")
+            need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
             need(not (self.stdout or self.stderr or self.calls), "output of what did not run")
 
     def to_bytes(self) -> bytes:

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages import ANSWER, MISS, RECORD
-from threegate.artifacts import labels, research_packet, shapes
+from threegate.artifacts import labels, research_packet
 from threegate.artifacts import limits as artifact_limits
-from threegate.base import canonical, limits
+from threegate.base import canonical, forms, limits
 from threegate.base.errors import ProtocolBroken
+from threegate.base.schema import Pattern
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import messages as normalize
 from threegate.gates.fetch.normalize.messages import (
@@ -116,7 +117,7 @@ def test_the_largest_record_fits_its_bound() -> None:
     reference = "\U0001f9ea" * limits.MAX_URL_CHARS
     url = "https://a.test/" + "x" * (limits.MAX_URL_CHARS - 15)
     answer = replace(ANSWER, reference=reference, url=url, hops=((url, 301),) * limits.MAX_HOPS)
-    miss = replace(MISS, reference=reference, detail="\U0001f9ea" * limits.MAX_SENTENCE_CHARS)
+    miss = replace(MISS, reference=reference, detail="\U0001f9ea" * limits.MAX_LINE_CHARS)
     answers, misses = (answer,) * limits.MAX_ANSWERS, (miss,) * limits.MAX_MISSES
     record = replace(RECORD, reference=reference, answers=answers, misses=misses)
     assert parse_record(Untrusted(record.to_bytes())) == record
@@ -126,12 +127,11 @@ def test_words_and_bounds_agree_with_the_packet_they_end_up_in() -> None:
     assert research_packet.SOURCES == normalize.SOURCES
     assert research_packet.GAP_REASONS == normalize.MISS_REASONS
     assert labels.CONFIDENTIALITY == normalize.CONFIDENTIALITY
-    assert shapes.URL.pattern == normalize.URL_PATTERN
-    assert shapes.TIME.pattern == normalize.TIME_PATTERN
+    assert forms.URL.pattern == normalize.URL_PATTERN
+    assert forms.TIME.pattern == normalize.TIME_PATTERN
     media_type = research_packet.FORMAT.shapes["media_type"]
-    assert isinstance(media_type, shapes.Pattern)
+    assert isinstance(media_type, Pattern)
     assert media_type.pattern == normalize.MEDIA_TYPE_PATTERN
-    assert limits.MAX_URL_CHARS == artifact_limits.MAX_URL_CHARS
     assert limits.MAX_HOPS == artifact_limits.MAX_HOPS
     assert limits.MAX_ANSWERS == 1 + artifact_limits.MAX_ALSO
     assert limits.MAX_PACKET_BYTES == artifact_limits.MAX_PACKET_BYTES

@@ -8,10 +8,9 @@ import pytest
 from tests.support.messages import ASK, DATE, GOT, NOT_GOT
 from threegate.artifacts import limits as artifact_limits
 from threegate.artifacts.research_packet import GAP_REASONS, TRUST_ANCHOR
-from threegate.artifacts.shapes import URL
 from threegate.base import limits
 from threegate.base.errors import ProtocolBroken
-from threegate.base.forms import ANCHOR
+from threegate.base.forms import ANCHOR, URL
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import messages as retrieve
 from threegate.gates.fetch.retrieve.messages import (
@@ -21,7 +20,6 @@ from threegate.gates.fetch.retrieve.messages import (
 )
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.policy.leaves import Number
-from threegate.policy.limits import MAX_URL_CHARS
 from threegate.policy.schema import Group
 from threegate.policy.sections.fetch import RECORD
 
@@ -142,7 +140,6 @@ def test_bounds_agree_with_the_formats_that_travel() -> None:
     assert isinstance(redirects, Number)
     assert redirects.high == limits.MAX_HOPS
     assert GAP_REASONS == REASONS
-    assert limits.MAX_URL_CHARS == MAX_URL_CHARS == artifact_limits.MAX_URL_CHARS
     assert limits.MAX_HOPS == artifact_limits.MAX_HOPS
     assert URL.pattern == retrieve._URL.pattern
     assert TRUST_ANCHOR.pattern == ANCHOR.pattern

@@ -223,5 +223,4 @@ def test_bounds_agree_with_the_formats_that_travel() -> None:
     assert limits.MAX_APPROVAL_BYTES == artifact_limits.MAX_APPROVAL_BYTES
     assert limits.MAX_INPUTS == artifact_limits.MAX_INPUTS
     assert limits.MAX_SIGNATURE_BYTES == MAX_ARMORED_BYTES
-    assert limits.MAX_SENTENCE_CHARS == artifact_limits.MAX_LINE_CHARS
     assert limits.MAX_CODE_BYTES >= artifact_limits.MAX_CODE_CHARS

@@ -1,7 +1,7 @@
-"""Shapes of front-matter values: how a JSON value becomes a typed one, and back.
+"""Shapes of values: how a JSON value becomes a typed one, and back.
 
-A shape is the single place where a bound stands: the parser, the JSON Schema and
-the field tables in docs/formats all come from it.
+A shape is the single place of a bound: the parsers of artifacts and messages, the JSON Schema
+and the field tables in docs/formats all come from it.
 
 SECURITY
     Reads values that came out of hostile JSON.  A shape returns a frozen typed value
@@ -13,22 +13,50 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
 from datetime import datetime
+from enum import Enum, auto
 from operator import call, ge
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from threegate.artifacts import limits
-from threegate.artifacts.ids import PREFIXES
-from threegate.artifacts.reasons import Reason, reject
-from threegate.base.errors import ArtifactRejected
-from threegate.base.text import quote
+from threegate.base.limits import MAX_COUNT, MAX_LINE_CHARS
 from threegate.base.untrusted import Untrusted
 
 
+class Rule(Enum):
+    """A rule that a value can break."""
+
+    UNKNOWN_KEY = auto()
+    MISSING_KEY = auto()
+    KEY_ORDER = auto()
+    WRONG_TYPE = auto()
+    OUT_OF_RANGE = auto()
+    UNKNOWN_VALUE = auto()
+    MALFORMED_VALUE = auto()
+    LIST_ORDER = auto()
+
+
+class Mismatch(Exception):
+    """A value is not of its shape; the parser that asked turns this into an error of ours.
+
+    `detail` is our own words and follows the name of the field: "is not a list".  Where
+    `found` is given, it is the foreign value, and `detail` goes on after "is".
+    """
+
+    def __init__(self, rule: Rule, detail: str, *, found: str | None = None) -> None:
+        super().__init__(detail)
+        self.rule, self.detail, self.found = rule, detail, found
+        self.path = ""
+
+    @property
+    def words(self) -> str:
+        """What is wrong, without a foreign character."""
+        return f"{self.path}{'' if self.found is None else 'is '}{self.detail}"
+
+
 class Shape(Protocol):
-    """What a front-matter value must look like."""
+    """What a value must look like."""
 
     def build(self, value: Any) -> Any:
-        """Return the typed value, or raise `ArtifactRejected`."""
+        """Return the typed value, or raise `Mismatch`."""
 
     def plain(self, value: Any) -> Any:
         """Return the JSON value that `build` turns into `value`."""
@@ -47,21 +75,21 @@ class _Plain:
         return value
 
 
-def _not_a(name: str) -> ArtifactRejected:
-    return reject(Reason.WRONG_TYPE, f"is not {name}")
+def _not_a(name: str) -> Mismatch:
+    return Mismatch(Rule.WRONG_TYPE, f"is not {name}")
 
 
 class Integer(_Plain):
     """A whole number within bounds."""
 
-    def __init__(self, low: int = 0, high: int = limits.MAX_COUNT) -> None:
+    def __init__(self, low: int = 0, high: int = MAX_COUNT) -> None:
         self.low, self.high = low, high
 
     def build(self, value: Any) -> int:
         if type(value) is not int:  # bool is an int to isinstance
             raise _not_a("a whole number")
         if not self.low <= value <= self.high:
-            raise reject(Reason.OUT_OF_RANGE, f"is not within {self.low}..{self.high}")
+            raise Mismatch(Rule.OUT_OF_RANGE, f"is not within {self.low}..{self.high}")
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -97,7 +125,7 @@ class Choice(_Plain):
         if type(value) is not str:
             raise _not_a("a string")
         if value not in self._known:
-            raise reject(Reason.UNKNOWN_VALUE, f"is {quote(value)}, not one of the known values")
+            raise Mismatch(Rule.UNKNOWN_VALUE, "not one of the known values", found=value)
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -110,7 +138,7 @@ class Choice(_Plain):
 class Pattern(_Plain):
     """A string of our own grammar; it holds no free text, so it stays unboxed."""
 
-    def __init__(self, pattern: str, words: str, *, most: int = limits.MAX_LINE_CHARS) -> None:
+    def __init__(self, pattern: str, words: str, *, most: int = MAX_LINE_CHARS) -> None:
         self.pattern, self.words, self.most = pattern, words, most
         self._match = re.compile(rf"\A(?:{pattern})\Z", re.ASCII).match
 
@@ -118,9 +146,9 @@ class Pattern(_Plain):
         if type(value) is not str:
             raise _not_a("a string")
         if len(value) > self.most:
-            raise reject(Reason.OUT_OF_RANGE, f"has {len(value)} characters, limit {self.most}")
+            raise Mismatch(Rule.OUT_OF_RANGE, f"has {len(value)} characters, limit {self.most}")
         if self._match(value) is None:
-            raise reject(Reason.MALFORMED_VALUE, f"is {quote(value)}, not {self.words}")
+            raise Mismatch(Rule.MALFORMED_VALUE, f"not {self.words}", found=value)
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -138,14 +166,14 @@ class Time(Pattern):
         try:
             datetime.fromisoformat(text[:-1])
         except ValueError as exc:
-            raise reject(Reason.MALFORMED_VALUE, f"is {quote(text)}, no such moment") from exc
+            raise Mismatch(Rule.MALFORMED_VALUE, "no such moment", found=text) from exc
         return text
 
 
 class Text:
     """One line of free text; it stays boxed after parsing."""
 
-    def __init__(self, most: int = limits.MAX_LINE_CHARS, *, least: int = 1) -> None:
+    def __init__(self, most: int = MAX_LINE_CHARS, *, least: int = 1) -> None:
         self.most, self.least = most, least
 
     def build(self, value: Any) -> Untrusted[str]:
@@ -153,7 +181,7 @@ class Text:
             raise _not_a("a string")
         if not self.least <= len(value) <= self.most:
             detail = f"has {len(value)} characters, not {self.least} to {self.most}"
-            raise reject(Reason.OUT_OF_RANGE, detail)
+            raise Mismatch(Rule.OUT_OF_RANGE, detail)
         return Untrusted(value)
 
     def plain(self, value: Untrusted[str]) -> str:
@@ -218,7 +246,7 @@ class ListOf:
             raise _not_a("a list")
         if not self.least <= len(value) <= self.most:
             detail = f"has {len(value)} items, not {self.least} to {self.most}"
-            raise reject(Reason.OUT_OF_RANGE, detail)
+            raise Mismatch(Rule.OUT_OF_RANGE, detail)
         if not value:
             return ()
         return tuple(map(self._build, value))
@@ -244,7 +272,7 @@ class Sorted(ListOf):
         if len(items) > 1:
             keys = list(map(self._key, value))
             if any(map(ge, keys, keys[1:])):
-                raise reject(Reason.LIST_ORDER, "is not sorted, or holds an item twice")
+                raise Mismatch(Rule.LIST_ORDER, "is not sorted, or holds an item twice")
         return items
 
     def arrange(self, value: list[Any]) -> list[Any]:
@@ -287,17 +315,16 @@ class Record:
             raise self._wrong_keys(value)
         try:
             return self.kind(*map(call, self._builders, value.values()))
-        except ArtifactRejected:
-            explain(self.shapes, value)
-            raise
+        except Mismatch as exc:
+            raise first_mismatch(self.shapes, value) from exc
 
-    def _wrong_keys(self, value: dict[str, Any]) -> ArtifactRejected:
-        reason = Reason.KEY_ORDER
+    def _wrong_keys(self, value: dict[str, Any]) -> Mismatch:
+        rule = Rule.KEY_ORDER
         if not set(self._keys) <= set(value):
-            reason = Reason.MISSING_KEY
+            rule = Rule.MISSING_KEY
         if not set(value) <= set(self._keys):
-            reason = Reason.UNKNOWN_KEY
-        return reject(reason, f"must have the keys {', '.join(self._keys)}, in this order")
+            rule = Rule.UNKNOWN_KEY
+        return Mismatch(rule, f"must have the keys {', '.join(self._keys)}, in this order")
 
     def plain(self, value: Any) -> dict[str, Any]:
         return plain_record(self.shapes, value)
@@ -309,13 +336,15 @@ class Record:
         return f"`{self.kind.__name__}` object"
 
 
-def explain(shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> None:
-    """Raise the first rejection again, with the field's name in front of it."""
+def first_mismatch(shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> Mismatch:
+    """Return what is wrong with the first field that is, with its name in front."""
     for key, shape in shapes.items():
         try:
             shape.build(values[key])
-        except ArtifactRejected as exc:
-            raise ArtifactRejected(f"{key} {exc.message}", code=exc.code, hint=exc.hint) from exc
+        except Mismatch as exc:
+            exc.path = f"{key} {exc.path}"
+            return exc
+    raise AssertionError("every value is of its shape")
 
 
 def plain_record(shapes: Mapping[str, Shape], value: Any) -> dict[str, Any]:
@@ -352,37 +381,3 @@ def _declared(kind: type) -> list[Field[Any]]:
     declared = [item for item in fields(kind) if "shape" in item.metadata]
     assert all(item.default is MISSING for item in declared), "formats have no hidden defaults"
     return declared
-
-
-def id_of(*prefixes: str) -> Pattern:
-    """Return the shape of a whole id of these kinds."""
-    kinds = prefixes or PREFIXES
-    return Pattern(rf"(?:{'|'.join(kinds)})-[0-9a-f]{{64}}", f"an id ({', '.join(kinds)})")
-
-
-DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
-NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
-TIME: Final = Time(
-    # Hours by hand: `24:00:00` is a moment for some versions of Python and none for others.
-    r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z",
-    "a UTC time, whole seconds, `Z`",
-)
-DATE: Final = Pattern(
-    r"[12][0-9]{3}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?",
-    "a date: year, year-month or year-month-day",
-)
-URL: Final = Pattern(
-    r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?",
-    "an https URL without credentials or port",
-    most=limits.MAX_URL_CHARS,
-)
-NAME: Final = Pattern(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name")
-FILE_NAME: Final = Pattern(
-    r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a plain file name without folders", most=128
-)
-HOST: Final = Pattern(
-    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]",
-    "a host name in lower case",
-    most=253,
-)
-IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier", most=64)

@@ -5,77 +5,78 @@ from typing import Any
 
 import pytest
 
-from threegate.artifacts import shapes
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import Reason, rejection
 from threegate.artifacts.registry import FORMATS
 from threegate.artifacts.research_packet import Hop
-from threegate.artifacts.shapes import (
+from threegate.base import forms
+from threegate.base.schema import (
     Boolean,
     Choice,
     Either,
     Integer,
     ListOf,
+    Mismatch,
     Named,
     Nullable,
     Pattern,
     Record,
+    Rule,
     Shape,
     Sorted,
     Text,
 )
-from threegate.base.errors import ArtifactRejected
 
 HOP = {"url": "https://a.org/", "status": 302}
 
 
-def code_of(shape: Shape, value: Any) -> Reason | None:
+def rule_of(shape: Shape, value: Any) -> Rule | None:
     try:
         shape.build(value)
-    except ArtifactRejected as exc:
-        return {reason.code: reason for reason in Reason}[exc.code]
+    except Mismatch as exc:
+        return exc.rule
     return None
 
 
 @pytest.mark.parametrize(
-    ("shape", "good", "bad", "reason"),
+    ("shape", "good", "bad", "rule"),
     [
-        (Integer(1, 3), [1, 3], [0, 4, -1, 10**100], Reason.OUT_OF_RANGE),
-        (Integer(), [0, 2**53 - 1], [True, False, 1.0, "1", None, [1]], Reason.WRONG_TYPE),
-        (Boolean(), [True, False], [0, 1, "true", None], Reason.WRONG_TYPE),
-        (Choice("a", "b"), ["a", "b"], ["", "c", "A", "a "], Reason.UNKNOWN_VALUE),
-        (Choice("a", "b"), ["a"], [1, None, ["a"], {"a": 1}], Reason.WRONG_TYPE),
-        (Pattern("[ab]", "x"), ["a"], ["", "ab", "a\n", "\u00aa"], Reason.MALFORMED_VALUE),
-        (Pattern("a*", "x", most=3), ["", "aaa"], ["aaaa"], Reason.OUT_OF_RANGE),
-        (Pattern("a*", "x"), ["a"], [1, None, ["a"]], Reason.WRONG_TYPE),
-        (Text(3), ["a", "\U0001f600" * 3], ["", "aaaa"], Reason.OUT_OF_RANGE),
-        (Text(3, least=0), [""], [None, 1, ["a"]], Reason.WRONG_TYPE),
-        (Nullable(Integer()), [None, 1], ["", False], Reason.WRONG_TYPE),
-        (ListOf(Integer(), 2, least=1), [[1], [2, 1]], [[], [1, 1, 1]], Reason.OUT_OF_RANGE),
-        (ListOf(Integer(), 2), [[]], [None, {}, "ab", (1,)], Reason.WRONG_TYPE),
-        (Sorted(Integer(), 3), [[], [1], [1, 2]], [[2, 1], [1, 1], [1, 3, 2]], Reason.LIST_ORDER),
-        (Record(Hop), [HOP], [{**HOP, "x": 1}], Reason.UNKNOWN_KEY),
-        (Record(Hop), [HOP], [{"url": HOP["url"]}, {}], Reason.MISSING_KEY),
-        (Record(Hop), [HOP], [dict(reversed(HOP.items()))], Reason.KEY_ORDER),
-        (Record(Hop), [HOP], [None, [], "x"], Reason.WRONG_TYPE),
-        (shapes.TIME, ["2026-02-28T23:59:59Z"], ["2026-02-29T00:00:00Z"], Reason.MALFORMED_VALUE),
-        (shapes.TIME, ["2028-02-29T00:00:00Z"], ["2026-01-01T24:00:00Z"], Reason.MALFORMED_VALUE),
+        (Integer(1, 3), [1, 3], [0, 4, -1, 10**100], Rule.OUT_OF_RANGE),
+        (Integer(), [0, 2**53 - 1], [True, False, 1.0, "1", None, [1]], Rule.WRONG_TYPE),
+        (Boolean(), [True, False], [0, 1, "true", None], Rule.WRONG_TYPE),
+        (Choice("a", "b"), ["a", "b"], ["", "c", "A", "a "], Rule.UNKNOWN_VALUE),
+        (Choice("a", "b"), ["a"], [1, None, ["a"], {"a": 1}], Rule.WRONG_TYPE),
+        (Pattern("[ab]", "x"), ["a"], ["", "ab", "a\n", "\u00aa"], Rule.MALFORMED_VALUE),
+        (Pattern("a*", "x", most=3), ["", "aaa"], ["aaaa"], Rule.OUT_OF_RANGE),
+        (Pattern("a*", "x"), ["a"], [1, None, ["a"]], Rule.WRONG_TYPE),
+        (Text(3), ["a", "\U0001f600" * 3], ["", "aaaa"], Rule.OUT_OF_RANGE),
+        (Text(3, least=0), [""], [None, 1, ["a"]], Rule.WRONG_TYPE),
+        (Nullable(Integer()), [None, 1], ["", False], Rule.WRONG_TYPE),
+        (ListOf(Integer(), 2, least=1), [[1], [2, 1]], [[], [1, 1, 1]], Rule.OUT_OF_RANGE),
+        (ListOf(Integer(), 2), [[]], [None, {}, "ab", (1,)], Rule.WRONG_TYPE),
+        (Sorted(Integer(), 3), [[], [1], [1, 2]], [[2, 1], [1, 1], [1, 3, 2]], Rule.LIST_ORDER),
+        (Record(Hop), [HOP], [{**HOP, "x": 1}], Rule.UNKNOWN_KEY),
+        (Record(Hop), [HOP], [{"url": HOP["url"]}, {}], Rule.MISSING_KEY),
+        (Record(Hop), [HOP], [dict(reversed(HOP.items()))], Rule.KEY_ORDER),
+        (Record(Hop), [HOP], [None, [], "x"], Rule.WRONG_TYPE),
+        (forms.TIME, ["2026-02-28T23:59:59Z"], ["2026-02-29T00:00:00Z"], Rule.MALFORMED_VALUE),
+        (forms.TIME, ["2028-02-29T00:00:00Z"], ["2026-01-01T24:00:00Z"], Rule.MALFORMED_VALUE),
     ],
 )
 def test_value_at_the_bound_and_beyond(
-    shape: Shape, good: list[Any], bad: list[Any], reason: Reason
+    shape: Shape, good: list[Any], bad: list[Any], rule: Rule
 ) -> None:
     for value in good:
         assert shape.plain(shape.build(value)) == value
     for value in bad:
-        assert code_of(shape, value) is reason
+        assert rule_of(shape, value) is rule
 
 
 def test_sorted_records_compare_every_field_and_named_ones_only_the_name() -> None:
     near = [{"url": "https://a.org/", "status": 301}, HOP]
-    assert code_of(Sorted(Record(Hop), 9), near) is None
-    assert code_of(Sorted(Record(Hop), 9), [HOP, HOP]) is Reason.LIST_ORDER
-    assert code_of(Named(Record(Hop), 9), near) is Reason.LIST_ORDER
-    assert code_of(Named(Record(Hop), 9), [HOP, {**HOP, "url": "https://b.org/"}]) is None
+    assert rule_of(Sorted(Record(Hop), 9), near) is None
+    assert rule_of(Sorted(Record(Hop), 9), [HOP, HOP]) is Rule.LIST_ORDER
+    assert rule_of(Named(Record(Hop), 9), near) is Rule.LIST_ORDER
+    assert rule_of(Named(Record(Hop), 9), [HOP, {**HOP, "url": "https://b.org/"}]) is None
 
 
 def test_arranging_sorts_what_can_be_sorted_and_leaves_the_rest() -> None:
@@ -85,10 +86,17 @@ def test_arranging_sorts_what_can_be_sorted_and_leaves_the_rest() -> None:
 
 
 def test_rejection_names_the_field_and_shows_no_foreign_character() -> None:
-    with pytest.raises(ArtifactRejected) as refusal:
+    with pytest.raises(Mismatch) as refusal:
         Record(Hop).build({"url": "\u202egro.a//:sptth", "status": 302})
-    assert refusal.value.message.startswith("url is ")
-    assert r"\u{202e}" in refusal.value.message
+    assert refusal.value.words.startswith("url is not an https URL")
+    shown = rejection(refusal.value).message
+    assert shown.startswith("url is ")
+    assert r"\u{202e}" in shown
+
+
+def test_every_rule_of_a_shape_is_a_reason_to_reject_an_artifact() -> None:
+    for rule in Rule:
+        assert rejection(Mismatch(rule, "is not a list")).code == Reason[rule.name].code
 
 
 def every_shape() -> list[Shape]:
