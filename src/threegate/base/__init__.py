@@ -1,1 +1,1 @@
-"""What every package may use: canonical JSON, errors, text escaping, `Untrusted`, shapes, frames."""
+"""What every package may use: canonical JSON, errors, text, `Untrusted`, shapes and frames."""
