@@ -1,6 +1,7 @@
 """What every test shares: no silent skips in CI, one hypothesis profile, the outside corpus."""
 
 import os
+import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -10,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 IN_CI = os.environ.get("CI") == "true"
+
+# A shell without job control starts background jobs with Ctrl-C ignored, and children inherit it.
+# The commands under test respect that, as scripts expect, so the tests must not pass it on.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is not a bug, so no deadline.  In CI the verdict depends on the commit alone.
 settings.register_profile(

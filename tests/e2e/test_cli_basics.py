@@ -154,9 +154,8 @@ def test_closed_descriptors_do_not_become_the_log(tmp_path: Path, closed: str) -
 
 
 def test_an_interrupt_is_exit_130(cli: Cli) -> None:
-    # Whoever started the tests may have let it be ignored, which a child inherits.
     process = subprocess.Popen(
-        ["env", "--default-signal=INT", *PYTHON, "validate", "-"],
+        [*PYTHON, "validate", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -167,6 +166,22 @@ def test_an_interrupt_is_exit_130(cli: Cli) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"threegate: interrupted\n")
+
+
+def test_an_interrupt_is_ignored_where_the_starter_ignores_it(cli: Cli) -> None:
+    """A script that starts a command in the background does not want its Ctrl-C to end it."""
+    process = subprocess.Popen(
+        ["env", "--ignore-signal=INT", *PYTHON, "validate", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=cli.env(),
+        cwd=cli.base,
+    )
+    _wait_until_it_reads(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(b"no artifact", timeout=60)
+    assert process.returncode == 65, err
 
 
 def _wait_until_it_reads(pid: int) -> None:

@@ -112,8 +112,6 @@ class Terminal:
         self.pid = os.fork()
         if self.pid == 0:
             os.login_tty(self._near)
-            # As after a login, whatever the one who started the tests had ignored.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(cwd)
             os.execve(argv[0], list(argv), env)  # noqa: S606
         self._ended = os.pidfd_open(self.pid)
