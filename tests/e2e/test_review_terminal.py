@@ -223,6 +223,25 @@ def test_a_key_that_may_not_sign_here_is_refused_before_it_signs(cli: Cli) -> No
     assert state_of(cli, request_id) == "held"
 
 
+# claim TG-C-110
+def test_keys_typed_while_signing_decide_nothing_about_the_next_request(
+    cli: Cli, three: list[str]
+) -> None:
+    first, second, _ = three
+    with review(cli) as terminal:
+        to_the_question(terminal)
+        terminal.type("y" + "dtoo early\rq")
+        terminal.until(f"approved {first[:15]} until", second[:15], "1 of 2")
+        terminal.type("d")
+        terminal.until("_")
+        terminal.type("in time\r")
+        terminal.until(f"denied {second[:15]}")
+        terminal.type("q")
+        assert terminal.end() == 0
+    assert [state_of(cli, one) for one in three] == ["approved", "denied", "held"]
+    assert cli("review", "show", "--json", second).json["denial"]["reason"] == "in time"
+
+
 # -- what others do meanwhile ----------------------------------------------------------------
 
 
@@ -270,7 +289,8 @@ def test_a_policy_changed_by_another_process_is_judged_by(cli: Cli) -> None:
         terminal.type("a")
         terminal.until("y sign", "at most 3")
         terminal.type("y")
-        terminal.until(f"approved {request_id[:15]}")
+        # The plain terminal says "approved", too; keys typed there are dropped.
+        terminal.until(f"approved {request_id[:15]}", "nothing waits")
         terminal.type("q")
         assert terminal.end() == 0
     assert state_of(cli, request_id) == "approved"

@@ -93,6 +93,7 @@ class ReviewSession:
         self._desk, self._screen = desk, screen
         self._state = State(*screen.size)
         self._code: int | None = None
+        self._is_new = False  # the next frame is a question, or a request nobody chose to see
 
     def run(self) -> int:
         """Go on until the reviewer leaves; return the exit code."""
@@ -111,18 +112,18 @@ class ReviewSession:
                 return
 
     def _press(self, key: Key) -> bool:
-        """Do what a key asks for; tell whether what was typed after it is for nobody."""
+        """Do what a key asks for; tell whether the keys typed after it must be dropped."""
         asking = is_question(self._state.mode)
         self._state, effect = press(self._state, key)
         if effect is not None:
             self._try(effect)
         if self._code is not None:
             return True
-        asks_now = is_question(self._state.mode) and not asking
-        if asks_now:
-            self._screen.forget_typed()
+        if is_question(self._state.mode) and not asking:
+            self._is_new = True
+        drop = self._is_new
         self._show()
-        return asks_now
+        return drop
 
     def _show(self) -> None:
         size = self._screen.size
@@ -130,9 +131,16 @@ class ReviewSession:
             self._state = resized(self._state, *size)
             self._screen.redraw()
         self._state = drawn(self._state)
-        self._screen.draw(frame(self._state))
+        rows = frame(self._state)
+        if self._is_new:
+            # Last, right before the frame: no key decides about what was not on the screen.
+            self._screen.forget_typed()
+            self._is_new = False
+        self._screen.draw(rows)
 
     def _try(self, effect: Effect) -> None:
+        # A decision brings up the next request; keys typed meanwhile were not meant for it.
+        self._is_new = self._is_new or isinstance(effect, ApproveRequest | DenyRequest)
         try:
             self._do(effect)
         except ThreeGateError as exc:
@@ -187,7 +195,9 @@ class ReviewSession:
         named = {*here, *queue.meddled}
         gone = [item.id for item in self._state.items if item.id not in named]
         fates = {one: self._desk.fate(one) for one in gone}
+        before = self._state.at
         self._state = refreshed(self._state, queue, fates)
+        self._is_new = self._is_new or self._state.at != before
         self._read_again()
 
     def _read_again(self) -> None:
@@ -200,6 +210,7 @@ class ReviewSession:
         if sheet.document.lines != before.document.lines or sheet.terms != before.terms:
             words = "what is said here about it changed: look at it again"
             self._state = say(opened(self._state, sheet), words)
+            self._is_new = True
         else:
             self._state = with_sheet(self._state, sheet)
 

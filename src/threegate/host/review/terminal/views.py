@@ -290,8 +290,8 @@ An approval covers exactly the bytes of the request. It is asked for only when e
 the sheet was on screen; the bar at the bottom says how many were not.
 Characters that are invisible, change the direction of writing or pass for others are spelled
 out as \\u{...}. A long line goes on in the next row, behind its own gutter.
-Whatever is typed before a question is on screen does not answer it, and what is pasted
-presses no key."""
+Keys typed before a question is on screen do not answer it. Keys typed between a decision and
+the next screen are ignored. Pasted text presses no key."""
 
 
 def help_document() -> PagedDocument:

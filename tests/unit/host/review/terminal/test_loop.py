@@ -82,6 +82,12 @@ class FakeScreen:
 
     def draw(self, rows: Sequence[StyledRow]) -> None:
         self.frames.append("\n".join(plain(row) for row in rows))
+        self.notes.append(self.frames[-1])
+
+    def forgotten_before(self, words: str) -> bool:
+        """Tell whether typed keys were dropped right before the first frame with these words."""
+        first = next(n for n, note in enumerate(self.notes) if words in note)
+        return self.notes[first - 1] == "forgot"
 
     def keys(self, seconds: float) -> list[Key]:
         assert seconds > 0, "no busy waiting"
@@ -133,6 +139,39 @@ def test_a_yes_that_was_typed_before_the_question_is_dropped() -> None:
     assert "forgot" in screen.notes
     run(desk, "enter", "a", "y", "q")
     assert desk.acts == [("approve", A, 1, 3600)], "control: typed after it, it signs"
+
+
+# claim TG-C-110
+def test_keys_typed_before_the_next_request_is_shown_decide_nothing_about_it() -> None:
+    ahead = "d+n+o+enter"  # the denial of the request that is shown
+    for decision, act in (
+        (("a", f"y+{ahead}"), ("approve", A, 1, 3600)),
+        ((f"{ahead}+{ahead}",), ("deny", A, "no")),
+    ):
+        desk = FakeDesk()
+        _, screen = run(desk, "enter", *decision, "q")
+        assert desk.acts == [act]
+        assert screen.forgotten_before("1 of 2"), "what the terminal still holds is dropped, too"
+        run(desk, "enter", ahead, "q")
+        assert desk.acts == [act, ("deny", B, "no")], "control: typed after it was shown"
+
+
+def test_keys_typed_ahead_move_about() -> None:
+    _, screen = run(FakeDesk(), "enter+n+n", "q")
+    assert C[:15] in screen.frames[-1]
+    assert "forgot" not in screen.notes
+
+
+# claim TG-C-110
+def test_keys_typed_before_what_others_changed_is_shown_are_dropped() -> None:
+    desk = FakeDesk()
+    _, screen = run(desk, "enter", lambda: desk.decide_elsewhere(A, "denied"), "q")
+    assert screen.forgotten_before("was decided elsewhere")
+    _, screen = run(desk, "enter", lambda: setattr(desk, "lines", 12), "q")
+    assert screen.forgotten_before("changed: look at it again")
+    _, screen = run(desk, "enter", lambda: desk.decide_elsewhere(C, "denied"), "q")
+    assert "decided elsewhere" in screen.frames[-1]
+    assert "forgot" not in screen.notes, "another request left the list: nothing moved"
 
 
 def test_denying_leads_to_the_next_one_and_at_last_to_an_empty_list() -> None:
