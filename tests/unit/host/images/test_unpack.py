@@ -115,7 +115,9 @@ def test_the_attacks_work_on_an_unpacker_that_believes_its_package(tmp_path: Pat
     inner.mkdir()
     (tmp_path / "evil.tar").write_bytes(data)
     with tarfile.open(tmp_path / "evil.tar") as archive:
-        archive.extractall(inner, filter="fully_trusted")  # noqa: S202
+        # Not by the argument `filter`: Debian's Python 3.11.2 has none, and then checks nothing.
+        archive.extraction_filter = lambda found, _: found
+        archive.extractall(inner)  # noqa: S202
     assert (tmp_path / "escaped").exists(), "control: the archive is as hostile as it claims"
     with pytest.raises(ArtifactRejected, match="no path below the root"):
         unpacked(deb(member("../escaped", b"x")), tmp_path)
