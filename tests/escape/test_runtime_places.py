@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, run_as
+from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, open_to_all, run_as
 from threegate.base.errors import GateUnavailable
 from threegate.handoff.lease import current_lease
 from threegate.host.proxy.sockets import listening, listening_at
@@ -87,9 +87,8 @@ def test_no_name_that_another_account_takes_in_advance_stops_us(
 ) -> None:
     """The old names had a process id and a start time, which every account can read in /proc."""
     mine = current_lease()
+    open_to_all(tmp_path)
     tmp_path.chmod(0o1777)
-    for above in (tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(0o755)
     monkeypatch.setattr(runtime, "_TEMPORARY", tmp_path)
     known = f"{mine.pid}-{mine.started}-{mine.boot}"
     names = [str(tmp_path / f"threegate-fetch-{known}{tail}") for tail in ("", "-" + "0" * 16)]
