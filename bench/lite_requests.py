@@ -26,7 +26,7 @@ from threegate.host.keys.operator import DEFAULT_PRINCIPAL
 from threegate.host.workspace.drafts import complete_request, lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import functions_sha256
 
 VALID_SECONDS: Final = 3600
 BACKEND: Final = "monty"

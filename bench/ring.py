@@ -33,8 +33,7 @@ from tests.support.ring_commands import DRIVER, armed, drive, ring
 from threegate.host.run.heavy import engine
 from threegate.host.run.heavy.backend import QemuBackend
 from threegate.policy.compiler import compile_policy
-from threegate.policy.ring.compiler import compile_ring
-from threegate.policy.ring.executors import HEAVY_PYTHON, HEAVY_SHELL
+from threegate.policy.ring.compiler import HEAVY_PYTHON, HEAVY_SHELL, compile_ring
 
 MOST_TIMES_PLAIN: Final = 1.05
 CONFIDENCE: Final = 0.95

@@ -19,7 +19,7 @@ from bench.figures import MOST_SLOPE, Plain, Sizes, alone, compare, curve, memor
 from bench.measure import Memory, Watch, say, seconds_of
 from tests.support.stores import clock
 from tests.support.workspaces import Clock, make_workspace
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.audit.verify import LogReport, verify_log
 from threegate.base.untrusted import Untrusted

@@ -17,11 +17,135 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from threegate.artifacts import fields as formats
-from threegate.policy.fields import field_table, reason_table
+from threegate.artifacts import limits
+from threegate.artifacts.reasons import Reason
+from threegate.artifacts.registry import FORMATS
+from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, docs_of
+from threegate.base.text import FORBIDDEN_RANGES
+from threegate.policy.nodes import Reason as PolicyReason
+from threegate.policy.schema import Examples, Field, Table
+from threegate.policy.schema import Record as RuleRecord
+from threegate.policy.sections import BY_NAME, GATES
+from threegate.policy.sections.gates import PROFILE
+
+# Tables of every key, section, limit and code of the formats, for the documents.
+
+_FORMAT_HEAD = "| key | value | what it is |\n|---|---|---|\n"
+
+
+def field_tables(prefix: str) -> str:
+    """Return the front matter of a format: its keys, then those of each object, as Markdown."""
+    form = FORMATS[prefix]
+    tables = [_FORMAT_HEAD, f"| `format` | `{form.name}` | kind and version, always first |\n"]
+    tables.append(_format_rows(form.shapes, docs_of(form.kind)))
+    for kind, record in _records(form.shapes.values()).items():
+        summary = (kind.__doc__ or "").strip()
+        tables.append(f"\n**`{kind.__name__}`**: {summary}\n\n{_FORMAT_HEAD}")
+        tables.append(_format_rows(record.shapes, docs_of(kind)))
+    return "".join(tables)
+
+
+def section_table(prefix: str) -> str:
+    """Return the sections of a format's body, as Markdown."""
+    form = FORMATS[prefix]
+    docs = docs_of(form.kind)
+    rows = (
+        f"| `## {spec.title}` | {spec.describe()} | {_cell(docs[name])} |\n"
+        for name, spec in form.sections.items()
+    )
+    return "| section | text | what it is |\n|---|---|---|\n" + "".join(rows)
+
+
+def kind_table() -> str:
+    """Return all formats with their limits, as Markdown."""
+    rows = (
+        f"| [{form.title}]({form.title.lower().replace(' ', '-')}.md) | `{form.name}` "
+        f"| `{form.prefix}-` | {form.max_bytes // limits.KIB} KiB |\n"
+        for form in FORMATS.values()
+    )
+    return "| artifact | `format` | id | at most |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def format_reason_table() -> str:
+    """Return the table of codes, as Markdown."""
+    rows = (
+        f"| {reason.code} | {reason.name.lower().replace('_', ' ')} | {_cell(reason.hint)} |\n"
+        for reason in Reason
+    )
+    return "| code | rule | what the sender must do |\n|---|---|---|\n" + "".join(rows)
+
+
+def character_table() -> str:
+    """Return the characters that may not stand in an artifact, as Markdown."""
+    rows = (
+        f"| U+{low:04X}{f' to U+{high:04X}' if high > low else ''} | {kind} |\n"
+        for low, high, kind in FORBIDDEN_RANGES
+    )
+    return "| characters | kind |\n|---|---|\n" + "".join(rows)
+
+
+def _format_rows(shapes: Mapping[str, Shape], docs: Mapping[str, str]) -> str:
+    cells = ((f"`{key}`", shape.describe(), _cell(docs[key])) for key, shape in shapes.items())
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def _records(shapes: Iterable[Shape]) -> dict[type, Record]:
+    """Return every object below `shapes`, in the order a reader meets them."""
+    found: dict[type, Record] = {}
+    for shape in shapes:
+        inner = shape
+        while isinstance(inner, Nullable | ListOf | Either):
+            inner = inner.record if isinstance(inner, Either) else inner.shape
+        if isinstance(inner, Record):
+            found |= {inner.kind: inner, **_records(inner.shapes.values())}
+    return found
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# Tables of every key a policy may hold, for the documents, from the schema itself.
+
+_POLICY_HEAD = "| key | value | wider is | what it is |\n|---|---|---|---|\n"
+
+
+def policy_field_table(section: str) -> str:
+    """Return the table of one section, as Markdown."""
+    record, prefix = (PROFILE, "NAME.") if section == GATES else (BY_NAME[section].record, "")
+    return _POLICY_HEAD + "".join(f"{row}\n" for row in _policy_rows(record, prefix, {}))
+
+
+def policy_reason_table() -> str:
+    """Return the table of error codes, as Markdown."""
+    rows = (f"| {reason.code} | {_cell(reason.hint)} |\n" for reason in PolicyReason)
+    return "| code | what to do |\n|---|---|\n" + "".join(rows)
+
+
+def _policy_rows(record: RuleRecord, prefix: str, seen: dict[RuleRecord, str]) -> Iterator[str]:
+    if record in seen:
+        yield f"| `{prefix}*` | as `{seen[record]}*` | | |"
+        return
+    seen[record] = prefix
+    for entry in record.fields:
+        name = f"{prefix}{entry.name}"
+        if not isinstance(entry.kind, RuleRecord):
+            yield _policy_row(entry, name)
+        if isinstance(entry.kind, Table):
+            yield from _policy_rows(entry.kind.row, f"{name}.NAME.", seen)
+        elif isinstance(entry.kind, RuleRecord):
+            yield from _policy_rows(entry.kind, f"{name}.", seen)
+
+
+def _policy_row(entry: Field, name: str) -> str:
+    kind = entry.kind
+    wider = "tests only" if isinstance(kind, Examples) else kind.wider()
+    cells = (f"`{name}`", kind.describe(), wider, entry.words)
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
@@ -76,16 +200,16 @@ def transcript_block(argument: str) -> str:
 
 GENERATORS: Mapping[str, Generator] = {
     "bench": bench_block,
-    "format-characters": lambda _: formats.character_table(),
-    "format-codes": lambda _: formats.reason_table(),
+    "format-characters": lambda _: character_table(),
+    "format-codes": lambda _: format_reason_table(),
     "format-example": vector_block,
-    "format-fields": formats.field_tables,
-    "format-kinds": lambda _: formats.kind_table(),
-    "format-sections": formats.section_table,
+    "format-fields": field_tables,
+    "format-kinds": lambda _: kind_table(),
+    "format-sections": section_table,
     "fuzz-counts": fuzz_block,
     "help": help_block,
-    "policy-codes": lambda _: reason_table(),
-    "policy-fields": field_table,
+    "policy-codes": lambda _: policy_reason_table(),
+    "policy-fields": policy_field_table,
     "transcript": transcript_block,
 }
 

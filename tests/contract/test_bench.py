@@ -24,7 +24,7 @@ from bench.measure import Memory, Watch, noise, slope
 from bench.svg import plot
 from scripts import docs_sync
 from threegate.artifacts import registry
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import sync
 

@@ -14,6 +14,7 @@ from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files
 from threegate.policy.decide import (
+    KINDS,
     Execution,
     may_draft,
     may_execute,
@@ -21,7 +22,6 @@ from threegate.policy.decide import (
     may_use_engine,
 )
 from threegate.policy.decision import Allow, Ask, Deny
-from threegate.policy.kinds import KINDS
 from threegate.policy.sections import SECTIONS, tool_exec
 from threegate.policy.source import decode, find_block
 

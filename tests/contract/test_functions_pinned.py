@@ -10,8 +10,8 @@ from tests.support.policies import policy
 from threegate.artifacts.tool_request import FUNCTIONS
 from threegate.gates.tool_exec.monty import external
 from threegate.gates.tool_exec.monty.functions import REGISTRY, digest_of, digests
+from threegate.policy.bundle import function_digests
 from threegate.policy.compiler import default_files
-from threegate.policy.functions import function_digests
 from threegate.policy.sections.tool_exec import FUNCTIONS as OFFERED
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,7 @@ import yaml
 
 from threegate.gates.fetch.addresses import refusal
 from threegate.gates.fetch.retrieve.urls import check_url, follow
-from threegate.policy.hosts import check_pattern, parse_url
-from threegate.policy.suffixes import SHARED_SUFFIXES
+from threegate.policy.hosts import SHARED_SUFFIXES, check_pattern, parse_url
 
 HANDLED = {
     "antissrf_recommended_ranges.json",

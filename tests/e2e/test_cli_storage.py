@@ -165,7 +165,7 @@ def test_eight_commands_at_once_lose_nothing(cli: Cli) -> None:
 
 
 def test_a_workspace_busy_for_too_long_says_so(cli: Cli) -> None:
-    hasty = "import threegate.handoff.lock as lock\n"
+    hasty = "import threegate.handoff.disk as lock\n"
     hasty += "lock.held.__wrapped__.__kwdefaults__['wait_seconds'] = 0.2\n"
     fd = os.open(workspace(cli) / "handoff/lock", os.O_RDWR)
     try:

@@ -23,8 +23,7 @@ from tests.support.auditlab import (
     write_files,
 )
 from threegate.audit import AuditLog, Checkpoint, LogReport, Reason, verify_log
-from threegate.audit.entry import emit_line
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS, emit_line
 from threegate.base.errors import AuditTampered
 
 Files = dict[str, bytes]

@@ -17,8 +17,7 @@ from tests.support.workspaces import (
     take_in,
 )
 from threegate.artifacts import registry
-from threegate.audit.entry import time_of
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS, time_of
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals

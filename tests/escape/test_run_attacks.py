@@ -27,7 +27,7 @@ from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request, deny, expire, revoke
-from threegate.handoff.usage import Quota, scan_usage
+from threegate.handoff.records import Quota, scan_usage
 from threegate.host.review.sheet import read_sheet
 from threegate.host.run import lifecycle, ready
 from threegate.host.run.lifecycle import run_requests

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, open_to_all, run_as
 from threegate.base.errors import GateUnavailable
-from threegate.handoff.lease import current_lease
+from threegate.handoff.claims import current_lease
 from threegate.host.proxy.sockets import listening, listening_at
 from threegate.host.settings import Settings
 from threegate.sandbox import runtime

@@ -44,7 +44,7 @@ from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
 from threegate.gates.tool_exec.monty import messages as tool_lite
-from threegate.handoff.lease import Lease, parse_lease
+from threegate.handoff.claims import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.images import lz4

@@ -18,7 +18,7 @@ from threegate.handoff.approvals import approve
 from threegate.host.workspace.drafts import lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import functions_sha256
 
 
 def now() -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from threegate.audit import AuditLog, Entry
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 
 WORKSPACE = "0123456789abcdef0123456789abcdef"
 NOW = 1_794_780_000  # 2026-11-15

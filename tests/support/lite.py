@@ -25,8 +25,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import Job, Outcome
 from threegate.host.run.lite import LiteBox, start_box
 from threegate.policy.approvals import NAMESPACE
-from threegate.policy.bundle import Bundle
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import Bundle, functions_sha256
 from threegate.sandbox.machine import Machine, find_machine
 
 MIB: Final = 2**20

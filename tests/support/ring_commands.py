@@ -19,8 +19,7 @@ from tests.support.heavy import MIB, Lab, Task, backend_for, image, place, with_
 from tests.support.policies import policy
 from threegate.host.images.ours import Sources
 from threegate.host.images.unpacked import tree_of
-from threegate.policy.ring.compiler import compile_ring
-from threegate.policy.ring.executors import HEAVY_SHELL
+from threegate.policy.ring.compiler import HEAVY_SHELL, compile_ring
 
 VECTORS: Final = Path(__file__).parents[1] / "vectors" / "ring" / "commands.txt"
 TITLE: Final = "=== "

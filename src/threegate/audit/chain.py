@@ -24,11 +24,14 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Final
 
-from threegate.audit.checkpoint import WORKSPACE_ID
+from threegate.audit.checkpoint import WORKSPACE_ID, Tree
 from threegate.audit.entry import (
     CLOCK,
+    FORMAT,
     HEADER,
+    MAX_LINE_BYTES,
     SEAL,
+    SEGMENT_EVENTS,
     Broken,
     Entry,
     Head,
@@ -39,8 +42,6 @@ from threegate.audit.entry import (
     unix_of,
     what_is_wrong,
 )
-from threegate.audit.limits import FORMAT, MAX_LINE_BYTES, SEGMENT_EVENTS
-from threegate.audit.merkle import Tree
 from threegate.base.errors import VersionUnsupported
 
 NOTHING_BEFORE: Final = "0" * 64

@@ -21,11 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from threegate.audit import torn
+from threegate.audit import reader
 from threegate.audit.chain import Chain
 from threegate.audit.checkpoint import WORKSPACE_ID, Checkpoint
 from threegate.audit.entry import CLOCK, RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
-from threegate.audit.plan import Events, Plan, plan_batch
 from threegate.audit.reader import Followed, Visit, follow, read_entries, stand_before_newest
 from threegate.audit.segment import (
     is_plain,
@@ -36,7 +35,7 @@ from threegate.audit.segment import (
     segment_name,
     unavailable,
 )
-from threegate.audit.writer import Writer
+from threegate.audit.writer import Events, Plan, Writer, plan_batch
 from threegate.base.errors import AuditUnavailable, ClockRefused, WorkspaceReadOnly
 
 Clock = Callable[[], int]
@@ -267,7 +266,7 @@ class AuditLog:
     def _cut_off(self, chain: Chain, followed: Followed) -> int | None:
         """Keep and remove a torn tail; return the segment to go on in; raise OSError."""
         if followed.tail is not None:
-            torn.keep(self._dir_fd, followed.tail, seq=chain.size)
+            reader.keep(self._dir_fd, followed.tail, seq=chain.size)
         if chain.position == 0:
             if followed.tail is not None:  # not even a header: the segment never began
                 os.unlink(segment_name(chain.segment), dir_fd=self._dir_fd)
@@ -280,11 +279,11 @@ class AuditLog:
 
     def _record_torn(self, recorded: dict[str, int]) -> None:
         """Record every kept tail the log does not mention yet; raise OSError."""
-        for kept in torn.pending(self._dir_fd):
+        for kept in reader.pending(self._dir_fd):
             if recorded.get(kept.sha256, -1) < kept.seq:
                 data = {"bytes": kept.length, "sha256": kept.sha256}
                 self.append([(RECOVERED, data)], ends=True)
-            torn.settle(self._dir_fd, kept)
+            reader.settle(self._dir_fd, kept)
 
     def _write(self, plan: Plan, *, durable: bool) -> None:
         self._writer.write(plan.parts, durable=durable)

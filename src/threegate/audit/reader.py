@@ -7,23 +7,36 @@ SECURITY
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from threegate.audit.chain import Chain, Links
-from threegate.audit.entry import RECOVERED, Broken, Entry, Reason, parse_seal
-from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
+from threegate.audit.entry import (
+    MAX_LINE_BYTES,
+    RECOVERED,
+    SEGMENT_EVENTS,
+    Broken,
+    Entry,
+    Reason,
+    parse_seal,
+)
 from threegate.audit.segment import (
     SEALED_MODE,
     is_read_only,
     list_segments,
     open_directory,
     open_segment,
+    publish,
     read_blocks,
     read_last_line,
     refuse_gap,
     unavailable,
+    write_new,
 )
 
 Visit = Callable[[Entry], None]
@@ -152,3 +165,79 @@ def _seal_mode(fd: int) -> None:
             os.fchmod(fd, SEALED_MODE)
     except OSError as exc:
         raise unavailable(exc, "seal") from exc
+
+
+# Bytes after the last whole line, left by a crash: kept and recorded before they are cut off.
+#
+# They go to `torn/<seq>-<sha256>.pending`; the suffix is removed once the log holds the event that
+# names them. A second crash at any point of the recovery is therefore recovered too, and hides
+# nothing.
+#
+# SECURITY: anybody may have written these bytes. They are copied and hashed, never interpreted.
+
+DIRECTORY: Final = "torn"
+
+_SUFFIX: Final = ".pending"
+_PENDING: Final = re.compile(r"([0-9]{12,16})-([0-9a-f]{64})\.pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """Kept bytes the log does not mention yet; `seq` is where they were cut off."""
+
+    name: str
+    seq: int
+    sha256: str
+    length: int
+
+
+def keep(dir_fd: int, data: bytes, *, seq: int) -> None:
+    """Keep `data`, durably, as pending; raise OSError."""
+    with suppress(FileExistsError):
+        os.mkdir(DIRECTORY, 0o700, dir_fd=dir_fd)
+        os.fsync(dir_fd)
+    name = f"{seq:012d}-{sha256(data).hexdigest()}{_SUFFIX}"
+    with _directory(dir_fd) as torn_fd:
+        fd = write_new(torn_fd, name, data)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        publish(torn_fd, name)
+        os.fsync(torn_fd)
+
+
+def pending(dir_fd: int) -> list[Torn]:
+    """Return what is kept and not yet recorded, oldest first; raise OSError."""
+    try:
+        with _directory(dir_fd) as torn_fd:
+            matches = [_PENDING.fullmatch(name) for name in sorted(os.listdir(torn_fd))]
+            return [
+                Torn(match[0], int(match[1]), match[2], _length(torn_fd, match[0]))
+                for match in matches
+                if match
+            ]
+    except FileNotFoundError:
+        return []
+
+
+def settle(dir_fd: int, torn: Torn) -> None:
+    """Note that the log holds the event for `torn`; raise OSError."""
+    with _directory(dir_fd) as torn_fd:
+        name = torn.name.removesuffix(_SUFFIX)
+        os.rename(torn.name, name, src_dir_fd=torn_fd, dst_dir_fd=torn_fd)
+        os.fsync(torn_fd)
+
+
+def _length(torn_fd: int, name: str) -> int:
+    return os.stat(name, dir_fd=torn_fd, follow_symlinks=False).st_size
+
+
+@contextmanager
+def _directory(dir_fd: int) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(DIRECTORY, flags, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

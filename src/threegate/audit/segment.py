@@ -18,8 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from threegate.audit.entry import Broken, Reason
-from threegate.audit.limits import MAX_LINE_BYTES, MAX_TORN_BYTES, SEGMENT_EVENTS
+from threegate.audit.entry import MAX_LINE_BYTES, MAX_TORN_BYTES, SEGMENT_EVENTS, Broken, Reason
 from threegate.base.errors import AuditTampered, AuditUnavailable
 
 OPEN_MODE: Final = 0o600

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from threegate.audit.chain import Chain, Links
-from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import Broken, Entry, Head, Reason
-from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.audit.merkle import EMPTY_ROOT
+from threegate.audit.checkpoint import EMPTY_ROOT, Checkpoint
+from threegate.audit.entry import SEGMENT_EVENTS, Broken, Entry, Head, Reason
 from threegate.audit.segment import (
     list_segments,
     open_directory,

@@ -123,7 +123,7 @@ def _tell(
     rows: "list[Row]",
     total: int,
 ) -> int:
-    from threegate.handoff.misplaced import set_aside
+    from threegate.handoff.store import set_aside
     from threegate.host.provenance.headlines import Headline, headline_of
     from threegate.host.provenance.retraction import lookup, marked, repeats_noted, retractions
     from threegate.host.workspace.places import Reader

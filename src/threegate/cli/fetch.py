@@ -201,7 +201,7 @@ def _chosen(args: argparse.Namespace, context: Context, ws: "Workspace") -> "Cho
 def _max_age(args: argparse.Namespace) -> int:
     from threegate.base.errors import UsageError
     from threegate.base.text import quote
-    from threegate.policy.units import SECONDS
+    from threegate.policy.leaves import SECONDS
 
     try:
         return SECONDS.parse(args.max_age)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from threegate.host.run.warm.board import Row
     from threegate.host.workspace.workspace import Workspace
     from threegate.policy.bundle import Bundle, Compiled
-    from threegate.policy.change import Change
     from threegate.policy.decision import Decision
+    from threegate.policy.nodes import Change
 
 _MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
@@ -154,8 +154,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
 
 def run_explain(args: argparse.Namespace, context: Context) -> int:
     """Print how a question is decided."""
-    from threegate.policy.decision import verdict
-    from threegate.policy.explain import explain
+    from threegate.policy.decision import explain, verdict
 
     with context.workspace(args, reading=True) as ws:
         answers = list(_answers(args, ws))
@@ -201,7 +200,7 @@ def _answers(args: argparse.Namespace, ws: "Workspace") -> "Iterator[tuple[str, 
 def run_diff(args: argparse.Namespace, context: Context) -> int:
     """Print what would change."""
     from threegate.host.policy.changes import edited
-    from threegate.policy.diff import diff
+    from threegate.policy.bundle import diff
 
     with context.workspace(args, reading=True) as ws:
         compiled = edited(ws)
@@ -238,7 +237,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.review.decisions import settle
     from threegate.host.review.requests import name_meddled
     from threegate.host.workspace.applied import is_in_force
-    from threegate.policy.diff import diff
+    from threegate.policy.bundle import diff
 
     aside: dict[str, HandoffTampered] = {}  # it is in force, whatever somebody did to a request
     with context.workspace(args) as ws:

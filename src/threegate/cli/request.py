@@ -209,7 +209,7 @@ def _check_command(
     """Say that no rule refuses a command, or raise with the rule that does."""
     from threegate.host.run.heavy.image_programs import refuse_missing_here
     from threegate.policy.approvals import command_of, executor_for
-    from threegate.policy.ring.command_rules import refuse_command
+    from threegate.policy.ring.compiler import refuse_command
 
     request = program.request
     assert request is not None

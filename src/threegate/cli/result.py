@@ -35,7 +35,7 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
     from threegate.base.text import quote
     from threegate.host.report.result_files import export_files, plain_files
     from threegate.host.workspace.places import refuse_absent, resolve
-    from threegate.policy.units import sized
+    from threegate.policy.leaves import sized
 
     directory = context.settings.cwd / args.directory
     with context.workspace(args) as ws:

@@ -303,7 +303,7 @@ def _terms(args: argparse.Namespace) -> "Terms":
     from threegate.base.errors import UsageError
     from threegate.base.text import quote
     from threegate.host.review.approval import Terms
-    from threegate.policy.units import SECONDS
+    from threegate.policy.leaves import SECONDS
 
     try:
         seconds = None if args.lifetime is None else SECONDS.parse(args.lifetime)
@@ -315,7 +315,7 @@ def _terms(args: argparse.Namespace) -> "Terms":
 
 def _question(ws: "Workspace", sheet: "Sheet", terms: "Terms") -> str:
     from threegate.artifacts.ids import short
-    from threegate.policy.units import SECONDS
+    from threegate.policy.leaves import SECONDS
 
     usual = ws.bundle.integer("handoff", "approval", "lifetime_seconds")
     lasts = SECONDS.show(usual if terms.seconds is None else terms.seconds)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from threegate.artifacts.tool_result import ToolResult
     from threegate.host.review.contents import ForeseenAct
     from threegate.host.workspace.workspace import Workspace
-    from threegate.policy.ring.learner import Learned
+    from threegate.policy.ring.proposals import Learned
 
 _WHY = """\
 Shows the executor and the profile a request would run under, and of each import, program and
@@ -126,7 +126,7 @@ def run_learn(args: argparse.Namespace, context: Context) -> int:
 
 def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
     from threegate.host.review.contents import foresee, imports_in
-    from threegate.policy.ring.learner import Tried, learn
+    from threegate.policy.ring.proposals import Tried, learn
 
     request = _request(ws, result.request)
     ring, _ = foresee(ws.bundle, request)
@@ -146,7 +146,7 @@ def _diff(ws: "Workspace", learned: "Learned") -> str:
     from threegate.host.gate_profiles import program_gates
     from threegate.host.policy.changes import edited
     from threegate.policy.compiler import compile_policy
-    from threegate.policy.ring.learner import drafted, refuse_useless
+    from threegate.policy.ring.proposals import drafted, refuse_useless
     from threegate.policy.sections import FILES
 
     compiled = edited(ws)
@@ -168,7 +168,7 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
     from pathlib import Path
 
     from threegate.host.request.code import read_code
-    from threegate.policy.ring.foreign_block import import_text
+    from threegate.policy.ring.proposals import import_text
 
     text = read_code(args.file, context.stdin)
     name = "standard-input" if args.file == "-" else Path(args.file).name

@@ -20,7 +20,7 @@ from threegate.console.workspace_threads import Desk
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.fetch.held import hold
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 LEVELS: Final = ("public", "internal", "confidential")
 WANTS: Final = ("metadata", "full-text")

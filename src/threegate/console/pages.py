@@ -20,7 +20,7 @@ from threegate.console.sessions import BrowserSession
 from threegate.host.output import counted
 from threegate.host.review.characters import exposed, in_lines, on_one_line
 from threegate.host.review.render import age
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 PLACE: Final = Path(__file__).parent
 NAVIGATION: Final = (

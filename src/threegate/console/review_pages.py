@@ -28,7 +28,7 @@ from threegate.host.review.characters import on_one_line
 from threegate.host.review.requests import read_request
 from threegate.host.review.sheet import Sheet, read_sheet
 from threegate.host.workspace.places import read_anywhere
-from threegate.policy.units import SECONDS
+from threegate.policy.leaves import SECONDS
 
 MOST_MADE: Final = 25
 TYPED: Final = 8  # digits of a request's id that a yes to era or network takes

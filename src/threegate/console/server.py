@@ -26,7 +26,7 @@ from threegate.console.messages import (
 )
 from threegate.console.peers import is_ours
 from threegate.console.request_checks import HEADERS, POLICY
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 64

@@ -20,8 +20,8 @@ from threegate.host.settings import unix_now
 from threegate.host.status import overview
 from threegate.host.workspace.history import history, told
 from threegate.host.workspace.verification import Report, verify_workspace
-from threegate.policy.change import Change
-from threegate.policy.diff import diff
+from threegate.policy.bundle import diff
+from threegate.policy.nodes import Change
 from threegate.sandbox.doctor import Diagnosis, examine
 
 PAGE: Final = 50

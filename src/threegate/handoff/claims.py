@@ -6,19 +6,172 @@ so a crash at any moment spends a use at most once.  Room for results and log is
 first; if there is none, nothing is claimed and nothing is spent.
 """
 
+import errno
+import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
-from threegate.base.errors import HandoffTampered, PolicyDenied, ThreeGateError, UsageError
+from threegate.artifacts.ids import is_id, prefix_of
+from threegate.base import canonical
+from threegate.base.errors import (
+    HandoffTampered,
+    PolicyDenied,
+    QuotaExceeded,
+    StorageFailed,
+    ThreeGateError,
+    UsageError,
+)
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request, may_be_used, packed, spend
+from threegate.handoff.disk import storage_errors
 from threegate.handoff.journal import Act, Put, Remove
-from threegate.handoff.lease import Lease, current_lease, is_alive, parse_lease
-from threegate.handoff.misplaced import Aside, set_aside
-from threegate.handoff.reserve import drop_dead, give_back, take_room
-from threegate.handoff.store import Store
+from threegate.handoff.store import Aside, Store, set_aside
+from threegate.policy.leaves import sized
+
+# Who holds claims: boot, process and its start time, so that a reused pid is not mistaken for it.
+#
+# One lease covers everything that was claimed together and ends with the last of its requests. A
+# request that was claimed again since then belongs to the newer lease, and the newer lease counts.
+
+_PROC = Path("/proc")
+_KEYS = {"boot", "format", "pid", "requests", "room", "started"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A process that claimed requests, and the room it reserved for each."""
+
+    boot: str
+    pid: int
+    started: int  # clock ticks since boot
+    room: int = field(default=0, compare=False)  # bytes for each
+    requests: tuple[str, ...] = field(default=(), compare=False)
+
+    def to_bytes(self) -> bytes:
+        """Return the lease file's content."""
+        holder = {"boot": self.boot, "pid": self.pid, "started": self.started}
+        claims = {"requests": list(self.requests), "room": self.room}
+        return canonical.encode({"format": "lease/1", **claims, **holder})
+
+
+def current_lease(*, room: int = 0, requests: Sequence[str] = ()) -> Lease:
+    """Return the lease of this process."""
+    pid = os.getpid()
+    started = _start_time(pid)
+    assert started is not None, "this process exists"
+    return Lease(_boot_id(), pid, started, room, tuple(requests))
+
+
+def parse_lease(data: bytes) -> Lease:
+    """Return the lease in `data`; raise `HandoffTampered` if the host did not write it."""
+    try:
+        value: Mapping[str, Any] = canonical.decode(data)
+        if set(value) != _KEYS or value["format"] != "lease/1":
+            raise ValueError("not a lease")
+        pid, started, room = (int(value[key]) for key in ("pid", "started", "room"))
+        return Lease(str(value["boot"]), pid, started, room, _requests(value["requests"]))
+    except (ValueError, TypeError) as exc:
+        raise HandoffTampered("a lease is not readable") from exc
+
+
+def _requests(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError("not a list of requests")
+    if not all(is_id(one) and prefix_of(one) in ("fr", "tr") for one in value):
+        raise ValueError("not requests")
+    return tuple(value)
+
+
+def is_alive(lease: Lease) -> bool:
+    """Tell whether the claiming process still runs, on this boot."""
+    return lease.boot == _boot_id() and _start_time(lease.pid) == lease.started
+
+
+def _boot_id() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _start_time(pid: int) -> int | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The second field is the command in brackets and may hold spaces and brackets itself.
+    fields = text.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+# Disk space reserved for the output of claimed runs: one file for each process that claims.
+#
+# Not in the log: the file is empty of meaning, and leftovers of a crash are removed with the dead
+# claims.
+
+_NAME: Final = re.compile(r"\A([0-9]{1,10})-([0-9]{1,20})-([0-9a-f-]{36})\Z")
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def take_room(store: Store, lease: Lease, size: int) -> None:
+    """Reserve `size` bytes more for a process; raise `QuotaExceeded` without room."""
+    if size == 0:
+        return
+    fd = _open(store, lease)
+    before = os.fstat(fd).st_size
+    try:
+        with storage_errors("reserve space"):
+            os.posix_fallocate(fd, 0, before + size)
+    except StorageFailed as exc:
+        _resize(store, lease, fd, before)
+        cause = exc.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            detail = f"no room for the {sized(size)} that runs may leave"
+            hint = "make room on the disk; nothing was spent"
+            raise QuotaExceeded(detail, hint=hint) from exc
+        raise
+    finally:
+        os.close(fd)
+
+
+def give_back(store: Store, lease: Lease, size: int) -> None:
+    """Free `size` bytes of what a process reserved."""
+    if size == 0:
+        return
+    fd = _open(store, lease)
+    try:
+        _resize(store, lease, fd, max(0, os.fstat(fd).st_size - size))
+    finally:
+        os.close(fd)
+
+
+def drop_dead(store: Store) -> None:
+    """Free what processes reserved that no longer run."""
+    directory = store.directories.fd(states.RESERVE)
+    for name in os.listdir(directory):
+        match = _NAME.match(name)
+        if match and not is_alive(Lease(match[3], int(match[1]), int(match[2]))):
+            with storage_errors("free reserved space"):
+                os.unlink(name, dir_fd=directory)
+
+
+def _open(store: Store, lease: Lease) -> int:
+    with storage_errors("reserve space"):
+        return os.open(_name(lease), _FLAGS, 0o600, dir_fd=store.directories.fd(states.RESERVE))
+
+
+def _resize(store: Store, lease: Lease, fd: int, size: int) -> None:
+    with storage_errors("free reserved space"):
+        if size:
+            os.ftruncate(fd, size)
+        else:
+            os.unlink(_name(lease), dir_fd=store.directories.fd(states.RESERVE))
+
+
+def _name(lease: Lease) -> str:
+    return f"{lease.pid}-{lease.started}-{lease.boot}"
+
 
 MAX_CLAIMS: Final = 64  # of at most 5 acts each, within a batch
 

@@ -20,22 +20,29 @@ from typing import Any, Final
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import Entry
 from threegate.audit.log import AuditLog
-from threegate.audit.plan import Events
+from threegate.audit.writer import Events
 from threegate.base.errors import HandoffTampered, StorageFailed
 from threegate.handoff.disk import (
     FILE_MODE,
     Directories,
     check_file,
     create_file,
+    held,
     read_file,
     storage_errors,
 )
-from threegate.handoff.ledger import Ledger
-from threegate.handoff.lock import held
-from threegate.handoff.records import INTENT, OUTCOME, RECOVERED, Intent, parse_intent
+from threegate.handoff.ledger import Ledger, Tail, longer_tail
+from threegate.handoff.records import (
+    INTENT,
+    OUTCOME,
+    RECOVERED,
+    Intent,
+    Quota,
+    Usage,
+    parse_intent,
+    scan_usage,
+)
 from threegate.handoff.states import BUNDLES, CURRENT, INCOMING, NAMES
-from threegate.handoff.tail import Tail, longer_tail
-from threegate.handoff.usage import Quota, Usage, scan_usage
 
 MAX_BATCH: Final = 512  # less than a segment, so that a batch lies in two of them at most
 MAX_FILE_BYTES: Final = 256 * 2**20

@@ -12,7 +12,7 @@ from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import refusal_record
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.base.errors import ArtifactRejected
 from threegate.handoff import states

@@ -22,12 +22,17 @@ from threegate.base.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
-from threegate.handoff.disk import Directories, check_file, make_directories, read_file
+from threegate.handoff.disk import (
+    Directories,
+    check_file,
+    held,
+    make_directories,
+    open_lock,
+    read_file,
+)
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
-from threegate.handoff.ledger import Ledger
-from threegate.handoff.lock import held, open_lock
-from threegate.handoff.tail import Tail
-from threegate.handoff.usage import Quota
+from threegate.handoff.ledger import Ledger, Tail
+from threegate.handoff.records import Quota
 
 AUDIT: Final = "audit"
 MISPLACED: Final = "TG-HND-015"
@@ -232,3 +237,24 @@ class Store:
 
 def _misplaced(detail: str) -> HandoffTampered:
     return HandoffTampered(detail, code=MISPLACED)
+
+
+# A file that is not where or what the log says is set aside so that the others proceed.
+#
+# SECURITY: such a file is evidence of tampering and is never used. This code only decides whether
+# it stops the command at once or is named at its end. Without a list to name it in, it stops the
+# command.
+
+Aside = dict[str, HandoffTampered] | None  # by the id of the request
+OF_ONE_FILE: Final = (MISPLACED, OTHER_CONTENT)
+
+
+@contextmanager
+def set_aside(aside: Aside, request_id: str) -> Iterator[None]:
+    """Note in `aside` that this request was meddled with; raise what is not about one file."""
+    try:
+        yield
+    except HandoffTampered as exc:
+        if aside is None or exc.code not in OF_ONE_FILE:
+            raise
+        aside[request_id] = exc

@@ -12,7 +12,7 @@ from threegate.host.gate_profiles import unapplied
 from threegate.host.keys.operator import known_keys
 from threegate.host.keys.signatures import key_strength
 from threegate.policy.bundle import Bundle
-from threegate.policy.change import Change
+from threegate.policy.nodes import Change
 from threegate.sandbox.attacks.results import AttackResult
 from threegate.sandbox.doctor import Check
 from threegate.sandbox.profiles import PROFILES

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.policy.bundle import Compiled
-from threegate.policy.change import Change
-from threegate.policy.nodes import Value, frozen
+from threegate.policy.nodes import Change, Value, frozen
 from threegate.policy.sections.gates import NAME_OF_SECTION, compare_profiles
 from threegate.sandbox import worker
 from threegate.sandbox.engine_calls import signed_calls

@@ -7,15 +7,14 @@ from typing import Any
 from threegate.audit.entry import time_of
 from threegate.base.errors import PolicyInvalid
 from threegate.handoff import states
-from threegate.handoff.claims import leases
-from threegate.handoff.lease import is_alive
+from threegate.handoff.claims import is_alive, leases
 from threegate.handoff.store import Store
 from threegate.host.policy import changes
 from threegate.host.provenance.retraction import headlines_on_retracted
 from threegate.host.workspace import applied, checkpoints
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.diff import diff
+from threegate.policy.bundle import diff
 
 
 def overview(ws: Workspace, index: Index) -> dict[str, Any]:

@@ -16,8 +16,81 @@ from typing import Final
 from threegate.base.errors import SignatureRefused
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.keys import limits
-from threegate.keys.wire import WireReader, malformed, wire_string
+
+# The SSH wire format (RFC 4251 section 5), read strictly and written.
+#
+# SECURITY: anybody may have written these bytes. Every length is compared with the caller's bound
+# and with the rest of the input before a byte is sliced, and `end` refuses trailing bytes. Raises
+# `SignatureRefused` and nothing else.
+
+MALFORMED: Final = "TG-KEY-001"
+
+
+def malformed(reason: str) -> SignatureRefused:
+    """Return the refusal of bytes that are not what they should be."""
+    return SignatureRefused(reason, code=MALFORMED)
+
+
+class WireReader:
+    """A cursor over foreign bytes."""
+
+    __slots__ = ("_data", "_offset", "_what")
+
+    def __init__(self, data: bytes, *, what: str) -> None:
+        self._data = data
+        self._offset = 0
+        self._what = what
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` bytes, all of them."""
+        if count > len(self._data) - self._offset:
+            raise malformed(f"{self._what} ends early")
+        start, self._offset = self._offset, self._offset + count
+        return self._data[start : self._offset]
+
+    def u8(self) -> int:
+        """Return the next byte as a number."""
+        return self.take(1)[0]
+
+    def u32(self) -> int:
+        """Return the next four bytes as a number."""
+        return int.from_bytes(self.take(4), "big")
+
+    def string(self, limit: int) -> bytes:
+        """Return the next length-prefixed string, which may hold `limit` bytes."""
+        length = self.u32()
+        if length > limit:
+            raise malformed(f"{self._what} has a field of {length} bytes, limit {limit}")
+        return self.take(length)
+
+    def end(self) -> None:
+        """Refuse bytes behind the last field: nobody would have looked at them."""
+        if self._offset != len(self._data):
+            raise malformed(f"{self._what} has {len(self._data) - self._offset} trailing bytes")
+
+
+def wire_string(data: bytes) -> bytes:
+    """Return `data` with its length in front."""
+    return len(data).to_bytes(4, "big") + data
+
+
+# Bounds of keys, signatures and signer lists, checked before the bytes they bound are used.
+
+# A signature by a plain key is about 300 bytes, by a FIDO2 key about 400.
+MAX_ARMORED_BYTES: Final = 4_096
+MAX_PUBLIC_LINE_BYTES: Final = (
+    8_192  # a long comment is legal; an RSA key must get a proper refusal
+)
+MAX_KEY_BLOB_BYTES: Final = 2_048
+MAX_KEY_TYPE_BYTES: Final = 64
+MAX_APPLICATION_BYTES: Final = 128
+MAX_NAMESPACE_BYTES: Final = 64
+MAX_HASH_NAME_BYTES: Final = 16
+
+MAX_SIGNERS: Final = 256
+MAX_SIGNERS_BYTES: Final = 262_144  # room for MAX_SIGNERS of the longest lines
+MAX_PRINCIPAL_CHARS: Final = 128
+
 
 ED25519: Final = "ssh-ed25519"
 SK_ED25519: Final = "sk-ssh-ed25519@openssh.com"
@@ -74,9 +147,9 @@ class PublicKey:
 def parse_key_blob(blob: bytes) -> PublicKey:
     """Return the key in wire-format `blob`, or raise `SignatureRefused`."""
     reader = WireReader(blob, what="public key")
-    key_type = _known_type(reader.string(limits.MAX_KEY_TYPE_BYTES))
+    key_type = _known_type(reader.string(MAX_KEY_TYPE_BYTES))
     point = reader.string(POINT_BYTES)
-    application = reader.string(limits.MAX_APPLICATION_BYTES) if key_type == SK_ED25519 else b""
+    application = reader.string(MAX_APPLICATION_BYTES) if key_type == SK_ED25519 else b""
     reader.end()
     _refuse_point(point)
     if key_type == SK_ED25519:
@@ -87,7 +160,7 @@ def parse_key_blob(blob: bytes) -> PublicKey:
 def parse_public_line(data: Untrusted[bytes]) -> PublicKey:
     """Return the key in a public key file: one line of type, base64 and any comment."""
     untrusted = data.open_for_validation()
-    if len(untrusted) > limits.MAX_PUBLIC_LINE_BYTES:
+    if len(untrusted) > MAX_PUBLIC_LINE_BYTES:
         raise malformed(f"public key of {len(untrusted)} bytes")
     if untrusted.startswith(b"-----BEGIN"):
         raise malformed("this is a private key; the public one is in the file with .pub")
@@ -103,7 +176,7 @@ def parse_public_line(data: Untrusted[bytes]) -> PublicKey:
 def parse_typed_key(type_name: bytes, encoded: bytes) -> PublicKey:
     """Return the key spelled as type name and base64, which must agree."""
     key_type = _known_type(type_name)
-    key = parse_key_blob(decode_base64(encoded, limits.MAX_KEY_BLOB_BYTES, what="public key"))
+    key = parse_key_blob(decode_base64(encoded, MAX_KEY_BLOB_BYTES, what="public key"))
     if key.key_type != key_type:
         raise malformed("public key is not of the type its line names")
     return key

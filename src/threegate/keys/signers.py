@@ -24,7 +24,7 @@ from typing import Final
 
 from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
 from threegate.base.text import quote
-from threegate.keys import limits
+from threegate.keys import public
 from threegate.keys.public import PublicKey, parse_typed_key
 
 NAMESPACES: Final = (
@@ -115,8 +115,8 @@ class Signers:
     entries: tuple[AllowedSigner, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.entries) > limits.MAX_SIGNERS:
-            raise UsageError(f"{len(self.entries)} signers, limit {limits.MAX_SIGNERS}")
+        if len(self.entries) > public.MAX_SIGNERS:
+            raise UsageError(f"{len(self.entries)} signers, limit {public.MAX_SIGNERS}")
         # One line per key: with two, the wider would undo the revocation in the other.
         if len({entry.key for entry in self.entries}) != len(self.entries):
             raise UsageError("a key stands twice in the list of signers")
@@ -168,12 +168,12 @@ class Signers:
 
 def parse_signers(text: bytes, *, name: str = "allowed_signers") -> Signers:
     """Return the signers in `text`, or raise `PolicyInvalid` naming file and line."""
-    if len(text) > limits.MAX_SIGNERS_BYTES:
-        raise PolicyInvalid(f"{name}: {len(text)} bytes, limit {limits.MAX_SIGNERS_BYTES}")
+    if len(text) > public.MAX_SIGNERS_BYTES:
+        raise PolicyInvalid(f"{name}: {len(text)} bytes, limit {public.MAX_SIGNERS_BYTES}")
     lines = text.split(b"\n")
-    if len(lines) - 1 > limits.MAX_SIGNERS:
+    if len(lines) - 1 > public.MAX_SIGNERS:
         raise PolicyInvalid(
-            f"{name}:{limits.MAX_SIGNERS + 1}: more than {limits.MAX_SIGNERS} lines"
+            f"{name}:{public.MAX_SIGNERS + 1}: more than {public.MAX_SIGNERS} lines"
         )
     if lines.pop():
         raise PolicyInvalid(f"{name}:{len(lines) + 1}: line has no end")
@@ -227,7 +227,7 @@ def _spell(seconds: int) -> str:
 
 
 def _refuse_principal(principal: str) -> None:
-    if len(principal) > limits.MAX_PRINCIPAL_CHARS or not _PRINCIPAL.fullmatch(principal):
+    if len(principal) > public.MAX_PRINCIPAL_CHARS or not _PRINCIPAL.fullmatch(principal):
         raise UsageError(
             f"{quote(principal)} cannot name a signer: use letters, digits and . _ + @ -"
         )

@@ -24,19 +24,27 @@ SECURITY
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from threegate.base.errors import SignatureRefused
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.keys import limits
-from threegate.keys.public import PublicKey, decode_base64, parse_key_blob
+from threegate.keys import public
+from threegate.keys.public import (
+    PublicKey,
+    WireReader,
+    decode_base64,
+    malformed,
+    parse_key_blob,
+    wire_string,
+)
 from threegate.keys.signers import Signers
-from threegate.keys.wire import WireReader, malformed, wire_string
 
 MAGIC: Final = b"SSHSIG"
 VERSION: Final = 1
@@ -129,13 +137,13 @@ def parse_signature(data: Untrusted[bytes]) -> SshSignature:
     reader = WireReader(_dearmor(untrusted), what="signature")
     if reader.take(len(MAGIC)) != MAGIC or reader.u32() != VERSION:
         raise malformed("not an SSH signature of version 1")
-    key = parse_key_blob(reader.string(limits.MAX_KEY_BLOB_BYTES))
-    namespace = _read_namespace(reader.string(limits.MAX_NAMESPACE_BYTES))
+    key = parse_key_blob(reader.string(public.MAX_KEY_BLOB_BYTES))
+    namespace = _read_namespace(reader.string(public.MAX_NAMESPACE_BYTES))
     reader.string(0)  # reserved
-    hash_name = _read_hash(reader.string(limits.MAX_HASH_NAME_BYTES))
-    inner = WireReader(reader.string(limits.MAX_KEY_BLOB_BYTES), what="signature")
+    hash_name = _read_hash(reader.string(public.MAX_HASH_NAME_BYTES))
+    inner = WireReader(reader.string(public.MAX_KEY_BLOB_BYTES), what="signature")
     reader.end()
-    if inner.string(limits.MAX_KEY_TYPE_BYTES) != key.key_type.encode("ascii"):
+    if inner.string(public.MAX_KEY_TYPE_BYTES) != key.key_type.encode("ascii"):
         raise malformed("signature and key are of different types")
     raw = inner.string(SIGNATURE_BYTES)
     flags, counter = (inner.u8(), inner.u32()) if key.on_token else (None, None)
@@ -153,12 +161,12 @@ def armor(blob: bytes) -> bytes:
 
 
 def _dearmor(untrusted: bytes) -> bytes:
-    if len(untrusted) > limits.MAX_ARMORED_BYTES:
-        raise malformed(f"signature of {len(untrusted)} bytes, limit {limits.MAX_ARMORED_BYTES}")
+    if len(untrusted) > public.MAX_ARMORED_BYTES:
+        raise malformed(f"signature of {len(untrusted)} bytes, limit {public.MAX_ARMORED_BYTES}")
     if not untrusted.startswith(_BEGIN) or not untrusted.endswith(_END):
         raise malformed("not an armored SSH signature")
     body = untrusted[len(_BEGIN) : -len(_END)].replace(b"\n", b"")
-    blob = decode_base64(body, limits.MAX_ARMORED_BYTES, what="signature")
+    blob = decode_base64(body, public.MAX_ARMORED_BYTES, what="signature")
     if armor(blob) != untrusted:
         raise malformed("signature armor is not laid out as ssh-keygen does")
     return blob
@@ -186,3 +194,22 @@ def _signed_bytes(message: bytes, signature: SshSignature) -> bytes:
     # What a FIDO2 token signs: its application, its flags and its counter go in as well.
     head = hashlib.sha256(signature.key.application).digest() + bytes([signature.flags])
     return head + signature.counter.to_bytes(4, "big") + hashlib.sha256(signed).digest()
+
+
+# SHA-256 of large bytes, where the standard library has no OpenSSL to use.
+#
+# A gate's sandbox has no libcrypto, and Python's own loop takes six times as long; the library
+# that verifies signatures brings one along.
+
+
+def sha256_hex(data: bytes) -> str:
+    """Return the SHA-256 of `data` in lower-case hex."""
+    return sha256_of((data,))
+
+
+def sha256_of(pieces: Iterable[bytes]) -> str:
+    """Return the SHA-256 of all pieces, one after the other, in lower-case hex."""
+    digest = hashes.Hash(hashes.SHA256())
+    for piece in pieces:
+        digest.update(piece)
+    return digest.finalize().hex()

@@ -39,10 +39,8 @@ from threegate.keys.sshsig import Signed
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
-from threegate.policy.ring.command_rules import refuse_command
-from threegate.policy.ring.compiler import compile_ring, offline
+from threegate.policy.ring.compiler import compile_ring, executor_of, offline, refuse_command
 from threegate.policy.ring.executor_profile import ExecutorProfile
-from threegate.policy.ring.executors import executor_of
 
 NAMESPACE: Final = "threegate-approval"
 

@@ -11,7 +11,7 @@ SECURITY
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -22,11 +22,10 @@ from threegate.base.errors import PolicyInvalid, VersionUnsupported
 from threegate.keys.signers import Signers
 from threegate.policy.decision import RuleRef
 from threegate.policy.limits import MAX_BUNDLE_BYTES
-from threegate.policy.nodes import Value, frozen, plain
-from threegate.policy.reasons import Reason, invalid
-from threegate.policy.sections import BY_NAME, FILES, GATES, SECTION_NAMES, SIGNERS
-from threegate.policy.sections.gates import check_gates
-from threegate.policy.sections.signers import signers_of
+from threegate.policy.nodes import Change, Reason, Value, frozen, invalid, plain
+from threegate.policy.sections import BY_NAME, FILES, GATES, SECTION_NAMES, SECTIONS, SIGNERS
+from threegate.policy.sections.gates import check_gates, compare_gates
+from threegate.policy.sections.signers import compare_signers, signers_of
 
 FORMAT: Final = "bundle/1"
 NAMESPACE: Final = "threegate-policy"  # of a signature over a bundle
@@ -232,3 +231,36 @@ def _refuse(message: str) -> PolicyInvalid:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+# Differences between two policies, with every capability that the new one widens.
+
+
+def diff(old: Compiled, new: Compiled) -> list[Change]:
+    """Return every difference between two policies, widening ones first."""
+    order = ("widens", "changes", "narrows")
+    return sorted(_changes(old, new), key=lambda change: order.index(change.effect))
+
+
+def _changes(old: Compiled, new: Compiled) -> Iterator[Change]:
+    for section in SECTIONS:
+        before, after = old.sections[section.name], new.sections[section.name]
+        yield from section.record.compare(before, after, (section.name,), section.name)
+    yield from compare_signers(old.sections[SIGNERS], new.sections[SIGNERS])
+    yield from compare_gates(old.sections[GATES], new.sections[GATES])
+
+
+# The external functions as policy pins them: one digest over names, bounds and sources.
+#
+# An approval binds this digest, so a changed bound or implementation voids it.
+
+
+def functions_sha256(policy: Compiled) -> str:
+    """Return what `functions_sha256` of an approval must be under this policy."""
+    return policy.functions_sha256
+
+
+def function_digests(policy: Compiled) -> dict[str, str]:
+    """Return the digest policy names for each function it offers."""
+    path = ("tool-exec", "functions")
+    return {name: policy.text(*path, name, "sha256") for name in policy.words(*path)}

@@ -20,8 +20,7 @@ from threegate.base.errors import PolicyInvalid
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled, Lines, signer_lines
 from threegate.policy.limits import MAX_FILE_BYTES
-from threegate.policy.nodes import Value, frozen
-from threegate.policy.reasons import Reason, invalid, place
+from threegate.policy.nodes import Reason, Value, frozen, invalid, place
 from threegate.policy.ring.compiler import beyond_every_executor
 from threegate.policy.sections import FILES, GATES, SECTIONS, SIGNERS, SIGNERS_FILE
 from threegate.policy.sections.gates import check_gates

@@ -23,11 +23,27 @@ from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
 from threegate.policy.hosts import check_host, matches, parse_url
-from threegate.policy.kinds import kind_name
+from threegate.policy.leaves import BYTES, unit_of
 from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
 from threegate.policy.ring.commands import resolve
 from threegate.policy.sections.tool_exec import OFF, RING
-from threegate.policy.units import BYTES, unit_of
+
+# Artifact kinds: the prefix of their ids, and the name that policies use.
+
+KINDS: Final = {
+    "rp": "research-packet",
+    "fr": "fetch-request",
+    "tr": "tool-request",
+    "ap": "approval",
+    "res": "tool-result",
+    "an": "analysis",
+}
+
+
+def kind_name(kind: str) -> str:
+    """Return the name policies use for a prefix; any other text stays as it is."""
+    return KINDS.get(kind, kind)
+
 
 _GATES: Final = ("core", "fetch", "tool-exec")
 GATEWAY: Final = "gateway"

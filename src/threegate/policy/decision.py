@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.base.errors import PolicyDenied
+from threegate.base.text import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,17 @@ VERDICTS: Final[dict[type, str]] = {Allow: "allow", Ask: "ask", Deny: "deny"}
 def verdict(decision: Decision) -> str:
     """Return `allow`, `ask` or `deny`."""
     return VERDICTS[type(decision)]
+
+
+# A decision in words, with every rule that was tried.
+
+
+def explain(decision: Decision) -> list[str]:
+    """Return the decision and its trace, one line each, ready for a terminal."""
+    lines = []
+    for tried in decision.trace[:-1]:
+        where = str(tried.rule) if tried.rule is not None else "policy"
+        lines.append(visible(f"{where}: {tried.what}: {tried.outcome}"))
+    by = f" ({decision.rule})" if decision.rule is not None else ""
+    lines.append(visible(f"{verdict(decision)}: {decision.reason}{by}"))
+    return lines

@@ -4,9 +4,12 @@ No scalar has been interpreted: `no` is the text `no` and `22:22:22` is eight ch
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+from threegate.base.errors import PolicyInvalid
 
 Path: TypeAlias = tuple[str, ...]  # section first, then keys
 Value: TypeAlias = "int | str | tuple[Value, ...] | Mapping[str, Value] | None"
@@ -67,3 +70,115 @@ def plain(value: Value) -> Any:
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     return value
+
+
+# One difference between two policies, and whether it permits more.
+
+Effect = Literal["widens", "narrows", "changes"]
+
+OPPOSITE: Final[dict[Effect, Effect]] = {
+    "widens": "narrows",
+    "narrows": "widens",
+    "changes": "changes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A rule that differs; `path` starts with the section's name."""
+
+    path: str
+    old: Value
+    new: Value
+    effect: Effect
+    sentence: str
+
+
+def change(path: Path, old: Value, new: Value, effect: Effect, sentence: str) -> Change:
+    """Return the change at `path`."""
+    return Change("/".join(path), old, new, effect, sentence)
+
+
+def about(path: Path, text: str) -> str:
+    """Return a sentence that starts with where the rule stands."""
+    return f"{' '.join(path[:-1])}: {text}"
+
+
+def wider_if(condition: bool) -> Effect:  # noqa: FBT001 -- the condition is the whole sentence
+    """Return `widens` when the new side lets more happen, else `narrows`."""
+    return "widens" if condition else "narrows"
+
+
+# Why a policy is invalid: one stable code per kind of mistake. A code is never reused.
+
+
+class Reason(Enum):
+    """A mistake a policy can hold; the value is (code, what its author must do)."""
+
+    FILE = (
+        "TG-POL-003",
+        "put the file back, or take it from a new workspace: `threegate init DIR` writes them all",
+    )
+    CHARACTERS = ("TG-POL-004", "save the file as UTF-8 with plain line ends, nothing invisible")
+    FENCE = (
+        "TG-POL-005",
+        "write the rules in exactly one block, opened by ```yaml threegate-policy",
+    )
+    SYNTAX = (
+        "TG-POL-006",
+        "the block must be YAML: `key: value`, lists in brackets, no tabs, `*.name` in quotes",
+    )
+    SUBSET = (
+        "TG-POL-007",
+        "write plain values: no anchors, tags, documents, escapes or text blocks",
+    )
+    DUPLICATE = ("TG-POL-008", "write each key once")
+    TOO_LARGE = ("TG-POL-009", "make the block smaller or flatter")
+    UNKNOWN_KEY = ("TG-POL-010", "remove the key; docs/policy.md lists those that exist")
+    MISSING_KEY = ("TG-POL-011", "add the key; nothing has a silent default")
+    VALUE = ("TG-POL-012", "docs/policy.md lists type and range of every key")
+    CONFLICT = ("TG-POL-013", "change one of the two rules")
+    EXAMPLE = ("TG-POL-014", "correct the rule or its example")
+    SIGNERS = ("TG-POL-015", "`threegate key list` shows who may sign")
+    BUNDLE = ("TG-POL-016", "apply the policy again; a bundle is never edited")
+
+    @property
+    def code(self) -> str:
+        """The stable code."""
+        return self.value[0]
+
+    @property
+    def hint(self) -> str:
+        """What the author must do."""
+        return self.value[1]
+
+
+def invalid(reason: Reason, where: str, detail: str) -> PolicyInvalid:
+    """Return the error for `reason`; foreign parts of `detail` are already quoted."""
+    return PolicyInvalid(f"{where}: {detail}", code=reason.code, hint=reason.hint)
+
+
+def place(file: str, line: int) -> str:
+    """Return file and line as every message and decision names them."""
+    return f"policy/{file}:{line}" if line else f"policy/{file}"
+
+
+# The file being read: the line of each rule, and the examples.
+
+
+@dataclass(slots=True)
+class Reader:
+    """Collects the line of every rule in one file, and the examples rules carry."""
+
+    file: str
+    stored: bool = False  # a bundle, which carries no examples
+    lines: dict[Path, int] = field(default_factory=dict)
+    examples: dict[Path, tuple[Scalar, ...]] = field(default_factory=dict)
+
+    def fail(self, reason: Reason, line: int, message: str) -> PolicyInvalid:
+        """Return the error for a mistake in this file."""
+        return invalid(reason, place(self.file, line), message)
+
+    def fail_at(self, reason: Reason, path: Path, message: str) -> PolicyInvalid:
+        """Return the error for a rule that was read already."""
+        return self.fail(reason, self.lines[path], message)

@@ -11,12 +11,22 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from threegate.base.text import quote
-from threegate.policy.change import Change, about, change, wider_if
 from threegate.policy.leaves import UNORDERED, Leaf
 from threegate.policy.limits import MAX_EXAMPLES
-from threegate.policy.nodes import Block, Listing, Node, Path, Scalar, Value
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason
+from threegate.policy.nodes import (
+    Block,
+    Change,
+    Listing,
+    Node,
+    Path,
+    Reader,
+    Reason,
+    Scalar,
+    Value,
+    about,
+    change,
+    wider_if,
+)
 
 
 class Kind(Protocol):

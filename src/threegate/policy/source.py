@@ -18,8 +18,7 @@ import yaml
 from threegate.base.errors import PolicyInvalid
 from threegate.base.text import FORBIDDEN, kind_of_forbidden, quote
 from threegate.policy import limits
-from threegate.policy.nodes import Block, Listing, Node, Scalar
-from threegate.policy.reasons import Reason, invalid, place
+from threegate.policy.nodes import Block, Listing, Node, Reason, Scalar, invalid, place
 
 OPENING: Final = "```yaml threegate-policy"
 CLOSING: Final = "```"

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable
+from threegate.handoff.claims import Lease, current_lease, is_alive
 from threegate.handoff.disk import storage_errors
-from threegate.handoff.lease import Lease, current_lease, is_alive
 
 NOT_OURS: Final = "TG-BOX-023"
 BACKLOG: Final = 64

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.samples import digest
-from threegate.artifacts.command import check_command
 from threegate.artifacts.reasons import Reason
+from threegate.artifacts.tool_request import check_command
 from threegate.base.errors import ArtifactRejected
 
 REQUEST = "tr-" + digest("x")

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from tests.support.auditlab import WORKSPACE
 from threegate.audit.chain import LAST, NOTHING_BEFORE, Chain
-from threegate.audit.entry import Broken, Reason, emit_line, parse_data, time_of, unix_of
-from threegate.audit.limits import MAX_LINE_BYTES, SEGMENT_EVENTS
-from threegate.audit.merkle import leaf_hash, root_of
-from threegate.audit.plan import plan_batch
+from threegate.audit.checkpoint import leaf_hash, root_of
+from threegate.audit.entry import (
+    MAX_LINE_BYTES,
+    SEGMENT_EVENTS,
+    Broken,
+    Reason,
+    emit_line,
+    parse_data,
+    time_of,
+    unix_of,
+)
+from threegate.audit.writer import plan_batch
 from threegate.base import canonical
 from threegate.base.errors import AuditUnavailable, VersionUnsupported
 

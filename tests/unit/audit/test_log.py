@@ -25,8 +25,8 @@ from tests.support.auditlab import (
 )
 from threegate.audit import AuditLog, Broken, Reason, verify_log
 from threegate.audit.chain import LAST
-from threegate.audit.limits import MAX_TORN_BYTES, SEGMENT_EVENTS
-from threegate.audit.merkle import leaf_hash, root_of
+from threegate.audit.checkpoint import leaf_hash, root_of
+from threegate.audit.entry import MAX_TORN_BYTES, SEGMENT_EVENTS
 from threegate.base.errors import AuditTampered, AuditUnavailable, VersionUnsupported
 
 FIRST, SECOND, THIRD = (f"segment-{number:08d}.jsonl" for number in range(3))

@@ -27,7 +27,7 @@ from tests.support.auditlab import (
 )
 from threegate.audit import AuditLog, verify_log
 from threegate.audit.chain import LAST
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 
 KILLED = -9
 FIRST_ID = 50_000

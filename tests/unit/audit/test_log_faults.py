@@ -22,7 +22,7 @@ from tests.support.auditlab import (
     segment_files,
 )
 from threegate.audit import AuditLog, verify_log
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.base.errors import AuditUnavailable
 
 ERRORS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES]

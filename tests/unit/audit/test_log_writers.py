@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.auditlab import FORK, clock, new_log, numbered
 from threegate.audit import AuditLog, verify_log
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 
 ROUNDS = 120
 

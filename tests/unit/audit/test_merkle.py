@@ -5,12 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from threegate.audit.merkle import (
-    EMPTY_ROOT,
-    Tree,
-    leaf_hash,
-    root_of,
-)
+from threegate.audit.checkpoint import EMPTY_ROOT, Tree, leaf_hash, root_of
 
 # The inputs and roots of the certificate-transparency reference implementation.
 INPUTS = [

@@ -16,8 +16,8 @@ from tests.support.auditlab import (
     write_files,
 )
 from threegate.audit import AuditLog, Checkpoint, Entry, LogReport, Reason, verify_log
-from threegate.audit.limits import SEGMENT_EVENTS
-from threegate.audit.merkle import EMPTY_ROOT
+from threegate.audit.checkpoint import EMPTY_ROOT
+from threegate.audit.entry import SEGMENT_EVENTS
 
 FIRST, SECOND, THIRD = (f"segment-{number:08d}.jsonl" for number in range(3))
 SIZE = 2 * SEGMENT_EVENTS + 50

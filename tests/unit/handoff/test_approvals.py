@@ -19,8 +19,8 @@ from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import Denial
 from threegate.handoff.claims import Claim, claim_group
+from threegate.handoff.records import Quota
 from threegate.handoff.store import MISPLACED, Store
-from threegate.handoff.usage import Quota
 
 ACCEPTED = "handoff/approvals/accepted"
 DENIED = "handoff/requests/denied"

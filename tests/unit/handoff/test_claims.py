@@ -26,15 +26,18 @@ from threegate.handoff.admission import admit
 from threegate.handoff.claims import (
     Claim,
     End,
+    Lease,
     claim_group,
+    current_lease,
     finish_group,
+    is_alive,
     leases,
+    parse_lease,
     release_dead,
 )
 from threegate.handoff.journal import MAX_BATCH, Put
-from threegate.handoff.lease import Lease, current_lease, is_alive, parse_lease
+from threegate.handoff.records import Quota
 from threegate.handoff.store import MISPLACED, Store
-from threegate.handoff.usage import Quota
 from threegate.policy import approvals as policy_approvals
 
 NUMBER = 5

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from threegate.base.errors import StorageFailed
-from threegate.handoff.expected import Expected
+from threegate.handoff.verify import Expected
 
 PACKETS, BLOBS = "handoff/packets/accepted", "handoff/blobs"
 

@@ -17,8 +17,8 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.journal import Put
+from threegate.handoff.records import Quota, scan_usage
 from threegate.handoff.store import Store
-from threegate.handoff.usage import Quota, scan_usage
 
 
 @pytest.fixture

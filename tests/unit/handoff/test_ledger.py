@@ -11,8 +11,7 @@ from tests.support.claiming import approve, take
 from tests.support.stores import NOW, clock, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.audit.entry import Entry
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS, Entry
 from threegate.base.errors import AuditTampered
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from threegate.base.errors import HandoffTampered, StorageFailed
-from threegate.handoff.lock import LOCK_NAME, held, open_lock
+from threegate.handoff.disk import LOCK_NAME, held, open_lock
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.support.stores import NOW, clock, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest, refusal_record
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.base.errors import ArtifactRejected, StorageFailed
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states

@@ -7,14 +7,13 @@ import pytest
 
 from tests.support.stores import clock, make_store
 from threegate.artifacts.ids import sha256_hex
-from threegate.audit.entry import Entry
-from threegate.audit.limits import SEGMENT_EVENTS
+from threegate.audit.entry import SEGMENT_EVENTS, Entry
 from threegate.base.errors import AuditTampered
 from threegate.handoff import states
 from threegate.handoff.journal import Put
+from threegate.handoff.ledger import Tail
 from threegate.handoff.records import INTENT, OUTCOME, RECOVERED
 from threegate.handoff.store import Store
-from threegate.handoff.tail import Tail
 
 PUT = {
     "act": "put",

@@ -16,9 +16,8 @@ from threegate.host.gate_profiles import profile_rules, program_gates, refuse_un
 from threegate.host.policy.changes import apply_policy, change_signers, edited
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.signers import AllowedSigner
-from threegate.policy.bundle import Compiled, parse_bundle
+from threegate.policy.bundle import Compiled, diff, parse_bundle
 from threegate.policy.compiler import compile_policy
-from threegate.policy.diff import diff
 from threegate.policy.sections.gates import PROFILE
 from threegate.sandbox import worker
 from threegate.sandbox.profiles import (

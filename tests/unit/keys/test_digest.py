@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.keys.digest import sha256_hex
+from threegate.keys.sshsig import sha256_hex
 
 
 @given(st.binary())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support import keyvectors
 from tests.support.sshlab import NOW, Key
 from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
-from threegate.keys import limits
+from threegate.keys import public
 from threegate.keys.public import parse_key_blob
 from threegate.keys.signers import (
     ANY_NAMESPACE,
@@ -202,5 +202,5 @@ def test_size_is_bounded() -> None:
         full.add(AllowedSigner("operator", keys[256]))
     with pytest.raises(PolicyInvalid, match=r"allowed_signers:257: more than 256 lines"):
         parse_signers(emit(full) + f"{AllowedSigner('a', keys[256]).line}\n".encode())
-    with pytest.raises(PolicyInvalid, match=f"limit {limits.MAX_SIGNERS_BYTES}"):
-        parse_signers(b"\n" * (limits.MAX_SIGNERS_BYTES + 1))
+    with pytest.raises(PolicyInvalid, match=f"limit {public.MAX_SIGNERS_BYTES}"):
+        parse_signers(b"\n" * (public.MAX_SIGNERS_BYTES + 1))

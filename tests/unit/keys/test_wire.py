@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.base.errors import SignatureRefused
-from threegate.keys.wire import WireReader, wire_string
+from threegate.keys.public import WireReader, wire_string
 
 
 def test_fields_come_back_in_order() -> None:

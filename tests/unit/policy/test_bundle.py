@@ -272,7 +272,7 @@ def test_reading_a_bundle_loads_no_yaml_parser() -> None:
     script = (
         "import sys\n"
         "from threegate.policy.bundle import parse_bundle\n"
-        "from threegate.policy import decide, diff, explain\n"
+        "from threegate.policy import decide\n"
         "parse_bundle(sys.stdin.buffer.read())\n"
         "before = 'yaml' in sys.modules\n"
         "import threegate.policy.compiler\n"

@@ -18,8 +18,7 @@ from threegate.policy.decide import (
     may_read,
     may_use_engine,
 )
-from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, verdict
-from threegate.policy.explain import explain
+from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, explain, verdict
 from threegate.policy.purposes import MODEL, PACKETS, downloads
 
 POLICY = policy()

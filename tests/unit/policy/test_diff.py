@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.policies import GATES, policy, policy_files
-from threegate.policy.change import OPPOSITE, Change
+from threegate.policy.bundle import diff
 from threegate.policy.compiler import compile_policy
-from threegate.policy.diff import diff
 from threegate.policy.leaves import Leaf
-from threegate.policy.nodes import Value
+from threegate.policy.nodes import OPPOSITE, Change, Value
 from threegate.policy.schema import Record, Table
 from threegate.policy.sections import BY_NAME
 

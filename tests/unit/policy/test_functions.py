@@ -3,7 +3,7 @@
 import re
 
 from tests.support.policies import policy
-from threegate.policy.functions import function_digests, functions_sha256
+from threegate.policy.bundle import function_digests, functions_sha256
 
 POLICY = policy()
 

@@ -25,8 +25,7 @@ from threegate.policy.bundle import Compiled
 from threegate.policy.decide import GATEWAY_RULES, may_connect, may_execute
 from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.purposes import RUNS
-from threegate.policy.ring.compiler import GATEWAY_CLIENT, ProfileRejected, compile_ring
-from threegate.policy.ring.executors import without
+from threegate.policy.ring.compiler import GATEWAY_CLIENT, ProfileRejected, compile_ring, without
 
 POLICY = granted()
 DEFAULT = policy()

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from tests.support.policies import GATES, altered, plain_sections, policy, policy_files
 from threegate.base.errors import PolicyInvalid
-from threegate.policy.bundle import Compiled, parse_bundle
-from threegate.policy.change import OPPOSITE
+from threegate.policy.bundle import Compiled, diff, parse_bundle
 from threegate.policy.compiler import compile_policy
 from threegate.policy.decide import Execution, may_connect, may_execute, may_fetch
 from threegate.policy.decision import Allow, Ask, Decision, Deny
-from threegate.policy.diff import diff
 from threegate.policy.leaves import Choice, Leaf, Number, Word
+from threegate.policy.nodes import OPPOSITE
 from threegate.policy.schema import Examples, Group, Kind, Record, Sentences, Table
 from threegate.policy.sections import SECTION_NAMES, SECTIONS
 from threegate.policy.sections.gates import PROFILE

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.gates.fetch.addresses import refusal
-from threegate.policy.ranges import ISATAP, SPECIAL_V4, SPECIAL_V6, refused_v4, refused_v6
+from threegate.policy.hosts import ISATAP, SPECIAL_V4, SPECIAL_V6, refused_v4, refused_v6
 
 
 def _within(text: str) -> bool:

@@ -5,9 +5,8 @@ import pytest
 from tests.support.policies import GATES, policy_files, public_key, signers_file
 from threegate.base.errors import PolicyInvalid
 from threegate.keys.signers import AllowedSigner, Signers, parse_signers
-from threegate.policy.bundle import Compiled
+from threegate.policy.bundle import Compiled, diff
 from threegate.policy.compiler import compile_policy
-from threegate.policy.diff import diff
 from threegate.policy.nodes import frozen, plain
 from threegate.policy.sections.signers import read_signers, signers_of
 

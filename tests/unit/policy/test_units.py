@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.policy.units import BYTES, COUNT, MILLISECONDS, SECONDS, Unit
+from threegate.policy.leaves import BYTES, COUNT, MILLISECONDS, SECONDS, Unit
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from threegate.policy.ranges import GLOBAL_UNICAST, ISATAP, SPECIAL_V4, SPECIAL_V6
+from threegate.policy.hosts import GLOBAL_UNICAST, ISATAP, SPECIAL_V4, SPECIAL_V6
 
 Address = IPv4Address | IPv6Address
 # RFC 6052: where the IPv4 address stands in a NAT64 address, by the length of the prefix;

@@ -15,8 +15,7 @@ from threegate.base import limits
 from threegate.base.errors import PolicyDenied
 from threegate.base.text import visible
 from threegate.policy.approvals import OTHER_LANE, Presented, check_approval
-from threegate.policy.bundle import Bundle
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import Bundle, functions_sha256
 
 OTHER_INPUTS: Final = "TG-APR-016"
 LANES: Final = ("tool-exec", "lanes")

@@ -52,11 +52,10 @@ from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
 from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
-from threegate.keys.digest import sha256_hex
+from threegate.keys.sshsig import sha256_hex
 from threegate.policy.approvals import OTHER_LANE, Presented
-from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.functions import function_digests
-from threegate.policy.ring import executors
+from threegate.policy.bundle import Bundle, function_digests, parse_bundle
+from threegate.policy.ring import compiler
 from threegate.policy.ring.compiler import compile_ring
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
@@ -197,7 +196,7 @@ def function_bounds(bundle: Bundle, names: tuple[str, ...]) -> dict[str, Functio
 
 def bounds_for(bundle: Bundle, profile: str) -> Bounds:
     """Return what code may look like under a profile of the lane."""
-    ring = compile_ring(bundle, executors.MONTY, profile)
+    ring = compile_ring(bundle, compiler.MONTY, profile)
     return Bounds(
         source_bytes=bundle.integer(*MONTY, "max", "source_bytes"),
         nesting=bundle.integer(*MONTY, "max", "nesting"),

@@ -18,7 +18,7 @@ from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
 from threegate.gates.tool_exec.monty.screen import Bounds, screen
 from threegate.keys import sshsig
 from threegate.policy.bundle import NAMESPACE, Bundle
-from threegate.policy.ring import executors
+from threegate.policy.ring import compiler
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.sections.tool_exec import MONTY_MODULES
 from threegate.sandbox.proofs import prove
@@ -52,6 +52,6 @@ def enforced(bundle: Bundle, ask: Prove, bounds_for: Callable[[Bundle, str], Bou
         through = [
             one for one in (*MONTY_MODULES, *NEVER) if screen(f"import {one}", bounds) is None
         ]
-        ring = compile_ring(bundle, executors.MONTY, name)
+        ring = compile_ring(bundle, compiler.MONTY, name)
         rings[name] = replace(ring, imports=tuple(sorted(through))).digest
     return Enforced(bundle.generation, bundle.digest, rings, ask.tries)

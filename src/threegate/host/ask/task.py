@@ -25,9 +25,8 @@ from threegate.host.provenance.derivation import Origin
 from threegate.host.provenance.texts import Material, Passage
 from threegate.host.review.origins import host_of
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import may_draft
+from threegate.policy.decide import KINDS, may_draft
 from threegate.policy.decision import Deny
-from threegate.policy.kinds import KINDS
 
 FETCH, TOOL = "fetch-request", "tool-request"
 TITLE_CHARS: Final = 200

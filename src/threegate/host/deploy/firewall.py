@@ -11,7 +11,7 @@ from typing import Final
 
 from threegate.host.deploy.place import GATEWAY, SQUID, Address, Place
 from threegate.policy.bundle import Compiled
-from threegate.policy.ranges import ISATAP, refused_v4, refused_v6
+from threegate.policy.hosts import ISATAP, refused_v4, refused_v6
 
 _REJECT: Final = "reject with icmpx admin-prohibited"
 _HEAD: Final = """\

@@ -13,7 +13,7 @@ from typing import Final
 
 from threegate.host.deploy.place import Place
 from threegate.policy.bundle import Compiled
-from threegate.policy.ranges import GLOBAL_UNICAST, refused_v4, refused_v6
+from threegate.policy.hosts import GLOBAL_UNICAST, refused_v4, refused_v6
 
 _HOSTS: Final = ("fetch", "hosts")
 MAX_CLIENTS: Final = 64

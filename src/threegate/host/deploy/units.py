@@ -8,7 +8,7 @@ from typing import Final
 
 from threegate.host.deploy.containers import BUNDLE, PROGRAM, SOCKET, WORKSPACE
 from threegate.host.deploy.place import GATEWAY, OWNER, SQUID, Place
-from threegate.policy.ranges import refused_v4, refused_v6
+from threegate.policy.hosts import refused_v4, refused_v6
 
 GATEWAY_SOCKET: Final = "/run/threegate-gateway/gateway.sock"
 _HEAD: Final = """\

@@ -28,9 +28,8 @@ from threegate.base.errors import (
     WorkspaceBusy,
 )
 from threegate.base.text import quote, visible
-from threegate.handoff.disk import read_file, storage_errors
-from threegate.handoff.lock import held
-from threegate.policy.units import sized
+from threegate.handoff.disk import held, read_file, storage_errors
+from threegate.policy.leaves import sized
 
 WINDOW_SECONDS: Final = 60
 DAY_SECONDS: Final = 86_400

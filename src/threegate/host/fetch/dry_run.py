@@ -18,7 +18,7 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Ask
 from threegate.policy.hosts import parse_url
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 
 @dataclass(frozen=True, slots=True)

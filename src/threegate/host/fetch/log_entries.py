@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.references import Question, without_contact
-from threegate.audit.plan import Events
+from threegate.audit.writer import Events
 from threegate.base.errors import ThreeGateError
 from threegate.base.text import visible
 from threegate.gates.fetch.retrieve.messages import Got, NotGot

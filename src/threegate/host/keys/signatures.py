@@ -30,8 +30,13 @@ from threegate.host.keys.keyfiles import (
     private_file,
     refuse_inside,
 )
-from threegate.keys.limits import MAX_PUBLIC_LINE_BYTES
-from threegate.keys.public import PublicKey, decode_base64, parse_key_blob, parse_public_line
+from threegate.keys.public import (
+    MAX_PUBLIC_LINE_BYTES,
+    PublicKey,
+    decode_base64,
+    parse_key_blob,
+    parse_public_line,
+)
 from threegate.keys.signers import NAMESPACES
 from threegate.keys.sshsig import check_signature, parse_signature
 from threegate.sandbox.programs import PATH, find_program, is_unexchangeable

@@ -22,9 +22,8 @@ from threegate.host.workspace import applied, signers_file, workspace
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
 from threegate.keys.signers import Signers, emit
-from threegate.policy.bundle import Bundle, Compiled
+from threegate.policy.bundle import Bundle, Compiled, diff
 from threegate.policy.compiler import compile_policy, load_policy
-from threegate.policy.diff import diff
 from threegate.policy.nodes import plain
 from threegate.policy.sections import FILES, GATES, SIGNERS_FILE
 

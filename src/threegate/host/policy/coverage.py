@@ -20,7 +20,7 @@ from threegate.handoff.store import Store
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Approved, Presented, check_approval
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import functions_sha256
 
 NOT_APPROVED: Final = "TG-ASK-002"
 

@@ -25,8 +25,7 @@ from threegate.host.settings import Settings
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
-from threegate.keys.limits import MAX_PUBLIC_LINE_BYTES
-from threegate.keys.public import KEY_TYPES, PublicKey, parse_public_line
+from threegate.keys.public import KEY_TYPES, MAX_PUBLIC_LINE_BYTES, PublicKey, parse_public_line
 from threegate.keys.signers import ANY_NAMESPACE, AllowedSigner, Signers
 from threegate.policy.bundle import Bundle
 

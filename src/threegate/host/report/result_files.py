@@ -18,7 +18,7 @@ from threegate.handoff import states
 from threegate.host.atomic_file import write_together
 from threegate.host.workspace.setup import OURS
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.units import sized
+from threegate.policy.leaves import sized
 
 
 def plain_files(result: ToolResult) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ from threegate.host.report.outputs import See, computed_behind
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.units import sized
+from threegate.policy.leaves import sized
 
 PURPOSE_CHARS: Final = 300  # of a title; a longer purpose follows it whole
 FINISHED: Final = "finish"  # the change that stores the result of a run of this workspace

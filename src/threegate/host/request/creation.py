@@ -46,7 +46,7 @@ from threegate.host.workspace.offered_files import named
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Deny
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 DEFAULT_BACKEND: Final = "monty"
 DEFAULT_CONFIDENTIALITY: Final = "internal"

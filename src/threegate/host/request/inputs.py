@@ -32,7 +32,7 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 MAX_FILE_CHARS = 200
 DATA_KINDS = ("rp", "res", "an")

@@ -7,14 +7,13 @@ from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.base.text import quote
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
-from threegate.policy.leaves import Number
+from threegate.policy.leaves import BYTES, Number
 from threegate.policy.sections.tool_exec import (
     ERA_RANGES,
     FUNCTIONS,
     MONTY_RANGES,
     REQUEST_LIMITS,
 )
-from threegate.policy.units import BYTES
 
 ALL: Final = "all"
 _SECTION: Final = "tool-exec"

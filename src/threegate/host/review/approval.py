@@ -42,9 +42,8 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
 from threegate.keys.signers import emit
 from threegate.policy.approvals import NAMESPACE, RULE_OF_TWO, Presented, check_approval
-from threegate.policy.bundle import Bundle
-from threegate.policy.functions import functions_sha256
-from threegate.policy.units import SECONDS
+from threegate.policy.bundle import Bundle, functions_sha256
+from threegate.policy.leaves import SECONDS
 
 # -- the statement in an approval --------------------------------------------------------
 

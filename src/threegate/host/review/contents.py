@@ -33,10 +33,10 @@ from threegate.policy.approvals import command_of, ring_for
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import verdict
+from threegate.policy.leaves import BYTES, unit_of
 from threegate.policy.ring.compiler import ProfileRejected
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import LIMIT_WORDS, RING
-from threegate.policy.units import BYTES, unit_of
 
 MEANINGS: Final = {
     "json_dumps": "a value as JSON text, keys sorted",

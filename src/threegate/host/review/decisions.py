@@ -26,15 +26,14 @@ from threegate.base.text import first_forbidden
 from threegate.handoff import approvals
 from threegate.handoff.claims import release_dead
 from threegate.handoff.disk import read_start
-from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import directory_of
+from threegate.handoff.store import Aside, set_aside
 from threegate.host.output import counted
 from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Presented, check_approval
-from threegate.policy.bundle import Bundle
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import Bundle, functions_sha256
 
 MAX_REASON_CHARS: Final = 1000
 NO_APPROVAL: Final = "TG-APR-015"

@@ -33,7 +33,7 @@ from threegate.host.review.parts import (
 )
 from threegate.host.workspace.origin import brought_words
 from threegate.policy.bundle import Bundle
-from threegate.policy.units import BYTES
+from threegate.policy.leaves import BYTES
 
 LONG_REFERENCE_CHARS = 200
 MANY_REFERENCES = 20

@@ -30,8 +30,8 @@ from threegate.host.provenance.retraction import lookup
 from threegate.host.review.parts import SheetInput, SheetSource, SheetSources
 from threegate.host.workspace.origin import logged
 from threegate.host.workspace.places import blobs_of
+from threegate.policy.decide import KINDS
 from threegate.policy.hosts import parse_url
-from threegate.policy.kinds import KINDS
 
 if TYPE_CHECKING:
     from threegate.host.workspace.index import Index

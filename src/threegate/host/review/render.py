@@ -16,7 +16,7 @@ from threegate.host.review import parts
 from threegate.host.review.characters import exposed, spelled, suspects
 from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, Token
 from threegate.host.review.sheet import Sheet
-from threegate.policy.units import sized
+from threegate.policy.leaves import sized
 
 MAX_SOURCES: Final = 40
 _TEXT: Final = StyledSpan("    | ", "dim")

@@ -21,8 +21,8 @@ from threegate.base.errors import (
     UsageError,
 )
 from threegate.base.untrusted import Untrusted
-from threegate.handoff.misplaced import OF_ONE_FILE
 from threegate.handoff.states import directory_of
+from threegate.handoff.store import OF_ONE_FILE
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 

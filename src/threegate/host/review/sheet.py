@@ -44,7 +44,7 @@ from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.policy.kinds import KINDS
+from threegate.policy.decide import KINDS
 
 if TYPE_CHECKING:
     from threegate.host.workspace.index import Index
@@ -53,7 +53,7 @@ from dataclasses import asdict
 from typing import Any
 
 from threegate.base.errors import UsageError
-from threegate.handoff.misplaced import Aside, set_aside
+from threegate.handoff.store import Aside, set_aside
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.base.schema import plain_record, shapes_of
 from threegate.base.text import quote
 from threegate.handoff.approvals import denial_of
-from threegate.handoff.misplaced import Aside, set_aside
 from threegate.handoff.states import state_of
-from threegate.handoff.store import Store
+from threegate.handoff.store import Aside, Store, set_aside
 from threegate.host.review.origins import reader
 from threegate.host.review.parts import Earlier
 

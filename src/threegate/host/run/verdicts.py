@@ -14,7 +14,7 @@ from threegate.policy.approvals import command_of, execution_of, executor_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_execute, may_fetch
 from threegate.policy.decision import Decision, Deny
-from threegate.policy.ring.command_rules import may_command
+from threegate.policy.ring.compiler import may_command
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from threegate.base.errors import HandoffTampered, PolicyInvalid
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
+from threegate.handoff.records import Quota
 from threegate.handoff.store import Store
-from threegate.handoff.usage import Quota
 from threegate.keys import sshsig
 from threegate.keys.sshsig import Signed
 from threegate.policy import bundle as policy_bundle

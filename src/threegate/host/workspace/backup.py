@@ -15,8 +15,7 @@ from typing import BinaryIO, Final
 
 from threegate.artifacts.ids import is_digest, prefix_of, sha256_hex
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import Head
-from threegate.audit.limits import MAX_SEGMENT_BYTES, SEGMENT_EVENTS
+from threegate.audit.entry import MAX_SEGMENT_BYTES, SEGMENT_EVENTS, Head
 from threegate.audit.segment import open_directory, open_segment, read_blocks, segment_name
 from threegate.audit.verify import verify_log
 from threegate.base.errors import AuditTampered, HandoffTampered, UsageError, WorkspaceBusy

@@ -15,8 +15,13 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import is_digest
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import unix_of
-from threegate.audit.limits import MAX_SEGMENT_BYTES, MAX_TORN_BYTES, MAX_TREE_SIZE, SEGMENT_EVENTS
+from threegate.audit.entry import (
+    MAX_SEGMENT_BYTES,
+    MAX_TORN_BYTES,
+    MAX_TREE_SIZE,
+    SEGMENT_EVENTS,
+    unix_of,
+)
 from threegate.base import canonical
 from threegate.base.errors import VersionUnsupported
 from threegate.host.workspace.archive import rejected

@@ -25,7 +25,7 @@ from threegate.handoff.states import CHECKPOINTS
 from threegate.host.keys.signatures import Signer
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
-from threegate.keys.limits import MAX_ARMORED_BYTES
+from threegate.keys.public import MAX_ARMORED_BYTES
 from threegate.keys.signers import Signers, emit
 from threegate.keys.sshsig import Signed
 

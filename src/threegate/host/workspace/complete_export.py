@@ -27,7 +27,7 @@ from threegate.base.limits import MAX_RECORD_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import RetrievalRecord, parse_record
 from threegate.host.workspace.archive import MAX_NAME_BYTES, ArchiveReader, ArchiveWriter
-from threegate.keys.limits import MAX_ARMORED_BYTES
+from threegate.keys.public import MAX_ARMORED_BYTES
 
 NAMESPACE: Final = "threegate-packet"
 FORMAT: Final = "complete/1"

@@ -18,9 +18,8 @@ from typing import Any, Final
 from threegate.artifacts.ids import is_id
 from threegate.base.errors import HandoffTampered
 from threegate.handoff import states
-from threegate.handoff.expected import Expected
 from threegate.handoff.store import Store
-from threegate.handoff.verify import Finding
+from threegate.handoff.verify import Expected, Finding
 from threegate.host.workspace.derived import UNSEALED, is_ours, why_unusable
 from threegate.host.workspace.fetched import FILE as FETCHED
 from threegate.host.workspace.index import FILE, Index

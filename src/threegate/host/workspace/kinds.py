@@ -4,7 +4,7 @@ from typing import Final
 
 from threegate.base.errors import UsageError
 from threegate.base.text import quote
-from threegate.policy.kinds import KINDS
+from threegate.policy.decide import KINDS
 
 # The words of the command line, and the kinds each speaks of.
 LISTINGS: Final = {

@@ -23,7 +23,7 @@ from typing import BinaryIO, Final
 from threegate.artifacts import registry
 from threegate.artifacts.ids import is_id, sha256_hex
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.limits import MAX_SEGMENT_BYTES, SEGMENT_EVENTS
+from threegate.audit.entry import MAX_SEGMENT_BYTES, SEGMENT_EVENTS
 from threegate.audit.segment import OPEN_MODE, SEALED_MODE, make_directory, segment_name
 from threegate.audit.verify import verify_log
 from threegate.base.errors import AuditTampered, HandoffTampered, UsageError

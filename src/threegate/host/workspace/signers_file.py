@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from threegate.base.errors import StorageFailed, WorkspaceBusy
-from threegate.handoff.disk import storage_errors
-from threegate.handoff.lock import WAIT_SECONDS, held
+from threegate.handoff.disk import WAIT_SECONDS, held, storage_errors
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import POLICY, Workspace
-from threegate.keys.limits import MAX_SIGNERS_BYTES
+from threegate.keys.public import MAX_SIGNERS_BYTES
 from threegate.keys.signers import emit
 from threegate.policy.sections import SIGNERS_FILE
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from threegate.audit.log import AuditLog
 from threegate.base.errors import VersionUnsupported, WorkspaceUnusable
+from threegate.handoff.disk import held
 from threegate.handoff.journal import Journal
-from threegate.handoff.lock import held
 from threegate.handoff.store import Store
 from threegate.host.settings import unix_now
 from threegate.host.workspace.workspace import VERSION, Marker, read_marker, write_marker

@@ -28,10 +28,9 @@ from threegate.base.errors import (
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.disk import OTHER_MODE
-from threegate.handoff.expected import Expected
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import AUDIT, Store
-from threegate.handoff.verify import FileFold, Finding, verify_files
+from threegate.handoff.verify import Expected, FileFold, Finding, verify_files
 from threegate.host.workspace import applied, checkpoints
 from threegate.host.workspace.checkpoints import Kept
 from threegate.host.workspace.clock import check_entry

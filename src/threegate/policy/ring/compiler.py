@@ -14,23 +14,93 @@ and nothing starts.  The rules, in order; the first that fails decides:
     sees commands, and with no program that runs commands of its own.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
-from threegate.policy.ring.commands import ArgumentRule, base, names_of
+from threegate.policy.ring.commands import ArgumentRule, Refusal, base, names_of
 from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
-from threegate.policy.ring.executors import (
-    COMMAND_INTERPRETERS,
-    EXECUTORS,
-    PYTHON_PROGRAMS,
-    Abilities,
-)
 from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
+
+# What each kind of executor can enforce. A kind that is not declared here runs nothing.
+#
+# An executor gets a code mode by a declaration here. One without a code mode gets an explicit no-
+# op, and only with proof that it can start nothing: `must_prove` names what its sandbox tried and
+# found refused.
+
+MONTY: Final = "monty"
+HEAVY_PYTHON: Final = "heavy-python"
+HEAVY_SHELL: Final = "heavy-shell"
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What one kind of executor can hold code to."""
+
+    lane: str | None  # whose network and places it has; none without a code mode
+    code_mode: bool = True
+    imports: bool = False  # nothing is imported against the rules: refused, or there is no Python
+    networks: frozenset[str] = frozenset((OFF,))
+    files: bool = False  # has a place to write to, of as many bytes as its lane grants
+    binaries: bool = False  # only these can be started, by the kernel's rule
+    patterns: bool = False  # sees every command before it is started
+    must_prove: frozenset[str] = frozenset()
+
+
+# Programs that run Python: whoever may start one imports past every hook.
+PYTHON_PROGRAMS: Final = (
+    *("bpython", "graalpy", "ipython", "jython", "micropython", "pdb", "pydoc", "pypy", "pytest"),
+    *("python", "xonsh"),
+)
+# Programs that start others as their own scripts say, where no rule about a command can look;
+# each also in every version and variant: lua5.4, vim.tiny, bash-static.
+COMMAND_INTERPRETERS: Final = frozenset(
+    (
+        *("ash", "bash", "busybox", "clisp", "csh", "dash", "deno", "ed", "elvish", "emacs", "erl"),
+        *("ex", "expect", "fish", "gdb", "ghci", "gnuplot", "groovy", "guile", "irb", "java"),
+        *("jjs", "jshell", "julia", "ksh", "lldb", "lua", "luajit", "luatex", "m4", "make", "mksh"),
+        *("node", "nodejs", "nu", "nvim", "ocaml", "octave", "perl", "php", "pwsh", "qjs", "R"),
+        *("racket", "rbash", "rksh", "Rscript", "ruby", "runghc", "rvim", "rzsh", "sbcl", "sh"),
+        *("tclsh", "tcsh", "texlua", "toybox", "vi", "view", "vim", "vimdiff", "wish", "yash"),
+        "zsh",
+    )
+)
+
+EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
+    {
+        MONTY: Abilities("monty", imports=True),
+        HEAVY_PYTHON: Abilities(
+            "era", imports=True, files=True, binaries=True, networks=frozenset(NETWORKS)
+        ),
+        # It runs no Python: no profile holds a program that does.
+        HEAVY_SHELL: Abilities("era", imports=True, files=True, binaries=True, patterns=True),
+        # Runtimes that compute and run no code of anybody's; their boxes may start nothing.
+        **dict.fromkeys(
+            ("model-server", "embedder", "bridge", "bridge-socket", "bridge-remote"),
+            Abilities(None, code_mode=False, must_prove=frozenset(("exec", "fork"))),
+        ),
+    }
+)
+
+
+def without(network: str) -> Mapping[str, Abilities]:
+    """Return the executors as they are on a machine that cannot hold one to this network."""
+    return {
+        kind: replace(able, networks=able.networks - {network}) for kind, able in EXECUTORS.items()
+    }
+
+
+def executor_of(backend: str, *, command: bool) -> str:
+    """Return the kind of executor that runs a request of a lane."""
+    if backend == "monty":
+        return MONTY
+    return HEAVY_SHELL if command else HEAVY_PYTHON
+
 
 NOT_ENFORCEABLE: Final = "TG-RNG-001"
 UNKNOWN_EXECUTOR: Final = "TG-RNG-002"
@@ -240,3 +310,48 @@ def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[Argumen
             continue
         denied, required = policy.words(*path, "denied"), policy.words(*path, "required")
         yield ArgumentRule(name, about, tuple(sorted(denied)), tuple(sorted(required)))
+
+
+# Whether policy lets a command start: checked before review, before a claim, and in the gate.
+#
+# SECURITY: reads the words of a command from a stored request. If this is wrong, a human is asked
+# about something that policy denies; the guest checks again before it starts anything.
+
+COMMAND_REFUSED: Final = "TG-RNG-004"
+
+
+def may_command(policy: Compiled, kind: str, name: str, argv: Sequence[str]) -> Decision:
+    """Decide whether an executor of this kind may start a command under the profile `name`."""
+    try:
+        ring = compile_ring(policy, kind, name)
+    except ProfileRejected as exc:
+        return Deny(exc.rule, exc.reason)
+    found = ring.command(argv)
+    if found is None:
+        path = (_SECTION, RING, name, "allowed_binaries")
+        return Allow(policy.ref(*path), f"no rule of profile {name} refuses the command")
+    return Deny(_place(policy, name, found), _reason(found))
+
+
+def refuse_command(policy: Compiled, kind: str, name: str, argv: Sequence[str]) -> None:
+    """Raise `PolicyDenied` for a command that may not begin."""
+    decision = may_command(policy, kind, name, argv)
+    if isinstance(decision, Deny):
+        error = decision.error("the command is")
+        raise PolicyDenied(error.message, code=COMMAND_REFUSED, hint=error.hint)
+
+
+def _place(policy: Compiled, name: str, found: Refusal) -> RuleRef:
+    if found.rule == ARGUMENT_RULES:
+        return policy.ref(_SECTION, ARGUMENT_RULES, found.item)
+    path = (_SECTION, RING, name, found.rule)
+    return policy.ref(*path) if found.rule == "allowed_binaries" else policy.ref(*path, found.item)
+
+
+def _reason(found: Refusal) -> str:
+    argument = quote(found.argument)
+    if found.rule == "allowed_binaries":
+        return f"program {argument} is not allowed"
+    if found.rule == ARGUMENT_RULES:
+        return f"argument rule {found.item} refuses {argument}"
+    return f"pattern {quote(found.item)} is denied: {argument}"

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from threegate.policy.sections import core, fetch, gates, handoff, hierarchy, signers, tool_exec
+from threegate.policy.sections import core, fetch, gates, handoff, signers, tool_exec
+from threegate.policy.sections import section as hierarchy
 from threegate.policy.sections.section import Section
 
 SECTIONS: Final[tuple[Section, ...]] = (

@@ -4,12 +4,20 @@ from typing import Final
 
 from threegate.base.forms import NOT_A_KEY
 from threegate.policy.hosts import check_host
-from threegate.policy.leaves import DIGEST, NAME, OPTIONAL_DIGEST, Choice, Number, Word, prose
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason
+from threegate.policy.leaves import (
+    BYTES,
+    DIGEST,
+    NAME,
+    OPTIONAL_DIGEST,
+    SECONDS,
+    Choice,
+    Number,
+    Word,
+    prose,
+)
+from threegate.policy.nodes import Reader, Reason
 from threegate.policy.schema import Field, Group, Record, Sentences, Table
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
-from threegate.policy.units import BYTES, SECONDS
 
 NAME_OF_SECTION: Final = "core"
 READABLE: Final = Choice(("analysis", "research-packet", "tool-result"))

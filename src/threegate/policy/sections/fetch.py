@@ -3,16 +3,12 @@
 from typing import Final
 
 from threegate.base.text import quote
-from threegate.policy.change import Effect, wider_if
 from threegate.policy.hosts import check_pattern, matches, parse_url
-from threegate.policy.leaves import NAME, Choice, LeafValue, Number, Word
+from threegate.policy.leaves import BYTES, NAME, SECONDS, Choice, LeafValue, Number, Word
 from threegate.policy.limits import MAX_HOST_RULES
-from threegate.policy.nodes import Path
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason
+from threegate.policy.nodes import Effect, Path, Reader, Reason, wider_if
 from threegate.policy.schema import Examples, Field, Group, Record, Table
 from threegate.policy.sections.section import Rules, Section, block_of
-from threegate.policy.units import BYTES, SECONDS
 
 NAME_OF_SECTION: Final = "fetch"
 

@@ -17,13 +17,20 @@ from typing import Final
 
 from threegate.base.errors import PolicyInvalid
 from threegate.base.text import quote
-from threegate.policy.change import Change, about, change, wider_if
-from threegate.policy.leaves import NAME, SWITCH, Choice, Number, Word
-from threegate.policy.nodes import Path, Value, node_of
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason, invalid
+from threegate.policy.leaves import BYTES, NAME, SECONDS, SWITCH, Choice, Number, Word
+from threegate.policy.nodes import (
+    Change,
+    Path,
+    Reader,
+    Reason,
+    Value,
+    about,
+    change,
+    invalid,
+    node_of,
+    wider_if,
+)
 from threegate.policy.schema import Examples, Field, Group, Record
-from threegate.policy.units import BYTES, SECONDS
 
 NAME_OF_SECTION: Final = "gates"
 MAX_GATES: Final = 64

@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from threegate.policy.leaves import Number
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason
+from threegate.policy.leaves import BYTES, SECONDS, Number
+from threegate.policy.nodes import Reader, Reason
 from threegate.policy.schema import Field, Record
 from threegate.policy.sections.section import Rules, Section, block_of
-from threegate.policy.units import BYTES, SECONDS
 
 NAME_OF_SECTION: Final = "handoff"
 

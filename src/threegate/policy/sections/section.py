@@ -13,11 +13,9 @@ from typing import Final
 
 from threegate.base.errors import VersionUnsupported
 from threegate.base.text import quote
-from threegate.policy.leaves import Choice
-from threegate.policy.nodes import Block, Node, Scalar, Value, node_of
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason, place
-from threegate.policy.schema import Record
+from threegate.policy.leaves import Choice, Number
+from threegate.policy.nodes import Block, Node, Reader, Reason, Scalar, Value, node_of, place
+from threegate.policy.schema import Field, Order, Record
 
 FORMAT: Final = "policy/1"
 _NEWER: Final = re.compile(r"policy/[1-9][0-9]{0,8}\Z")
@@ -87,3 +85,28 @@ def words_of(rules: Rules, key: str) -> frozenset[str]:
     values = rules[key]
     assert isinstance(values, tuple)
     return frozenset(value for value in values if isinstance(value, str))
+
+
+# `instruction-hierarchy.md`: whose instructions the model follows, highest first.
+
+NAME_OF_SECTION: Final = "instruction-hierarchy"
+LEVELS: Final = ("invariants", "policy", "role", "question", "artifacts")
+
+RECORD: Final = Record(
+    (
+        Field("levels", Order(LEVELS), "levels, highest first"),
+        Field("data_levels", Order(LEVELS[-1:]), "levels that are quoted data, never instructions"),
+        Field(
+            "marker_bytes",
+            Number(16, 64, widens="down"),
+            "random bytes in the marker around quoted data",
+        ),
+    )
+)
+
+
+def _check(rules: Rules, reader: Reader) -> None:
+    """Accept: the order is fixed by its type."""
+
+
+SECTION: Final = Section(NAME_OF_SECTION, "instruction-hierarchy.md", RECORD, _check)

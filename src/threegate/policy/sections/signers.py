@@ -21,9 +21,18 @@ from threegate.keys.signers import (
     Signers,
     parse_signers,
 )
-from threegate.policy.change import Change, Effect, about, change, wider_if
-from threegate.policy.nodes import Value, frozen, plain
-from threegate.policy.reasons import Reason, invalid
+from threegate.policy.nodes import (
+    Change,
+    Effect,
+    Reason,
+    Value,
+    about,
+    change,
+    frozen,
+    invalid,
+    plain,
+    wider_if,
+)
 
 NAME_OF_SECTION: Final = "signers"
 FILE: Final = "allowed_signers"

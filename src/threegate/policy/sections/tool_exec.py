@@ -1,21 +1,98 @@
 """`tool-exec.policy.md`: the lanes, their limits, the external functions, the ring profiles."""
 
 import posixpath
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from threegate.base.text import quote
-from threegate.policy.change import Effect
-from threegate.policy.leaves import DIGEST, NAME, SWITCH, Choice, Leaf, LeafValue, Number, Word
-from threegate.policy.nodes import Path
-from threegate.policy.reader import Reader
-from threegate.policy.reasons import Reason
+from threegate.policy.leaves import (
+    BYTES,
+    DIGEST,
+    MILLISECONDS,
+    NAME,
+    SECONDS,
+    SWITCH,
+    Choice,
+    Leaf,
+    LeafValue,
+    Number,
+    Word,
+)
+from threegate.policy.nodes import Effect, Path, Reader, Reason, Scalar
+from threegate.policy.ring.commands import ArgumentRule, told
 from threegate.policy.schema import Examples, Field, Group, Record, Table
-from threegate.policy.sections import argument_rules
 from threegate.policy.sections.fetch import PATTERN
 from threegate.policy.sections.section import Rules, Section, block_of, words_of
-from threegate.policy.units import BYTES, MILLISECONDS, SECONDS
+
+# `argument_rules`: arguments that a program must not be given.
+#
+# Some programs start others when an argument says so: `find -exec`, `tar --to-command`. A rule
+# names the programs and the words. It carries commands that it must refuse and commands that it
+# must not; a policy whose rule contradicts its own examples is rejected.
+#
+# | a denied word | refuses |
+# |---|---|
+# | `--name` | this option, `--name=value`, and every abbreviation of it |
+# | `-x` | this letter in any cluster of options, also without its dash where `tar` takes one |
+# | `-name` | exactly this word, and `-name=value` |
+# | `*` | the program with any arguments or none |
+# | anything else | a word that it covers, with `*` for any characters |
+#
+# A rule covers every version and variant of its programs: `vim` also covers `vim.tiny`.
+
+ARGUMENT_RULES: Final = "argument_rules"
+MOST_RULES: Final = 1024
+
+PROGRAM: Final = Word(r"[A-Za-z0-9_][A-Za-z0-9._+-]*", "the last part of a path", most=64)
+ARGUMENT: Final = Word(r"[!-~]+", "a word, or a part of one with `*`", most=128)
+
+RULE: Final = Record(
+    (
+        Field("programs", Group(PROGRAM, "removed"), "programs an argument rule is for"),
+        Field("denied", Group(ARGUMENT, "removed"), "arguments they may not be given"),
+        Field("required", Group(ARGUMENT, "removed", most=1), "their first argument"),
+        Field("match", Examples("commands it refuses", needed=True), "examples"),
+        Field(
+            "not_match", Examples("commands it does not refuse", needed=True), "counter-examples"
+        ),
+    )
+)
+TABLE: Final = Table(NAME, RULE, most=MOST_RULES, widens="removed")
+
+
+def rule_of(name: str, rules: Rules) -> ArgumentRule:
+    """Return one rule as commands are judged by it."""
+    lists = (tuple(sorted(words_of(rules, key))) for key in ("programs", "denied", "required"))
+    return ArgumentRule(name, *lists)
+
+
+def check_rules(rules: Rules, section: str, reader: Reader) -> None:
+    """Hold every rule against its own examples, or raise `PolicyInvalid` with the line."""
+    for name in block_of(rules, ARGUMENT_RULES):
+        rule = rule_of(name, block_of(rules, ARGUMENT_RULES, name))
+        path = (section, ARGUMENT_RULES, name)
+        for key, expected in (("match", True), ("not_match", False)):
+            examples = reader.examples[(*path, key)]
+            if not examples and not reader.stored:
+                message = f"rule {name} has no {key} example"
+                raise reader.fail_at(Reason.EXAMPLE, path, message)
+            for example in examples:
+                _hold(rule, example, key, expected, reader)
+
+
+def _hold(rule: ArgumentRule, example: Scalar, key: str, expected: bool, reader: Reader) -> None:  # noqa: FBT001
+    try:
+        argv = shlex.split(example.text)
+    except ValueError as exc:
+        message = f"{key} example {quote(example.text)}: {exc}"
+        raise reader.fail(Reason.EXAMPLE, example.line, message) from exc
+    if (told(rule, argv) is not None) != expected:
+        verb = "does not refuse" if expected else "refuses"
+        message = f"rule {rule.name} {verb} its {key} example {quote(example.text)}"
+        raise reader.fail(Reason.EXAMPLE, example.line, message)
+
 
 NAME_OF_SECTION: Final = "tool-exec"
 RING: Final = "interpreter_ring"
@@ -191,7 +268,7 @@ RECORD: Final = Record(
             "functions", Table(Choice(FUNCTIONS), FUNCTION), "external functions of the monty lane"
         ),
         Field(RING, Table(NAME, PROFILE, most=64, least=1), "profiles"),
-        Field(argument_rules.ARGUMENT_RULES, argument_rules.TABLE, "argument rules"),
+        Field(ARGUMENT_RULES, TABLE, "argument rules"),
         Field(
             "push",
             Record(
@@ -215,7 +292,7 @@ def _check(rules: Rules, reader: Reader) -> None:
         _check_lane(rules, lane, reader)
     for name in block_of(rules, RING):
         _check_examples(rules, name, reader)
-    argument_rules.check_rules(rules, NAME_OF_SECTION, reader)
+    check_rules(rules, NAME_OF_SECTION, reader)
 
 
 def _check_lane(rules: Rules, lane: str, reader: Reader) -> None:

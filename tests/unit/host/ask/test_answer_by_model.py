@@ -32,7 +32,7 @@ from threegate.gates.core.messages import Said, Task
 from threegate.handoff import states
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
-from threegate.handoff.usage import Quota
+from threegate.handoff.records import Quota
 from threegate.host.ask import task as tasking
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.labels import counts

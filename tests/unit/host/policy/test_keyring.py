@@ -35,9 +35,8 @@ from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys import sshsig
 from threegate.keys.signers import emit
-from threegate.policy.bundle import Bundle
-from threegate.policy.change import Change
-from threegate.policy.diff import diff
+from threegate.policy.bundle import Bundle, diff
+from threegate.policy.nodes import Change
 
 DAY = 86_400
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from threegate.base.errors import GateUnavailable, StorageFailed
-from threegate.handoff.lease import current_lease
+from threegate.handoff.claims import current_lease
 from threegate.host.proxy.sockets import listening, listening_at
 
 

@@ -17,8 +17,8 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, QuotaExceeded, ThreeGateError
 from threegate.handoff import states
 from threegate.handoff.journal import Put
+from threegate.handoff.records import Quota
 from threegate.handoff.refusals import was_refused
-from threegate.handoff.usage import Quota
 from threegate.host.request.creation import Made, Wanted, make_request
 from threegate.host.request.expressible import NotExpressible, Use, judge
 from threegate.host.workspace.workspace import Workspace

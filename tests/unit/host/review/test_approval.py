@@ -38,7 +38,7 @@ from threegate.host.workspace.history import how_given, told
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import parse_key_blob
 from threegate.policy.approvals import Presented, check_approval
-from threegate.policy.functions import functions_sha256
+from threegate.policy.bundle import functions_sha256
 
 
 @pytest.fixture

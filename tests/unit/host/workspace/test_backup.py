@@ -46,8 +46,8 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import deny
+from threegate.handoff.claims import current_lease
 from threegate.handoff.journal import Put
-from threegate.handoff.lease import current_lease
 from threegate.host.policy import keyring
 from threegate.host.workspace.archive import ArchiveWriter
 from threegate.host.workspace.backup import backup

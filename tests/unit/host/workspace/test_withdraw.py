@@ -21,7 +21,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import deny
-from threegate.handoff.usage import Quota
+from threegate.handoff.records import Quota
 from threegate.host.workspace.index import Index, remove_index
 from threegate.host.workspace.quarantine import find_refused, list_refused
 from threegate.host.workspace.withdraw import IDS_PER_BATCH, MAX_REASON_CHARS, withdraw

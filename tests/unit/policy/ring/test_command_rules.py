@@ -6,7 +6,7 @@ from tests.support.policies import GATES, line_of, policy, policy_files
 from threegate.base.errors import PolicyDenied, PolicyInvalid
 from threegate.policy.compiler import compile_policy
 from threegate.policy.decision import Allow, Deny
-from threegate.policy.ring.command_rules import COMMAND_REFUSED, may_command, refuse_command
+from threegate.policy.ring.compiler import COMMAND_REFUSED, may_command, refuse_command
 
 POLICY = policy()
 FILE = "tool-exec.policy.md"

@@ -22,8 +22,8 @@ from threegate.policy.ring.commands import (
     resolve,
     told,
 )
-from threegate.policy.sections.argument_rules import ARGUMENT_RULES, rule_of
 from threegate.policy.sections.section import block_of
+from threegate.policy.sections.tool_exec import ARGUMENT_RULES, rule_of
 
 BINARIES = ("/usr/bin/cat", "/usr/bin/sort", "/usr/bin/rm", "/usr/bin/find", "/opt/x/find")
 _RULES = block_of(policy().sections, "tool-exec", ARGUMENT_RULES)

@@ -12,23 +12,21 @@ from threegate.policy.compiler import compile_policy
 from threegate.policy.decision import Allow, Deny
 from threegate.policy.nodes import frozen
 from threegate.policy.ring.compiler import (
+    COMMAND_INTERPRETERS,
+    EXECUTORS,
     NOT_ENFORCEABLE,
     NOT_PROVED,
     UNKNOWN_EXECUTOR,
+    Abilities,
     NoOp,
     ProfileRejected,
     compile_no_op,
     compile_ring,
+    executor_of,
     may_enforce,
     runtime_of,
 )
 from threegate.policy.ring.executor_profile import FIELDS, parse_profile
-from threegate.policy.ring.executors import (
-    COMMAND_INTERPRETERS,
-    EXECUTORS,
-    Abilities,
-    executor_of,
-)
 
 POLICY = policy()
 FILE = "policy/tool-exec.policy.md"

@@ -6,7 +6,7 @@ from tests.support.policies import GATES, policy_files
 from threegate.base.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy
 from threegate.policy.ring.compiler import ProfileRejected, compile_ring
-from threegate.policy.ring.foreign_block import import_ring, import_text
+from threegate.policy.ring.proposals import import_ring, import_text
 
 FOREIGN = b"""\
 interpreter_ring:

@@ -6,13 +6,18 @@ import pytest
 
 from tests.support.policies import GATES, policy, policy_files
 from threegate.base.errors import UsageError
-from threegate.policy.bundle import Compiled
+from threegate.policy.bundle import Compiled, diff
 from threegate.policy.compiler import compile_policy
-from threegate.policy.diff import diff
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
-from threegate.policy.ring.learner import Learned, Tried, drafted, learn, refuse_useless
-from threegate.policy.ring.writer import profile_text
+from threegate.policy.ring.proposals import (
+    Learned,
+    Tried,
+    drafted,
+    learn,
+    profile_text,
+    refuse_useless,
+)
 
 POLICY = policy()
 RING = compile_ring(POLICY, "heavy-python", "python")

@@ -10,7 +10,7 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
 from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.keys.digest import sha256_hex
+from threegate.keys.sshsig import sha256_hex
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow

@@ -15,7 +15,7 @@ from typing import Final
 from threegate.base.erofs import File, lay_out
 from threegate.gates.tool_exec.approved import Given
 from threegate.gates.tool_exec.era.messages import Given as Said
-from threegate.keys.digest import sha256_of
+from threegate.keys.sshsig import sha256_of
 
 PIECE_BYTES: Final = 256 * 1024  # a frame holds no more
 

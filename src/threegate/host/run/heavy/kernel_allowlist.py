@@ -20,10 +20,9 @@ from threegate.host.proxy.log_entries import Noter
 from threegate.host.proxy.supervisor import Proxy
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decision import Decision
-from threegate.policy.ranges import refused_v4, refused_v6
-from threegate.policy.ring.compiler import Executors, compile_ring, may_enforce
+from threegate.policy.hosts import refused_v4, refused_v6
+from threegate.policy.ring.compiler import EXECUTORS, Executors, compile_ring, may_enforce, without
 from threegate.policy.ring.executor_profile import ExecutorProfile
-from threegate.policy.ring.executors import EXECUTORS, without
 from threegate.policy.sections.tool_exec import KERNEL, RING
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.profiles import RUN_PROXY

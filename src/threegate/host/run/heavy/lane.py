@@ -42,9 +42,8 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
 from threegate.policy.decision import Deny
 from threegate.policy.ring.commands import resolve
-from threegate.policy.ring.compiler import offline
+from threegate.policy.ring.compiler import HEAVY_PYTHON, offline
 from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
-from threegate.policy.ring.executors import HEAVY_PYTHON
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile

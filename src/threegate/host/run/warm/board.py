@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.audit.log import AuditLog
-from threegate.handoff.lease import Lease, current_lease, is_alive
+from threegate.handoff.claims import Lease, current_lease, is_alive
 from threegate.handoff.store import Store
 from threegate.host.run.warm.states import APPLIED, NONE, RESTART, Status, status_of
 from threegate.policy.bundle import Bundle

@@ -24,8 +24,7 @@ from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import boxes_differ
 from threegate.host.run.warm.pool import Lent, Pool
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiler import offline
-from threegate.policy.ring.executors import HEAVY_PYTHON
+from threegate.policy.ring.compiler import HEAVY_PYTHON, offline
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY
 
 LANE: Final = ("tool-exec", "lanes", "era")

@@ -20,8 +20,7 @@ from threegate.host.run.warm import states
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.pool import Lent, Pool
 from threegate.policy.bundle import Bundle
-from threegate.policy.ring.compiler import compile_ring
-from threegate.policy.ring.executors import MONTY
+from threegate.policy.ring.compiler import MONTY, compile_ring
 from threegate.policy.sections import GATES
 from threegate.sandbox import worker
 from threegate.sandbox.machine import Machine, find_machine

@@ -11,7 +11,7 @@ from threegate.gates.fetch.retrieve.messages import Opening, Refused
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
 from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.gates.https.ways import Gateway, Tunnels
-from threegate.keys.digest import sha256_hex
+from threegate.keys.sshsig import sha256_hex
 from threegate.policy.bundle import Bundle
 
 PEM = self_signed(["example.org"]).partition(b"-----BEGIN CERTIFICATE")[1:]

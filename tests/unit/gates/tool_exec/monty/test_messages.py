@@ -33,7 +33,7 @@ from threegate.gates.tool_exec.monty.messages import (
     parse_outcome,
 )
 from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove, parse_enforced
-from threegate.keys.limits import MAX_ARMORED_BYTES
+from threegate.keys.public import MAX_ARMORED_BYTES
 from threegate.policy.limits import MAX_BUNDLE_BYTES
 
 Message = Opening | Ready | Refused | Job | Check | Outcome | Checked | Adopt | Prove | Enforced

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.pushing import chain
 from tests.support.workspaces import make_workspace
-from threegate.handoff.lease import current_lease
+from threegate.handoff.claims import current_lease
 from threegate.host.run.warm.board import (
     AGAIN_ENTRIES,
     LOOK_BACK_ENTRIES,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from scripts.docs_sync import policy_field_table, policy_reason_table
 from tests.support.policies import plain_sections, policy
-from threegate.policy.fields import field_table, reason_table
-from threegate.policy.reasons import Reason
+from threegate.policy.nodes import Reason
 from threegate.policy.sections import BY_NAME
 
 SECTIONS = plain_sections(policy())
@@ -33,7 +33,7 @@ def documented(table: str) -> list[re.Pattern[str]]:
 
 @pytest.mark.parametrize("section", BY_NAME)
 def test_every_key_of_the_shipped_policy_stands_in_its_table(section: str) -> None:
-    rows = documented(field_table(section))
+    rows = documented(policy_field_table(section))
     assert rows
     for key in leaf_keys(SECTIONS[section]):
         assert any(row.match(key) for row in rows), key
@@ -41,7 +41,7 @@ def test_every_key_of_the_shipped_policy_stands_in_its_table(section: str) -> No
 
 @pytest.mark.parametrize("section", BY_NAME)
 def test_tables_are_well_formed(section: str) -> None:
-    head, rule, *rows = field_table(section).splitlines()
+    head, rule, *rows = policy_field_table(section).splitlines()
     assert (head.count("|"), rule.count("|")) == (5, 5)
     for row in rows:
         assert row.replace("\\|", "").count("|") == 5, row
@@ -52,4 +52,4 @@ def test_every_reason_has_its_own_code_and_stands_in_the_table() -> None:
     codes = [reason.code for reason in Reason]
     assert len(set(codes)) == len(codes)
     for code in codes:
-        assert f"| {code} |" in reason_table()
+        assert f"| {code} |" in policy_reason_table()

@@ -12,19 +12,61 @@ signs.
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from threegate.base.errors import UsageError
+from threegate.base.errors import PolicyInvalid, UsageError
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
+from threegate.policy.nodes import Block, Node, Reader, Reason, Scalar, Value
 from threegate.policy.ring.commands import base
-from threegate.policy.ring.compiler import ProfileRejected, compile_ring
+from threegate.policy.ring.compiler import PYTHON_PROGRAMS, ProfileRejected, compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
-from threegate.policy.ring.executors import PYTHON_PROGRAMS
-from threegate.policy.ring.writer import profile_text
-from threegate.policy.sections.tool_exec import RING
+from threegate.policy.sections.section import Rules
+from threegate.policy.sections.tool_exec import PROFILE, RING
+from threegate.policy.source import RuleBlock, decode, read_block
+
+# A ring profile as lines of a policy file.
+
+_FIELDS: Final = (
+    *("allowed_imports", "denied_imports", "executor_network", "allowed_binaries"),
+    "denied_patterns",
+)
+_WIDTH: Final = 100
+
+
+def profile_text(name: str, rules: Mapping[str, str | tuple[str, ...]]) -> str:
+    """Return the five rules of a profile, indented as below `interpreter_ring`."""
+    lines = [f"  {name}:"]
+    for field in _FIELDS:
+        value = rules[field]
+        words = value if isinstance(value, str) else _listed(field, value)
+        lines += _wrapped(f"    {field}: {words}", len(field) + 7)
+    return "\n".join(lines) + "\n"
+
+
+def _listed(field: str, items: tuple[str, ...]) -> str:
+    quoted = (_quoted(item) if field == "denied_patterns" else item for item in items)
+    return f"[{', '.join(quoted)}]"
+
+
+def _quoted(pattern: str) -> str:
+    """Return a pattern in quotes; the reader of policies knows no escapes."""
+    if '"' in pattern or "\\" in pattern:
+        return "'" + pattern.replace("'", "''") + "'"
+    return f'"{pattern}"'
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    if line.endswith(('"]', "']")):
+        return [line]  # a pattern may hold spaces that count
+    more = " " * indent
+    return textwrap.wrap(
+        line, _WIDTH, subsequent_indent=more, break_long_words=False, break_on_hyphens=False
+    )
+
 
 _SECTION = "tool-exec"
 _PART: Final = "[A-Za-z0-9_+][A-Za-z0-9._+-]*"
@@ -146,3 +188,64 @@ def refuse_useless(drafted_policy: Compiled, learned: Learned) -> None:
         raise UsageError(f"no profile can be proposed: {exc.reason}") from exc
     assert {*learned.imports} <= {*ring.imports}, "it allows what was learned"
     assert ring.binaries == learned.binaries
+
+
+# A foreign `interpreter_ring` block becomes a profile to be reviewed.
+#
+#     interpreter_ring:
+#       allowed_imports: [pandas, numpy]
+#       denied_imports: [requests, urllib3]
+#       executor_network: tappass-only
+#       allowed_binaries: [/usr/bin/git]
+#       denied_patterns: ["rm -rf", "curl"]
+#
+# All five keys are required, as in our own policy. `tappass-only` is another system's word for a
+# network with one gateway and becomes `gateway`, which the default policy refuses: an import alone
+# widens nothing.
+#
+# SECURITY: the file comes from outside. The reader of policy files types every value. The result
+# is text that a human copies into the policy; nothing is enforced before it is signed there.
+
+FOREIGN_NETWORKS: Final = {"tappass-only": "gateway"}
+
+
+def import_ring(file: str, data: bytes) -> Rules:
+    """Return the profile in a foreign file, typed, or raise `PolicyInvalid` with file and line."""
+    try:
+        return _imported(file, data)
+    except PolicyInvalid as exc:  # the reader names files of the policy, which this is none of
+        message = exc.message.removeprefix("policy/")
+        raise PolicyInvalid(message, code=exc.code, hint=exc.hint) from exc
+
+
+def _imported(file: str, data: bytes) -> Rules:
+    reader = Reader(file)
+    block = read_block(file, RuleBlock(decode(file, data), 1))
+    given = {key.text: (key, node) for key, node in block.entries}
+    if set(given) != {RING}:
+        message = f"expected the one key {RING}"
+        raise reader.fail(Reason.UNKNOWN_KEY, block.line, message)
+    key, node = given[RING]
+    if not isinstance(node, Block):
+        raise reader.fail(Reason.VALUE, key.line, f"{RING}: expected keys and values")
+    entries = tuple((name, _translated(name, value)) for name, value in node.entries)
+    reader.lines[(RING,)] = key.line
+    return PROFILE.read_block(replace(node, entries=entries), (RING,), reader)
+
+
+def import_text(file: str, data: bytes, name: str) -> str:
+    """Return the lines of our own policy that say what a foreign file says."""
+    rules = import_ring(file, data)
+    return profile_text(name, {key: _words(value) for key, value in rules.items()})
+
+
+def _words(value: Value) -> str | tuple[str, ...]:
+    if isinstance(value, tuple):
+        return tuple(str(item) for item in value)
+    return str(value)
+
+
+def _translated(name: Scalar, value: Node) -> Node:
+    if name.text == "executor_network" and isinstance(value, Scalar):
+        return replace(value, text=FOREIGN_NETWORKS.get(value.text, value.text))
+    return value
