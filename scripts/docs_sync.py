@@ -21,13 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from threegate.artifacts import limits
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS
 from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, docs_of
 from threegate.base.text import FORBIDDEN_RANGES
-from threegate.policy.nodes import Reason as PolicyReason
-from threegate.policy.schema import Examples, Field, Table
-from threegate.policy.schema import Record as RuleRecord
+from threegate.policy.nodes import PolicyReason
+from threegate.policy.schema import Examples, RuleField, RuleRecord, RuleTable
 from threegate.policy.sections import BY_NAME, GATES
 from threegate.policy.sections.gates import PROFILE
 
@@ -73,7 +72,7 @@ def format_reason_table() -> str:
     """Return the table of codes, as Markdown."""
     rows = (
         f"| {reason.code} | {reason.name.lower().replace('_', ' ')} | {_cell(reason.hint)} |\n"
-        for reason in Reason
+        for reason in ArtifactReason
     )
     return "| code | rule | what the sender must do |\n|---|---|---|\n" + "".join(rows)
 
@@ -134,13 +133,13 @@ def _policy_rows(record: RuleRecord, prefix: str, seen: dict[RuleRecord, str]) -
         name = f"{prefix}{entry.name}"
         if not isinstance(entry.kind, RuleRecord):
             yield _policy_row(entry, name)
-        if isinstance(entry.kind, Table):
+        if isinstance(entry.kind, RuleTable):
             yield from _policy_rows(entry.kind.row, f"{name}.NAME.", seen)
         elif isinstance(entry.kind, RuleRecord):
             yield from _policy_rows(entry.kind, f"{name}.", seen)
 
 
-def _policy_row(entry: Field, name: str) -> str:
+def _policy_row(entry: RuleField, name: str) -> str:
     kind = entry.kind
     wider = "tests only" if isinstance(kind, Examples) else kind.wider()
     cells = (f"`{name}`", kind.describe(), wider, entry.words)

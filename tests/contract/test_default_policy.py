@@ -9,7 +9,7 @@ from tests.support import weights
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, Limits
+from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, RunLimits
 from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files
@@ -171,14 +171,14 @@ def test_words_of_policy_and_of_artifacts_agree() -> None:
     assert ("none", tool_exec.NETWORKS[-1]) == (NO_NETWORK, GATEWAY)
     assert tool_exec.METHODS == METHODS
     assert CONFIDENTIALITY == ("public", "internal", "confidential")
-    assert tuple(Limits.__dataclass_fields__) == tool_exec.REQUEST_LIMITS
+    assert tuple(RunLimits.__dataclass_fields__) == tool_exec.REQUEST_LIMITS
 
 
 def test_every_lane_has_a_default_for_every_limit_a_request_states() -> None:
     for lane in BACKENDS:
         place = ("tool-exec", "lanes", lane)
         named = {*POLICY.words(*place, "max"), *POLICY.words(*place, "default")}
-        assert set(Limits.__dataclass_fields__) <= named
+        assert set(RunLimits.__dataclass_fields__) <= named
 
 
 def test_every_state_of_the_handoff_has_a_quota() -> None:

@@ -14,7 +14,7 @@ from tests.support.jsonschema import problems
 from tests.support.policies import policy
 from tests.support.vectors import Vector
 from threegate.artifacts.draft import LANES
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS, schema_of
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,8 @@ def test_every_format_has_a_page_with_its_tables(prefix: str) -> None:
     assert f'format: "{FORMATS[prefix].name}"' in page, "an example"
 
 
-@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.code)
-def test_every_code_is_explained(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", ArtifactReason, ids=lambda reason: reason.code)
+def test_every_code_is_explained(reason: ArtifactReason) -> None:
     assert f"| {reason.code} |" in (PAGES / "README.md").read_text("utf-8")
 
 

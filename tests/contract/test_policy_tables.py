@@ -8,7 +8,7 @@ import pytest
 
 from scripts.docs_sync import policy_field_table, policy_reason_table
 from tests.support.policies import plain_sections, policy
-from threegate.policy.nodes import Reason
+from threegate.policy.nodes import PolicyReason
 from threegate.policy.sections import BY_NAME
 
 SECTIONS = plain_sections(policy())
@@ -49,7 +49,7 @@ def test_tables_are_well_formed(section: str) -> None:
 
 
 def test_every_reason_has_its_own_code_and_stands_in_the_table() -> None:
-    codes = [reason.code for reason in Reason]
+    codes = [reason.code for reason in PolicyReason]
     assert len(set(codes)) == len(codes)
     for code in codes:
         assert f"| {code} |" in policy_reason_table()

@@ -8,7 +8,7 @@ from tests.support import vectors
 from tests.support.vectors import Vector
 from threegate.artifacts import registry
 from threegate.artifacts.ids import is_id, make_id, prefix_of
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.base.errors import ArtifactRejected
 
 ACCEPT, REJECT = vectors.load("accept"), vectors.load("reject")
@@ -30,8 +30,8 @@ def test_reject_vector_is_refused_with_its_code(vector: Vector) -> None:
     assert vector.name.startswith(f"reject/{vector.expect.removeprefix('TG-ART-')}-")
 
 
-@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.code)
-def test_every_rule_has_a_reject_vector(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", ArtifactReason, ids=lambda reason: reason.code)
+def test_every_rule_has_a_reject_vector(reason: ArtifactReason) -> None:
     assert [vector.name for vector in REJECT if vector.expect == reason.code]
 
 
@@ -43,7 +43,7 @@ def test_every_format_has_vectors_on_both_sides(prefix: str) -> None:
 
 
 def test_codes_are_unique_and_stay_in_their_family() -> None:
-    codes = [reason.code for reason in Reason]
+    codes = [reason.code for reason in ArtifactReason]
     assert codes == [f"TG-ART-{number:03}" for number in range(1, len(codes) + 1)]
 
 

@@ -14,7 +14,7 @@ from tests.support.vector_reject import line
 from tests.support.vectors import CREATED, NONCE
 from tests.support.watch import watched
 from threegate.artifacts.draft import complete_draft, is_draft
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS, emit, parse
 from threegate.base.errors import ArtifactRejected
 from threegate.base.text import FORBIDDEN
@@ -107,15 +107,15 @@ def test_unicode_file_as_an_excerpt(corpus: Path) -> None:
     seen = set()
     for name, data in files(corpus / "unicode"):
         text = data.decode("utf-8")
-        expected = Reason.FORBIDDEN_CHARACTER if any(map(is_hidden, text)) else None
+        expected = ArtifactReason.FORBIDDEN_CHARACTER if any(map(is_hidden, text)) else None
         if expected is None and ("<s" in text or "<i" in text):
-            expected = Reason.MARKUP  # #include <stdio.h>
+            expected = ArtifactReason.MARKUP  # #include <stdio.h>
         made = packet(text)
         assert judge(made) is expected, name
         if expected is None:
             assert parse(Untrusted(emit(made))) == made
         seen.add(expected)
-    assert {Reason.FORBIDDEN_CHARACTER, None} <= seen
+    assert {ArtifactReason.FORBIDDEN_CHARACTER, None} <= seen
 
 
 def test_unicode_file_as_code(corpus: Path) -> None:
@@ -125,7 +125,7 @@ def test_unicode_file_as_code(corpus: Path) -> None:
         text = data.decode("utf-8")
         made = tool_request(code=box(text), code_sha256=digest(text))
         hidden = any(map(is_hidden, text))
-        assert judge(made) is (Reason.FORBIDDEN_CHARACTER if hidden else None), name
+        assert judge(made) is (ArtifactReason.FORBIDDEN_CHARACTER if hidden else None), name
         if not hidden:
             assert parse(Untrusted(emit(made))) == made
         (rejected if hidden else accepted).append(name)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.policies import GATES, policy_files
 from threegate.base.errors import PolicyInvalid
 from threegate.policy.compiler import compile_policy
-from threegate.policy.nodes import Scalar
+from threegate.policy.nodes import ScalarNode
 from threegate.policy.source import OPENING, read_source
 
 FILE = "instruction-hierarchy.md"
@@ -90,4 +90,4 @@ def test_surprising_scalars_stay_as_written(
     hostile: dict[str, bytes], stem: str, text: str
 ) -> None:
     ((_, value),) = read_source(FILE, page(hostile[stem])).entries
-    assert value == Scalar(text, 4)
+    assert value == ScalarNode(text, 4)

@@ -10,7 +10,7 @@ from tests.support.policies import policy, public_key
 from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
-from threegate.artifacts.tool_request import Gateway, ToolRequest
+from threegate.artifacts.tool_request import GatewayTerms, ToolRequest
 from threegate.base.errors import PolicyDenied
 from threegate.policy import approvals
 from threegate.policy.approvals import Presented, check_approval, unix_of
@@ -98,7 +98,7 @@ def test_network_edited_in_the_approval() -> None:
     assert heavy.network == "none"
     honest = presented(heavy, approval_for(heavy, rules))
     edited = presented(
-        heavy, approval_for(heavy, rules, network=Gateway(("api.example.org",), 1, 1))
+        heavy, approval_for(heavy, rules, network=GatewayTerms(("api.example.org",), 1, 1))
     )
     assert refused(edited, rules) == "TG-APR-003"
     assert refused(honest, rules) != "TG-APR-003", "control: the lane is closed, and that is all"

@@ -22,7 +22,7 @@ from tests.support.auditlab import (
     segment_files,
     write_files,
 )
-from threegate.audit import AuditLog, Checkpoint, LogReport, Reason, verify_log
+from threegate.audit import AuditLog, Checkpoint, LogFault, LogReport, verify_log
 from threegate.audit.entry import SEGMENT_EVENTS, emit_line
 from threegate.base.errors import AuditTampered
 
@@ -215,7 +215,7 @@ def test_a_cut_at_every_byte_is_detected(small: Lab) -> None:
         at_a_line = whole[:end].endswith(b"\n")
         assert with_checkpoint.problem is not None
         assert (alone.problem is None) == at_a_line
-        expected = Reason.TRUNCATED if at_a_line else Reason.TORN
+        expected = LogFault.TRUNCATED if at_a_line else LogFault.TORN
         assert with_checkpoint.problem.reason is expected
 
 
@@ -241,7 +241,7 @@ def test_history_rewritten_to_the_end_is_found_by_a_checkpoint(small: Lab, seq: 
     with_checkpoint, alone = small.verify(forged)
     assert alone.problem is None, "control: the forgery is perfect in itself"
     assert with_checkpoint.problem is not None
-    assert (with_checkpoint.problem.reason, with_checkpoint.problem.seq) == (Reason.FORK, 39)
+    assert (with_checkpoint.problem.reason, with_checkpoint.problem.seq) == (LogFault.FORK, 39)
 
 
 def test_an_earlier_checkpoint_tells_when_it_was_rewritten(small: Lab) -> None:
@@ -255,7 +255,7 @@ def test_an_earlier_checkpoint_tells_when_it_was_rewritten(small: Lab) -> None:
     assert verify_log(small.work, checkpoints=[at_15]).problem is None
     report = verify_log(small.work, checkpoints=[at_15, small.checkpoint])
     assert report.problem is not None
-    assert report.problem.reason is Reason.FORK
+    assert report.problem.reason is LogFault.FORK
 
 
 # claim TG-C-41
@@ -269,28 +269,28 @@ def test_cut_and_grown_again_is_found_by_a_checkpoint(small: Lab) -> None:
     assert verify_log(small.work).problem is None, "control: the forgery is perfect in itself"
     report = verify_log(small.work, checkpoints=[small.checkpoint])
     assert report.problem is not None
-    assert report.problem.reason is Reason.FORK
+    assert report.problem.reason is LogFault.FORK
 
 
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (lambda f: {**f, FIRST: f[SECOND], SECOND: f[FIRST]}, Reason.ORDER),
-        (lambda f: {**f, SECOND: f[FIRST]}, Reason.ORDER),
-        (lambda f: {FIRST: f[FIRST], THIRD: f[THIRD]}, Reason.MISSING),
-        (lambda f: {FIRST: f[FIRST], SECOND: f[THIRD]}, Reason.ORDER),
-        (lambda f: {SECOND: f[SECOND], THIRD: f[THIRD]}, Reason.MISSING),
-        (lambda f: {**f, "segment-00000003.jsonl": f[THIRD]}, Reason.UNSEALED),
-        (lambda f: {**f, "segment-00000003.jsonl": b""}, Reason.UNSEALED),
-        (lambda f: {**f, FIRST: f[FIRST] + f[SECOND]}, Reason.EXTRA),
-        (lambda f: {FIRST: f[FIRST], SECOND: f[SECOND]}, Reason.TRUNCATED),
-        (lambda f: {FIRST: f[FIRST]}, Reason.TRUNCATED),
-        (lambda _: {}, Reason.MISSING),
+        (lambda f: {**f, FIRST: f[SECOND], SECOND: f[FIRST]}, LogFault.ORDER),
+        (lambda f: {**f, SECOND: f[FIRST]}, LogFault.ORDER),
+        (lambda f: {FIRST: f[FIRST], THIRD: f[THIRD]}, LogFault.MISSING),
+        (lambda f: {FIRST: f[FIRST], SECOND: f[THIRD]}, LogFault.ORDER),
+        (lambda f: {SECOND: f[SECOND], THIRD: f[THIRD]}, LogFault.MISSING),
+        (lambda f: {**f, "segment-00000003.jsonl": f[THIRD]}, LogFault.UNSEALED),
+        (lambda f: {**f, "segment-00000003.jsonl": b""}, LogFault.UNSEALED),
+        (lambda f: {**f, FIRST: f[FIRST] + f[SECOND]}, LogFault.EXTRA),
+        (lambda f: {FIRST: f[FIRST], SECOND: f[SECOND]}, LogFault.TRUNCATED),
+        (lambda f: {FIRST: f[FIRST]}, LogFault.TRUNCATED),
+        (lambda _: {}, LogFault.MISSING),
     ],
 )
 # claim TG-C-40
 def test_segments_swapped_repeated_or_gone_are_detected(
-    large: Lab, files: Callable[[Files], Files], reason: Reason
+    large: Lab, files: Callable[[Files], Files], reason: LogFault
 ) -> None:
     report, _ = large.verify(files(large.files))
     assert report.problem is not None
@@ -308,12 +308,12 @@ def test_a_segment_of_another_workspace_is_detected(large: Lab, tmp_path: Path) 
     report, alone = large.verify({**large.files, SECOND: foreign[SECOND]})
     assert alone.problem == report.problem
     assert report.problem is not None
-    assert (report.problem.reason, report.problem.seq) == (Reason.CHAIN, SEGMENT_EVENTS)
+    assert (report.problem.reason, report.problem.seq) == (LogFault.CHAIN, SEGMENT_EVENTS)
     whole, alone = large.verify(foreign)
     assert alone.problem is None, "control: it is a log, but not this one"
     assert alone.workspace != WORKSPACE
     assert whole.problem is not None
-    assert whole.problem.reason is Reason.ORIGIN
+    assert whole.problem.reason is LogFault.ORIGIN
 
 
 def test_a_forged_seal_does_not_cover_an_edit(large: Lab) -> None:
@@ -325,7 +325,7 @@ def test_a_forged_seal_does_not_cover_an_edit(large: Lab) -> None:
     lines[-1] = json.dumps(seal, separators=(",", ":"), sort_keys=True).encode() + b"\n"
     _, alone = large.verify({**large.files, FIRST: b"".join(lines)})
     assert alone.problem is not None
-    assert (alone.problem.reason, alone.problem.seq) == (Reason.CHAIN, 501)
+    assert (alone.problem.reason, alone.problem.seq) == (LogFault.CHAIN, 501)
 
 
 # claim TG-C-42

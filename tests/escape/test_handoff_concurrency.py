@@ -47,7 +47,7 @@ def _push(store: Store, rng: random.Random) -> None:
             approve(store, request_id, nonce=f"{rng.getrandbits(128):032x}")
         elif step == 1:
             (approval_id, *_) = approvals_by_request(store).get(request_id, ["ap-" + "0" * 64])
-            take(store, claims.Claim(request_id, approval_id, 1))
+            take(store, claims.RunClaim(request_id, approval_id, 1))
             finish(store, request_id)
         else:
             claims.release_dead(store)

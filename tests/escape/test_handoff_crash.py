@@ -15,7 +15,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, claims, states
 from threegate.handoff.admission import admit
-from threegate.handoff.claims import Claim, End
+from threegate.handoff.claims import End, RunClaim
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
 
@@ -31,7 +31,7 @@ GROUP_IDS = [registry.id_of(request) for request in GROUP]
 # One use, one of several, the last of several.
 USES = (1, 3, 2)
 CLAIMS = [
-    Claim(found, f"ap-{sha256_hex(approval_bytes(found, max_uses=uses))}", uses)
+    RunClaim(found, f"ap-{sha256_hex(approval_bytes(found, max_uses=uses))}", uses)
     for found, uses in zip(GROUP_IDS, USES, strict=True)
 ]
 

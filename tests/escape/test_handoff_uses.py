@@ -20,7 +20,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import USES_SPENT
-from threegate.handoff.claims import Claim, End, claim_group, finish_group, release_dead
+from threegate.handoff.claims import End, RunClaim, claim_group, finish_group, release_dead
 from threegate.handoff.journal import Put
 from threegate.handoff.store import Store
 
@@ -28,7 +28,7 @@ PROCESSES = 6
 CLAIMED = states.directory_of("tr", "claimed")
 
 
-def prepared(root: Path, *, requests: int, uses: int) -> list[Claim]:
+def prepared(root: Path, *, requests: int, uses: int) -> list[RunClaim]:
     """Make a store with approved requests."""
     make_store(root)
     store = Store.open(root, clock=clock)
@@ -43,7 +43,7 @@ def prepared(root: Path, *, requests: int, uses: int) -> list[Claim]:
     return made
 
 
-def run_group(store: Store, group: list[Claim], runs: Path) -> int:
+def run_group(store: Store, group: list[RunClaim], runs: Path) -> int:
     """Claim, run and finish what can be claimed; a run leaves a byte in a file of its own."""
     refused = {one.request_id for one in claim_group(store, group, reserve_bytes=ROOM)}
     mine = [made for made in group if made.request_id not in refused]
@@ -77,7 +77,7 @@ def spent(root: Path) -> Counter[str]:
     return found
 
 
-def runnable_with_nothing_left(root: Path, group: list[Claim]) -> list[str]:
+def runnable_with_nothing_left(root: Path, group: list[RunClaim]) -> list[str]:
     """Return the approved requests whose approval is not accepted."""
     store = Store.open(root, clock=clock)
     with store.locked():
@@ -91,7 +91,7 @@ def runnable_with_nothing_left(root: Path, group: list[Claim]) -> list[str]:
     return found
 
 
-def recover(root: Path, group: list[Claim], runs: Path) -> None:
+def recover(root: Path, group: list[RunClaim], runs: Path) -> None:
     """Go on as the next process would, until nothing can be claimed any more."""
     store = Store.open(root, clock=clock)
     release_dead(store)
@@ -160,7 +160,7 @@ def at_once(count: int, work: Callable[[int], None]) -> None:
     assert statuses == [0] * count
 
 
-def until_spent(root: Path, made: Claim, runs: Path) -> None:
+def until_spent(root: Path, made: RunClaim, runs: Path) -> None:
     """Run a request as often as it can be claimed; others try at the same time."""
     store = Store.open(root, clock=clock)
     while True:

@@ -31,7 +31,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.host.keys.signatures import SshKeygenSigner, SshTools, make_key, public_key_of
 from threegate.keys.public import parse_key_blob
 from threegate.keys.signers import NAMESPACES, AllowedSigner, Signers, emit, parse_signers
-from threegate.keys.sshsig import Signed, verify
+from threegate.keys.sshsig import SignedBytes, verify
 
 OPERATOR, ATTACKER = Key(b"\x01" * 32), Key(b"\x66" * 32)
 TOKEN = Key(b"\x02" * 32, on_token=True)
@@ -48,7 +48,7 @@ def judge(
     signers: Signers = SIGNERS,
     at: int = NOW,
     past: bool = True,
-) -> Signed:
+) -> SignedBytes:
     armored = Untrusted(signature)
     return verify(message, armored, namespace=namespace, signers=signers, at=at, past=past)
 

@@ -15,7 +15,7 @@ from threegate.base.errors import HandoffTampered, PolicyDenied
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.handoff.admission import admit
-from threegate.handoff.claims import Claim, claim_group
+from threegate.handoff.claims import RunClaim, claim_group
 from threegate.handoff.store import MISPLACED, Store
 
 REQUEST = samples.tool_request(inputs=())
@@ -36,7 +36,7 @@ def held(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def ran(held: Store) -> tuple[Store, Claim]:
+def ran(held: Store) -> tuple[Store, RunClaim]:
     """Return a store with a request that was approved and has run, and what claimed it."""
     made = approve(held, REQUEST_ID)
     take(held, made)  # control: what is approved can run
@@ -54,7 +54,7 @@ def rewrite(path: Path, data: bytes) -> None:
     path.chmod(0o444)
 
 
-def refused(store: Store, made: Claim) -> str:
+def refused(store: Store, made: RunClaim) -> str:
     """Return the code a claim is refused with; nothing may be recorded or reserved for it."""
     size = store.journal.log.size
     (answer,) = claim_group(store, [made], reserve_bytes=8192)
@@ -66,14 +66,14 @@ def refused(store: Store, made: Claim) -> str:
 
 
 # claim TG-C-22
-def test_request_that_ran_put_back_by_hand_does_not_run_again(ran: tuple[Store, Claim]) -> None:
+def test_request_that_ran_put_back_by_hand_does_not_run_again(ran: tuple[Store, RunClaim]) -> None:
     store, made = ran
     move_by_hand(store, REQUESTS, NAME, source="done", to="approved")
     assert refused(store, made) == MISPLACED
 
 
 # claim TG-C-22
-def test_copy_of_a_request_that_ran_does_not_run_again(ran: tuple[Store, Claim]) -> None:
+def test_copy_of_a_request_that_ran_does_not_run_again(ran: tuple[Store, RunClaim]) -> None:
     store, made = ran
     for state in ("approved", "claimed"):
         shutil.copy2(store.root / REQUESTS / "done" / NAME, store.root / REQUESTS / state / NAME)
@@ -100,7 +100,7 @@ def test_approved_request_moved_by_hand_does_not_run(held: Store) -> None:
 
 
 def test_request_that_ran_put_back_by_hand_cannot_be_approved_again(
-    ran: tuple[Store, Claim],
+    ran: tuple[Store, RunClaim],
 ) -> None:
     store, _ = ran
     move_by_hand(store, REQUESTS, NAME, source="done", to="held")
@@ -182,12 +182,12 @@ def test_forged_approval_laid_beside_the_others_is_not_spent(held: Store) -> Non
     forged = f"ap-{registry.id_of(registry.parse(Untrusted(data))).partition('-')[2]}"
     for suffix, content in ((".md", data), (".sig", SIGNATURE)):
         rewrite(held.root / APPROVALS / "accepted" / (forged + suffix), content)
-    assert refused(held, Claim(REQUEST_ID, forged, 1)) == MISPLACED
+    assert refused(held, RunClaim(REQUEST_ID, forged, 1)) == MISPLACED
     take(held, real)  # control
 
 
 # claim TG-C-29
-def test_the_same_approval_given_again_does_not_count_again(ran: tuple[Store, Claim]) -> None:
+def test_the_same_approval_given_again_does_not_count_again(ran: tuple[Store, RunClaim]) -> None:
     store, made = ran
     # Every trace of it is deleted by hand; the log remembers.
     for suffix in (".md", ".sig"):

@@ -6,7 +6,7 @@ from tests.support import samples
 from threegate.artifacts import registry
 from threegate.artifacts.approval import PolicySection
 from threegate.handoff import approvals
-from threegate.handoff.claims import Claim, End, claim_group, finish_group
+from threegate.handoff.claims import End, RunClaim, claim_group, finish_group
 from threegate.handoff.store import Store
 
 SIGNATURE = b"a signature, which the handoff only keeps\n"
@@ -22,22 +22,22 @@ def approval_bytes(request_id: str, **changes: Any) -> bytes:
     return registry.emit(samples.approval(**{**kind, **changes}))
 
 
-def approve(store: Store, request_id: str, **changes: Any) -> Claim:
+def approve(store: Store, request_id: str, **changes: Any) -> RunClaim:
     """Approve a held request; return what claims it."""
     data = approval_bytes(request_id, **changes)
     approval_id = approvals.approve(
         store, request_id=request_id, approval=data, signature=SIGNATURE, detail={}
     )
-    return Claim(request_id, approval_id, changes.get("max_uses", 1))
+    return RunClaim(request_id, approval_id, changes.get("max_uses", 1))
 
 
-def take(store: Store, *claims: Claim, room: int = ROOM) -> None:
+def take(store: Store, *claims: RunClaim, room: int = ROOM) -> None:
     """Claim what must be there to be claimed; raise what refused the first that is not."""
     for refused in claim_group(store, claims, reserve_bytes=room):
         raise refused.error
 
 
-def claim(store: Store, request_id: str, **changes: Any) -> Claim:
+def claim(store: Store, request_id: str, **changes: Any) -> RunClaim:
     """Approve a held request and claim it."""
     made = approve(store, request_id, **changes)
     take(store, made)

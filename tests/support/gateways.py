@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND
 from tests.support.policies import altered, policy
-from threegate.artifacts.tool_request import Gateway
+from threegate.artifacts.tool_request import GatewayTerms
 from threegate.gates.run_gateway import messages as say
 from threegate.policy.bundle import Compiled
 
 GRANTED = ("*.run-data.org",)
-NETWORK = Gateway(tuple(sorted((HOST, INNER, SECOND))), 8_192, 65_536)
+NETWORK = GatewayTerms(tuple(sorted((HOST, INNER, SECOND))), 8_192, 65_536)
 assert NOT_ASKED not in NETWORK.hosts
 # As text, for a workspace's own file: the lane, and a profile beside those that are there.
 LANE_OFF = """\

@@ -24,7 +24,7 @@ from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.tool_request import Escalation, Input, Limits, Output, ToolRequest
+from threegate.artifacts.tool_request import Escalation, Input, OutputSpec, RunLimits, ToolRequest
 from threegate.base import erofs
 from threegate.base.untrusted import Untrusted
 from threegate.host.images.apt import Apt
@@ -56,7 +56,7 @@ from threegate.sandbox.machine import find_machine
 
 MIB: Final = 2**20
 # Wall time on a machine that does other things as well; what hangs takes it all.
-LIMITS: Final = Limits(240_000, 192 * MIB, 256 * 1024, 1000, 1, 64, 16 * MIB)
+LIMITS: Final = RunLimits(240_000, 192 * MIB, 256 * 1024, 1000, 1, 64, 16 * MIB)
 _LANE: Final = "\n    default_profile: python\n    profiles: [python, tools]\n    engines: "
 _DEFAULT: Final = f"enabled: no{_LANE}[qemu-emulation, qemu-kvm]"
 ENABLED: Final = (_DEFAULT, f"enabled: yes{_LANE}[qemu-emulation]")
@@ -78,7 +78,7 @@ class Task:
     argv: tuple[str, ...] = ()
     inputs: Mapping[str, bytes] = field(default_factory=dict)
     outputs: Mapping[str, int] = field(default_factory=dict)
-    limits: Limits = LIMITS
+    limits: RunLimits = LIMITS
     profile: str = ""  # of the ring; the usual one of its kind, unless it says otherwise
 
     def limited(self, **changes: int) -> "Task":
@@ -87,12 +87,12 @@ class Task:
 
 def request_for(task: Task, **changes: Any) -> ToolRequest:
     """Return the request for a task, as a reader accepts it."""
-    outputs = tuple(Output(name, most) for name, most in sorted(task.outputs.items()))
+    outputs = tuple(OutputSpec(name, most) for name, most in sorted(task.outputs.items()))
     if task.argv:
         why = Escalation("binary", None)
     else:
         why = Escalation("files", None)
-        outputs = outputs or (Output("unused", 1),)
+        outputs = outputs or (OutputSpec("unused", 1),)
     usual = "tools" if task.argv and "python" not in task.argv[0] else "python"
     base = samples.tool_request(
         backend="era",

@@ -21,7 +21,7 @@ from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND, UNLISTED,
 from tests.support.policies import altered
 from tests.support.proxybox import ProxyBox
 from tests.support.stores import clock, make_store
-from threegate.artifacts.tool_request import Gateway
+from threegate.artifacts.tool_request import GatewayTerms
 from threegate.artifacts.tool_result import Carried, Violation
 from threegate.base.schema import plain_record, shapes_of
 from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway
@@ -60,7 +60,7 @@ def rules(directory: Path, **changes: Any) -> Bundle:
 
 @contextmanager
 def opened(
-    directory: Path, world: Internet, asked: Gateway = NETWORK, **changes: Any
+    directory: Path, world: Internet, asked: GatewayTerms = NETWORK, **changes: Any
 ) -> Iterator[tuple[Scene, dict[str, Any]]]:
     """Open a gateway; fill in, when it is closed, what a result would say of it."""
     root = directory / f"workspace-{len(list(directory.glob('workspace-*')))}"

@@ -19,7 +19,7 @@ from tests.support.sshlab import Forge, Key
 from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.tool_request import Input, Limits, ToolRequest
+from threegate.artifacts.tool_request import Input, RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import Job, Outcome
@@ -30,7 +30,7 @@ from threegate.sandbox.machine import Machine, find_machine
 
 MIB: Final = 2**20
 OPERATOR: Final = Key(b"\x01" * 32)  # the signer of tests.support.policies
-LIMITS: Final = Limits(1000, 64 * MIB, 256 * 1024, 500, 1, 1, 0)
+LIMITS: Final = RunLimits(1000, 64 * MIB, 256 * 1024, 500, 1, 1, 0)
 LOOK_SECONDS: Final = 0.004
 _HIGH: Final = re.compile(rb"^VmHWM:\s+([0-9]+) kB$", re.MULTILINE)
 _PROC: Final = Path("/proc")
@@ -43,7 +43,7 @@ class Program:
     code: str
     functions: tuple[str, ...] = ()
     inputs: Mapping[str, bytes] = field(default_factory=dict)
-    limits: Limits = LIMITS
+    limits: RunLimits = LIMITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.lite import LIMITS, MIB, Program
-from threegate.artifacts.tool_request import Limits
+from threegate.artifacts.tool_request import RunLimits
 
 DIRECTORY: Final = Path(__file__).parents[1] / "vectors" / "lite" / "bombs"
 
@@ -26,7 +26,7 @@ class Bomb:
     ends: tuple[str, ...]
     functions: tuple[str, ...] = ()
     inputs: Mapping[str, bytes] = field(default_factory=dict)
-    limits: Limits = LIMITS
+    limits: RunLimits = LIMITS
 
     @property
     def id(self) -> str:
@@ -70,7 +70,7 @@ def _written(text: str) -> Iterator[Bomb]:
         )
 
 
-def _limits(keys: Mapping[str, str]) -> Limits:
+def _limits(keys: Mapping[str, str]) -> RunLimits:
     wall_ms = int(keys.get("wall_ms", LIMITS.wall_ms))
     memory = int(keys["memory_mib"]) * MIB if "memory_mib" in keys else LIMITS.memory_bytes
     return replace(LIMITS, wall_ms=wall_ms, memory_bytes=memory)

@@ -22,7 +22,7 @@ import pydantic_monty
 from pydantic_monty import CollectStreams, Monty, MontyError, MontyRuntimeError, MontySyntaxError
 
 from tests.support.lite import MIB, Lane, Program, Ran
-from threegate.artifacts.tool_request import Limits
+from threegate.artifacts.tool_request import RunLimits
 from threegate.sandbox.worker import find_worker
 
 NAME: Final = "pydantic_monty_runtime"
@@ -30,7 +30,7 @@ VERSION: Final = "1.4.0"
 SHA256: Final = "5275beb451201bd23669a253c8be93b90cad018b449fcdd0a1ad57daeed15187"
 PLACE: Final = f"{NAME}-{VERSION}/crates/monty/test_cases/"
 # The most that policy lets a request ask for: the cases are not about limits.
-LIMITS: Final = Limits(30_000, 512 * MIB, 1 * MIB, 1000, 1, 1, 0)
+LIMITS: Final = RunLimits(30_000, 512 * MIB, 1 * MIB, 1000, 1, 1, 0)
 _STAND_IN: Final = f"""
 from pathlib import Path
 def get_requires_for_build_wheel(config_settings=None):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
+from threegate.artifacts.analysis import Analysis, Cite, Claim, ModelUsed
 from threegate.artifacts.approval import Approval, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
@@ -19,11 +19,11 @@ from threegate.artifacts.research_packet import (
 )
 from threegate.artifacts.tool_request import (
     Escalation,
-    Gateway,
+    GatewayTerms,
     Input,
-    Limits,
-    Output,
+    OutputSpec,
     Refusal,
+    RunLimits,
     ToolRequest,
     refusal_record,
 )
@@ -41,9 +41,9 @@ from threegate.base.untrusted import Untrusted
 NOW = "2026-11-15T12:00:00Z"
 LATER = "2026-11-15T13:00:00Z"
 NONCE = "00112233445566778899aabbccddeeff"
-GATEWAY = Gateway(("api.example.org",), 4096, 65536)
-LIMITS = Limits(1000, 64 * 2**20, 65536, 200, 1, 1, 0)
-ERA_LIMITS = Limits(60_000, 2**30, 2**20, 1000, 2, 64, 2**26)
+GATEWAY = GatewayTerms(("api.example.org",), 4096, 65536)
+LIMITS = RunLimits(1000, 64 * 2**20, 65536, 200, 1, 1, 0)
+ERA_LIMITS = RunLimits(60_000, 2**30, 2**20, 1000, 2, 64, 2**26)
 
 
 def box(text: str) -> Untrusted[str]:
@@ -154,7 +154,7 @@ def escalated(reason: str = "not-expressible", **changes: Any) -> ToolRequest:
         code_sha256=digest(code),
         functions=(),
         limits=ERA_LIMITS,
-        outputs=(Output("table.csv", 4096),) if reason == "files" else (),
+        outputs=(OutputSpec("table.csv", 4096),) if reason == "files" else (),
     )
     if reason == "binary":
         argv = (box("/usr/bin/git"), box("log"), box("--format=%H | %s"))
@@ -239,7 +239,7 @@ def analysis(**changes: Any) -> Analysis:
         created=NOW,
         nonce=NONCE,
         method="model",
-        model=Model("qwen2.5-coder-1.5b", digest("model"), "embedded"),
+        model=ModelUsed("qwen2.5-coder-1.5b", digest("model"), "embedded"),
         role="research-assistant",
         policy_sha256=digest("policy"),
         continues=None,

@@ -21,7 +21,7 @@ from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact, emit
 from threegate.artifacts.research_packet import Hazard, Identifier
-from threegate.artifacts.tool_request import Gateway, Input
+from threegate.artifacts.tool_request import GatewayTerms, Input
 from threegate.artifacts.tool_result import Capture
 from threegate.base.limits import MAX_COUNT
 from threegate.base.text import visible
@@ -110,7 +110,7 @@ def _approvals() -> dict[str, Artifact]:
             backend="era",
             limits=ERA_LIMITS,
             functions_sha256=None,
-            network=Gateway(("api.example.org", "data.example.org"), 4096, 65536),
+            network=GatewayTerms(("api.example.org", "data.example.org"), 4096, 65536),
             rule_of_two="accepted",
             max_uses=1000,
         ),

@@ -23,7 +23,7 @@ from threegate.artifacts.analysis import Claim
 from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.registry import Artifact, emit
 from threegate.artifacts.research_packet import Hazard, Identifier
-from threegate.artifacts.tool_request import Escalation, Input, Output
+from threegate.artifacts.tool_request import Escalation, Input, OutputSpec
 from threegate.artifacts.tool_result import Evidence
 
 
@@ -70,7 +70,7 @@ def _backend() -> dict[str, Artifact]:
         "020-code-and-argv": escalated("binary", code=box("x"), code_sha256=digest("x")),
         "020-neither-code-nor-argv": tool_request(**none),
         "020-monty-with-argv": tool_request(argv=argv, **none),
-        "020-monty-with-outputs": tool_request(outputs=(Output("a", 1),)),
+        "020-monty-with-outputs": tool_request(outputs=(OutputSpec("a", 1),)),
         "020-monty-with-network": tool_request(network=GATEWAY),
         "020-monty-with-two-processors": tool_request(limits=replace(LIMITS, cpus=2)),
         "020-monty-with-processes": tool_request(limits=replace(LIMITS, processes=2)),
@@ -159,7 +159,9 @@ def _lists() -> dict[str, Artifact]:
         "026-two-inputs-of-one-name": tool_request(
             inputs=(Input("a", blob, 1, None), Input("a", blob, 2, None))
         ),
-        "026-two-outputs-of-one-name": escalated("files", outputs=(Output("a", 1), Output("a", 2))),
+        "026-two-outputs-of-one-name": escalated(
+            "files", outputs=(OutputSpec("a", 1), OutputSpec("a", 2))
+        ),
         "026-two-counts-of-one-hazard": packet(hazards=(Hazard("bidi", 1), Hazard("bidi", 2))),
         "026-evidence-for-and-against": tool_result(
             evidence=(Evidence("seccomp", "in-force"), Evidence("seccomp", "not-applicable"))

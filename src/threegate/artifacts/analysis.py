@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts import limits as bounds
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base.forms import DIGEST, NONCE, TIME
 from threegate.base.schema import Choice, Integer, ListOf, Nullable, Pattern, Record, Sorted, spec
 from threegate.base.untrusted import Untrusted
@@ -25,7 +25,7 @@ CLAIM_LABELS: Final = ("quote found", "number differs", "unchecked", "source ret
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelUsed:
     """What generated the words."""
 
     name: str = spec(Pattern(r"[!-\[\]-~]{1,200}", "a model name"), "as policy names it")
@@ -75,7 +75,7 @@ class Analysis:
     method: str = spec(
         Choice("extractive", "model", "map-reduce"), "`extractive`: no words were generated"
     )
-    model: Model | None = spec(Nullable(Record(Model)), "null for `extractive`")
+    model: ModelUsed | None = spec(Nullable(Record(ModelUsed)), "null for `extractive`")
     role: str = spec(Pattern(r"[a-z][a-z0-9-]{0,63}", "a role profile"), "the role CORE was given")
     policy_sha256: str = spec(DIGEST, "the policy bundle in force")
     continues: str | None = spec(Nullable(id_of("an")), "the analysis it goes on from")
@@ -93,22 +93,23 @@ class Analysis:
         "every artifact readable in the run; set by the host",
     )
     question: Untrusted[str] = section(
-        Section("Question", bounds.MAX_PURPOSE_CHARS, 1), "what the operator asked"
+        BodySection("Question", bounds.MAX_PURPOSE_CHARS, 1), "what the operator asked"
     )
     answer: Untrusted[str] = section(
-        Section("Answer", bounds.MAX_ANSWER_CHARS, 1), "the answer in one piece"
+        BodySection("Answer", bounds.MAX_ANSWER_CHARS, 1), "the answer in one piece"
     )
     claim_texts: tuple[Untrusted[str], ...] = section(
-        Section("Claims", bounds.MAX_CLAIM_CHARS, 1, bounds.MAX_CLAIMS), "the answer claim by claim"
+        BodySection("Claims", bounds.MAX_CLAIM_CHARS, 1, bounds.MAX_CLAIMS),
+        "the answer claim by claim",
     )
     quotes: tuple[Untrusted[str], ...] = section(
-        Section(
+        BodySection(
             "Quotes", bounds.MAX_QUOTE_CHARS, 1, bounds.MAX_CLAIMS * bounds.MAX_CITES_PER_CLAIM
         ),
         "the quotes, in the order the claims cite them",
     )
     notes: tuple[Untrusted[str], ...] = section(
-        Section("Notes", bounds.MAX_ANSWER_CHARS, 1, bounds.MAX_CLAIMS),
+        BodySection("Notes", bounds.MAX_ANSWER_CHARS, 1, bounds.MAX_CLAIMS),
         "intermediate notes, if any",
     )
 
@@ -119,28 +120,28 @@ class Analysis:
 
 def _check(analysis: Analysis) -> None:
     if (analysis.model is None) != (analysis.method == "extractive"):
-        raise reject(Reason.INCONSISTENT, "model is null for extractive, and only for it")
+        raise reject(ArtifactReason.INCONSISTENT, "model is null for extractive, and only for it")
     if len(analysis.claims) != len(analysis.claim_texts):
-        raise reject(Reason.INCONSISTENT, "claims and texts differ in number")
+        raise reject(ArtifactReason.INCONSISTENT, "claims and texts differ in number")
     readable = set(analysis.derived_from)
     named = {*analysis.selection, *([analysis.continues] if analysis.continues else [])}
     if not named <= readable:
-        raise reject(Reason.INCONSISTENT, "derived_from lacks something that was read")
+        raise reject(ArtifactReason.INCONSISTENT, "derived_from lacks something that was read")
     cites = [cite for claim in analysis.claims for cite in claim.cites]
     if len(cites) != len(analysis.quotes):
-        raise reject(Reason.INCONSISTENT, "cites and quotes differ in number")
+        raise reject(ArtifactReason.INCONSISTENT, "cites and quotes differ in number")
     for number, (cite, quote) in enumerate(zip(cites, analysis.quotes, strict=True), 1):
         _check_cite(number, cite, quote.open_for_validation(), readable)
     for number, claim in enumerate(analysis.claims, 1):
         if not claim.cites and claim.label != "unchecked":
-            raise reject(Reason.INCONSISTENT, f"claim {number} has a label but no quote")
+            raise reject(ArtifactReason.INCONSISTENT, f"claim {number} has a label but no quote")
 
 
 def _check_cite(number: int, cite: Cite, quote: str, readable: set[str]) -> None:
     if cite.artifact not in readable:
-        raise reject(Reason.INCONSISTENT, f"quote {number} cites what was not readable")
+        raise reject(ArtifactReason.INCONSISTENT, f"quote {number} cites what was not readable")
     if (cite.length, cite.sha256) != (len(quote), sha256_hex(quote.encode("utf-8"))):
-        raise reject(Reason.DIGEST_MISMATCH, f"quote {number} is not the text it names")
+        raise reject(ArtifactReason.DIGEST_MISMATCH, f"quote {number} is not the text it names")
 
 
 FORMAT: Final = Format(

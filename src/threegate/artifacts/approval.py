@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts import limits as bounds
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of
-from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.tool_request import NO_NETWORK, Gateway, Limits, Network
+from threegate.artifacts.reasons import ArtifactReason, reject
+from threegate.artifacts.tool_request import NO_NETWORK, GatewayTerms, Network, RunLimits
 from threegate.base.forms import DIGEST, NONCE, TIME
 from threegate.base.schema import Choice, Either, Integer, Named, Nullable, Pattern, Record, spec
 from threegate.base.untrusted import Untrusted
@@ -44,14 +44,14 @@ class Approval:
 
     request: str = spec(id_of("fr", "tr"), "the request, by its digest")
     backend: str = spec(Choice("fetch", "monty", "era"), "the lane that may act on it")
-    limits: Limits | None = spec(
-        Nullable(Record(Limits)), "the limits of a tool request, null for a fetch request"
+    limits: RunLimits | None = spec(
+        Nullable(Record(RunLimits)), "the limits of a tool request, null for a fetch request"
     )
     functions_sha256: str | None = spec(
         Nullable(DIGEST), "digest of the external-function set, null where there is none"
     )
     network: Network = spec(
-        Either(Choice(NO_NETWORK), Record(Gateway)),
+        Either(Choice(NO_NETWORK), Record(GatewayTerms)),
         "the network the run may have, hosts and bytes included",
     )
     rule_of_two: str = spec(
@@ -71,7 +71,7 @@ class Approval:
     not_after: str = spec(TIME, "valid until")
     max_uses: int = spec(Integer(1, bounds.MAX_USES), "how often it may be spent")
     statement: Untrusted[str] = section(
-        Section("Statement", bounds.MAX_PURPOSE_CHARS, 1), "what the human was told this means"
+        BodySection("Statement", bounds.MAX_PURPOSE_CHARS, 1), "what the human was told this means"
     )
 
     def parents(self) -> tuple[str, ...]:
@@ -81,16 +81,22 @@ class Approval:
 
 def _check(approval: Approval) -> None:
     if approval.not_before >= approval.not_after:
-        raise reject(Reason.INCONSISTENT, "not_after is not later than not_before")
+        raise reject(ArtifactReason.INCONSISTENT, "not_after is not later than not_before")
     is_fetch = approval.request.startswith("fr-")
     if is_fetch != (approval.backend == "fetch") or is_fetch != (approval.limits is None):
-        raise reject(Reason.INCONSISTENT, "request, backend and limits are of different kinds")
+        raise reject(
+            ArtifactReason.INCONSISTENT, "request, backend and limits are of different kinds"
+        )
     if tuple(item.name for item in approval.policy) != BOUND_SECTIONS[approval.backend]:
-        raise reject(Reason.INCONSISTENT, "policy does not name the sections that decide this")
+        raise reject(
+            ArtifactReason.INCONSISTENT, "policy does not name the sections that decide this"
+        )
     if (approval.functions_sha256 is not None) != (approval.backend == "monty"):
-        raise reject(Reason.INCONSISTENT, "functions_sha256 goes with monty, and only with it")
+        raise reject(
+            ArtifactReason.INCONSISTENT, "functions_sha256 goes with monty, and only with it"
+        )
     if approval.backend != "era" and approval.network != "none":
-        raise reject(Reason.INCONSISTENT, "only the era lane can have a network")
+        raise reject(ArtifactReason.INCONSISTENT, "only the era lane can have a network")
 
 
 FORMAT: Final = Format(

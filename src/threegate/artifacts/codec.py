@@ -30,7 +30,7 @@ from operator import call
 from typing import Any, Final, Generic, TypeVar
 
 from threegate.artifacts.front_matter import FrontMatter, write_front_matter
-from threegate.artifacts.reasons import Reason, reject, rejection
+from threegate.artifacts.reasons import ArtifactReason, reject, rejection
 from threegate.base.errors import ArtifactRejected
 from threegate.base.schema import Mismatch, Shape, first_mismatch, plain_record, shapes_of
 from threegate.base.text import first_forbidden, kind_of_forbidden
@@ -43,7 +43,7 @@ _INDENTED_LINE: Final = "\n" + _INDENT
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class BodySection:
     """A required H2 section: one text, or numbered texts."""
 
     title: str
@@ -59,12 +59,12 @@ class Section:
         )
 
 
-def section(spec: Section, doc: str) -> Any:
+def section(spec: BodySection, doc: str) -> Any:
     """Declare a body section as a field of a dataclass."""
     return field(metadata={"section": spec, "doc": doc})
 
 
-def sections_of(kind: type) -> dict[str, Section]:
+def sections_of(kind: type) -> dict[str, BodySection]:
     """Return the declared sections of a dataclass, in order."""
     return {f.name: f.metadata["section"] for f in fields(kind) if "section" in f.metadata}
 
@@ -97,7 +97,7 @@ class Format(Generic[A]):
         text = decode(data, self.max_bytes)
         values, body = self._front.read(text)
         if values[0] != self.name:
-            raise reject(Reason.UNKNOWN_FORMAT, f"format is not {self.name}")
+            raise reject(ArtifactReason.UNKNOWN_FORMAT, f"format is not {self.name}")
         if self._check_text is not None:
             self._check_text(text)
         try:
@@ -108,10 +108,10 @@ class Format(Generic[A]):
         try:
             texts = _read_body(body, self.title, self.sections.values())
         except ArtifactRejected as exc:
-            if exc.code != Reason.BODY_TEXT.code:
+            if exc.code != ArtifactReason.BODY_TEXT.code:
                 raise
             line = text[: len(text) - len(body)].count("\n") + _misplaced_line(body)
-            raise reject(Reason.BODY_TEXT, f"{exc.message}, line {line}") from exc
+            raise reject(ArtifactReason.BODY_TEXT, f"{exc.message}, line {line}") from exc
         artifact = self.kind(*built, *texts)
         self._check(artifact)
         return artifact
@@ -132,7 +132,7 @@ class Format(Generic[A]):
         try:
             return "".join(parts).encode("utf-8")
         except UnicodeEncodeError as exc:  # half a surrogate pair, in a value made by a program
-            raise reject(Reason.NOT_UTF8, "text that has no UTF-8 spelling") from exc
+            raise reject(ArtifactReason.NOT_UTF8, "text that has no UTF-8 spelling") from exc
 
     def check(self, artifact: A) -> None:
         """Raise `ArtifactRejected` if a typed value would not be accepted when read back."""
@@ -144,22 +144,22 @@ def decode(data: Untrusted[bytes], max_bytes: int) -> str:
     untrusted = data.open_for_validation()
     # Cap before decode: decoding a huge body is already the attack.
     if len(untrusted) > max_bytes:
-        raise reject(Reason.OVERSIZE, f"{len(untrusted)} bytes, limit {max_bytes}")
+        raise reject(ArtifactReason.OVERSIZE, f"{len(untrusted)} bytes, limit {max_bytes}")
     try:
         text = untrusted.decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise reject(Reason.NOT_UTF8, f"not UTF-8 at byte {exc.start}") from exc
+        raise reject(ArtifactReason.NOT_UTF8, f"not UTF-8 at byte {exc.start}") from exc
     character = first_forbidden(untrusted)
     if character is not None:
         line = text.count("\n", 0, text.index(character)) + 1
         detail = f"{kind_of_forbidden(character)} character U+{ord(character):04X} in line {line}"
         if character == "\r":
             detail += ": save it with plain line ends"
-        raise reject(Reason.FORBIDDEN_CHARACTER, detail)
+        raise reject(ArtifactReason.FORBIDDEN_CHARACTER, detail)
     return text
 
 
-def _read_body(body: str, title: str, sections: Iterable[Section]) -> list[Any]:
+def _read_body(body: str, title: str, sections: Iterable[BodySection]) -> list[Any]:
     specs = list(sections)
     # The last section is read to the end: a heading too many is text in column 0, so it is
     # refused there, and a long text need not be searched for one.
@@ -189,32 +189,34 @@ def _misplaced_line(body: str) -> int:
 
 
 def _wrong_sections(title: str, number: int) -> ArtifactRejected:
-    return reject(Reason.SECTIONS, f"the body must be `# {title}` and {number} sections")
+    return reject(ArtifactReason.SECTIONS, f"the body must be `# {title}` and {number} sections")
 
 
-def _read_section(spec: Section, part: str) -> Any:
+def _read_section(spec: BodySection, part: str) -> Any:
     head = f"{spec.title}\n"
     if not part.startswith(head):
-        raise reject(Reason.SECTIONS, f"section {spec.title} is missing or not in its place")
+        raise reject(
+            ArtifactReason.SECTIONS, f"section {spec.title} is missing or not in its place"
+        )
     rest = part[len(head) :]
     if spec.most_texts is None:
         return _read_text(spec, rest)
     pieces = rest.split("\n### ")
     if pieces[0] != "" or len(pieces) - 1 > spec.most_texts:
         raise reject(
-            Reason.SECTIONS, f"{spec.title} holds numbered texts, {spec.most_texts} at most"
+            ArtifactReason.SECTIONS, f"{spec.title} holds numbered texts, {spec.most_texts} at most"
         )
     texts = []
     for number, piece in enumerate(pieces[1:], 1):
         head = f"{number}\n"
         if not piece.startswith(head):
             detail = f"{spec.title}: text {number} is not headed `### {number}`"
-            raise reject(Reason.SECTIONS, detail)
+            raise reject(ArtifactReason.SECTIONS, detail)
         texts.append(_read_text(spec, piece[len(head) :]))
     return tuple(texts)
 
 
-def _read_text(spec: Section, rest: str) -> Untrusted[str]:
+def _read_text(spec: BodySection, rest: str) -> Untrusted[str]:
     text = ""
     if rest:
         text, breaks = rest[1 + len(_INDENT) : -1], 0
@@ -230,11 +232,11 @@ def _read_text(spec: Section, rest: str) -> Untrusted[str]:
             and rest.endswith("\n")
         ):
             detail = f"{spec.title}: text that is not indented by four spaces"
-            raise reject(Reason.BODY_TEXT, detail)
+            raise reject(ArtifactReason.BODY_TEXT, detail)
     if not spec.least_chars <= len(text) <= spec.most_chars:
         limits = f"{spec.least_chars} to {spec.most_chars}"
         detail = f"{spec.title}: {len(text)} characters, not {limits}"
-        raise reject(Reason.OUT_OF_RANGE, detail)
+        raise reject(ArtifactReason.OUT_OF_RANGE, detail)
     return Untrusted(text)
 
 
@@ -242,7 +244,7 @@ def _write_text(text: str) -> str:
     return _INDENTED_LINE + text.replace("\n", _INDENTED_LINE) + "\n" if text else ""
 
 
-def _write_section(spec: Section, value: Any) -> str:
+def _write_section(spec: BodySection, value: Any) -> str:
     head = f"\n## {spec.title}\n"
     if spec.most_texts is None:
         return head + _write_text(value.open_for_validation())

@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from threegate.artifacts import fetch_request, tool_request
-from threegate.artifacts.codec import Format, Section, decode
+from threegate.artifacts.codec import BodySection, Format, decode
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
-from threegate.artifacts.reasons import Reason, reject
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.reasons import ArtifactReason, reject
+from threegate.artifacts.tool_request import RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.base.text import quote
@@ -41,19 +41,21 @@ _STRUCTURE: Final = re.compile(r"#{1,6} |```|~~~")
 _INDENT: Final = "    "
 
 
-def read_texts(body: str, title: str, sections: Mapping[str, Section]) -> dict[str, str]:
+def read_texts(body: str, title: str, sections: Mapping[str, BodySection]) -> dict[str, str]:
     """Return the text of each section, empty where it may be and is left out."""
     before, found = _split_sections(body.split("\n"))
     if [line for line in before if line.strip()] not in ([], [f"# {title}"]):
-        raise reject(Reason.SECTIONS, f"only `# {title}` may stand before the first section")
+        raise reject(
+            ArtifactReason.SECTIONS, f"only `# {title}` may stand before the first section"
+        )
     texts = {}
     for name, spec in sections.items():
         lines = found.pop(spec.title, None)
         if lines is None and spec.least_chars:
-            raise reject(Reason.SECTIONS, f"section {spec.title} is missing")
+            raise reject(ArtifactReason.SECTIONS, f"section {spec.title} is missing")
         texts[name] = _read_text(spec.title, lines or [])
     for heading in found:
-        raise reject(Reason.SECTIONS, f"{quote(heading)} is not a section of this format")
+        raise reject(ArtifactReason.SECTIONS, f"{quote(heading)} is not a section of this format")
     return texts
 
 
@@ -67,7 +69,7 @@ def _split_sections(lines: list[str]) -> tuple[list[str], dict[str, list[str]]]:
         elif line.startswith("## "):
             heading = line[3:].strip()
             if heading in found:
-                raise reject(Reason.SECTIONS, f"section {quote(heading)} stands twice")
+                raise reject(ArtifactReason.SECTIONS, f"section {quote(heading)} stands twice")
             current = found[heading] = []
             continue
         elif match := _FENCE.match(line):
@@ -89,17 +91,19 @@ def _read_text(title: str, lines: list[str]) -> str:
     if all(line.startswith(_INDENT) for line in filled):
         return "\n".join(line[len(_INDENT) :] for line in lines)
     if title == "Code":
-        raise reject(Reason.BODY_TEXT, "Code: fence the code, or indent it by four spaces")
+        raise reject(ArtifactReason.BODY_TEXT, "Code: fence the code, or indent it by four spaces")
     for line in filled:
         if _STRUCTURE.match(line):
-            raise reject(Reason.BODY_TEXT, f"{title}: {quote(line)} is no plain text; indent it")
+            raise reject(
+                ArtifactReason.BODY_TEXT, f"{title}: {quote(line)} is no plain text; indent it"
+            )
     return "\n".join(lines)
 
 
 def _read_fenced(lines: list[str], fence: str) -> str:
     ends = [number for number, line in enumerate(lines) if _closes(line, fence)]
     if not ends or ends[0] != len(lines) - 1:
-        raise reject(Reason.BODY_TEXT, "Code: one fence, closed, and nothing after it")
+        raise reject(ArtifactReason.BODY_TEXT, "Code: one fence, closed, and nothing after it")
     return "\n".join(lines[: ends[0]])
 
 
@@ -117,17 +121,17 @@ _STAMPS: Final = (b"\ncreated:", b"\nnonce:")
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class LaneDefaults:
     """What a request for a backend gets where its draft says nothing."""
 
     profile: str
-    limits: Limits
+    limits: RunLimits
 
 
 # The same as in the default policy; the host passes what the policy in force says.
-LANES: Final[Mapping[str, Lane]] = {
-    "monty": Lane("pure", Limits(2000, 64 * 2**20, 256 * 2**10, 500, 1, 1, 0)),
-    "era": Lane("python", Limits(60_000, 2**30, 256 * 2**10, 1000, 1, 64, 64 * 2**20)),
+LANES: Final[Mapping[str, LaneDefaults]] = {
+    "monty": LaneDefaults("pure", RunLimits(2000, 64 * 2**20, 256 * 2**10, 500, 1, 1, 0)),
+    "era": LaneDefaults("python", RunLimits(60_000, 2**30, 256 * 2**10, 1000, 1, 64, 64 * 2**20)),
 }
 
 
@@ -138,7 +142,7 @@ def is_draft(data: Untrusted[bytes]) -> bool:
 
 
 def complete_draft(
-    data: Untrusted[bytes], *, created: str, nonce: str, lanes: Mapping[str, Lane] = LANES
+    data: Untrusted[bytes], *, created: str, nonce: str, lanes: Mapping[str, LaneDefaults] = LANES
 ) -> FetchRequest | ToolRequest:
     """Return the request that a draft stands for, or raise `ArtifactRejected`."""
     text = decode(data, MAX_REQUEST_BYTES)
@@ -158,7 +162,7 @@ def complete(
     *,
     created: str,
     nonce: str,
-    lanes: Mapping[str, Lane] = LANES,
+    lanes: Mapping[str, LaneDefaults] = LANES,
 ) -> FetchRequest | ToolRequest:
     """Return the request that the keys and texts of a draft stand for.
 
@@ -178,13 +182,13 @@ def complete(
 
 
 def _too_deep() -> ArtifactRejected:
-    return reject(Reason.NOT_CANONICAL, "nested too deeply")
+    return reject(ArtifactReason.NOT_CANONICAL, "nested too deeply")
 
 
 def _split(text: str) -> tuple[list[str], str]:
     front, line, body = text.partition("\n---\n")
     if not front.startswith("---\n") or not line:
-        raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
+        raise reject(ArtifactReason.FRONT_MATTER, "no front matter between two `---` lines")
     return front.split("\n")[1:], body
 
 
@@ -193,44 +197,46 @@ def _read_keys(lines: list[str]) -> dict[str, Any]:
     for line in lines:
         key, colon, spelled = line.partition(":")
         if not colon or not key.isidentifier():
-            raise reject(Reason.FRONT_MATTER, f"{quote(line)} is not `key: JSON`")
+            raise reject(ArtifactReason.FRONT_MATTER, f"{quote(line)} is not `key: JSON`")
         if key in given:
-            raise reject(Reason.DUPLICATE_KEY, f"key {quote(key)} stands twice")
+            raise reject(ArtifactReason.DUPLICATE_KEY, f"key {quote(key)} stands twice")
         try:
             given[key] = json.loads(
                 spelled, object_pairs_hook=_object, parse_float=_refuse, parse_constant=_refuse
             )
         except ValueError as exc:
-            raise reject(Reason.NOT_CANONICAL, f"{quote(key)} is not a JSON value") from exc
+            raise reject(ArtifactReason.NOT_CANONICAL, f"{quote(key)} is not a JSON value") from exc
     return given
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise reject(Reason.DUPLICATE_KEY, "an object names a field twice")
+        raise reject(ArtifactReason.DUPLICATE_KEY, "an object names a field twice")
     return found
 
 
 def _refuse(token: str) -> Any:
-    raise reject(Reason.WRONG_TYPE, f"{quote(token)} is not a whole number")
+    raise reject(ArtifactReason.WRONG_TYPE, f"{quote(token)} is not a whole number")
 
 
 def _form_of(given: Mapping[str, Any]) -> Format[Any]:
     named = given.get("format")
     form = _FORMATS.get(named) if isinstance(named, str) else None
     if form is None or next(iter(given)) != "format":
-        raise reject(Reason.UNKNOWN_FORMAT, 'a draft starts with `format: "fr/1"` or `"tr/1"`')
+        raise reject(
+            ArtifactReason.UNKNOWN_FORMAT, 'a draft starts with `format: "fr/1"` or `"tr/1"`'
+        )
     for key, value in given.items():
         if key not in form.keys:
-            raise reject(Reason.UNKNOWN_KEY, f"{quote(key)} is not a key of this format")
+            raise reject(ArtifactReason.UNKNOWN_KEY, f"{quote(key)} is not a key of this format")
         if key in HOST_KEYS or (key == "origin" and value != "operator"):
-            raise reject(Reason.HOST_FIELD, f"key {key} is not the draft's to set")
+            raise reject(ArtifactReason.HOST_FIELD, f"key {key} is not the draft's to set")
     return form
 
 
 def _defaults(
-    form: Format[Any], given: Mapping[str, Any], lanes: Mapping[str, Lane]
+    form: Format[Any], given: Mapping[str, Any], lanes: Mapping[str, LaneDefaults]
 ) -> dict[str, Any]:
     if form is fetch_request.FORMAT:
         return {"want": "metadata", "confidentiality": "public", **given}
@@ -269,7 +275,7 @@ def _derived(
 def _in_order(form: Format[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     for key in form.keys:
         if key not in values:
-            raise reject(Reason.MISSING_KEY, f"key {key} is missing and has no default")
+            raise reject(ArtifactReason.MISSING_KEY, f"key {key} is missing and has no default")
     return {key: _arrange(form.shapes.get(key), values[key]) for key in form.keys}
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts import limits
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of
 from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base.forms import NONCE, TIME
 from threegate.base.limits import MAX_URL_CHARS
 from threegate.base.schema import Choice, ListOf, Sorted, Text, spec
@@ -40,7 +40,7 @@ class FetchRequest:
         "every artifact its author could read; set by the host",
     )
     purpose: Untrusted[str] = section(
-        Section("Purpose", limits.MAX_PURPOSE_CHARS, 1), "why it is wanted"
+        BodySection("Purpose", limits.MAX_PURPOSE_CHARS, 1), "why it is wanted"
     )
 
     def parents(self) -> tuple[str, ...]:
@@ -50,12 +50,14 @@ class FetchRequest:
 
 def _check(request: FetchRequest) -> None:
     if len(set(request.references)) != len(request.references):
-        raise reject(Reason.LIST_ORDER, "references holds an item twice")
+        raise reject(ArtifactReason.LIST_ORDER, "references holds an item twice")
     check_origin(request.origin, request.integrity, request.derived_from)
     # A result could smuggle data out in a URL: results never feed FETCH.
     read_a_result = any(parent.startswith("res-") for parent in request.derived_from)
     if request.origin == "core" and read_a_result:
-        raise reject(Reason.RESULT_FEEDS_FETCH, "a draft whose author could read a tool result")
+        raise reject(
+            ArtifactReason.RESULT_FEEDS_FETCH, "a draft whose author could read a tool result"
+        )
 
 
 FORMAT: Final = Format(

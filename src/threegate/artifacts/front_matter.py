@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base.text import quote
 
 _OPEN: Final = "---\n"
@@ -53,9 +53,11 @@ class FrontMatter:
     def _explain(self, text: str) -> NoReturn:
         end = text.find(_CLOSE)
         if not text.startswith(_OPEN) or end < 0:
-            raise reject(Reason.FRONT_MATTER, "no front matter between two `---` lines")
+            raise reject(ArtifactReason.FRONT_MATTER, "no front matter between two `---` lines")
         if end > MAX_FRONT_MATTER_CHARS:
-            raise reject(Reason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters")
+            raise reject(
+                ArtifactReason.OVERSIZE, f"front matter over {MAX_FRONT_MATTER_CHARS} characters"
+            )
         lines = text[len(_OPEN) : end].split("\n")
         _explain_keys([line.partition(": ")[0] for line in lines], self.keys)
 
@@ -83,21 +85,25 @@ def _refuse_escaped_controls(spelled: str) -> None:
     # After the check for canonical spelling, only controls are still escaped by these.
     stripped = spelled.replace("\\\\", "")
     if any(escape in stripped for escape in _ESCAPED_CONTROLS):
-        raise reject(Reason.FORBIDDEN_CHARACTER, "escaped control character in the front matter")
+        raise reject(
+            ArtifactReason.FORBIDDEN_CHARACTER, "escaped control character in the front matter"
+        )
 
 
 def _explain_keys(found: list[str], keys: tuple[str, ...]) -> NoReturn:
     for key in found:
         if found.count(key) > 1:
-            raise reject(Reason.DUPLICATE_KEY, f"key {quote(key)} stands {found.count(key)} times")
+            raise reject(
+                ArtifactReason.DUPLICATE_KEY, f"key {quote(key)} stands {found.count(key)} times"
+            )
         if key not in keys:
             plain = key.isascii() and key.replace("_", "").isalnum()
-            reason = Reason.UNKNOWN_KEY if plain else Reason.FRONT_MATTER
+            reason = ArtifactReason.UNKNOWN_KEY if plain else ArtifactReason.FRONT_MATTER
             raise reject(reason, f"{quote(key)} is not a key of this format")
     for key in keys:
         if key not in found:
-            raise reject(Reason.MISSING_KEY, f"key {key} is missing")
-    raise reject(Reason.KEY_ORDER, f"the keys must stand in the order {', '.join(keys)}")
+            raise reject(ArtifactReason.MISSING_KEY, f"key {key} is missing")
+    raise reject(ArtifactReason.KEY_ORDER, f"the keys must stand in the order {', '.join(keys)}")
 
 
 def _explain_values(keys: tuple[str, ...], values: tuple[str, ...]) -> NoReturn:
@@ -106,9 +112,9 @@ def _explain_values(keys: tuple[str, ...], values: tuple[str, ...]) -> NoReturn:
             value, end = _scan(spelled)
             canonical = _encode(value)
         except (ValueError, RecursionError) as exc:
-            raise reject(Reason.NOT_CANONICAL, f"{key} is not a JSON value") from exc
+            raise reject(ArtifactReason.NOT_CANONICAL, f"{key} is not a JSON value") from exc
         if end != len(spelled):
-            raise reject(Reason.NOT_CANONICAL, f"{key} has something after its value")
+            raise reject(ArtifactReason.NOT_CANONICAL, f"{key} has something after its value")
         if canonical != spelled:
-            raise reject(Reason.NOT_CANONICAL, f"{key} is not in canonical JSON spelling")
-    raise reject(Reason.NOT_CANONICAL, "nested too deeply")
+            raise reject(ArtifactReason.NOT_CANONICAL, f"{key} is not in canonical JSON spelling")
+    raise reject(ArtifactReason.NOT_CANONICAL, "nested too deeply")

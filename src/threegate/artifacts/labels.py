@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 
 INTEGRITY: Final = ("operator", "external")  # worse to the right
 CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
@@ -49,7 +49,7 @@ def check_origin(origin: str, integrity: str, parents: tuple[str, ...]) -> None:
     if integrity == "external":
         return
     if origin == "core":
-        raise reject(Reason.LABELS, "what CORE writes is external")
+        raise reject(ArtifactReason.LABELS, "what CORE writes is external")
     # Packets, results and analyses, all that can stand here, are external for ever.
     if parents:
-        raise reject(Reason.LABELS, "what is made from an external artifact is external")
+        raise reject(ArtifactReason.LABELS, "what is made from an external artifact is external")

@@ -11,7 +11,7 @@ from threegate.base.schema import Mismatch
 from threegate.base.text import quote
 
 
-class Reason(Enum):
+class ArtifactReason(Enum):
     """A rule an artifact can break; the value is (code, what the sender must do)."""
 
     OVERSIZE = ("TG-ART-001", "make it smaller; the limit is in docs/formats")
@@ -58,7 +58,7 @@ class Reason(Enum):
         return self.value[1]
 
 
-def reject(reason: Reason, detail: str) -> ArtifactRejected:
+def reject(reason: ArtifactReason, detail: str) -> ArtifactRejected:
     """Return the error for `reason`; `detail` is our own text, foreign parts already quoted."""
     return ArtifactRejected(detail, code=reason.code, hint=reason.hint)
 
@@ -67,4 +67,4 @@ def rejection(mismatch: Mismatch) -> ArtifactRejected:
     """Return the error for a value that is not of its shape; the rules have the same names."""
     found = mismatch.found
     detail = mismatch.detail if found is None else f"is {quote(found)}, {mismatch.detail}"
-    return reject(Reason[mismatch.rule.name], f"{mismatch.path}{detail}")
+    return reject(ArtifactReason[mismatch.rule.name], f"{mismatch.path}{detail}")

@@ -23,7 +23,7 @@ from threegate.artifacts.codec import Format, decode
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.labels import Labels
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
@@ -62,7 +62,7 @@ def refuse_other_file(start: bytes) -> None:
     """Raise `ArtifactRejected` for the start of a document that people take for an artifact."""
     for magic, name in _DOCUMENTS.items():
         if start.startswith(magic):
-            detail, code = f"{name} is not an artifact", Reason.UNKNOWN_FORMAT.code
+            detail, code = f"{name} is not an artifact", ArtifactReason.UNKNOWN_FORMAT.code
             raise ArtifactRejected(detail, code=code, hint=_ARTIFACTS)
 
 
@@ -74,14 +74,16 @@ def format_of(data: Untrusted[bytes]) -> Format[Any]:
         refuse_other_file(untrusted[:64])
         # CRLF, a byte order mark or another encoding is the better answer where it applies.
         decode(data, MAX_ARTIFACT_BYTES)
-        raise reject(Reason.UNKNOWN_FORMAT, 'does not start with `---` and `format: "KIND/N"`')
+        raise reject(
+            ArtifactReason.UNKNOWN_FORMAT, 'does not start with `---` and `format: "KIND/N"`'
+        )
     prefix, version = match.group(1).decode("ascii"), match.group(2).decode("ascii")
     found = _BY_NAME.get(f"{prefix}/{version}")
     if found is not None:
         return found
     if prefix in FORMATS:
-        raise reject(Reason.NEWER_FORMAT, f"format {prefix}/{version} is not known here")
-    raise reject(Reason.UNKNOWN_FORMAT, f"unknown format {quote(prefix)}")
+        raise reject(ArtifactReason.NEWER_FORMAT, f"format {prefix}/{version} is not known here")
+    raise reject(ArtifactReason.UNKNOWN_FORMAT, f"unknown format {quote(prefix)}")
 
 
 def parse(data: Untrusted[bytes]) -> Artifact:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts import limits
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base.forms import DATE, DIGEST, TIME, URL
 from threegate.base.limits import MAX_URL_CHARS
 from threegate.base.schema import (
@@ -219,7 +219,7 @@ class ResearchPacket:
     integrity: str = spec(Choice("external"), "a packet is always external")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "who may see it")
     texts: tuple[Untrusted[str], ...] = section(
-        Section("Excerpts", limits.MAX_EXCERPT_CHARS, 1, limits.MAX_EXCERPTS),
+        BodySection("Excerpts", limits.MAX_EXCERPT_CHARS, 1, limits.MAX_EXCERPTS),
         "the excerpts, quoted exactly",
     )
 
@@ -233,18 +233,22 @@ def _check_text(text: str) -> None:
         match = _MARKUP.search(text)
         if match is not None:
             line = text.count("\n", 0, match.start()) + 1
-            raise reject(Reason.MARKUP, f"markup in line {line}")
+            raise reject(ArtifactReason.MARKUP, f"markup in line {line}")
 
 
 def _check(packet: ResearchPacket) -> None:
     if len(packet.excerpts) != len(packet.texts):
-        raise reject(Reason.INCONSISTENT, "excerpts and texts differ in number")
+        raise reject(ArtifactReason.INCONSISTENT, "excerpts and texts differ in number")
     for number, (excerpt, text) in enumerate(zip(packet.excerpts, packet.texts, strict=True), 1):
         untrusted = text.open_for_validation()
         if excerpt.length != len(untrusted):
-            raise reject(Reason.INCONSISTENT, f"excerpt {number} has another length than its text")
+            raise reject(
+                ArtifactReason.INCONSISTENT, f"excerpt {number} has another length than its text"
+            )
         if excerpt.sha256 != sha256_hex(untrusted.encode("utf-8")):
-            raise reject(Reason.DIGEST_MISMATCH, f"excerpt {number} is not the text it names")
+            raise reject(
+                ArtifactReason.DIGEST_MISMATCH, f"excerpt {number} is not the text it names"
+            )
 
 
 FORMAT: Final = Format(

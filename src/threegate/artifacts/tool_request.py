@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Final
 
 from threegate.artifacts import limits as bounds
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base import canonical
 from threegate.base.forms import DIGEST, FILE_NAME, HOST, IDENTIFIER, NAME, NONCE, TIME
 from threegate.base.schema import (
@@ -80,32 +80,36 @@ def check_command(argv: list[str]) -> None:
     _check_no_shell(argv)
     for argument in argv[1:]:
         if _OPERATOR.match(argument):
-            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell operator")
+            raise reject(ArtifactReason.COMMAND, f"{quote(argument)} is a shell operator")
         if _URL.search(argument):
-            raise reject(Reason.RETRIEVAL, f"argument {quote(argument)} names a remote place")
+            raise reject(
+                ArtifactReason.RETRIEVAL, f"argument {quote(argument)} names a remote place"
+            )
         if _REQUEST_ID.search(argument):
-            raise reject(Reason.NAMES_REQUEST, f"argument {quote(argument)} names a request")
+            raise reject(
+                ArtifactReason.NAMES_REQUEST, f"argument {quote(argument)} names a request"
+            )
 
 
 def _check_program(program: str) -> None:
     if _PROGRAM.match(program) is None:
-        raise reject(Reason.COMMAND, f"{quote(program)} is a command line, not a program")
+        raise reject(ArtifactReason.COMMAND, f"{quote(program)} is a command line, not a program")
     if _RETRIEVER.match(program):
-        raise reject(Reason.RETRIEVAL, f"{quote(program)} retrieves")
+        raise reject(ArtifactReason.RETRIEVAL, f"{quote(program)} retrieves")
     if _OURSELVES.match(program):
-        raise reject(Reason.NAMES_REQUEST, f"{quote(program)} would start a request")
+        raise reject(ArtifactReason.NAMES_REQUEST, f"{quote(program)} would start a request")
 
 
 def _check_no_shell(argv: list[str]) -> None:
     if _SHELL.match(argv[0]):
-        raise reject(Reason.COMMAND, f"{quote(argv[0])} is a shell")
+        raise reject(ArtifactReason.COMMAND, f"{quote(argv[0])} is a shell")
     runs_another = _RUNNER.match(argv[0]) is not None
     for argument, following in pairwise([*argv[1:], ""]):
         # A runner may take the whole line in one argument: `env -S "sh -c …"`.
         words = argument.replace("=", " ").split() if runs_another else [argument]
         named = any(map(_SHELL.match, words))
         if named and (runs_another or following.startswith("-")):
-            raise reject(Reason.COMMAND, f"{quote(argument)} is a shell")
+            raise reject(ArtifactReason.COMMAND, f"{quote(argument)} is a shell")
 
 
 BACKENDS: Final = ("monty", "era")
@@ -151,7 +155,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """What the run may use at most; policy may allow less."""
 
     wall_ms: int = spec(Integer(1, 86_400_000), "wall time")
@@ -164,7 +168,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class GatewayTerms:
     """The hosts a run may ask through the gateway, and how much may pass; policy may allow less."""
 
     hosts: tuple[str, ...] = spec(
@@ -177,16 +181,16 @@ class Gateway:
         return f"gateway to {', '.join(self.hosts)}, up {self.up_bytes}, down {self.down_bytes}"
 
 
-Network = str | Gateway
+Network = str | GatewayTerms
 
 
 def network_word(network: Network) -> str:
     """Return the kind of a network in one word."""
-    return GATEWAY if isinstance(network, Gateway) else network
+    return GATEWAY if isinstance(network, GatewayTerms) else network
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputSpec:
     """A file the run is expected to leave."""
 
     name: str = spec(FILE_NAME, "plain file name")
@@ -216,12 +220,12 @@ class ToolRequest:
     functions: tuple[str, ...] = spec(
         Sorted(Choice(*FUNCTIONS), len(FUNCTIONS)), "external functions, `monty` only"
     )
-    limits: Limits = spec(Record(Limits), "what it may use at most")
-    outputs: tuple[Output, ...] = spec(
-        Named(Record(Output), bounds.MAX_OUTPUTS), "files it will leave, `era` only"
+    limits: RunLimits = spec(Record(RunLimits), "what it may use at most")
+    outputs: tuple[OutputSpec, ...] = spec(
+        Named(Record(OutputSpec), bounds.MAX_OUTPUTS), "files it will leave, `era` only"
     )
     network: Network = spec(
-        Either(Choice(NO_NETWORK), Record(Gateway)),
+        Either(Choice(NO_NETWORK), Record(GatewayTerms)),
         "`none` unless policy and approval name another",
     )
     integrity: str = spec(Choice(*INTEGRITY), "`external` when any source shaped it")
@@ -231,13 +235,13 @@ class ToolRequest:
         "every artifact its author could read; set by the host",
     )
     purpose: Untrusted[str] = section(
-        Section("Purpose", bounds.MAX_PURPOSE_CHARS, 1), "what the result is for"
+        BodySection("Purpose", bounds.MAX_PURPOSE_CHARS, 1), "what the result is for"
     )
     code: Untrusted[str] = section(
-        Section("Code", bounds.MAX_CODE_CHARS), "the program, character for character"
+        BodySection("Code", bounds.MAX_CODE_CHARS), "the program, character for character"
     )
     risks: Untrusted[str] = section(
-        Section("Risks", bounds.MAX_PURPOSE_CHARS, 1), "what could go wrong, by its author"
+        BodySection("Risks", bounds.MAX_PURPOSE_CHARS, 1), "what could go wrong, by its author"
     )
 
     def parents(self) -> tuple[str, ...]:
@@ -255,12 +259,16 @@ def refusal_record(*, code_sha256: str, construct: str, line: int, reason: str) 
 def _check(request: ToolRequest) -> None:
     for item in request.inputs:
         if item.file is not None and not item.artifact.startswith("blob-"):
-            raise reject(Reason.INCONSISTENT, f"input {item.name} is an artifact and not a file")
+            raise reject(
+                ArtifactReason.INCONSISTENT, f"input {item.name} is an artifact and not a file"
+            )
     code = request.code.open_for_validation()
     if request.code_sha256 != sha256_hex(code.encode("utf-8")):
-        raise reject(Reason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
+        raise reject(ArtifactReason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
     if bool(code) == bool(request.argv):
-        raise reject(Reason.BACKEND, "a request has either code or argv, not both and not neither")
+        raise reject(
+            ArtifactReason.BACKEND, "a request has either code or argv, not both and not neither"
+        )
     check_origin(request.origin, request.integrity, request.parents())
     check_command([argument.open_for_validation() for argument in request.argv])
     if request.backend == "monty":
@@ -280,21 +288,25 @@ def _check_monty(request: ToolRequest) -> None:
     }
     for name, present in forbidden.items():
         if present:
-            raise reject(Reason.BACKEND, f"{name} asks for what the monty lane does not have")
+            raise reject(
+                ArtifactReason.BACKEND, f"{name} asks for what the monty lane does not have"
+            )
 
 
 def _check_era(request: ToolRequest) -> None:
     why = request.why_not_monty
     if why is None:
-        raise reject(Reason.BACKEND, "era without why_not_monty")
+        raise reject(ArtifactReason.BACKEND, "era without why_not_monty")
     if request.functions:
-        raise reject(Reason.BACKEND, "functions belong to the monty lane")
+        raise reject(ArtifactReason.BACKEND, "functions belong to the monty lane")
     if (why.refusal is not None) != (why.reason == "not-expressible"):
-        raise reject(Reason.REFUSAL, "a refusal goes with not-expressible, and only with it")
+        raise reject(
+            ArtifactReason.REFUSAL, "a refusal goes with not-expressible, and only with it"
+        )
     if why.reason == "files" and not request.outputs:
-        raise reject(Reason.BACKEND, "why_not_monty says files, but outputs is empty")
+        raise reject(ArtifactReason.BACKEND, "why_not_monty says files, but outputs is empty")
     if (why.reason == "binary") != bool(request.argv):
-        raise reject(Reason.BACKEND, "binary goes with argv, and only with it")
+        raise reject(ArtifactReason.BACKEND, "binary goes with argv, and only with it")
     if why.refusal is not None:
         _check_refusal(why.refusal, request.code_sha256)
 
@@ -307,7 +319,7 @@ def _check_refusal(refusal: Refusal, code_sha256: str) -> None:
         reason=refusal.reason.open_for_validation(),
     )
     if refusal.record != sha256_hex(record):
-        raise reject(Reason.REFUSAL, "the attached refusal is not one of this code")
+        raise reject(ArtifactReason.REFUSAL, "the attached refusal is not one of this code")
 
 
 FORMAT: Final = Format(

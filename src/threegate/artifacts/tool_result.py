@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts import limits as bounds
-from threegate.artifacts.codec import Format, Section, section
+from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.labels import CONFIDENTIALITY
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import BACKENDS
 from threegate.base import canonical
 from threegate.base.forms import DIGEST, FILE_NAME, HOST, NAME, TIME
@@ -149,13 +149,13 @@ class ToolResult:
     integrity: str = spec(Choice("external"), "a result is always external")
     confidentiality: str = spec(Choice(*CONFIDENTIALITY), "joined over request and inputs")
     value_text: Untrusted[str] = section(
-        Section("Value", bounds.MAX_CAPTURE_CHARS), "the returned value"
+        BodySection("Value", bounds.MAX_CAPTURE_CHARS), "the returned value"
     )
     stdout_text: Untrusted[str] = section(
-        Section("Stdout", bounds.MAX_CAPTURE_CHARS), "standard output"
+        BodySection("Stdout", bounds.MAX_CAPTURE_CHARS), "standard output"
     )
     stderr_text: Untrusted[str] = section(
-        Section("Stderr", bounds.MAX_CAPTURE_CHARS), "standard error"
+        BodySection("Stderr", bounds.MAX_CAPTURE_CHARS), "standard error"
     )
 
     def parents(self) -> tuple[str, ...]:
@@ -186,16 +186,18 @@ def _check(result: ToolResult) -> None:
     for name, capture, text in zip(("value", "stdout", "stderr"), captures, texts, strict=True):
         raw = text.open_for_validation().encode("utf-8")
         if not capture.escaped and (len(raw), sha256_hex(raw)) != (capture.bytes, capture.sha256):
-            raise reject(Reason.DIGEST_MISMATCH, f"{name} is not the text it names")
+            raise reject(ArtifactReason.DIGEST_MISMATCH, f"{name} is not the text it names")
     outcome = outcome_sha256(
         exit_state=result.exit, exit_code=result.exit_code, captures=captures, files=result.files
     )
     if result.outcome_sha256 != outcome:
-        raise reject(Reason.DIGEST_MISMATCH, "outcome_sha256 is not the digest of the outcome")
+        raise reject(
+            ArtifactReason.DIGEST_MISMATCH, "outcome_sha256 is not the digest of the outcome"
+        )
     if result.backend == "monty" and result.files:
-        raise reject(Reason.BACKEND, "the monty lane has no files")
+        raise reject(ArtifactReason.BACKEND, "the monty lane has no files")
     if (result.exit == "ok") and result.exit_code not in (None, 0):
-        raise reject(Reason.INCONSISTENT, "exit ok with an exit code that is not 0")
+        raise reject(ArtifactReason.INCONSISTENT, "exit ok with an exit code that is not 0")
 
 
 FORMAT: Final = Format(

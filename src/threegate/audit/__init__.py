@@ -14,19 +14,19 @@ cut off or everything rewritten, a checkpoint kept on another machine shows.
 """
 
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
-from threegate.audit.entry import Broken, Entry, Head, Reason
+from threegate.audit.entry import Entry, LogBroken, LogFault, LogHead
 from threegate.audit.log import AuditLog
-from threegate.audit.verify import LogReport, Problem, verify_log
+from threegate.audit.verify import LogProblem, LogReport, verify_log
 
 __all__ = [
     "AuditLog",
-    "Broken",
     "Checkpoint",
     "Entry",
-    "Head",
+    "LogBroken",
+    "LogFault",
+    "LogHead",
+    "LogProblem",
     "LogReport",
-    "Problem",
-    "Reason",
     "emit_checkpoint",
     "parse_checkpoint",
     "verify_log",

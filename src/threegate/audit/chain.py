@@ -24,7 +24,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Final
 
-from threegate.audit.checkpoint import WORKSPACE_ID, Tree
+from threegate.audit.checkpoint import WORKSPACE_ID, MerkleTree
 from threegate.audit.entry import (
     CLOCK,
     FORMAT,
@@ -32,10 +32,10 @@ from threegate.audit.entry import (
     MAX_LINE_BYTES,
     SEAL,
     SEGMENT_EVENTS,
-    Broken,
     Entry,
-    Head,
-    Reason,
+    LogBroken,
+    LogFault,
+    LogHead,
     claimed_prev,
     emit_line,
     parse_data,
@@ -89,7 +89,7 @@ class Chain:
         self.time = time
         self.latest = time  # of any line so far; the header says so where those were not read
         self.workspace: str | None = None
-        self._tree = Tree() if segment == 0 else None
+        self._tree = MerkleTree() if segment == 0 else None
         self._covered = sha256()
 
     @property
@@ -103,15 +103,15 @@ class Chain:
         return self.size % SEGMENT_EVENTS
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> MerkleTree:
         """Return the Merkle tree over all lines so far."""
         assert self._tree is not None, "the header has been read"
         return self._tree
 
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         """Return the last entry."""
         assert self.digest is not None, "a line has been read"
-        return Head(self.size - 1, self.digest, self.time)
+        return LogHead(self.size - 1, self.digest, self.time)
 
     def copy(self) -> "Chain":
         """Return a chain that can go on without changing this one."""
@@ -155,17 +155,17 @@ class Chain:
         links, reason = self._cut(lines[:room])
         links.datas = parse_data(links.texts)
         if len(links.datas) < len(links.texts):
-            reason = Reason.DATA
+            reason = LogFault.DATA
         if _CLOCK in links.kinds and not self._keep_clocks(links):
-            reason = Reason.TIME
+            reason = LogFault.TIME
         reason = self._accept(lines, links) or reason
         if reason is None and len(lines) > room:
-            reason = Reason.EXTRA
+            reason = LogFault.EXTRA
         if reason is not None:
-            raise Broken(reason, segment=segment, seq=self.size)
+            raise LogBroken(reason, segment=segment, seq=self.size)
         return links
 
-    def _cut(self, lines: Sequence[bytes]) -> tuple[Links, Reason | None]:
+    def _cut(self, lines: Sequence[bytes]) -> tuple[Links, LogFault | None]:
         """Take apart the lines up to the first that is not the next one."""
         digest = self.digest
         if digest is None:
@@ -174,7 +174,7 @@ class Chain:
         times: list[bytes] = []
         texts: list[bytes] = []
         digests = [digest]
-        reason: Reason | None = None
+        reason: LogFault | None = None
         last, ending = self.time, b""
         for seq, line in enumerate(lines, self.size):
             middle = b'","prev":"%b","seq":%d,"time":"' % (digest.encode(), seq)
@@ -185,14 +185,14 @@ class Chain:
             if line[kind_end:time_at] != middle or line[:9] != b'{"data":{' or kind_at < 0:
                 reason = what_is_wrong(line, seq=seq)
             elif len(line) >= MAX_LINE_BYTES:
-                reason = Reason.TOO_LONG
+                reason = LogFault.TOO_LONG
             elif not _ORDINARY.fullmatch(kind) and kind != _EDGES.get(seq % SEGMENT_EVENTS):
-                reason = Reason.KIND
+                reason = LogFault.KIND
             elif time != ending:
                 if _is_time(time, not_before="" if kind == _CLOCK else last):
                     last, ending = time[:-2].decode(), time
                 else:
-                    reason = Reason.TIME
+                    reason = LogFault.TIME
             if reason is not None:
                 break
             digest = sha256(line).hexdigest()
@@ -211,19 +211,19 @@ class Chain:
                 return False
         return True
 
-    def _accept(self, lines: Sequence[bytes], links: Links) -> Reason | None:
+    def _accept(self, lines: Sequence[bytes], links: Links) -> LogFault | None:
         """Take in the lines whose data could be read; judge header and seal on the way."""
         good = len(links.datas)
         if good == 0:
             return None
         if self.position == 0 and not self._open(links.kinds[0], links.datas[0]):
-            return Reason.HEADER
+            return LogFault.HEADER
         sealed = self.position + good == SEGMENT_EVENTS
         covered = good - 1 if sealed else good
         self._covered.update(b"".join(line + b"\n" for line in lines[:covered]))
         reason = None
         if sealed and (links.kinds[-1], links.datas[-1]) != (SEAL.encode(), self.seal()):
-            good, reason = covered, Reason.SEAL
+            good, reason = covered, LogFault.SEAL
         self.tree.extend(sha256(b"\0" + line).digest() for line in lines[:good])
         self.size += good
         self.digest = links.digests[good]
@@ -252,13 +252,13 @@ class Chain:
         return type(data.get("segment")) is int and data == self.header()
 
 
-def _tree_of(size: int, frontier: Any) -> Tree | None:
+def _tree_of(size: int, frontier: Any) -> MerkleTree | None:
     if type(frontier) is not list:
         return None
     if not all(type(root) is str and _DIGEST.fullmatch(root) for root in frontier):
         return None
     try:
-        return Tree(size=size, frontier=[bytes.fromhex(root) for root in frontier])
+        return MerkleTree(size=size, frontier=[bytes.fromhex(root) for root in frontier])
     except ValueError:
         return None
 

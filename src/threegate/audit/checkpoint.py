@@ -45,7 +45,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\1" + left + right).digest()
 
 
-class Tree:
+class MerkleTree:
     """A growing tree that remembers only its frontier."""
 
     __slots__ = ("_frontier", "_size")
@@ -96,16 +96,16 @@ class Tree:
             root = node_hash(left, root)
         return root
 
-    def copy(self) -> "Tree":
+    def copy(self) -> "MerkleTree":
         """Return a tree that can grow without changing this one."""
-        twin = Tree()
+        twin = MerkleTree()
         twin._size, twin._frontier = self._size, self._frontier.copy()
         return twin
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:
     """Return the root over `leaves` (leaf hashes)."""
-    tree = Tree()
+    tree = MerkleTree()
     tree.extend(leaves)
     return tree.root()
 

@@ -55,7 +55,7 @@ _FORM: Final = re.compile(
 )
 
 
-class Reason(Enum):
+class LogFault(Enum):
     """What is wrong with a log; the name is stable, the value completes a sentence."""
 
     TOO_LONG = "is longer than any entry"
@@ -80,10 +80,10 @@ class Reason(Enum):
     FORK = "is not what the checkpoint covers: history was rewritten"
 
 
-class Broken(AuditTampered):
+class LogBroken(AuditTampered):
     """The log breaks its own rules at entry `seq` of `segment`."""
 
-    def __init__(self, reason: Reason, *, segment: int, seq: int) -> None:
+    def __init__(self, reason: LogFault, *, segment: int, seq: int) -> None:
         super().__init__(f"audit log entry {seq} (segment {segment}) {reason.value}")
         self.reason = reason
         self.segment = segment
@@ -103,7 +103,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class LogHead:
     """The last entry: where the log ends."""
 
     seq: int
@@ -146,23 +146,23 @@ def claimed_prev(line: bytes) -> str | None:
     return match["prev"].decode() if match else None
 
 
-def parse_seal(line: bytes, *, segment: int) -> Head:
+def parse_seal(line: bytes, *, segment: int) -> LogHead:
     """Return the head of a log that ends with the seal of `segment`, or raise Broken."""
     seq = (segment + 1) * SEGMENT_EVENTS - 1
     match = _FORM.fullmatch(line)
     if match is None or match["kind"] != SEAL.encode() or int(match["seq"]) != seq:
-        raise Broken(Reason.UNSEALED, segment=segment, seq=seq)
-    return Head(seq, sha256(line).hexdigest(), match["time"].decode())
+        raise LogBroken(LogFault.UNSEALED, segment=segment, seq=seq)
+    return LogHead(seq, sha256(line).hexdigest(), match["time"].decode())
 
 
-def what_is_wrong(line: bytes, *, seq: int) -> Reason:
+def what_is_wrong(line: bytes, *, seq: int) -> LogFault:
     """Return why `line` is not entry `seq` after the one before it."""
     if len(line) >= MAX_LINE_BYTES:
-        return Reason.TOO_LONG
+        return LogFault.TOO_LONG
     match = _FORM.fullmatch(line)
     if match is None:
-        return Reason.FORM
-    return Reason.ORDER if int(match["seq"]) != seq else Reason.CHAIN
+        return LogFault.FORM
+    return LogFault.ORDER if int(match["seq"]) != seq else LogFault.CHAIN
 
 
 def _refuse(_: str) -> Any:

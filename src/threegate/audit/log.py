@@ -24,7 +24,16 @@ from typing import Any, Final, Self
 from threegate.audit import reader
 from threegate.audit.chain import Chain
 from threegate.audit.checkpoint import WORKSPACE_ID, Checkpoint
-from threegate.audit.entry import CLOCK, RECOVERED, Broken, Entry, Head, Reason, time_of, unix_of
+from threegate.audit.entry import (
+    CLOCK,
+    RECOVERED,
+    Entry,
+    LogBroken,
+    LogFault,
+    LogHead,
+    time_of,
+    unix_of,
+)
 from threegate.audit.reader import Followed, Visit, follow, read_entries, stand_before_newest
 from threegate.audit.segment import (
     is_plain,
@@ -35,7 +44,7 @@ from threegate.audit.segment import (
     segment_name,
     unavailable,
 )
-from threegate.audit.writer import Events, Plan, Writer, plan_batch
+from threegate.audit.writer import Events, WritePlan, Writer, plan_batch
 from threegate.base.errors import AuditUnavailable, ClockRefused, WorkspaceReadOnly
 
 Clock = Callable[[], int]
@@ -100,7 +109,7 @@ class AuditLog:
         return log
 
     @property
-    def head(self) -> Head:
+    def head(self) -> LogHead:
         """Return the last entry."""
         return self._chain.head()
 
@@ -234,9 +243,9 @@ class AuditLog:
             or not os.path.samestat(there, os.fstat(self._writer.fd))
             or not is_plain(there, self._dir_fd)
         ):
-            raise Broken(Reason.FILE, segment=segment, seq=self.size)
+            raise LogBroken(LogFault.FILE, segment=segment, seq=self.size)
         if there.st_size < self._writer.length:
-            raise Broken(Reason.SHRUNK, segment=segment, seq=self.size - 1)
+            raise LogBroken(LogFault.SHRUNK, segment=segment, seq=self.size - 1)
         return there.st_size > self._writer.length
 
     def _catch_up(self, visit: Visit | None) -> None:
@@ -285,6 +294,6 @@ class AuditLog:
                 self.append([(RECOVERED, data)], ends=True)
             reader.settle(self._dir_fd, kept)
 
-    def _write(self, plan: Plan, *, durable: bool) -> None:
+    def _write(self, plan: WritePlan, *, durable: bool) -> None:
         self._writer.write(plan.parts, durable=durable)
         self._chain = plan.chain

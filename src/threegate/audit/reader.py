@@ -20,9 +20,9 @@ from threegate.audit.entry import (
     MAX_LINE_BYTES,
     RECOVERED,
     SEGMENT_EVENTS,
-    Broken,
     Entry,
-    Reason,
+    LogBroken,
+    LogFault,
     parse_seal,
 )
 from threegate.audit.segment import (
@@ -85,7 +85,7 @@ def follow(dir_fd: int, chain: Chain, *, start: int, visit: Visit | None) -> Fol
                 followed.tail = tail if tail or chain.position == 0 else None
                 return followed
             if tail:
-                raise Broken(Reason.EXTRA, segment=segment, seq=chain.size)
+                raise LogBroken(LogFault.EXTRA, segment=segment, seq=chain.size)
             _seal_mode(fd)
         finally:
             os.close(fd)
@@ -105,7 +105,7 @@ def read_entries(directory: Path, *, start: int, end: Chain) -> Iterator[Entry]:
     finally:
         os.close(dir_fd)
     if start < end.size and chain.digest != end.digest:
-        raise Broken(Reason.CHAIN, segment=(end.size - 1) // SEGMENT_EVENTS, seq=end.size - 1)
+        raise LogBroken(LogFault.CHAIN, segment=(end.size - 1) // SEGMENT_EVENTS, seq=end.size - 1)
 
 
 def _read_segment(dir_fd: int, chain: Chain, *, upto: int) -> Iterator[Entry]:
@@ -119,7 +119,7 @@ def _read_segment(dir_fd: int, chain: Chain, *, upto: int) -> Iterator[Entry]:
     finally:
         os.close(fd)
     if chain.segment == segment:
-        raise Broken(Reason.SHRUNK, segment=segment, seq=chain.size)
+        raise LogBroken(LogFault.SHRUNK, segment=segment, seq=chain.size)
 
 
 def _follow_file(fd: int, chain: Chain, followed: Followed, visit: Visit | None) -> bytes:
@@ -132,9 +132,9 @@ def _follow_file(fd: int, chain: Chain, followed: Followed, visit: Visit | None)
                 visit(entry)
         followed.length, tail = block.end, block.tail
     if chain.size == 0:  # a log is born with its first line
-        raise Broken(Reason.HEADER, segment=0, seq=0)
+        raise LogBroken(LogFault.HEADER, segment=0, seq=0)
     if len(tail.rstrip(b"\0")) >= MAX_LINE_BYTES:
-        raise Broken(Reason.TOO_LONG, segment=segment, seq=chain.size)
+        raise LogBroken(LogFault.TOO_LONG, segment=segment, seq=chain.size)
     return tail
 
 
@@ -142,8 +142,8 @@ def _open_next(dir_fd: int, chain: Chain) -> int | None:
     """Return the segment the chain goes on in, or None if it stands after the last seal."""
     try:
         return open_segment(dir_fd, chain.segment)
-    except Broken as exc:
-        if exc.reason is Reason.MISSING and chain.position == 0 and chain.size > 0:
+    except LogBroken as exc:
+        if exc.reason is LogFault.MISSING and chain.position == 0 and chain.size > 0:
             return None
         raise
 

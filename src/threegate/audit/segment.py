@@ -18,7 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from threegate.audit.entry import MAX_LINE_BYTES, MAX_TORN_BYTES, SEGMENT_EVENTS, Broken, Reason
+from threegate.audit.entry import (
+    MAX_LINE_BYTES,
+    MAX_TORN_BYTES,
+    SEGMENT_EVENTS,
+    LogBroken,
+    LogFault,
+)
 from threegate.base.errors import AuditTampered, AuditUnavailable
 
 OPEN_MODE: Final = 0o600
@@ -97,9 +103,9 @@ def refuse_gap(segments: list[int]) -> None:
     """Raise Broken if the segments do not count up from zero."""
     for expected, number in enumerate(segments):
         if number != expected:
-            raise _broken(Reason.MISSING, expected)
+            raise _broken(LogFault.MISSING, expected)
     if not segments:
-        raise _broken(Reason.MISSING, 0)
+        raise _broken(LogFault.MISSING, 0)
 
 
 def open_segment(dir_fd: int, segment: int, *, writable: bool = False) -> int:
@@ -108,14 +114,14 @@ def open_segment(dir_fd: int, segment: int, *, writable: bool = False) -> int:
     try:
         fd = os.open(segment_name(segment), flags | _HELD_BY, dir_fd=dir_fd)
     except FileNotFoundError as exc:
-        raise _broken(Reason.MISSING, segment) from exc
+        raise _broken(LogFault.MISSING, segment) from exc
     except OSError as exc:
         if exc.errno in _NOT_PLAIN:
-            raise _broken(Reason.FILE, segment) from exc
+            raise _broken(LogFault.FILE, segment) from exc
         raise unavailable(exc, "open") from exc
     if not is_plain(os.fstat(fd), fd):
         os.close(fd)
-        raise _broken(Reason.FILE, segment)
+        raise _broken(LogFault.FILE, segment)
     return fd
 
 
@@ -131,7 +137,7 @@ def is_plain(status: os.stat_result, fd: int) -> bool:
     )
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Whole lines, the bytes after the last of them, and where in the file those begin."""
 
     lines: list[bytes]
@@ -139,7 +145,7 @@ class Block(NamedTuple):
     end: int
 
 
-def read_blocks(fd: int, *, segment: int, start: int = 0) -> Iterator[Block]:
+def read_blocks(fd: int, *, segment: int, start: int = 0) -> Iterator[LineBlock]:
     """Yield the file from `start` on; the tail of the last block is how the file ends."""
     tail = b""
     while True:
@@ -152,8 +158,8 @@ def read_blocks(fd: int, *, segment: int, start: int = 0) -> Iterator[Block]:
         start += len(block)
         *lines, tail = (tail + block).split(b"\n")
         if len(tail) > MAX_TORN_BYTES:
-            raise _broken(Reason.TOO_LONG, segment)
-        yield Block(lines, tail, start - len(tail))
+            raise _broken(LogFault.TOO_LONG, segment)
+        yield LineBlock(lines, tail, start - len(tail))
 
 
 def read_last_line(fd: int, *, segment: int) -> bytes:
@@ -164,7 +170,7 @@ def read_last_line(fd: int, *, segment: int) -> bytes:
     except OSError as exc:
         raise unavailable(exc, "read") from exc
     if not end.endswith(b"\n"):
-        raise Broken(Reason.UNSEALED, segment=segment, seq=(segment + 1) * SEGMENT_EVENTS - 1)
+        raise LogBroken(LogFault.UNSEALED, segment=segment, seq=(segment + 1) * SEGMENT_EVENTS - 1)
     return end[end.rfind(b"\n", 0, -1) + 1 : -1]
 
 
@@ -203,5 +209,5 @@ def publish(dir_fd: int, name: str) -> None:
     os.rename(name + ".new", name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
-def _broken(reason: Reason, segment: int) -> Broken:
-    return Broken(reason, segment=segment, seq=segment * SEGMENT_EVENTS)
+def _broken(reason: LogFault, segment: int) -> LogBroken:
+    return LogBroken(reason, segment=segment, seq=segment * SEGMENT_EVENTS)

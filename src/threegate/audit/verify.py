@@ -15,7 +15,7 @@ from pathlib import Path
 
 from threegate.audit.chain import Chain, Links
 from threegate.audit.checkpoint import EMPTY_ROOT, Checkpoint
-from threegate.audit.entry import SEGMENT_EVENTS, Broken, Entry, Head, Reason
+from threegate.audit.entry import SEGMENT_EVENTS, Entry, LogBroken, LogFault, LogHead
 from threegate.audit.segment import (
     list_segments,
     open_directory,
@@ -34,10 +34,10 @@ NOT_STRAY = frozenset({"checkpoints", "torn"})
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LogProblem:
     """The first thing that is wrong; `line` counts from 1 within the segment's file."""
 
-    reason: Reason
+    reason: LogFault
     segment: int
     line: int
     seq: int
@@ -58,16 +58,16 @@ class LogReport:
     events: int
     segments: int
     workspace: str | None
-    head: Head | None
+    head: LogHead | None
     root: bytes
-    problem: Problem | None
+    problem: LogProblem | None
     strays: tuple[str, ...] = ()
 
 
 class _Pass:
     """One walk over the log."""
 
-    def __init__(self, checkpoints: Sequence[Checkpoint], upto: Head | None) -> None:
+    def __init__(self, checkpoints: Sequence[Checkpoint], upto: LogHead | None) -> None:
         self.chain = Chain()
         self.segments = 0
         self.strays: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class _Pass:
         self._upto = upto
         self._end = None if upto is None else upto.seq + 1
 
-    def report(self, problem: Problem | None) -> LogReport:
+    def report(self, problem: LogProblem | None) -> LogReport:
         """Return what has been verified so far, and what ended it."""
         return LogReport(
             events=self.chain.size,
@@ -135,35 +135,35 @@ class _Pass:
             checkpoint = self._checkpoints.pop(0)
             root = self.chain.tree.root() if checkpoint.size else EMPTY_ROOT
             if checkpoint.origin != self.chain.workspace:
-                raise _broken(Reason.ORIGIN, 0)
+                raise _broken(LogFault.ORIGIN, 0)
             if checkpoint.root != root:
-                raise _broken(Reason.FORK, max(0, checkpoint.size - 1))
+                raise _broken(LogFault.FORK, max(0, checkpoint.size - 1))
 
     def _check_ending(self, tail: bytes, segment: int, *, newest: bool) -> None:
         """Judge how a segment's file ends."""
         sealed = self.chain.segment > segment
         if sealed and tail:
-            raise Broken(Reason.EXTRA, segment=segment, seq=self.chain.size)
+            raise LogBroken(LogFault.EXTRA, segment=segment, seq=self.chain.size)
         if not sealed and not newest:
-            raise Broken(Reason.UNSEALED, segment=segment, seq=self.chain.size)
+            raise LogBroken(LogFault.UNSEALED, segment=segment, seq=self.chain.size)
         if not sealed and (tail or self.chain.position == 0):
-            raise Broken(Reason.TORN, segment=segment, seq=self.chain.size)
+            raise LogBroken(LogFault.TORN, segment=segment, seq=self.chain.size)
 
     def _finish(self) -> None:
         """Judge how the log ends."""
         if self._checkpoints:
-            raise _broken(Reason.TRUNCATED, self.chain.size)
+            raise _broken(LogFault.TRUNCATED, self.chain.size)
         if self._end is not None and self.chain.size < self._end:
-            raise _broken(Reason.SHRUNK, self.chain.size)
+            raise _broken(LogFault.SHRUNK, self.chain.size)
         if self._upto is not None and self.chain.digest != self._upto.digest:
-            raise _broken(Reason.CHAIN, self._upto.seq)
+            raise _broken(LogFault.CHAIN, self._upto.seq)
 
 
 def verify_log(
     directory: Path,
     *,
     checkpoints: Sequence[Checkpoint] = (),
-    upto: Head | None = None,
+    upto: LogHead | None = None,
     visit: Callable[[Entry], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> LogReport:
@@ -191,15 +191,15 @@ def verify_log(
                 progress(walk.chain.size)
 
 
-def _problem(exc: ThreeGateError, chain: Chain) -> Problem:
-    if isinstance(exc, Broken):
+def _problem(exc: ThreeGateError, chain: Chain) -> LogProblem:
+    if isinstance(exc, LogBroken):
         reason, segment, seq = exc.reason, exc.segment, exc.seq
     else:
         segment, seq = chain.segment, chain.size
-        reason = Reason.FILE if isinstance(exc, AuditTampered) else Reason.UNREADABLE
-        reason = Reason.VERSION if isinstance(exc, VersionUnsupported) else reason
-    return Problem(reason, segment, seq - segment * SEGMENT_EVENTS + 1, seq)
+        reason = LogFault.FILE if isinstance(exc, AuditTampered) else LogFault.UNREADABLE
+        reason = LogFault.VERSION if isinstance(exc, VersionUnsupported) else reason
+    return LogProblem(reason, segment, seq - segment * SEGMENT_EVENTS + 1, seq)
 
 
-def _broken(reason: Reason, seq: int) -> Broken:
-    return Broken(reason, segment=seq // SEGMENT_EVENTS, seq=seq)
+def _broken(reason: LogFault, seq: int) -> LogBroken:
+    return LogBroken(reason, segment=seq // SEGMENT_EVENTS, seq=seq)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from threegate.audit.chain import LAST, Chain
-from threegate.audit.entry import HEADER, SEAL, Broken, Entry, Reason
+from threegate.audit.entry import HEADER, SEAL, Entry, LogBroken, LogFault
 from threegate.audit.segment import (
     SEALED_MODE,
     discard,
@@ -37,7 +37,7 @@ Events = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentPart:
     """The bytes a batch adds to one segment."""
 
     segment: int
@@ -46,21 +46,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WritePlan:
     """What to write, and how the log stands once it is written."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentPart, ...]
     entries: tuple[Entry, ...]
     chain: Chain
 
 
-def plan_batch(chain: Chain, events: Events, *, time: str) -> Plan:
+def plan_batch(chain: Chain, events: Events, *, time: str) -> WritePlan:
     """Return how `events` continue `chain`, which stays as it is.
 
     Raises AuditUnavailable for an event the log cannot hold: then nothing may happen.
     """
     after = chain.copy()
-    parts: list[Part] = []
+    parts: list[SegmentPart] = []
     entries: list[Entry] = []
     rest = list(events)
     while rest or after.size == 0:
@@ -76,18 +76,18 @@ def plan_batch(chain: Chain, events: Events, *, time: str) -> Plan:
         if after.position == LAST:
             lines += _extend(after, [(SEAL, after.seal())], time=time)[0]
         data = b"\n".join(lines) + b"\n"
-        parts.append(Part(segment, data, sealed=after.position == 0))
-    return Plan(tuple(parts), tuple(entries), after)
+        parts.append(SegmentPart(segment, data, sealed=after.position == 0))
+    return WritePlan(tuple(parts), tuple(entries), after)
 
 
 def _extend(chain: Chain, events: Events, *, time: str) -> tuple[list[bytes], list[Entry]]:
     try:
         lines = chain.draft(events, time=time)
         links = chain.feed(lines, segment=chain.segment)
-    except Broken as exc:
+    except LogBroken as exc:
         raise _refusal(exc.reason.value) from exc
     except (ValueError, TypeError, RecursionError) as exc:
-        raise _refusal(Reason.DATA.value) from exc
+        raise _refusal(LogFault.DATA.value) from exc
     # A tuple, or a number as a key, would come back as something else.
     if any(dict(data) != read for (_, data), read in zip(events, links.datas, strict=True)):
         raise _refusal("does not read back as it was given")
@@ -129,7 +129,7 @@ class Writer:
         self.stand(None, length=0)
         self.refusal = self.refusal or "it was closed"
 
-    def write(self, parts: Sequence[Part], *, durable: bool) -> None:
+    def write(self, parts: Sequence[SegmentPart], *, durable: bool) -> None:
         """Write `parts`, the first of them to the open segment if there is one."""
         self.check_usable()
         here = list(parts[:1]) if self.fd is not None else []
@@ -153,7 +153,7 @@ class Writer:
         elif here:
             self.length += len(here[0].data)
 
-    def _prepare(self, part: Part, following: list[int]) -> None:
+    def _prepare(self, part: SegmentPart, following: list[int]) -> None:
         """Write a new segment aside; the one to go on in is put into `following`."""
         fd = write_new(self._dir_fd, segment_name(part.segment), part.data)
         try:
@@ -168,7 +168,7 @@ class Writer:
         else:
             following.append(fd)
 
-    def _extend(self, here: Sequence[Part], *, durable: bool) -> None:
+    def _extend(self, here: Sequence[SegmentPart], *, durable: bool) -> None:
         """Append to the open segment, or take back what was appended."""
         fd = self.fd
         if fd is None:
@@ -190,7 +190,7 @@ class Writer:
         except OSError:  # the next to open the log finds it torn, and says so
             self.refusal = "it ends in a line that could not be taken back"
 
-    def _publish(self, new: Sequence[Part], following: list[int]) -> None:
+    def _publish(self, new: Sequence[SegmentPart], following: list[int]) -> None:
         try:
             for part in new:
                 publish(self._dir_fd, segment_name(part.segment))

@@ -126,7 +126,7 @@ def run_learn(args: argparse.Namespace, context: Context) -> int:
 
 def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
     from threegate.host.review.contents import foresee, imports_in
-    from threegate.policy.ring.proposals import Tried, learn
+    from threegate.policy.ring.proposals import LearnedUse, learn
 
     request = _request(ws, result.request)
     ring, _ = foresee(ws.bundle, request)
@@ -134,7 +134,7 @@ def _learned(ws: "Workspace", result: "ToolResult", name: str) -> "Learned":
     modules = {word.partition(".")[0] for rule, word in refused if rule.endswith("_imports")}
     programs = {word for rule, word in refused if rule == "allowed_binaries"}
     identifiers = {word for word in modules if word.isidentifier()}
-    tried = Tried(imports_in(request), identifiers, programs)
+    tried = LearnedUse(imports_in(request), identifiers, programs)
     lane = ("tool-exec", "lanes", request.backend)
     known = ws.bundle.words(*lane, "imports") if ws.bundle.has(*lane, "imports") else None
     return learn(ring, tried, lane=request.backend, name=name, known=known)

@@ -15,7 +15,7 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import digest_of, make_id, sha256_hex
 from threegate.artifacts.labels import join_all
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
@@ -217,7 +217,7 @@ def _check_in_place(
         )
     parents = [_parent(store, parent, pending) for parent in artifact.parents()]
     if not registry.labels_of(artifact).covers(join_all(map(registry.labels_of, parents))):
-        raise reject(Reason.LABELS, "its labels are weaker than those of its sources")
+        raise reject(ArtifactReason.LABELS, "its labels are weaker than those of its sources")
     if isinstance(artifact, ToolRequest):
         _check_blobs(store, artifact, brought)
 
@@ -240,7 +240,7 @@ def _check_blobs(store: Store, request: ToolRequest, brought: Container[str]) ->
             raise ArtifactRejected(f"input {item.name} is not here", code=BLOB_MISSING)
     why = request.why_not_monty
     if why is not None and why.refusal is not None and not was_refused(store, why.refusal.record):
-        raise reject(Reason.REFUSAL, "Monty never refused this code here")
+        raise reject(ArtifactReason.REFUSAL, "Monty never refused this code here")
 
 
 def admit_request(store: Store, request: ToolRequest, *, blobs: Sequence[bytes]) -> str:

@@ -177,7 +177,7 @@ MAX_CLAIMS: Final = 64  # of at most 5 acts each, within a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RunClaim:
     """A request, and the approval whose use it takes."""
 
     request_id: str
@@ -186,7 +186,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ClaimRefused:
     """A request that was not claimed: moved on, no use left, or tampered with."""
 
     request_id: str
@@ -217,11 +217,11 @@ class HeldLease:
 
 def claim_group(
     store: Store,
-    claims: Sequence[Claim],
+    claims: Sequence[RunClaim],
     *,
     reserve_bytes: int,
     check: Callable[[], None] | None = None,
-) -> list[Refused]:
+) -> list[ClaimRefused]:
     """Claim approved requests for this process in one batch; return those that were refused.
 
     `reserve_bytes` is for each of them.  `check` runs under the lock before anything and
@@ -229,7 +229,7 @@ def claim_group(
     """
     assert len(claims) <= MAX_CLAIMS
     acts: dict[str, list[Act]] = {}
-    refused: list[Refused] = []
+    refused: list[ClaimRefused] = []
     with store.locked() as journal:
         if check is not None:
             check()
@@ -239,7 +239,7 @@ def claim_group(
                     raise UsageError(f"{claim.request_id} is claimed twice in one group")
                 acts[claim.request_id] = _claim(store, claim)
             except (UsageError, PolicyDenied, HandoffTampered) as exc:
-                refused.append(Refused(claim.request_id, exc))
+                refused.append(ClaimRefused(claim.request_id, exc))
         if acts:
             lease = current_lease(room=reserve_bytes, requests=list(acts))
             take_room(store, lease, reserve_bytes * len(acts))
@@ -304,7 +304,7 @@ def leases(store: Store, read: Callable[[str, str], bytes] | None = None) -> dic
     return found
 
 
-def _claim(store: Store, claim: Claim) -> list[Act]:
+def _claim(store: Store, claim: RunClaim) -> list[Act]:
     request_id = claim.request_id
     store.refuse_unless(request_id, "approved")
     uses = spend(store, claim.approval_id, request_id=request_id, max_uses=claim.max_uses)

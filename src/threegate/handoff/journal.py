@@ -38,7 +38,7 @@ from threegate.handoff.records import (
     RECOVERED,
     Intent,
     Quota,
-    Usage,
+    StateUsage,
     parse_intent,
     scan_usage,
 )
@@ -120,7 +120,7 @@ class Journal:
         self.ledger, self._lock, self._tail = ledger, lock, tail
         ledger.older = log.entries
         self._settled: str | None = None  # head digest at which nothing was pending
-        self._usage = Usage()
+        self._usage = StateUsage()
         self._current: str | None = None
 
     @property
@@ -143,7 +143,7 @@ class Journal:
         return entry
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> StateUsage:
         """Files and bytes in each state, as of the last transaction seen."""
         return self._usage
 
@@ -191,7 +191,7 @@ class Journal:
         else:
             self._close_batch(OUTCOME, entries, planned)
 
-    def _plan(self, acts: Sequence[Act]) -> Usage:
+    def _plan(self, acts: Sequence[Act]) -> StateUsage:
         planned = self._usage.copy()
         for act in acts:
             if isinstance(act, Put):
@@ -263,7 +263,7 @@ class Journal:
         self,
         kind: str,
         batch: Sequence[Entry] | Sequence[Intent],
-        usage: Usage,
+        usage: StateUsage,
         direction: str | None = None,
     ) -> None:
         current = self._current

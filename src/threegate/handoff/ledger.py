@@ -15,14 +15,14 @@ SECURITY
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from threegate.audit.entry import CLOCK, HEADER, SEGMENT_EVENTS, Broken, Entry, Reason
+from threegate.audit.entry import CLOCK, HEADER, SEGMENT_EVENTS, Entry, LogBroken, LogFault
 from threegate.audit.log import AuditLog
 from threegate.handoff.records import (
     INTENT,
     OUTCOME,
     RECOVERED,
     Intent,
-    Outcome,
+    IntentOutcome,
     parse_intent,
     parse_outcome,
 )
@@ -124,7 +124,9 @@ class Ledger:
             digest = entry.digest
         # What is cut off early was not followed to the head, so the joint is looked at here.
         if digest != self.before:
-            raise Broken(Reason.CHAIN, segment=self.reaches // SEGMENT_EVENTS, seq=self.reaches)
+            raise LogBroken(
+                LogFault.CHAIN, segment=self.reaches // SEGMENT_EVENTS, seq=self.reaches
+            )
         self._prepend(earlier)
 
     def _prepend(self, earlier: "Ledger") -> None:
@@ -175,7 +177,7 @@ class Tail:
         """Return the acts without an outcome, or raise `AuditTampered`."""
         return [parse_intent(entry) for entry in self._announced]
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> IntentOutcome | None:
         """Return how the last batch ended, or raise `AuditTampered`."""
         return None if self._closing is None else parse_outcome(self._closing)
 

@@ -31,15 +31,15 @@ class Quota:
     bytes: int
 
 
-class Usage:
+class StateUsage:
     """Running totals, a pair (files, bytes) per directory."""
 
     def __init__(self, totals: Mapping[str, tuple[int, int]] | None = None) -> None:
         self._totals = dict(totals or {})
 
-    def copy(self) -> "Usage":
+    def copy(self) -> "StateUsage":
         """Return an independent copy."""
-        return Usage(self._totals)
+        return StateUsage(self._totals)
 
     def of(self, directory: str) -> tuple[int, int]:
         """Return (files, bytes) of a directory."""
@@ -50,7 +50,7 @@ class Usage:
         old_files, old_bytes = self.of(directory)
         self._totals[directory] = (old_files + files, old_bytes + size)
 
-    def refuse_over(self, quotas: Mapping[str, Quota], *, than: "Usage") -> None:
+    def refuse_over(self, quotas: Mapping[str, Quota], *, than: "StateUsage") -> None:
         """Raise `QuotaExceeded` for a directory that grew beyond its quota."""
         for directory, quota in quotas.items():
             files, size = self.of(directory)
@@ -65,19 +65,19 @@ class Usage:
         return {key: list(pair) for key, pair in sorted(self._totals.items()) if pair != (0, 0)}
 
     @classmethod
-    def from_plain(cls, value: Mapping[str, Any]) -> "Usage":
+    def from_plain(cls, value: Mapping[str, Any]) -> "StateUsage":
         """Return the totals a log entry holds."""
         return cls({key: (int(pair[0]), int(pair[1])) for key, pair in value.items()})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Usage) and self.plain() == other.plain()
+        return isinstance(other, StateUsage) and self.plain() == other.plain()
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
 
-def scan_usage(directories: Directories) -> Usage:
+def scan_usage(directories: Directories) -> StateUsage:
     """Count what lies on disk."""
-    usage = Usage()
+    usage = StateUsage()
     for directory, pattern in NAMES.items():
         if directory == INCOMING:
             continue
@@ -121,13 +121,13 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class IntentOutcome:
     """How a batch ended."""
 
     first: int
     last: int
     forward: bool
-    usage: Usage
+    usage: StateUsage
     current: str | None  # digest of the pointer to the policy in force, if there is one
 
 
@@ -153,7 +153,7 @@ def parse_intent(entry: Entry) -> Intent:
     return Intent(entry.seq, data["act"], data["op"], name, source, to, digest, number, of)
 
 
-def parse_outcome(entry: Entry) -> Outcome:
+def parse_outcome(entry: Entry) -> IntentOutcome:
     """Return how a batch ended, or raise `AuditTampered`."""
     data = entry.data
     keys = {"current", "first", "last", "usage"} | (
@@ -168,7 +168,7 @@ def parse_outcome(entry: Entry) -> Outcome:
     if current is not None and not (isinstance(current, str) and is_digest(current)):
         raise _not_ours(entry)
     forward = data.get("direction", "forward") == "forward"
-    return Outcome(first, last, forward, Usage.from_plain(data["usage"]), current)
+    return IntentOutcome(first, last, forward, StateUsage.from_plain(data["usage"]), current)
 
 
 def _is_usage(value: Any) -> bool:

@@ -21,8 +21,8 @@ from threegate.handoff.records import (
     OUTCOME,
     RECOVERED,
     Intent,
-    Outcome,
-    Usage,
+    IntentOutcome,
+    StateUsage,
     parse_intent,
     parse_outcome,
 )
@@ -131,7 +131,7 @@ class Fold:
     def __init__(self) -> None:
         # Names in the order the log first mentions them, and where each lies now ("": nowhere).
         self.touched: dict[str, str] = {}
-        self.usage = Usage()
+        self.usage = StateUsage()
         self.pending: list[Intent] = []
         self.problem: str | None = None  # the first entry the host would not have written
 
@@ -145,7 +145,7 @@ class Fold:
         except AuditTampered as exc:
             self.problem = self.problem or exc.message
 
-    def _close(self, outcome: Outcome, seq: int) -> None:
+    def _close(self, outcome: IntentOutcome, seq: int) -> None:
         spans = [(intent.seq, intent.number) for intent in self.pending]
         if not spans or (outcome.first, 0) != spans[0] or outcome.last != spans[-1][0]:
             raise AuditTampered(f"audit log entry {seq} closes a change that was not announced")
@@ -179,7 +179,7 @@ def verify_files(
     """Yield every difference between the disk and the log."""
     if fold.problem is not None:
         yield Finding("audit", "log", fold.problem)
-    seen, differs, found = 0, False, Usage()
+    seen, differs, found = 0, False, StateUsage()
     for directory in states.NAMES:
         findings: list[Finding] = []
         present = 0
@@ -214,7 +214,7 @@ def _missing(directories: Directories, fold: FileFold, directory: str) -> Iterat
 
 
 def _verify_file(
-    directories: Directories, directory: str, name: str, digest: str | None, found: Usage
+    directories: Directories, directory: str, name: str, digest: str | None, found: StateUsage
 ) -> Iterator[Finding]:
     if states.NAMES[directory].match(name) is None:
         yield Finding(directory, name, "is not a file of ours", stray=True)

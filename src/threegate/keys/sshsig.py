@@ -71,7 +71,7 @@ class SshSignature:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedBytes:
     """Who signed, with which key; `touched` is None for a key that has no token."""
 
     principal: str
@@ -88,7 +88,7 @@ def verify(
     signers: Signers,
     at: int,
     past: bool = False,
-) -> Signed:
+) -> SignedBytes:
     """Return who signed `message`, or raise `SignatureRefused`.
 
     `at` is when the signature was made, from the audit log or, for a new one, the clock.
@@ -109,7 +109,7 @@ def verify(
     touched = check_signature(message, signature)
     # After the arithmetic, so that "revoked" is only said of what that key really signed.
     signer.refuse(namespace=namespace, at=at, past=past)
-    return Signed(signer.principal, signature.key.fingerprint, signature.key.key_type, touched)
+    return SignedBytes(signer.principal, signature.key.fingerprint, signature.key.key_type, touched)
 
 
 def check_signature(message: bytes, signature: SshSignature) -> bool | None:

@@ -30,12 +30,18 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import Request
-from threegate.artifacts.tool_request import Gateway, Limits, Network, ToolRequest, network_word
+from threegate.artifacts.tool_request import (
+    GatewayTerms,
+    Network,
+    RunLimits,
+    ToolRequest,
+    network_word,
+)
 from threegate.base.errors import ArtifactRejected, PolicyDenied
 from threegate.base.schema import plain_record, shapes_of
 from threegate.base.untrusted import Untrusted
 from threegate.keys import sshsig
-from threegate.keys.sshsig import Signed
+from threegate.keys.sshsig import SignedBytes
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import Execution, may_execute
 from threegate.policy.decision import Deny
@@ -55,7 +61,7 @@ TOO_GENEROUS: Final = "TG-APR-008"
 RULE_OF_TWO: Final = "TG-APR-009"
 USES_SPENT: Final = "TG-APR-010"
 
-_LIMIT_SHAPES: Final = shapes_of(Limits)
+_LIMIT_SHAPES: Final = shapes_of(RunLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ class Approved:
     request_id: str
     approval: Approval
     approval_id: str
-    signed: Signed
+    signed: SignedBytes
 
 
 def check_approval(
@@ -128,7 +134,9 @@ def _check_lane(request: Request, approval: Approval) -> None:
             raise _denied(OTHER_LANE, "the approval is for another network")
 
 
-def _check_signature(presented: Presented, approval: Approval, bundle: Bundle, at: int) -> Signed:
+def _check_signature(
+    presented: Presented, approval: Approval, bundle: Bundle, at: int
+) -> SignedBytes:
     armored = Untrusted(presented.signature)
     signed = sshsig.verify(
         presented.approval, armored, namespace=NAMESPACE, signers=bundle.signers, at=at
@@ -171,7 +179,7 @@ def command_of(request: ToolRequest) -> tuple[str, ...]:
 
 def _network(network: Network) -> dict[str, Any]:
     word = network_word(network)
-    if not isinstance(network, Gateway):
+    if not isinstance(network, GatewayTerms):
         return {"network": word}
     sizes = {"up_bytes": network.up_bytes, "down_bytes": network.down_bytes}
     return {"network": word, "hosts": frozenset(network.hosts), **sizes}

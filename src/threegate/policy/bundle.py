@@ -22,7 +22,7 @@ from threegate.base.errors import PolicyInvalid, VersionUnsupported
 from threegate.keys.signers import Signers
 from threegate.policy.decision import RuleRef
 from threegate.policy.limits import MAX_BUNDLE_BYTES
-from threegate.policy.nodes import Change, Reason, Value, frozen, invalid, plain
+from threegate.policy.nodes import Change, PolicyReason, Value, frozen, invalid, plain
 from threegate.policy.sections import BY_NAME, FILES, GATES, SECTION_NAMES, SECTIONS, SIGNERS
 from threegate.policy.sections.gates import check_gates, compare_gates
 from threegate.policy.sections.signers import compare_signers, signers_of
@@ -226,7 +226,7 @@ def _check_place(generation: Any, previous: Any) -> None:
 
 
 def _refuse(message: str) -> PolicyInvalid:
-    return invalid(Reason.BUNDLE, "bundle", message)
+    return invalid(PolicyReason.BUNDLE, "bundle", message)
 
 
 def _sha256(data: bytes) -> str:

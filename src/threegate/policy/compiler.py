@@ -20,7 +20,7 @@ from threegate.base.errors import PolicyInvalid
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled, Lines, signer_lines
 from threegate.policy.limits import MAX_FILE_BYTES
-from threegate.policy.nodes import Reason, Value, frozen, invalid, place
+from threegate.policy.nodes import PolicyReason, Value, frozen, invalid, place
 from threegate.policy.ring.compiler import beyond_every_executor
 from threegate.policy.sections import FILES, GATES, SECTIONS, SIGNERS, SIGNERS_FILE
 from threegate.policy.sections.gates import check_gates
@@ -63,7 +63,7 @@ def _check_profiles(compiled: Compiled) -> None:
     where it would be used.
     """
     for where, reason in beyond_every_executor(compiled):
-        raise invalid(Reason.CONFLICT, str(where), reason)
+        raise invalid(PolicyReason.CONFLICT, str(where), reason)
 
 
 def load_policy(directory: Path, *, gates: Mapping[str, Any]) -> Compiled:
@@ -72,7 +72,7 @@ def load_policy(directory: Path, *, gates: Mapping[str, Any]) -> Compiled:
         names = os.listdir(directory)
     except OSError as exc:
         reason = exc.strerror or "unreadable"
-        raise invalid(Reason.FILE, "policy", reason.lower()) from exc
+        raise invalid(PolicyReason.FILE, "policy", reason.lower()) from exc
     # A file somebody thinks is in force and is not: a misspelt name, a section of tomorrow.
     for name in sorted(names):
         if name.endswith(POLICY_SUFFIX) and name not in FILES.values():
@@ -89,12 +89,12 @@ def default_files() -> Mapping[str, bytes]:
 
 def _file(files: Mapping[str, bytes], name: str) -> bytes:
     if name not in files:
-        raise invalid(Reason.FILE, place(name, 0), "missing")
+        raise invalid(PolicyReason.FILE, place(name, 0), "missing")
     return files[name]
 
 
 def _unknown(name: str) -> PolicyInvalid:
-    return invalid(Reason.FILE, "policy", f"{quote(name)} is no file of this policy")
+    return invalid(PolicyReason.FILE, "policy", f"{quote(name)} is no file of this policy")
 
 
 def _read(directory: Path, name: str) -> bytes:
@@ -103,8 +103,8 @@ def _read(directory: Path, name: str) -> bytes:
         descriptor = os.open(directory / name, flags)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise invalid(Reason.FILE, place(name, 0), "not a plain file")
+                raise invalid(PolicyReason.FILE, place(name, 0), "not a plain file")
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as exc:
         reason = exc.strerror or "unreadable"
-        raise invalid(Reason.FILE, place(name, 0), reason.lower()) from exc
+        raise invalid(PolicyReason.FILE, place(name, 0), reason.lower()) from exc

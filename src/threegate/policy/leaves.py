@@ -18,9 +18,9 @@ from threegate.policy.nodes import (
     Effect,
     Node,
     Path,
-    Reader,
-    Reason,
-    Scalar,
+    PolicyReason,
+    RuleReader,
+    ScalarNode,
     Value,
     about,
     change,
@@ -116,15 +116,17 @@ class Leaf(ABC):
         """Return the value as an author would write it."""
         return "none" if value is None else str(value)
 
-    def read(self, node: Node, path: Path, reader: Reader) -> LeafValue:
+    def read(self, node: Node, path: Path, reader: RuleReader) -> LeafValue:
         """Return the typed value of `node`, or raise `PolicyInvalid`."""
-        if not isinstance(node, Scalar):
-            raise reader.fail(Reason.VALUE, node.line, f"{path[-1]}: expected {self.describe()}")
+        if not isinstance(node, ScalarNode):
+            raise reader.fail(
+                PolicyReason.VALUE, node.line, f"{path[-1]}: expected {self.describe()}"
+            )
         try:
             return self.parse(node.text)
         except ValueError as exc:
             message = f"{path[-1]} {quote(node.text)}: {exc}"
-            raise reader.fail(Reason.VALUE, node.line, message) from exc
+            raise reader.fail(PolicyReason.VALUE, node.line, message) from exc
 
     def compare(self, old: Value, new: Value, path: Path, words: str) -> Iterator[Change]:
         """Yield the one change between two values of this type, if there is any."""
@@ -171,7 +173,7 @@ class Number(Leaf):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Leaf):
+class WordChoice(Leaf):
     """One of a few words, listed from the narrowest to the widest."""
 
     values: tuple[str, ...]
@@ -236,4 +238,4 @@ def prose(most: int = MAX_SCALAR_CHARS) -> Word:
 NAME: Final = Word(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name", most=64)
 DIGEST: Final = Word(r"[0-9a-f]{64}", "a SHA-256 in lower-case hex")
 OPTIONAL_DIGEST: Final = Word(DIGEST.pattern, DIGEST.words, optional="unordered")
-SWITCH: Final = Choice(("no", "yes"))
+SWITCH: Final = WordChoice(("no", "yes"))

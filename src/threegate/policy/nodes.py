@@ -16,7 +16,7 @@ Value: TypeAlias = "int | str | tuple[Value, ...] | Mapping[str, Value] | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarNode:
     """A value as written, without its quotes."""
 
     text: str
@@ -24,7 +24,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListNode:
     """A list."""
 
     items: "tuple[Node, ...]"
@@ -32,25 +32,27 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockNode:
     """Keys and values, in the order written; no key stands twice."""
 
-    entries: "tuple[tuple[Scalar, Node], ...]"
+    entries: "tuple[tuple[ScalarNode, Node], ...]"
     line: int
 
 
-Node = Scalar | Listing | Block
+Node = ScalarNode | ListNode | BlockNode
 
 
 def node_of(value: Value) -> Node:
     """Return the node that spells a compiled value, so that one reader serves both."""
     if value is None:
-        return Scalar("none", 0)
+        return ScalarNode("none", 0)
     if isinstance(value, Mapping):
-        return Block(tuple((Scalar(key, 0), node_of(item)) for key, item in value.items()), 0)
+        return BlockNode(
+            tuple((ScalarNode(key, 0), node_of(item)) for key, item in value.items()), 0
+        )
     if isinstance(value, tuple):
-        return Listing(tuple(node_of(item) for item in value), 0)
-    return Scalar(str(value), 0)
+        return ListNode(tuple(node_of(item) for item in value), 0)
+    return ScalarNode(str(value), 0)
 
 
 def frozen(value: Any) -> Value:
@@ -112,7 +114,7 @@ def wider_if(condition: bool) -> Effect:  # noqa: FBT001 -- the condition is the
 # Why a policy is invalid: one stable code per kind of mistake. A code is never reused.
 
 
-class Reason(Enum):
+class PolicyReason(Enum):
     """A mistake a policy can hold; the value is (code, what its author must do)."""
 
     FILE = (
@@ -153,7 +155,7 @@ class Reason(Enum):
         return self.value[1]
 
 
-def invalid(reason: Reason, where: str, detail: str) -> PolicyInvalid:
+def invalid(reason: PolicyReason, where: str, detail: str) -> PolicyInvalid:
     """Return the error for `reason`; foreign parts of `detail` are already quoted."""
     return PolicyInvalid(f"{where}: {detail}", code=reason.code, hint=reason.hint)
 
@@ -167,18 +169,18 @@ def place(file: str, line: int) -> str:
 
 
 @dataclass(slots=True)
-class Reader:
+class RuleReader:
     """Collects the line of every rule in one file, and the examples rules carry."""
 
     file: str
     stored: bool = False  # a bundle, which carries no examples
     lines: dict[Path, int] = field(default_factory=dict)
-    examples: dict[Path, tuple[Scalar, ...]] = field(default_factory=dict)
+    examples: dict[Path, tuple[ScalarNode, ...]] = field(default_factory=dict)
 
-    def fail(self, reason: Reason, line: int, message: str) -> PolicyInvalid:
+    def fail(self, reason: PolicyReason, line: int, message: str) -> PolicyInvalid:
         """Return the error for a mistake in this file."""
         return invalid(reason, place(self.file, line), message)
 
-    def fail_at(self, reason: Reason, path: Path, message: str) -> PolicyInvalid:
+    def fail_at(self, reason: PolicyReason, path: Path, message: str) -> PolicyInvalid:
         """Return the error for a rule that was read already."""
         return self.fail(reason, self.lines[path], message)

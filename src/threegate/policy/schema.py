@@ -14,14 +14,14 @@ from threegate.base.text import quote
 from threegate.policy.leaves import UNORDERED, Leaf
 from threegate.policy.limits import MAX_EXAMPLES
 from threegate.policy.nodes import (
-    Block,
+    BlockNode,
     Change,
-    Listing,
+    ListNode,
     Node,
     Path,
-    Reader,
-    Reason,
-    Scalar,
+    PolicyReason,
+    RuleReader,
+    ScalarNode,
     Value,
     about,
     change,
@@ -29,10 +29,10 @@ from threegate.policy.nodes import (
 )
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """What a key may hold."""
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
         """Return the canonical value of `node`, or raise `PolicyInvalid`."""
 
     def compare(self, old: Value, new: Value, path: Path, words: str) -> Iterator[Change]:
@@ -46,7 +46,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """A set of values; sorted in the bundle, so that their order in the file means nothing."""
 
     item: Leaf
@@ -54,18 +54,20 @@ class Group:
     most: int = 256
     least: int = 0
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
-        if not isinstance(node, Listing):
-            raise reader.fail(Reason.VALUE, node.line, f"{path[-1]}: expected a list")
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
+        if not isinstance(node, ListNode):
+            raise reader.fail(PolicyReason.VALUE, node.line, f"{path[-1]}: expected a list")
         if not self.least <= len(node.items) <= self.most:
             message = f"{path[-1]}: {len(node.items)} items, expected {self.least} to {self.most}"
-            raise reader.fail(Reason.VALUE, node.line, message)
+            raise reader.fail(PolicyReason.VALUE, node.line, message)
         found: set[str] = set()
         for entry in node.items:
             value = self.item.read(entry, path, reader)
             assert isinstance(value, str), "only words stand in a group"
             if value in found:
-                raise reader.fail(Reason.DUPLICATE, entry.line, f"{quote(value)} stands twice")
+                raise reader.fail(
+                    PolicyReason.DUPLICATE, entry.line, f"{quote(value)} stands twice"
+                )
             found.add(value)
             reader.lines[(*path, value)] = entry.line
         return tuple(sorted(found))
@@ -92,12 +94,12 @@ class Order:
 
     values: tuple[str, ...]
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
-        items = node.items if isinstance(node, Listing) else ()
-        found = tuple(item.text for item in items if isinstance(item, Scalar))
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
+        items = node.items if isinstance(node, ListNode) else ()
+        found = tuple(item.text for item in items if isinstance(item, ScalarNode))
         if found != self.values or len(found) != len(items):
             message = f"{path[-1]}: expected {self.describe()}"
-            raise reader.fail(Reason.VALUE, node.line, message)
+            raise reader.fail(PolicyReason.VALUE, node.line, message)
         for item, value in zip(items, found, strict=True):
             reader.lines[(*path, value)] = item.line
         return found
@@ -120,10 +122,10 @@ class Sentences:
     item: Leaf
     most: int = 16
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
-        if not isinstance(node, Listing) or not 1 <= len(node.items) <= self.most:
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
+        if not isinstance(node, ListNode) or not 1 <= len(node.items) <= self.most:
             message = f"{path[-1]}: expected {self.describe()}"
-            raise reader.fail(Reason.VALUE, node.line, message)
+            raise reader.fail(PolicyReason.VALUE, node.line, message)
         return tuple(self.item.read(item, path, reader) for item in node.items)
 
     def compare(self, old: Value, new: Value, path: Path, words: str) -> Iterator[Change]:
@@ -151,28 +153,28 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class RuleField:
     """A key of a record; `words` name the value in tables and in sentences."""
 
     name: str
-    kind: "Kind | Examples"
+    kind: "ValueKind | Examples"
     words: str
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RuleRecord:
     """A fixed set of keys, all of them required."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[RuleField, ...]
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
         return self.read_block(node, path, reader)
 
-    def read_block(self, node: Node, path: Path, reader: Reader) -> Mapping[str, Value]:
+    def read_block(self, node: Node, path: Path, reader: RuleReader) -> Mapping[str, Value]:
         """Return the values by key."""
-        if not isinstance(node, Block):
+        if not isinstance(node, BlockNode):
             message = f"{path[-1]}: expected keys and values"
-            raise reader.fail(Reason.VALUE, node.line, message)
+            raise reader.fail(PolicyReason.VALUE, node.line, message)
         self._refuse_unknown(node, reader)
         given = {key.text: (key.line, item) for key, item in node.entries}
         values: dict[str, Value] = {}
@@ -182,20 +184,20 @@ class Record:
                 reader.examples[below] = _read_examples(given.get(entry.name), below, reader)
             elif entry.name not in given:
                 message = f"{path[-1]}: key {entry.name} is missing"
-                raise reader.fail(Reason.MISSING_KEY, reader.lines[path], message)
+                raise reader.fail(PolicyReason.MISSING_KEY, reader.lines[path], message)
             else:
                 reader.lines[below], item = given[entry.name]
                 values[entry.name] = entry.kind.read(item, below, reader)
         return MappingProxyType(values)
 
-    def _refuse_unknown(self, node: Block, reader: Reader) -> None:
+    def _refuse_unknown(self, node: BlockNode, reader: RuleReader) -> None:
         known = [entry.name for entry in self.fields]
         for key, _ in node.entries:
             if key.text not in known:
                 near = difflib.get_close_matches(key.text, known, n=1)
                 guess = f"; did you mean {near[0]}" if near else ""
                 message = f"unknown key {quote(key.text)}{guess}"
-                raise reader.fail(Reason.UNKNOWN_KEY, key.line, message)
+                raise reader.fail(PolicyReason.UNKNOWN_KEY, key.line, message)
 
     def compare(
         self,
@@ -218,19 +220,19 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RuleTable:
     """Rules by name; each name has exactly one rule, so their order means nothing."""
 
     key: Leaf
-    row: Record
+    row: RuleRecord
     most: int = 256
     least: int = 0
     widens: Literal["added", "removed"] = "added"
 
-    def read(self, node: Node, path: Path, reader: Reader) -> Value:
-        if not isinstance(node, Block) or not self.least <= len(node.entries) <= self.most:
+    def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
+        if not isinstance(node, BlockNode) or not self.least <= len(node.entries) <= self.most:
             message = f"{path[-1]}: expected {self.least} to {self.most} named entries"
-            raise reader.fail(Reason.VALUE, node.line, message)
+            raise reader.fail(PolicyReason.VALUE, node.line, message)
         rows: dict[str, Value] = {}
         for key, item in node.entries:
             name = self.key.read(key, path, reader)
@@ -260,17 +262,17 @@ class Table:
 
 
 def _read_examples(
-    given: tuple[int, Node] | None, path: Path, reader: Reader
-) -> tuple[Scalar, ...]:
+    given: tuple[int, Node] | None, path: Path, reader: RuleReader
+) -> tuple[ScalarNode, ...]:
     if given is None:
         return ()
     _, node = given
-    if not isinstance(node, Listing) or len(node.items) > MAX_EXAMPLES:
+    if not isinstance(node, ListNode) or len(node.items) > MAX_EXAMPLES:
         message = f"{path[-1]}: expected a list of at most {MAX_EXAMPLES}"
-        raise reader.fail(Reason.VALUE, node.line, message)
-    found = tuple(item for item in node.items if isinstance(item, Scalar))
+        raise reader.fail(PolicyReason.VALUE, node.line, message)
+    found = tuple(item for item in node.items if isinstance(item, ScalarNode))
     if len(found) != len(node.items):
-        raise reader.fail(Reason.VALUE, node.line, f"{path[-1]}: expected plain values")
+        raise reader.fail(PolicyReason.VALUE, node.line, f"{path[-1]}: expected plain values")
     return found
 
 

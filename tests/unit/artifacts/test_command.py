@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.samples import digest
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.tool_request import check_command
 from threegate.base.errors import ArtifactRejected
 
@@ -48,8 +48,10 @@ def test_plain_commands_are_accepted(argv: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("line", ["ls -l", "ls|wc", "a;b", "a&&b", "a>b", "$(id)", "`id`", "é", ""])
 def test_command_line_in_one_string_is_rejected(line: str) -> None:
     assert code_of("ls", "-l") is None
-    assert code_of(line) == Reason.COMMAND.code
-    assert code_of(line, "x") == Reason.COMMAND.code, "more arguments do not make it a program"
+    assert code_of(line) == ArtifactReason.COMMAND.code
+    assert code_of(line, "x") == ArtifactReason.COMMAND.code, (
+        "more arguments do not make it a program"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,25 +60,25 @@ def test_command_line_in_one_string_is_rejected(line: str) -> None:
 # claim TG-C-13
 def test_shell_pipeline_or_chain_as_command_is_rejected(operator: str) -> None:
     assert code_of("ls", "-", "wc") is None
-    assert code_of("ls", operator, "wc") == Reason.COMMAND.code
+    assert code_of("ls", operator, "wc") == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize("word", ["<<EOF", "<<", "<<-EOF", "<<<", "<<<x"])
 def test_heredoc_as_command_is_rejected(word: str) -> None:
     assert code_of("cat", "EOF") is None
-    assert code_of("cat", word) == Reason.COMMAND.code
+    assert code_of("cat", word) == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize("word", [">", ">x", ">>x", "2>&1", "<x", "&>x", "<(ls)", ">(ls)", "1<>x"])
 def test_redirection_as_command_is_rejected(word: str) -> None:
     assert code_of("ls", "x") is None
-    assert code_of("ls", word) == Reason.COMMAND.code
+    assert code_of("ls", word) == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize("word", ["$(id)", "`id`"])
 def test_substitution_as_command_is_rejected(word: str) -> None:
     assert code_of("echo", "$HOME") is None
-    assert code_of("echo", word) == Reason.COMMAND.code
+    assert code_of("echo", word) == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_substitution_as_command_is_rejected(word: str) -> None:
 )
 def test_shell_as_program_is_rejected(shell: str) -> None:
     assert code_of(shell.replace("sh", "py").replace("box", "bee"), "script") is None
-    assert code_of(shell, "script") == Reason.COMMAND.code
+    assert code_of(shell, "script") == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_shell_as_program_is_rejected(shell: str) -> None:
 # claim TG-C-13
 def test_shell_started_by_another_program_is_rejected(argv: tuple[str, ...]) -> None:
     assert code_of(*(word.replace("sh", "py") for word in argv)) is None, "control"
-    assert code_of(*argv) == Reason.COMMAND.code
+    assert code_of(*argv) == ArtifactReason.COMMAND.code
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_shell_started_by_another_program_is_rejected(argv: tuple[str, ...]) -> 
 # claim TG-C-13
 def test_retrieval_program_is_rejected(program: str) -> None:
     assert code_of(f"{program}ish", "example.org") is None
-    assert code_of(program, "example.org") == Reason.RETRIEVAL.code
+    assert code_of(program, "example.org") == ArtifactReason.RETRIEVAL.code
 
 
 @pytest.mark.parametrize(
@@ -135,13 +137,13 @@ def test_retrieval_program_is_rejected(program: str) -> None:
 )
 def test_remote_place_as_argument_is_rejected(place: str) -> None:
     assert code_of("git", "clone", "/in/repository") is None
-    assert code_of("git", "clone", place) == Reason.RETRIEVAL.code
+    assert code_of("git", "clone", place) == ArtifactReason.RETRIEVAL.code
 
 
 @pytest.mark.parametrize("word", [REQUEST, REQUEST[:15], f"--id={REQUEST}", "fr-" + digest("x")])
 def test_argument_that_names_a_request_is_rejected(word: str) -> None:
     assert code_of("cat", REQUEST[:14]) is None, "control: too short to name one"
-    assert code_of("cat", word) == Reason.NAMES_REQUEST.code
+    assert code_of("cat", word) == ArtifactReason.NAMES_REQUEST.code
 
 
 @pytest.mark.parametrize(
@@ -150,13 +152,13 @@ def test_argument_that_names_a_request_is_rejected(word: str) -> None:
 # claim TG-C-06
 def test_threegate_cannot_be_started(program: str) -> None:
     assert code_of("threegates") is None
-    assert code_of(program, "run") == Reason.NAMES_REQUEST.code
+    assert code_of(program, "run") == ArtifactReason.NAMES_REQUEST.code
 
 
 @given(st.text(alphabet="aZ0+.-:/@_ é", max_size=40))
 def test_remote_place_is_found_wherever_it_stands(argument: str) -> None:
     naive = re.search(r"[A-Za-z][A-Za-z0-9+.-]*://|\A[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:", argument)
-    assert (code_of("true", "-", argument) == Reason.RETRIEVAL.code) == (naive is not None)
+    assert (code_of("true", "-", argument) == ArtifactReason.RETRIEVAL.code) == (naive is not None)
 
 
 @pytest.mark.parametrize("word", ["a" * 4096, "-" * 4095 + "a", "tr-" * 1365, "a." * 2048])
@@ -165,7 +167,9 @@ def test_long_arguments_are_read_in_linear_time(word: str) -> None:
     started = time.process_time()
     assert code_of("true", *[word] * 255) is None
     assert time.process_time() - started < 2
-    assert code_of("true", f"{word}://x") == Reason.RETRIEVAL.code  # control: still looked at
+    assert (
+        code_of("true", f"{word}://x") == ArtifactReason.RETRIEVAL.code
+    )  # control: still looked at
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))

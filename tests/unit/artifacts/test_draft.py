@@ -14,11 +14,11 @@ from tests.support.samples import (
     tool_request,
 )
 from tests.support.vector_drafts import FR, TR, code, key
-from threegate.artifacts.draft import HOST_KEYS, LANES, Lane, complete_draft, is_draft
+from threegate.artifacts.draft import HOST_KEYS, LANES, LaneDefaults, complete_draft, is_draft
 from threegate.artifacts.fetch_request import FetchRequest
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS, emit
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.tool_request import RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 
@@ -33,11 +33,11 @@ def tool(data: bytes) -> ToolRequest:
     return request
 
 
-def reason_of(data: bytes) -> Reason | None:
+def reason_of(data: bytes) -> ArtifactReason | None:
     try:
         complete(data)
     except ArtifactRejected as exc:
-        return {reason.code: reason for reason in Reason}[exc.code]
+        return {reason.code: reason for reason in ArtifactReason}[exc.code]
     return None
 
 
@@ -73,11 +73,11 @@ def test_upper_case_era_is_canonicalised_and_nothing_else_is() -> None:
     assert tool(key(stated, 'backend: "ERA"')) == tool(key(stated, 'backend: "era"'))
     assert tool(key(stated, 'backend: "ERA"')).backend == "era"
     for wrong in ("Era", "MONTY", "era ", "ERA,monty"):
-        assert reason_of(key(stated, f'backend: "{wrong}"')) is Reason.UNKNOWN_VALUE
+        assert reason_of(key(stated, f'backend: "{wrong}"')) is ArtifactReason.UNKNOWN_VALUE
 
 
 def test_policy_decides_the_defaults_of_a_lane() -> None:
-    lanes = {"monty": Lane("strict", Limits(7, 7, 7, 7, 1, 1, 0))}
+    lanes = {"monty": LaneDefaults("strict", RunLimits(7, 7, 7, 7, 1, 1, 0))}
     request = complete_draft(Untrusted(TR), created=NOW, nonce=NONCE, lanes=lanes)
     assert isinstance(request, ToolRequest)
     assert (request.profile, request.limits.wall_ms) == ("strict", 7)
@@ -92,13 +92,13 @@ def test_some_limits_are_filled_up() -> None:
 def test_draft_cannot_set_what_only_the_host_sets(name: str) -> None:
     assert reason_of(TR) is None
     for value in ("null", '"x"', "[]"):
-        assert reason_of(key(TR, f"{name}: {value}")) is Reason.HOST_FIELD
+        assert reason_of(key(TR, f"{name}: {value}")) is ArtifactReason.HOST_FIELD
 
 
 def test_draft_cannot_speak_for_core() -> None:
     assert reason_of(key(TR, 'origin: "operator"')) is None
     for value in ('"core"', "null", '["operator"]'):
-        assert reason_of(key(TR, f"origin: {value}")) is Reason.HOST_FIELD
+        assert reason_of(key(TR, f"origin: {value}")) is ArtifactReason.HOST_FIELD
 
 
 def test_stored_request_is_no_draft_and_a_draft_is_no_stored_request() -> None:
@@ -145,14 +145,14 @@ def test_code_in_a_fence_is_kept_character_for_character() -> None:
     ["1 + 1\n", "```\n1\n", "```\n1\n```\nx\n", "    1\nx\n", "```a b\n1\n```\n", "``\n1\n``\n"],
 )
 def test_code_that_is_neither_fenced_nor_indented_is_rejected(text: str) -> None:
-    assert reason_of(code(text)) is Reason.BODY_TEXT
+    assert reason_of(code(text)) is ArtifactReason.BODY_TEXT
 
 
 def test_heading_in_a_paragraph_is_structure_never_text() -> None:
     assert reason_of(TR.replace(b"A sum.", b"    ## Risks")) is None, "control: indented"
-    assert reason_of(TR.replace(b"A sum.", b"## Risks\nx")) is Reason.SECTIONS
-    assert reason_of(TR.replace(b"A sum.", b"### x")) is Reason.BODY_TEXT
-    assert reason_of(TR.replace(b"A sum.", b"```\n## Risks\n```")) is Reason.BODY_TEXT
+    assert reason_of(TR.replace(b"A sum.", b"## Risks\nx")) is ArtifactReason.SECTIONS
+    assert reason_of(TR.replace(b"A sum.", b"### x")) is ArtifactReason.BODY_TEXT
+    assert reason_of(TR.replace(b"A sum.", b"```\n## Risks\n```")) is ArtifactReason.BODY_TEXT
 
 
 def test_packet_as_input_makes_the_request_external() -> None:
@@ -169,52 +169,52 @@ def test_only_requests_have_drafts(prefix: str) -> None:
     assert prefix in FORMATS
     data = TR.replace(b"tr/1", f"{prefix}/1".encode())
     assert not is_draft(Untrusted(data))
-    assert reason_of(data) is Reason.UNKNOWN_FORMAT
+    assert reason_of(data) is ArtifactReason.UNKNOWN_FORMAT
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('references: ["\\ud800"]', Reason.UNKNOWN_KEY),
-        ('profile: "\\ud800"', Reason.NOT_UTF8),
-        ('profile: "\\u0000"', Reason.FORBIDDEN_CHARACTER),
-        ('profile: "\\u202e"', Reason.FORBIDDEN_CHARACTER),
-        ("profile: " + "9" * 5000, Reason.NOT_CANONICAL),
-        ("profile: -0", Reason.WRONG_TYPE),
-        ("profile: NaN", Reason.WRONG_TYPE),
-        ("profile: 1e999", Reason.WRONG_TYPE),
-        ('profile: "a", "b"', Reason.NOT_CANONICAL),
-        ("inputs: {}", Reason.WRONG_TYPE),
-        ("inputs: [1, {}]", Reason.WRONG_TYPE),
-        ('functions: ["sha256_hex", 1]', Reason.WRONG_TYPE),
-        ("limits: null", Reason.WRONG_TYPE),
-        ("backend: {}", Reason.WRONG_TYPE),
-        ("why_not_monty: {}", Reason.MISSING_KEY),
-        ("why_not_monty: []", Reason.WRONG_TYPE),
-        ('"profile": "x"', Reason.FRONT_MATTER),
-        ("profile", Reason.FRONT_MATTER),
-        ("", Reason.FRONT_MATTER),
+        ('references: ["\\ud800"]', ArtifactReason.UNKNOWN_KEY),
+        ('profile: "\\ud800"', ArtifactReason.NOT_UTF8),
+        ('profile: "\\u0000"', ArtifactReason.FORBIDDEN_CHARACTER),
+        ('profile: "\\u202e"', ArtifactReason.FORBIDDEN_CHARACTER),
+        ("profile: " + "9" * 5000, ArtifactReason.NOT_CANONICAL),
+        ("profile: -0", ArtifactReason.WRONG_TYPE),
+        ("profile: NaN", ArtifactReason.WRONG_TYPE),
+        ("profile: 1e999", ArtifactReason.WRONG_TYPE),
+        ('profile: "a", "b"', ArtifactReason.NOT_CANONICAL),
+        ("inputs: {}", ArtifactReason.WRONG_TYPE),
+        ("inputs: [1, {}]", ArtifactReason.WRONG_TYPE),
+        ('functions: ["sha256_hex", 1]', ArtifactReason.WRONG_TYPE),
+        ("limits: null", ArtifactReason.WRONG_TYPE),
+        ("backend: {}", ArtifactReason.WRONG_TYPE),
+        ("why_not_monty: {}", ArtifactReason.MISSING_KEY),
+        ("why_not_monty: []", ArtifactReason.WRONG_TYPE),
+        ('"profile": "x"', ArtifactReason.FRONT_MATTER),
+        ("profile", ArtifactReason.FRONT_MATTER),
+        ("", ArtifactReason.FRONT_MATTER),
     ],
 )
-def test_odd_values_are_rejected_by_the_rule_they_break(line: str, reason: Reason) -> None:
+def test_odd_values_are_rejected_by_the_rule_they_break(line: str, reason: ArtifactReason) -> None:
     assert reason_of(key(TR, 'profile: "x"')) is None
     assert reason_of(key(TR, line)) is reason
 
 
 def test_draft_has_front_matter_between_two_lines() -> None:
     assert reason_of(TR) is None
-    assert reason_of(TR.removeprefix(b"---\n")) is Reason.FRONT_MATTER
-    assert reason_of(b'---\nformat: "tr/1"\n') is Reason.FRONT_MATTER
-    assert reason_of(TR.replace(b"\n---\n", b"\n")) is Reason.FRONT_MATTER
+    assert reason_of(TR.removeprefix(b"---\n")) is ArtifactReason.FRONT_MATTER
+    assert reason_of(b'---\nformat: "tr/1"\n') is ArtifactReason.FRONT_MATTER
+    assert reason_of(TR.replace(b"\n---\n", b"\n")) is ArtifactReason.FRONT_MATTER
 
 
 def test_front_matter_of_a_draft_is_held_to_the_limit_of_the_request() -> None:
     at_limit, over = (key(TR, f'profile: "{"x" * size}"') for size in (500_000, 524_288))
-    assert reason_of(at_limit) is Reason.OUT_OF_RANGE
-    assert reason_of(over) is Reason.OVERSIZE
+    assert reason_of(at_limit) is ArtifactReason.OUT_OF_RANGE
+    assert reason_of(over) is ArtifactReason.OVERSIZE
 
 
 def test_host_stamps_are_checked_like_everything_else() -> None:
     with pytest.raises(ArtifactRejected) as refusal:
         complete_draft(Untrusted(TR), created="yesterday", nonce=NONCE)
-    assert refusal.value.code == Reason.MALFORMED_VALUE.code
+    assert refusal.value.code == ArtifactReason.MALFORMED_VALUE.code

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.artifacts.front_matter import FrontMatter
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.base.errors import ArtifactRejected
 
 VALUES: st.SearchStrategy[object] = st.recursive(
@@ -23,13 +23,13 @@ def spell(values: list[object]) -> list[str]:
     return [json.dumps(value, ensure_ascii=False) for value in values]
 
 
-def read(spelled: list[str]) -> list[object] | Reason:
+def read(spelled: list[str]) -> list[object] | ArtifactReason:
     keys = tuple(f"k{number}" for number in range(len(spelled)))
     lines = [f"{key}: {text}" for key, text in zip(keys, spelled, strict=True)]
     try:
         values, body = FrontMatter(keys).read("\n".join(["---", *lines, "---", "", ""]))
     except ArtifactRejected as exc:
-        return {reason.code: reason for reason in Reason}[exc.code]
+        return {reason.code: reason for reason in ArtifactReason}[exc.code]
     assert body == ""
     return values
 
@@ -52,13 +52,13 @@ def test_values_cut_at_other_places_are_never_read(
     lines = [", ".join(parts[start:end]) for start, end in edges]
     assert ", ".join(lines) == ", ".join(spell(values))
     found = read(lines)
-    assert found == values if lines == spell(values) else found is Reason.NOT_CANONICAL
+    assert found == values if lines == spell(values) else found is ArtifactReason.NOT_CANONICAL
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3), st.sampled_from((",", ", ", ", 1", " ", "]", "}")))
 def test_nothing_stands_after_a_value(values: list[object], tail: str) -> None:
     *before, last = spell(values)
-    assert read([*before, last + tail]) is Reason.NOT_CANONICAL
+    assert read([*before, last + tail]) is ArtifactReason.NOT_CANONICAL
 
 
 @given(VALUES)
@@ -67,12 +67,12 @@ def test_only_one_spelling_of_a_value_is_read(value: object) -> None:
     spelled = json.dumps(value, ensure_ascii=False)
     others = (json.dumps(value, separators=(",", ":")), json.dumps(value, separators=(",  ", ": ")))
     for other in (*others, f" {spelled}", f"{spelled} "):
-        assert other == spelled or read([other]) is Reason.NOT_CANONICAL
+        assert other == spelled or read([other]) is ArtifactReason.NOT_CANONICAL
 
 
 def test_a_list_that_goes_on_in_the_next_line_is_not_read() -> None:
     lines = ['["a"', '"b"]', "null, null"]
     joined = json.loads(f"[{', '.join(lines)}]")
     assert joined == [["a", "b"], None, None], "control: joined, three lines give three values"
-    assert read(lines) is Reason.NOT_CANONICAL
+    assert read(lines) is ArtifactReason.NOT_CANONICAL
     assert read(spell(joined)) == joined

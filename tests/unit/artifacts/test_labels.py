@@ -12,7 +12,7 @@ from threegate.artifacts.labels import (
     check_origin,
     join_all,
 )
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.base.errors import ArtifactRejected
 
 ALL = [Labels(i, c) for i in INTEGRITY for c in CONFIDENTIALITY]
@@ -54,4 +54,4 @@ def test_integrity_of_the_operator_cannot_be_claimed(origin: str, parents: tuple
     check_origin(origin, "external", parents)
     with pytest.raises(ArtifactRejected) as refusal:
         check_origin(origin, "operator", parents)
-    assert refusal.value.code == Reason.LABELS.code
+    assert refusal.value.code == ArtifactReason.LABELS.code

@@ -11,7 +11,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.codec import sections_of
 from threegate.artifacts.labels import Labels
 from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 
@@ -36,14 +36,16 @@ def test_sample_is_read_spelled_and_checked(prefix: str) -> None:
 def test_artifact_one_byte_over_its_limit_is_rejected(prefix: str) -> None:
     data = registry.emit(EACH[prefix])
     limit = registry.FORMATS[prefix].max_bytes
-    assert code_of(data + b"x" * (limit - len(data))) != Reason.OVERSIZE.code, "control: at limit"
-    assert code_of(data + b"x" * (limit + 1 - len(data))) == Reason.OVERSIZE.code
+    assert code_of(data + b"x" * (limit - len(data))) != ArtifactReason.OVERSIZE.code, (
+        "control: at limit"
+    )
+    assert code_of(data + b"x" * (limit + 1 - len(data))) == ArtifactReason.OVERSIZE.code
 
 
 def test_huge_unknown_file_is_refused_for_its_size() -> None:
     huge = b"x" * (registry.MAX_ARTIFACT_BYTES + 1)
-    assert code_of(huge) == Reason.OVERSIZE.code
-    assert code_of(huge[1:]) == Reason.UNKNOWN_FORMAT.code
+    assert code_of(huge) == ArtifactReason.OVERSIZE.code
+    assert code_of(huge[1:]) == ArtifactReason.UNKNOWN_FORMAT.code
 
 
 def test_front_matter_has_a_limit_of_its_own() -> None:
@@ -53,22 +55,24 @@ def test_front_matter_has_a_limit_of_its_own() -> None:
     assert title in data
     within = data.replace(title, title + b"x" * room)
     over = data.replace(title, title + b"x" * (room + 1))
-    assert code_of(within) == Reason.OUT_OF_RANGE.code, "at the limit: only the title is too long"
-    assert code_of(over) == Reason.OVERSIZE.code
+    assert code_of(within) == ArtifactReason.OUT_OF_RANGE.code, (
+        "at the limit: only the title is too long"
+    )
+    assert code_of(over) == ArtifactReason.OVERSIZE.code
 
 
 def test_a_format_reads_no_other_kind() -> None:
     data = registry.emit(EACH["rp"])
     with pytest.raises(ArtifactRejected) as refusal:
         registry.FORMATS["fr"].parse(Untrusted(data))
-    assert refusal.value.code == Reason.UNKNOWN_KEY.code
+    assert refusal.value.code == ArtifactReason.UNKNOWN_KEY.code
 
 
 def test_a_format_reads_no_other_version() -> None:
     data = registry.emit(EACH["rp"]).replace(b'"rp/1"', b'"rp/2"')
     with pytest.raises(ArtifactRejected) as refusal:
         registry.FORMATS["rp"].parse(Untrusted(data))
-    assert refusal.value.code == Reason.UNKNOWN_FORMAT.code
+    assert refusal.value.code == ArtifactReason.UNKNOWN_FORMAT.code
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,7 @@ def test_text_without_a_utf_8_spelling_is_rejected_on_the_way_out(prefix: str) -
     form.check(EACH[prefix])
     with pytest.raises(ArtifactRejected) as refusal:
         form.check(broken)
-    assert refusal.value.code == Reason.NOT_UTF8.code
+    assert refusal.value.code == ArtifactReason.NOT_UTF8.code
 
 
 # claim TG-C-03

@@ -15,12 +15,12 @@ from tests.support.samples import (
     fetch_request,
     tool_request,
 )
-from threegate.artifacts.reasons import Reason
+from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import emit, parse
 from threegate.artifacts.tool_request import (
     Escalation,
     Input,
-    Output,
+    OutputSpec,
     ToolRequest,
     refusal_record,
 )
@@ -48,13 +48,18 @@ def test_code_cannot_alter_its_own_limits() -> None:
     assert (read.limits, read.code) == (LIMITS, box(code)), "control: it is read, as text"
     # The same lines in column 0 would be structure, so they cannot stand there.
     outside = emit(request).replace(b"    limits:", b"limits:")
-    assert judge(outside) is Reason.BODY_TEXT
-    assert judge(outside.replace(b"    ---", b"---")) in (Reason.BODY_TEXT, Reason.SECTIONS)
+    assert judge(outside) is ArtifactReason.BODY_TEXT
+    assert judge(outside.replace(b"    ---", b"---")) in (
+        ArtifactReason.BODY_TEXT,
+        ArtifactReason.SECTIONS,
+    )
 
 
 def test_code_cannot_be_changed_after_the_digest() -> None:
     assert judge(tool_request()) is None
-    assert judge(spelled(tool_request(), "sum(rows)", "max(rows)")) is Reason.DIGEST_MISMATCH
+    assert (
+        judge(spelled(tool_request(), "sum(rows)", "max(rows)")) is ArtifactReason.DIGEST_MISMATCH
+    )
 
 
 # claim TG-C-11
@@ -69,29 +74,37 @@ def test_code_cannot_open_another_section() -> None:
 def test_limits_cannot_be_left_out_or_repeated() -> None:
     request = tool_request()
     line = next(row for row in emit(request).decode().split("\n") if row.startswith("limits: "))
-    assert judge(spelled(request, line + "\n", "")) is Reason.MISSING_KEY
-    assert judge(spelled(request, line, f"{line}\n{line}")) is Reason.DUPLICATE_KEY
-    assert judge(spelled(request, '"wall_ms": 1000, ', "")) is Reason.MISSING_KEY
-    assert judge(spelled(request, '"cpus": 1', '"cpus": 1, "gpus": 1')) is Reason.UNKNOWN_KEY
-    assert judge(spelled(request, '"wall_ms": 1000', '"wall_ms": 0')) is Reason.OUT_OF_RANGE
-    assert judge(spelled(request, '"wall_ms": 1000', '"wall_ms": true')) is Reason.WRONG_TYPE
+    assert judge(spelled(request, line + "\n", "")) is ArtifactReason.MISSING_KEY
+    assert judge(spelled(request, line, f"{line}\n{line}")) is ArtifactReason.DUPLICATE_KEY
+    assert judge(spelled(request, '"wall_ms": 1000, ', "")) is ArtifactReason.MISSING_KEY
+    assert (
+        judge(spelled(request, '"cpus": 1', '"cpus": 1, "gpus": 1')) is ArtifactReason.UNKNOWN_KEY
+    )
+    assert judge(spelled(request, '"wall_ms": 1000', '"wall_ms": 0')) is ArtifactReason.OUT_OF_RANGE
+    assert (
+        judge(spelled(request, '"wall_ms": 1000', '"wall_ms": true')) is ArtifactReason.WRONG_TYPE
+    )
 
 
 @pytest.mark.parametrize("backend", ['["monty", "era"]', '"monty", "era"', '"monty era"', '"ERA"'])
 def test_request_cannot_ask_for_both_backends_or_a_loose_name(backend: str) -> None:
-    reasons = (Reason.WRONG_TYPE, Reason.NOT_CANONICAL, Reason.UNKNOWN_VALUE)
+    reasons = (
+        ArtifactReason.WRONG_TYPE,
+        ArtifactReason.NOT_CANONICAL,
+        ArtifactReason.UNKNOWN_VALUE,
+    )
     assert judge(tool_request()) is None
     assert judge(spelled(tool_request(), 'backend: "monty"', f"backend: {backend}")) in reasons
 
 
 def test_stored_request_names_its_backend() -> None:
-    assert judge(spelled(tool_request(), 'backend: "monty"\n', "")) is Reason.MISSING_KEY
+    assert judge(spelled(tool_request(), 'backend: "monty"\n', "")) is ArtifactReason.MISSING_KEY
 
 
 def test_era_needs_a_reason() -> None:
     assert judge(escalated("files")) is None
-    assert judge(escalated("files", why_not_monty=None)) is Reason.BACKEND
-    assert judge(tool_request(why_not_monty=Escalation("files", None))) is Reason.BACKEND
+    assert judge(escalated("files", why_not_monty=None)) is ArtifactReason.BACKEND
+    assert judge(tool_request(why_not_monty=Escalation("files", None))) is ArtifactReason.BACKEND
 
 
 def test_not_expressible_needs_montys_refusal_of_this_very_code() -> None:
@@ -101,20 +114,20 @@ def test_not_expressible_needs_montys_refusal_of_this_very_code() -> None:
     refusal = request.why_not_monty.refusal
     assert refusal is not None
     assert judge(replace(request, why_not_monty=Escalation("not-expressible", None))) is (
-        Reason.REFUSAL
+        ArtifactReason.REFUSAL
     )
     other = replace(request, code=box("x = 1"), code_sha256=digest("x = 1"))
-    assert judge(other) is Reason.REFUSAL
+    assert judge(other) is ArtifactReason.REFUSAL
     for change in ({"line": 2}, {"construct": box("y")}, {"reason": box("z")}):
         forged = Escalation("not-expressible", replace(refusal, **change))
-        assert judge(replace(request, why_not_monty=forged)) is Reason.REFUSAL
+        assert judge(replace(request, why_not_monty=forged)) is ArtifactReason.REFUSAL
 
 
 def test_a_refusal_cannot_ride_along_with_another_reason() -> None:
     stated = escalated("not-expressible").why_not_monty
     assert stated is not None
     request = escalated("files", why_not_monty=Escalation("files", stated.refusal))
-    assert judge(request) is Reason.REFUSAL
+    assert judge(request) is ArtifactReason.REFUSAL
 
 
 def test_refusal_record_is_one_line_of_canonical_json() -> None:
@@ -125,28 +138,31 @@ def test_refusal_record_is_one_line_of_canonical_json() -> None:
 
 def test_reason_files_is_checked_against_outputs() -> None:
     assert judge(escalated("files")) is None
-    assert judge(escalated("files", outputs=())) is Reason.BACKEND
+    assert judge(escalated("files", outputs=())) is ArtifactReason.BACKEND
 
 
 def test_reason_binary_is_checked_against_argv() -> None:
     assert judge(escalated("binary")) is None
-    assert judge(escalated("binary", argv=())) is Reason.BACKEND
-    assert judge(escalated("files", why_not_monty=Escalation("binary", None))) is Reason.BACKEND
+    assert judge(escalated("binary", argv=())) is ArtifactReason.BACKEND
+    assert (
+        judge(escalated("files", why_not_monty=Escalation("binary", None)))
+        is ArtifactReason.BACKEND
+    )
     argv = escalated("binary").argv
     without_code = {"code": box(""), "code_sha256": digest("")}
-    assert judge(escalated("files", argv=argv, **without_code)) is Reason.BACKEND
+    assert judge(escalated("files", argv=argv, **without_code)) is ArtifactReason.BACKEND
 
 
 def test_request_has_code_or_a_command_never_both() -> None:
     code = {"code": box("x"), "code_sha256": digest("x")}
-    assert judge(escalated("binary", **code)) is Reason.BACKEND
-    assert judge(with_code("")) is Reason.BACKEND
+    assert judge(escalated("binary", **code)) is ArtifactReason.BACKEND
+    assert judge(with_code("")) is ArtifactReason.BACKEND
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"outputs": (Output("a", 1),)},
+        {"outputs": (OutputSpec("a", 1),)},
         {"network": GATEWAY},
         {"limits": replace(LIMITS, cpus=2)},
         {"limits": replace(LIMITS, processes=2)},
@@ -156,42 +172,42 @@ def test_request_has_code_or_a_command_never_both() -> None:
 )
 def test_monty_lane_cannot_be_asked_for_what_it_does_not_have(change: dict[str, Any]) -> None:
     assert judge(tool_request()) is None
-    assert judge(tool_request(**change)) is Reason.BACKEND
+    assert judge(tool_request(**change)) is ArtifactReason.BACKEND
 
 
 def test_era_lane_has_no_external_functions() -> None:
     assert judge(tool_request(functions=("sha256_hex",))) is None
-    assert judge(escalated("files", functions=("sha256_hex",))) is Reason.BACKEND
-    assert judge(spelled(tool_request(), '"json_loads"', '"eval"')) is Reason.UNKNOWN_VALUE
+    assert judge(escalated("files", functions=("sha256_hex",))) is ArtifactReason.BACKEND
+    assert judge(spelled(tool_request(), '"json_loads"', '"eval"')) is ArtifactReason.UNKNOWN_VALUE
 
 
 # claim TG-C-06
 def test_request_cannot_name_another_request_to_run() -> None:
     assert judge(spelled(tool_request(), "\nargv: ", '\nrun_next: "x"\nargv: ')) is (
-        Reason.UNKNOWN_KEY
+        ArtifactReason.UNKNOWN_KEY
     )
     named = f'[{{"name": "a", "artifact": "{TR}", "bytes": 1, "file": null}}]'
     data = emit(tool_request(inputs=())).replace(b"inputs: []", f"inputs: {named}".encode())
     assert judge(data.replace(TR.encode(), b"blob-" + TR[3:].encode())) is None, "control: a blob"
-    assert judge(data) is Reason.MALFORMED_VALUE
+    assert judge(data) is ArtifactReason.MALFORMED_VALUE
 
 
 # claim TG-C-06
 def test_result_may_be_data_but_what_it_feeds_is_external() -> None:
     inputs = (Input("rows", RES, 4, None),)
     assert judge(tool_request(inputs=inputs, integrity="external")) is None
-    assert judge(tool_request(inputs=inputs)) is Reason.LABELS
+    assert judge(tool_request(inputs=inputs)) is ArtifactReason.LABELS
 
 
 def test_core_cannot_write_with_the_operators_integrity() -> None:
     assert judge(tool_request(origin="core", integrity="external")) is None
-    assert judge(tool_request(origin="core")) is Reason.LABELS
+    assert judge(tool_request(origin="core")) is ArtifactReason.LABELS
 
 
 # claim TG-C-12
 def test_sources_cannot_be_hidden_behind_the_operators_integrity() -> None:
     assert judge(tool_request(derived_from=(RP,), integrity="external")) is None
-    assert judge(tool_request(derived_from=(RP,))) is Reason.LABELS
+    assert judge(tool_request(derived_from=(RP,))) is ArtifactReason.LABELS
 
 
 def test_two_inputs_cannot_share_a_name() -> None:
@@ -202,7 +218,7 @@ def test_two_inputs_cannot_share_a_name() -> None:
     )
     for second in (Input("a", blobs[1], 1, None), Input("a", blobs[0], 2, None)):
         twice = tool_request(inputs=(Input("a", blobs[0], 1, None), second))
-        assert judge(twice) is Reason.LIST_ORDER
+        assert judge(twice) is ArtifactReason.LIST_ORDER
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".bashrc", "-rf", "", "a\\b", "x" * 129, "é"])
@@ -210,7 +226,7 @@ def test_output_cannot_leave_its_folder(name: str) -> None:
     request = escalated("files")
     assert judge(request) is None
     data = spelled(request, '"table.csv"', '"' + name.replace("\\", "\\\\") + '"')
-    assert judge(data) in (Reason.MALFORMED_VALUE, Reason.OUT_OF_RANGE)
+    assert judge(data) in (ArtifactReason.MALFORMED_VALUE, ArtifactReason.OUT_OF_RANGE)
 
 
 def test_parents_are_sources_and_inputs_without_blobs() -> None:
@@ -221,4 +237,4 @@ def test_parents_are_sources_and_inputs_without_blobs() -> None:
 
 def test_a_fetch_request_is_no_tool_request() -> None:
     data = emit(fetch_request()).replace(b'"fr/1"', b'"tr/1"')
-    assert judge(data) is Reason.UNKNOWN_KEY
+    assert judge(data) is ArtifactReason.UNKNOWN_KEY

@@ -15,8 +15,8 @@ from threegate.audit.checkpoint import leaf_hash, root_of
 from threegate.audit.entry import (
     MAX_LINE_BYTES,
     SEGMENT_EVENTS,
-    Broken,
-    Reason,
+    LogBroken,
+    LogFault,
     emit_line,
     parse_data,
     time_of,
@@ -51,9 +51,9 @@ def fed(count: int) -> Chain:
     return chain
 
 
-def reason(line: bytes, *, after: int, segment: int = 0) -> Reason:
+def reason(line: bytes, *, after: int, segment: int = 0) -> LogFault:
     chain = fed(after)
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(LogBroken) as caught:
         chain.feed([line], segment=segment)
     assert caught.value.seq == chain.size == after
     assert caught.value.exit_code == 76
@@ -120,60 +120,60 @@ def test_resuming_at_a_segment_leads_to_the_same_root() -> None:
 
 def test_resuming_refuses_a_header_that_follows_something_else() -> None:
     chain = Chain(segment=1, prev="1" * 64, time=TIME)
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(LogBroken) as caught:
         chain.feed(SEGMENT[SEGMENT_EVENTS:], segment=1)
-    assert caught.value.reason is Reason.CHAIN
+    assert caught.value.reason is LogFault.CHAIN
 
 
 LINE = SEGMENT[5]
-WRONG: dict[str, tuple[Callable[[], bytes], Reason]] = {
-    "empty": (lambda: b"", Reason.FORM),
-    "text": (lambda: b"hello", Reason.FORM),
-    "nul bytes": (lambda: b"\0" * 300, Reason.FORM),
-    "another number": (lambda: changed(LINE, seq=6), Reason.ORDER),
-    "number as text": (lambda: changed(LINE, seq="5"), Reason.FORM),
-    "another digest": (lambda: changed(LINE, prev="1" * 64), Reason.CHAIN),
+WRONG: dict[str, tuple[Callable[[], bytes], LogFault]] = {
+    "empty": (lambda: b"", LogFault.FORM),
+    "text": (lambda: b"hello", LogFault.FORM),
+    "nul bytes": (lambda: b"\0" * 300, LogFault.FORM),
+    "another number": (lambda: changed(LINE, seq=6), LogFault.ORDER),
+    "number as text": (lambda: changed(LINE, seq="5"), LogFault.FORM),
+    "another digest": (lambda: changed(LINE, prev="1" * 64), LogFault.CHAIN),
     "upper case digest": (
         lambda: changed(LINE, prev=json.loads(LINE)["prev"].upper()),
-        Reason.FORM,
+        LogFault.FORM,
     ),
-    "earlier time": (lambda: changed(LINE, time="2026-11-15T21:50:54Z"), Reason.TIME),
-    "no such day": (lambda: changed(LINE, time="2027-02-30T00:00:00Z"), Reason.TIME),
-    "no such second": (lambda: changed(LINE, time="2027-02-20T00:00:60Z"), Reason.TIME),
-    "time with a space": (lambda: changed(LINE, time="2027-02-20 00:00:00Z"), Reason.TIME),
-    "local time": (lambda: changed(LINE, time="2027-02-20T00:00:00"), Reason.FORM),
-    "header in the middle": (lambda: changed(LINE, kind="segment"), Reason.KIND),
-    "seal in the middle": (lambda: changed(LINE, kind="seal"), Reason.KIND),
-    "kind in capitals": (lambda: changed(LINE, kind="Test"), Reason.KIND),
-    "empty kind": (lambda: changed(LINE, kind=""), Reason.KIND),
-    "long kind": (lambda: changed(LINE, kind="a" * 65), Reason.KIND),
-    "kind with a newline": (lambda: changed(LINE, kind="a\nb"), Reason.KIND),
-    "data is a list": (lambda: changed(LINE, data=[]), Reason.FORM),
-    "data is null": (lambda: changed(LINE, data=None), Reason.FORM),
-    "float": (lambda: changed(LINE, data={"a": 1.5}), Reason.DATA),
-    "nan": (lambda: LINE.replace(b"[1,null", b"[NaN,null"), Reason.DATA),
-    "negative zero": (lambda: LINE.replace(b"[1,null", b"[-0,null"), Reason.DATA),
-    "endless number": (lambda: LINE.replace(b"[1,", b"[" + b"1" * 5000 + b","), Reason.DATA),
-    "space in the data": (lambda: LINE.replace(b'"b":[', b'"b": ['), Reason.DATA),
-    "escape of a plain character": (lambda: LINE.replace(b'"b":', b'"\\u0062":'), Reason.DATA),
-    "lone surrogate": (lambda: LINE.replace(b'"b":[', b'"b":["\\ud800",'), Reason.DATA),
-    "duplicate key": (lambda: LINE.replace(b'"b":', b'"b":0,"b":'), Reason.DATA),
-    "keys out of order": (lambda: LINE.replace(b'"b":', b'"c":0,"b":'), Reason.DATA),
-    "bytes that are no text": (lambda: LINE.replace(b'"b":', b'"\xff":'), Reason.DATA),
-    "two values as data": (lambda: LINE.replace(b',"kind"', b',{},"kind"'), Reason.DATA),
-    "unknown field after the data": (lambda: changed(LINE, extra=1), Reason.DATA),
-    "unknown field at the end": (lambda: changed(LINE, zebra=1), Reason.FORM),
-    "missing field": (lambda: LINE.replace(b',"kind":"test.event"', b""), Reason.FORM),
-    "second data": (lambda: LINE.replace(b'{"data":', b'{"data":{},"data":'), Reason.DATA),
-    "space before": (lambda: b" " + LINE, Reason.FORM),
-    "space behind": (lambda: LINE + b" ", Reason.FORM),
-    "carriage return": (lambda: LINE + b"\r", Reason.FORM),
-    "deep": (lambda: changed(LINE, data={"a": json.loads("[" * 20 + "]" * 20)}), Reason.DATA),
+    "earlier time": (lambda: changed(LINE, time="2026-11-15T21:50:54Z"), LogFault.TIME),
+    "no such day": (lambda: changed(LINE, time="2027-02-30T00:00:00Z"), LogFault.TIME),
+    "no such second": (lambda: changed(LINE, time="2027-02-20T00:00:60Z"), LogFault.TIME),
+    "time with a space": (lambda: changed(LINE, time="2027-02-20 00:00:00Z"), LogFault.TIME),
+    "local time": (lambda: changed(LINE, time="2027-02-20T00:00:00"), LogFault.FORM),
+    "header in the middle": (lambda: changed(LINE, kind="segment"), LogFault.KIND),
+    "seal in the middle": (lambda: changed(LINE, kind="seal"), LogFault.KIND),
+    "kind in capitals": (lambda: changed(LINE, kind="Test"), LogFault.KIND),
+    "empty kind": (lambda: changed(LINE, kind=""), LogFault.KIND),
+    "long kind": (lambda: changed(LINE, kind="a" * 65), LogFault.KIND),
+    "kind with a newline": (lambda: changed(LINE, kind="a\nb"), LogFault.KIND),
+    "data is a list": (lambda: changed(LINE, data=[]), LogFault.FORM),
+    "data is null": (lambda: changed(LINE, data=None), LogFault.FORM),
+    "float": (lambda: changed(LINE, data={"a": 1.5}), LogFault.DATA),
+    "nan": (lambda: LINE.replace(b"[1,null", b"[NaN,null"), LogFault.DATA),
+    "negative zero": (lambda: LINE.replace(b"[1,null", b"[-0,null"), LogFault.DATA),
+    "endless number": (lambda: LINE.replace(b"[1,", b"[" + b"1" * 5000 + b","), LogFault.DATA),
+    "space in the data": (lambda: LINE.replace(b'"b":[', b'"b": ['), LogFault.DATA),
+    "escape of a plain character": (lambda: LINE.replace(b'"b":', b'"\\u0062":'), LogFault.DATA),
+    "lone surrogate": (lambda: LINE.replace(b'"b":[', b'"b":["\\ud800",'), LogFault.DATA),
+    "duplicate key": (lambda: LINE.replace(b'"b":', b'"b":0,"b":'), LogFault.DATA),
+    "keys out of order": (lambda: LINE.replace(b'"b":', b'"c":0,"b":'), LogFault.DATA),
+    "bytes that are no text": (lambda: LINE.replace(b'"b":', b'"\xff":'), LogFault.DATA),
+    "two values as data": (lambda: LINE.replace(b',"kind"', b',{},"kind"'), LogFault.DATA),
+    "unknown field after the data": (lambda: changed(LINE, extra=1), LogFault.DATA),
+    "unknown field at the end": (lambda: changed(LINE, zebra=1), LogFault.FORM),
+    "missing field": (lambda: LINE.replace(b',"kind":"test.event"', b""), LogFault.FORM),
+    "second data": (lambda: LINE.replace(b'{"data":', b'{"data":{},"data":'), LogFault.DATA),
+    "space before": (lambda: b" " + LINE, LogFault.FORM),
+    "space behind": (lambda: LINE + b" ", LogFault.FORM),
+    "carriage return": (lambda: LINE + b"\r", LogFault.FORM),
+    "deep": (lambda: changed(LINE, data={"a": json.loads("[" * 20 + "]" * 20)}), LogFault.DATA),
     "bottomless": (
         lambda: LINE.replace(b"[1,", b"[" * 20_000 + b"]" * 20_000 + b","),
-        Reason.DATA,
+        LogFault.DATA,
     ),
-    "too long": (lambda: changed(LINE, data={"a": "x" * MAX_LINE_BYTES}), Reason.TOO_LONG),
+    "too long": (lambda: changed(LINE, data={"a": "x" * MAX_LINE_BYTES}), LogFault.TOO_LONG),
 }
 
 
@@ -187,7 +187,9 @@ def test_a_line_that_is_not_the_next_one_is_named(name: str) -> None:
 def test_numbers_as_data_of_two_lines_do_not_merge() -> None:
     """1 is the beginning of 12: the argument for comparing in bulk holds for objects only."""
     for data in (b"1", b"12", b'"a"', b"[]", b"true"):
-        assert reason(LINE.replace(LINE[8 : LINE.index(b',"kind"')], data), after=5) is Reason.FORM
+        assert (
+            reason(LINE.replace(LINE[8 : LINE.index(b',"kind"')], data), after=5) is LogFault.FORM
+        )
 
 
 HEADER = SEGMENT[SEGMENT_EVENTS]
@@ -215,12 +217,12 @@ HEADERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_header_that_does_not_open_its_segment_is_refused(name: str) -> None:
     bad = changed(HEADER, data={**SAYS, **HEADERS[name]})
-    assert reason(bad, after=SEGMENT_EVENTS, segment=1) is Reason.HEADER
+    assert reason(bad, after=SEGMENT_EVENTS, segment=1) is LogFault.HEADER
 
 
 def test_another_kind_opens_no_segment() -> None:
     bad = changed(HEADER, kind="test.event")
-    assert reason(bad, after=SEGMENT_EVENTS, segment=1) is Reason.HEADER
+    assert reason(bad, after=SEGMENT_EVENTS, segment=1) is LogFault.HEADER
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -230,9 +232,9 @@ def test_a_resumed_chain_is_as_strict_where_it_can_know(name: str) -> None:
     if name in {"another workspace", "another frontier", "a later latest"}:
         chain.feed([bad], segment=1)  # only the segments before it know better
         return
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(LogBroken) as caught:
         chain.feed([bad], segment=1)
-    assert caught.value.reason is Reason.HEADER
+    assert caught.value.reason is LogFault.HEADER
 
 
 LATER, EARLIER = "2036-11-15T21:50:55Z", "2026-11-16T09:00:00Z"
@@ -293,35 +295,35 @@ def test_a_newer_format_is_not_guessed_at() -> None:
     ],
 )
 def test_a_seal_that_does_not_seal_is_refused(bad: bytes) -> None:
-    assert reason(bad, after=LAST) is Reason.SEAL
+    assert reason(bad, after=LAST) is LogFault.SEAL
 
 
 def test_nothing_stands_after_the_seal() -> None:
     """The next segment's header, in the file of this one."""
-    assert reason(HEADER, after=SEGMENT_EVENTS) is Reason.EXTRA
+    assert reason(HEADER, after=SEGMENT_EVENTS) is LogFault.EXTRA
     chain = Chain()
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(LogBroken) as caught:
         chain.feed(SEGMENT, segment=0)
-    assert (caught.value.reason, caught.value.seq) == (Reason.EXTRA, SEGMENT_EVENTS)
+    assert (caught.value.reason, caught.value.seq) == (LogFault.EXTRA, SEGMENT_EVENTS)
 
 
-@pytest.mark.parametrize("first", [Reason.DATA, Reason.CHAIN])
-def test_the_first_of_two_problems_is_named(first: Reason) -> None:
+@pytest.mark.parametrize("first", [LogFault.DATA, LogFault.CHAIN])
+def test_the_first_of_two_problems_is_named(first: LogFault) -> None:
     """Data is read after the links of a block: the earlier entry is still the one named."""
     lines = SEGMENT[:20]
-    bad_data, bad_link = (4, 9) if first is Reason.DATA else (9, 4)
+    bad_data, bad_link = (4, 9) if first is LogFault.DATA else (9, 4)
     # The line with bad data is linked to properly, so that only its data is wrong.
     chain = fed(bad_data)
     forged = emit_line("a.b", {}, prev=chain.head().digest, seq=bad_data, time=TIME)
     lines[bad_data] = forged.replace(b"{}", b'{"a":1, "b":2}')
-    if first is Reason.DATA:
+    if first is LogFault.DATA:
         prev = sha256(lines[bad_data]).hexdigest()
         for seq in range(bad_data + 1, bad_link):
             lines[seq] = emit_line("a.b", {}, prev=prev, seq=seq, time=TIME)
             prev = sha256(lines[seq]).hexdigest()
     lines[bad_link] = changed(lines[bad_link], prev="2" * 64)
     chain = Chain()
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(LogBroken) as caught:
         chain.feed(lines, segment=0)
     assert (caught.value.reason, caught.value.seq) == (first, 4)
     assert chain.tree.root() == root_of(leaf_hash(line) for line in lines[:4])
@@ -361,7 +363,7 @@ def test_any_lines_are_followed_or_broken(lines: list[bytes]) -> None:
     chain = Chain()
     try:
         assert len(chain.feed(lines, segment=0).datas) == len(lines) == 0
-    except Broken as exc:
+    except LogBroken as exc:
         assert exc.seq == chain.size == 0
 
 
@@ -372,7 +374,7 @@ def test_an_edited_line_is_another_entry_or_none(at: int, removed: int, added: b
     chain = fed(5)
     try:
         chain.feed([edited], segment=0)
-    except Broken:
+    except LogBroken:
         return
     value = canonical.decode(edited)
     assert (value["seq"], value["prev"]) == (5, fed(5).digest)
@@ -385,7 +387,7 @@ def test_data_in_a_well_formed_line_is_canonical_or_refused(data: bytes) -> None
     chain = fed(5)
     try:
         chain.feed([line], segment=0)
-    except Broken:
+    except LogBroken:
         return
     canonical.decode(line)
 

@@ -23,7 +23,7 @@ from tests.support.auditlab import (
     segment_files,
     write_files,
 )
-from threegate.audit import AuditLog, Broken, Reason, verify_log
+from threegate.audit import AuditLog, LogBroken, LogFault, verify_log
 from threegate.audit.chain import LAST
 from threegate.audit.checkpoint import leaf_hash, root_of
 from threegate.audit.entry import MAX_TORN_BYTES, SEGMENT_EVENTS
@@ -45,8 +45,8 @@ def all_lines(directory: Path) -> list[bytes]:
     return b"".join(segment_files(directory).values()).splitlines()
 
 
-def why(directory: Path) -> Reason:
-    with pytest.raises(Broken) as caught:
+def why(directory: Path) -> LogFault:
+    with pytest.raises(LogBroken) as caught:
         reopen(directory)
     assert (caught.value.code, caught.value.exit_code) == ("TG-AUD-002", 76)
     return caught.value.reason
@@ -143,18 +143,18 @@ class TestAppend:
                 away.hardlink_to(path)
             case _:
                 audit.rename(audit.with_name("away"))
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             log.append(numbered(1, 1))
-        assert caught.value.reason is Reason.FILE
+        assert caught.value.reason is LogFault.FILE
 
     def test_refuses_to_go_on_after_a_cut(self, audit: Path) -> None:
         log = new_log(audit, size=10)
         lines = (audit / FIRST).read_bytes().splitlines(keepends=True)
         os.truncate(audit / FIRST, len(b"".join(lines[:-1])))
         for act in (log.refresh, lambda: log.append(numbered(0, 1))):
-            with pytest.raises(Broken) as caught:
+            with pytest.raises(LogBroken) as caught:
                 act()
-            assert caught.value.reason is Reason.SHRUNK
+            assert caught.value.reason is LogFault.SHRUNK
 
     def test_closed_log_refuses(self, audit: Path) -> None:
         with new_log(audit) as log:
@@ -256,19 +256,19 @@ class TestOpen:
     def test_emptied_directory_is_tampering(self, audit: Path) -> None:
         new_log(audit, size=3)
         (audit / FIRST).unlink()
-        assert why(audit) is Reason.MISSING
+        assert why(audit) is LogFault.MISSING
 
     def test_missing_segment_is_noticed(self, audit: Path) -> None:
         new_log(audit, size=3 * SEGMENT_EVENTS + 5)
         (audit / SECOND).unlink()
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             reopen(audit)
-        assert (caught.value.reason, caught.value.segment) == (Reason.MISSING, 1)
+        assert (caught.value.reason, caught.value.segment) == (LogFault.MISSING, 1)
 
     def test_emptied_first_segment_is_tampering_not_a_crash(self, audit: Path) -> None:
         new_log(audit, size=3)
         os.truncate(audit / FIRST, 0)
-        assert why(audit) is Reason.HEADER
+        assert why(audit) is LogFault.HEADER
 
     def test_newest_segment_of_another_log_does_not_link(self, tmp_path: Path) -> None:
         one, two = tmp_path / "one", tmp_path / "two"
@@ -276,20 +276,20 @@ class TestOpen:
             new_log(directory).append(numbered(first, 1500))
         assert reopen(one).size == reopen(two).size, "control"
         write_files(one, {**segment_files(one), SECOND: segment_files(two)[SECOND]})
-        assert why(one) is Reason.CHAIN
+        assert why(one) is LogFault.CHAIN
 
     @pytest.mark.parametrize("cut", [1, 300])
     def test_sealed_segment_without_its_seal_does_not_link(self, audit: Path, cut: int) -> None:
         new_log(audit, size=1500)
         files = segment_files(audit)
         write_files(audit, {**files, FIRST: files[FIRST][:-cut]})
-        assert why(audit) is Reason.UNSEALED
+        assert why(audit) is LogFault.UNSEALED
 
     def test_bytes_after_a_seal_are_tampering_not_a_crash(self, audit: Path) -> None:
         new_log(audit, size=SEGMENT_EVENTS)
         files = segment_files(audit)
         write_files(audit, {FIRST: files[FIRST] + b'{"data":'})
-        assert why(audit) is Reason.EXTRA
+        assert why(audit) is LogFault.EXTRA
 
     def test_newer_format_is_refused_without_touching_it(self, audit: Path) -> None:
         new_log(audit)
@@ -306,7 +306,7 @@ class TestOpen:
         name = max(files)
         assert b'"id":10' in files[name], "control"
         write_files(audit, {**files, name: files[name].replace(b'"id":10', b'"id":99', 1)})
-        assert why(audit) in {Reason.CHAIN, Reason.SEAL}
+        assert why(audit) in {LogFault.CHAIN, LogFault.SEAL}
 
     @pytest.mark.parametrize("how", ["symlink", "hard link", "fifo", "directory", "device"])
     def test_only_a_plain_file_is_opened(self, audit: Path, how: str) -> None:
@@ -328,7 +328,7 @@ class TestOpen:
             case _:
                 path.unlink()
                 path.symlink_to("/dev/zero")
-        assert why(audit) is Reason.FILE
+        assert why(audit) is LogFault.FILE
 
     def test_a_link_instead_of_the_directory_is_refused(self, audit: Path) -> None:
         new_log(audit, size=3)
@@ -351,7 +351,7 @@ class TestOpen:
         me = os.geteuid()
         answers = itertools.chain([me], itertools.repeat(me + 1))
         monkeypatch.setattr(os, "geteuid", lambda: next(answers))
-        assert why(audit) is Reason.FILE
+        assert why(audit) is LogFault.FILE
 
 
 TORN = {
@@ -427,18 +427,18 @@ class TestTorn:
     @pytest.mark.parametrize(
         ("left", "reason"),
         [
-            (b"{}\n", Reason.FORM),
-            (b"\0\n", Reason.FORM),
-            (b"\n", Reason.FORM),
-            (b"\0" * 600 + b'"seq":5}\n', Reason.FORM),
-            (b"{}\n{", Reason.FORM),
-            (b"x" * 70_000, Reason.TOO_LONG),
-            (b"x" * (MAX_TORN_BYTES + 1), Reason.TOO_LONG),
-            (b"\0" * (MAX_TORN_BYTES + 1), Reason.TOO_LONG),
+            (b"{}\n", LogFault.FORM),
+            (b"\0\n", LogFault.FORM),
+            (b"\n", LogFault.FORM),
+            (b"\0" * 600 + b'"seq":5}\n', LogFault.FORM),
+            (b"{}\n{", LogFault.FORM),
+            (b"x" * 70_000, LogFault.TOO_LONG),
+            (b"x" * (MAX_TORN_BYTES + 1), LogFault.TOO_LONG),
+            (b"\0" * (MAX_TORN_BYTES + 1), LogFault.TOO_LONG),
         ],
     )
     def test_what_no_crash_leaves_is_tampering(
-        self, audit: Path, left: bytes, reason: Reason
+        self, audit: Path, left: bytes, reason: LogFault
     ) -> None:
         new_log(audit, size=5)
         with (audit / FIRST).open("ab") as file:
@@ -452,7 +452,7 @@ class TestTorn:
         new_log(audit, size=5)
         lines = segment_files(audit)[FIRST].splitlines(keepends=True)
         write_files(audit, {FIRST: b"".join(lines[:-2] + lines[-1:])})
-        assert why(audit) is Reason.ORDER
+        assert why(audit) is LogFault.ORDER
         assert not list((audit / "torn").iterdir())
 
 
@@ -472,9 +472,9 @@ class TestRefresh:
         line = segment_files(audit)[FIRST].splitlines(keepends=True)[-1]
         with (audit / FIRST).open("ab") as file:
             file.write(line)
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             log.refresh()
-        assert caught.value.reason is Reason.ORDER
+        assert caught.value.reason is LogFault.ORDER
         assert log.size == 5
         with pytest.raises(AuditUnavailable, match="refresh"):
             log.append(numbered(0, 1))
@@ -523,21 +523,21 @@ class TestEntries:
             at = files[SECOND].rindex(b'"id":1499')
             file.seek(at)
             file.write(b'"id":9999')
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             list(log.entries(start))
-        assert (caught.value.reason, caught.value.seq) == (Reason.CHAIN, 1499)
+        assert (caught.value.reason, caught.value.seq) == (LogFault.CHAIN, 1499)
 
     def test_missing_and_shortened_segments_are_noticed(self, audit: Path) -> None:
         log = new_log(audit, size=1500)
         files = segment_files(audit)
         write_files(audit, {**files, FIRST: b"".join(files[FIRST].splitlines(keepends=True)[:9])})
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             list(log.entries())
-        assert (caught.value.reason, caught.value.seq) == (Reason.SHRUNK, 9)
+        assert (caught.value.reason, caught.value.seq) == (LogFault.SHRUNK, 9)
         (audit / FIRST).unlink()
-        with pytest.raises(Broken) as caught:
+        with pytest.raises(LogBroken) as caught:
             list(log.entries())
-        assert (caught.value.reason, caught.value.segment) == (Reason.MISSING, 0)
+        assert (caught.value.reason, caught.value.segment) == (LogFault.MISSING, 0)
 
 
 @pytest.fixture(scope="module")

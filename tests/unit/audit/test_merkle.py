@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from threegate.audit.checkpoint import EMPTY_ROOT, Tree, leaf_hash, root_of
+from threegate.audit.checkpoint import EMPTY_ROOT, MerkleTree, leaf_hash, root_of
 
 # The inputs and roots of the certificate-transparency reference implementation.
 INPUTS = [
@@ -82,15 +82,15 @@ def test_published_roots(size: int) -> None:
 
 
 def test_empty_tree() -> None:
-    assert Tree().root() == EMPTY_ROOT == mth([])
-    assert Tree().frontier == ()
+    assert MerkleTree().root() == EMPTY_ROOT == mth([])
+    assert MerkleTree().frontier == ()
 
 
 @pytest.mark.parametrize("size", range(71))
 def test_root_is_the_recursive_definition_however_the_leaves_arrive(size: int) -> None:
     expected = mth(MANY[:size])
     for step in (1, 2, 3, 7, 64):
-        tree = Tree()
+        tree = MerkleTree()
         for start in range(0, size, step):
             tree.extend(MANY[start : min(size, start + step)])
         assert (tree.size, tree.root()) == (size, expected)
@@ -98,15 +98,15 @@ def test_root_is_the_recursive_definition_however_the_leaves_arrive(size: int) -
 
 @pytest.mark.parametrize("size", range(70))
 def test_frontier_is_enough_to_go_on(size: int) -> None:
-    tree = Tree()
+    tree = MerkleTree()
     tree.extend(MANY[:size])
-    again = Tree(size=size, frontier=tree.frontier)
+    again = MerkleTree(size=size, frontier=tree.frontier)
     again.extend(MANY[size:])
     assert again.root() == mth(MANY)
 
 
 def test_copy_grows_alone() -> None:
-    tree = Tree()
+    tree = MerkleTree()
     tree.extend(MANY[:5])
     tree.copy().extend(MANY[5:])
     assert (tree.size, tree.root()) == (5, mth(MANY[:5]))
@@ -115,12 +115,12 @@ def test_copy_grows_alone() -> None:
 @pytest.mark.parametrize(("size", "roots"), [(3, 1), (0, 1), (4, 2), (-1, 0)])
 def test_frontier_of_another_size_is_refused(size: int, roots: int) -> None:
     with pytest.raises(ValueError, match="size"):
-        Tree(size=size, frontier=[b"\0" * 32] * roots)
+        MerkleTree(size=size, frontier=[b"\0" * 32] * roots)
 
 
 def test_frontier_of_something_else_is_refused() -> None:
     with pytest.raises(ValueError, match="SHA-256"):
-        Tree(size=1, frontier=[b"\0" * 31])
+        MerkleTree(size=1, frontier=[b"\0" * 31])
 
 
 def test_a_node_is_not_a_leaf() -> None:

@@ -15,7 +15,7 @@ from tests.support.auditlab import (
     segment_files,
     write_files,
 )
-from threegate.audit import AuditLog, Checkpoint, Entry, LogReport, Reason, verify_log
+from threegate.audit import AuditLog, Checkpoint, Entry, LogFault, LogReport, verify_log
 from threegate.audit.checkpoint import EMPTY_ROOT
 from threegate.audit.entry import SEGMENT_EVENTS
 
@@ -35,7 +35,7 @@ def work(base: Path) -> Path:
     return copy_log(base, base.with_name("work"))
 
 
-def found(report: LogReport) -> tuple[Reason, int, int, int]:
+def found(report: LogReport) -> tuple[LogFault, int, int, int]:
     assert report.problem is not None
     problem = report.problem
     return problem.reason, problem.segment, problem.line, problem.seq
@@ -73,7 +73,7 @@ class TestReport:
         edited = files[SECOND].replace(b'"id":1100}', b'"id":7777}')
         write_files(work, {**files, SECOND: edited})
         report = verify_log(work)
-        assert found(report) == (Reason.CHAIN, 1, 1101 - SEGMENT_EVENTS + 1, 1101)
+        assert found(report) == (LogFault.CHAIN, 1, 1101 - SEGMENT_EVENTS + 1, 1101)
         assert str(report.problem) == (
             "entry 1101 (segment 1, line 78) does not follow the entry before it"
         )
@@ -112,7 +112,7 @@ class TestReport:
         with (work / THIRD).open("ab") as file:
             file.write(b"{")
         before = segment_files(work)
-        assert found(verify_log(work)) == (Reason.TORN, 2, 51, SIZE)
+        assert found(verify_log(work)) == (LogFault.TORN, 2, 51, SIZE)
         assert segment_files(work) == before
 
     def test_leaves_alone_what_was_appended_after_the_head(self, work: Path) -> None:
@@ -121,7 +121,7 @@ class TestReport:
         log.append(numbered(0, 3000))
         with (work / "segment-00000004.jsonl").open("ab") as file:
             file.write(b"{ somebody is writing")
-        assert found(verify_log(work))[0] is Reason.TORN, "control"
+        assert found(verify_log(work))[0] is LogFault.TORN, "control"
         report = verify_log(work, upto=head)
         assert (report.problem, report.events, report.head) == (None, SIZE, head)
 
@@ -131,9 +131,9 @@ class TestReport:
         edited = files[THIRD].replace(b'"id":%d}' % (SIZE - 1), b'"id":7777}')
         write_files(work, {**files, THIRD: edited})
         assert verify_log(work).problem is None, "control: nothing follows the last line"
-        assert found(verify_log(work, upto=head))[::3] == (Reason.CHAIN, SIZE - 1)
+        assert found(verify_log(work, upto=head))[::3] == (LogFault.CHAIN, SIZE - 1)
         write_files(work, {**files, THIRD: b"".join(files[THIRD].splitlines(keepends=True)[:-1])})
-        assert found(verify_log(work, upto=head))[::3] == (Reason.SHRUNK, SIZE - 1)
+        assert found(verify_log(work, upto=head))[::3] == (LogFault.SHRUNK, SIZE - 1)
 
     @pytest.mark.parametrize("size", [1, SEGMENT_EVENTS, SEGMENT_EVENTS + 1])
     def test_logs_of_special_sizes(self, tmp_path: Path, size: int) -> None:
@@ -155,56 +155,56 @@ class TestCheckpoints:
     def test_of_another_history_do_not(self, base: Path, size: int) -> None:
         fork = Checkpoint(WORKSPACE, size, b"\1" * 32)
         report = verify_log(base, checkpoints=[checkpoint_at(base, SIZE), fork])
-        assert found(report)[::3] == (Reason.FORK, max(0, size - 1))
+        assert found(report)[::3] == (LogFault.FORK, max(0, size - 1))
 
     def test_of_a_longer_log_show_the_cut(self, base: Path) -> None:
         longer = Checkpoint(WORKSPACE, SIZE + 1, b"\1" * 32)
-        assert found(verify_log(base, checkpoints=[longer]))[::3] == (Reason.TRUNCATED, SIZE)
+        assert found(verify_log(base, checkpoints=[longer]))[::3] == (LogFault.TRUNCATED, SIZE)
 
     def test_of_another_workspace_do_not_count(self, base: Path) -> None:
         good = checkpoint_at(base, 700)
         assert verify_log(base, checkpoints=[good]).problem is None, "control"
         other = Checkpoint("f" * 32, good.size, good.root)
-        assert found(verify_log(base, checkpoints=[other]))[0] is Reason.ORIGIN
+        assert found(verify_log(base, checkpoints=[other]))[0] is LogFault.ORIGIN
 
 
 class TestFiles:
     def test_missing_directory(self, tmp_path: Path) -> None:
-        assert found(verify_log(tmp_path / "no"))[0] is Reason.UNREADABLE
+        assert found(verify_log(tmp_path / "no"))[0] is LogFault.UNREADABLE
 
     def test_link_instead_of_the_directory(self, work: Path) -> None:
         link = work.with_name("link")
         link.unlink(missing_ok=True)
         link.symlink_to(work)
-        assert found(verify_log(link))[0] is Reason.FILE
+        assert found(verify_log(link))[0] is LogFault.FILE
 
     def test_no_segments(self, work: Path) -> None:
         write_files(work, {})
-        assert found(verify_log(work)) == (Reason.MISSING, 0, 1, 0)
+        assert found(verify_log(work)) == (LogFault.MISSING, 0, 1, 0)
 
     @pytest.mark.parametrize("missing", [FIRST, SECOND])
     def test_missing_segment(self, work: Path, missing: str) -> None:
         (work / missing).unlink()
         segment = int(missing[8:16])
-        assert found(verify_log(work)) == (Reason.MISSING, segment, 1, segment * SEGMENT_EVENTS)
+        assert found(verify_log(work)) == (LogFault.MISSING, segment, 1, segment * SEGMENT_EVENTS)
 
     def test_segments_changed_places(self, work: Path) -> None:
         files = segment_files(work)
         write_files(work, {**files, FIRST: files[SECOND], SECOND: files[FIRST]})
-        assert found(verify_log(work))[::3] == (Reason.ORDER, 0)
+        assert found(verify_log(work))[::3] == (LogFault.ORDER, 0)
 
     @pytest.mark.parametrize("name", [FIRST, SECOND, THIRD])
     def test_links_and_pipes(self, work: Path, name: str) -> None:
         away = work.with_name("away")
         away.unlink(missing_ok=True)
         away.hardlink_to(work / name)
-        assert found(verify_log(work))[:2] == (Reason.FILE, int(name[8:16]))
+        assert found(verify_log(work))[:2] == (LogFault.FILE, int(name[8:16]))
         (work / name).unlink()
         (work / name).symlink_to(away)
-        assert found(verify_log(work))[:2] == (Reason.FILE, int(name[8:16]))
+        assert found(verify_log(work))[:2] == (LogFault.FILE, int(name[8:16]))
         (work / name).unlink()
         os.mkfifo(work / name)
-        assert found(verify_log(work))[:2] == (Reason.FILE, int(name[8:16]))
+        assert found(verify_log(work))[:2] == (LogFault.FILE, int(name[8:16]))
 
     def test_sealed_segment_cut_short(self, work: Path) -> None:
         files = segment_files(work)
@@ -212,28 +212,28 @@ class TestFiles:
         for cut in (b"".join(lines[:-1]), b"".join(lines[:500]), files[FIRST][:-1], b""):
             write_files(work, {**files, FIRST: cut})
             problem = found(verify_log(work))
-            assert problem[::3] == (Reason.UNSEALED, cut.count(b"\n"))
+            assert problem[::3] == (LogFault.UNSEALED, cut.count(b"\n"))
 
     @pytest.mark.parametrize("extra", [b"{", b"\0"])
     def test_bytes_after_a_seal(self, work: Path, extra: bytes) -> None:
         files = segment_files(work)
         write_files(work, {**files, FIRST: files[FIRST] + extra})
-        assert found(verify_log(work))[::3] == (Reason.EXTRA, SEGMENT_EVENTS)
+        assert found(verify_log(work))[::3] == (LogFault.EXTRA, SEGMENT_EVENTS)
 
     def test_two_segments_in_one_file(self, work: Path) -> None:
         files = segment_files(work)
         write_files(work, {FIRST: files[FIRST] + files[SECOND], SECOND: files[THIRD]})
-        assert found(verify_log(work))[::3] == (Reason.EXTRA, SEGMENT_EVENTS)
+        assert found(verify_log(work))[::3] == (LogFault.EXTRA, SEGMENT_EVENTS)
 
     def test_newest_segment_emptied(self, work: Path) -> None:
         write_files(work, {**segment_files(work), THIRD: b""})
-        assert found(verify_log(work))[::3] == (Reason.TORN, 2 * SEGMENT_EVENTS)
+        assert found(verify_log(work))[::3] == (LogFault.TORN, 2 * SEGMENT_EVENTS)
 
     def test_newer_format(self, work: Path) -> None:
         files = segment_files(work)
         write_files(work, {**files, FIRST: files[FIRST].replace(b"log/1", b"log/2", 1)})
-        assert found(verify_log(work))[::3] == (Reason.VERSION, 0)
+        assert found(verify_log(work))[::3] == (LogFault.VERSION, 0)
 
     def test_endless_line(self, work: Path) -> None:
         os.truncate(work / THIRD, 200 * 1024 * 1024)
-        assert found(verify_log(work))[0] is Reason.TOO_LONG
+        assert found(verify_log(work))[0] is LogFault.TOO_LONG

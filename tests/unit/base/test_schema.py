@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from threegate.artifacts.reasons import Reason, rejection
+from threegate.artifacts.reasons import ArtifactReason, rejection
 from threegate.artifacts.registry import FORMATS
 from threegate.artifacts.research_packet import Hop
 from threegate.base import forms
@@ -96,7 +96,7 @@ def test_rejection_names_the_field_and_shows_no_foreign_character() -> None:
 
 def test_every_rule_of_a_shape_is_a_reason_to_reject_an_artifact() -> None:
     for rule in Rule:
-        assert rejection(Mismatch(rule, "is not a list")).code == Reason[rule.name].code
+        assert rejection(Mismatch(rule, "is not a list")).code == ArtifactReason[rule.name].code
 
 
 def every_shape() -> list[Shape]:

@@ -18,7 +18,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import Denial
-from threegate.handoff.claims import Claim, claim_group
+from threegate.handoff.claims import RunClaim, claim_group
 from threegate.handoff.records import Quota
 from threegate.handoff.store import MISPLACED, Store
 
@@ -334,5 +334,5 @@ def test_fetch_requests_are_approved_the_same_way(store: Store) -> None:
     data = registry.emit(samples.fetch_request())
     (answer,) = admit(store, [Untrusted(data)], now=lambda: NOW)
     assert answer.id is not None
-    made: Claim = claim(store, answer.id)
+    made: RunClaim = claim(store, answer.id)
     assert (state(store, answer.id), state(store, made.approval_id)) == ("claimed", "spent")

@@ -24,9 +24,9 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, claims, states
 from threegate.handoff.admission import admit
 from threegate.handoff.claims import (
-    Claim,
     End,
     Lease,
+    RunClaim,
     claim_group,
     current_lease,
     finish_group,
@@ -121,9 +121,9 @@ def test_one_that_cannot_be_claimed_does_not_hold_up_the_others(store: Store) ->
     claims_made = [
         good,
         gone,
-        Claim(spent.request_id, good.approval_id, 1),
-        Claim(other.request_id, other.approval_id, 2),
-        Claim(IDS[4], other.approval_id, 1),
+        RunClaim(spent.request_id, good.approval_id, 1),
+        RunClaim(other.request_id, other.approval_id, 2),
+        RunClaim(IDS[4], other.approval_id, 1),
         good,
     ]
     refused = claim_group(store, claims_made, reserve_bytes=ROOM)
@@ -143,7 +143,7 @@ def test_group_of_none_changes_nothing(store: Store) -> None:
     size = store.journal.log.size
     assert claim_group(store, [], reserve_bytes=ROOM) == []
     finish_group(store, [])
-    unknown = Claim(FIRST, "ap-" + "0" * 64, 1)
+    unknown = RunClaim(FIRST, "ap-" + "0" * 64, 1)
     assert len(claim_group(store, [unknown], reserve_bytes=ROOM)) == 1
     assert store.journal.log.size == size
     assert os.listdir(store.root / states.RESERVE) == []
@@ -275,7 +275,7 @@ def test_check_runs_under_the_lock_before_anything(store: Store) -> None:
     assert claim_group(store, [made], reserve_bytes=ROOM, check=lambda: None) == []  # control
 
 
-def die_claiming(made: Claim) -> Callable[[Store], None]:
+def die_claiming(made: RunClaim) -> Callable[[Store], None]:
     return lambda store: take(store, made)
 
 

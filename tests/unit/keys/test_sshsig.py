@@ -13,7 +13,7 @@ from tests.support.sshlab import APPROVAL, NOW, Forge, Key, armored
 from threegate.base.errors import SignatureRefused
 from threegate.base.untrusted import Untrusted
 from threegate.keys.signers import parse_signers
-from threegate.keys.sshsig import Signed, armor, parse_signature, verify
+from threegate.keys.sshsig import SignedBytes, armor, parse_signature, verify
 
 ACCEPT, REJECT = keyvectors.load("signature", "accept"), keyvectors.load("signature", "reject")
 KEY, TOKEN = Key(b"\x01" * 32), Key(b"\x02" * 32, on_token=True)
@@ -21,7 +21,7 @@ SIGNERS = parse_signers(KEY.signer_line() + TOKEN.signer_line("second"))
 CODES = {f"TG-KEY-00{number}" for number in range(1, 9)}
 
 
-def judge(signature: bytes, message: bytes = b"approve this") -> Signed:
+def judge(signature: bytes, message: bytes = b"approve this") -> SignedBytes:
     return verify(message, Untrusted(signature), namespace=APPROVAL, signers=SIGNERS, at=NOW)
 
 
@@ -30,7 +30,7 @@ def test_accept_vectors(name: str) -> None:
     _, data = ACCEPT[name]
     key, principal = (TOKEN, "second") if "token" in name else (KEY, "operator")
     touched = True if key.on_token else None
-    expected = Signed(principal, key.fingerprint, key.type_name.decode(), touched)
+    expected = SignedBytes(principal, key.fingerprint, key.type_name.decode(), touched)
     assert judge(data) == expected
 
 

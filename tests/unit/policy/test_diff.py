@@ -9,7 +9,7 @@ from threegate.policy.bundle import diff
 from threegate.policy.compiler import compile_policy
 from threegate.policy.leaves import Leaf
 from threegate.policy.nodes import OPPOSITE, Change, Value
-from threegate.policy.schema import Record, Table
+from threegate.policy.schema import RuleRecord, RuleTable
 from threegate.policy.sections import BY_NAME
 
 POLICY = policy()
@@ -98,10 +98,10 @@ def test_any_change_of_an_external_function_is_an_escalation() -> None:
 def _leaf(section: str, field: str) -> Leaf:
     """Return the type of the one field of that name in a section."""
 
-    def below(record: Record) -> Iterator[Leaf]:
+    def below(record: RuleRecord) -> Iterator[Leaf]:
         for entry in record.fields:
-            kind = entry.kind.row if isinstance(entry.kind, Table) else entry.kind
-            if isinstance(kind, Record):
+            kind = entry.kind.row if isinstance(entry.kind, RuleTable) else entry.kind
+            if isinstance(kind, RuleRecord):
                 yield from below(kind)
             elif entry.name == field:
                 assert isinstance(kind, Leaf)

@@ -11,7 +11,7 @@ from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND
 from tests.support.policies import altered, policy, policy_files
 from tests.support.samples import escalated, tool_request
 from threegate.artifacts.approval import Approval
-from threegate.artifacts.tool_request import Gateway, ToolRequest
+from threegate.artifacts.tool_request import GatewayTerms, ToolRequest
 from threegate.base.errors import PolicyDenied
 from threegate.gates.fetch.proxy.rules import Allowed, Denied, judge_name
 from threegate.policy.approvals import (
@@ -63,7 +63,7 @@ def test_the_default_policy_grants_no_host_and_no_gateway() -> None:
     ],
 )
 def test_a_request_beyond_what_the_lane_grants_is_denied_by_its_line(
-    network: Gateway, key: str, reason: str
+    network: GatewayTerms, key: str, reason: str
 ) -> None:
     decision = denied(POLICY, run(network=network))
     assert reason in decision.reason

@@ -19,9 +19,9 @@ from threegate.policy.bundle import Compiled, diff, parse_bundle
 from threegate.policy.compiler import compile_policy
 from threegate.policy.decide import Execution, may_connect, may_execute, may_fetch
 from threegate.policy.decision import Allow, Ask, Decision, Deny
-from threegate.policy.leaves import Choice, Leaf, Number, Word
+from threegate.policy.leaves import Leaf, Number, Word, WordChoice
 from threegate.policy.nodes import OPPOSITE
-from threegate.policy.schema import Examples, Group, Kind, Record, Sentences, Table
+from threegate.policy.schema import Examples, RuleGroup, RuleRecord, RuleTable, Sentences, ValueKind
 from threegate.policy.sections import SECTION_NAMES, SECTIONS
 from threegate.policy.sections.gates import PROFILE
 
@@ -129,17 +129,17 @@ class Spot:
     """A value in the sections, and what may stand there."""
 
     path: tuple[str, ...]
-    kind: Kind
+    kind: ValueKind
 
 
-def spots(kind: Kind, value: Any, path: tuple[str, ...]) -> Iterator[Spot]:
-    if isinstance(kind, Record):
+def spots(kind: ValueKind, value: Any, path: tuple[str, ...]) -> Iterator[Spot]:
+    if isinstance(kind, RuleRecord):
         for field in kind.fields:
             if not isinstance(field.kind, Examples):
                 yield from spots(field.kind, value[field.name], (*path, field.name))
         return
     yield Spot(path, kind)
-    if isinstance(kind, Table):
+    if isinstance(kind, RuleTable):
         for name, row in value.items():
             yield from spots(kind.row, row, (*path, name))
 
@@ -162,7 +162,7 @@ def leaf_values(leaf: Leaf) -> st.SearchStrategy[Any]:
     if isinstance(leaf, Number):
         near = st.integers(leaf.low, min(leaf.high, leaf.low + 20))
         return st.one_of(near, st.integers(leaf.low, leaf.high))
-    if isinstance(leaf, Choice):
+    if isinstance(leaf, WordChoice):
         return st.sampled_from(leaf.values)
     assert isinstance(leaf, Word)
     texts = st.from_regex(leaf.pattern, fullmatch=True).filter(lambda text: len(text) <= leaf.most)
@@ -174,12 +174,12 @@ def leaf_values(leaf: Leaf) -> st.SearchStrategy[Any]:
 def edited_value(draw: st.DrawFn, spot: Spot, old: Any) -> Any:
     if isinstance(spot.kind, Leaf):
         return draw(leaf_values(spot.kind))
-    if isinstance(spot.kind, Group):
+    if isinstance(spot.kind, RuleGroup):
         item = draw(leaf_values(spot.kind.item))
         return sorted(set(old) ^ {item})
     if isinstance(spot.kind, Sentences):
         return draw(st.lists(leaf_values(spot.kind.item), min_size=1, max_size=3))
-    if isinstance(spot.kind, Table):
+    if isinstance(spot.kind, RuleTable):
         name = draw(st.one_of(leaf_values(spot.kind.key), st.sampled_from(sorted(old) or ["x"])))
         if name in old:
             return {key: row for key, row in old.items() if key != name}

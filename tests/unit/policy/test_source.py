@@ -11,7 +11,7 @@ from tests.support.policies import GATES, policy_files, vectors
 from threegate.base.errors import PolicyInvalid
 from threegate.policy import limits
 from threegate.policy.compiler import compile_policy
-from threegate.policy.nodes import Block, Listing, Scalar
+from threegate.policy.nodes import BlockNode, ListNode, ScalarNode
 from threegate.policy.source import OPENING, find_block, read_source
 
 FILE = "instruction-hierarchy.md"
@@ -59,24 +59,24 @@ def test_scalars_stay_the_characters_that_were_written() -> None:
     written = ["no", "0777", "22:22:22", "2026-11-15", "~", "1e3", "0o7", ".inf", "=", "on"]
     block = read_source(FILE, page(f"a: [{', '.join(written)}]\n"))
     (key, items), *rest = block.entries
-    assert (key, rest) == (Scalar("a", 3), [])
-    assert isinstance(items, Listing)
-    assert [item.text for item in items.items if isinstance(item, Scalar)] == written
+    assert (key, rest) == (ScalarNode("a", 3), [])
+    assert isinstance(items, ListNode)
+    assert [item.text for item in items.items if isinstance(item, ScalarNode)] == written
 
 
 def test_single_quotes_keep_backslashes() -> None:
     block = read_source(FILE, page("a: 'c:\\x41'\n"))
-    assert block.entries[0][1] == Scalar("c:\\x41", 3)
+    assert block.entries[0][1] == ScalarNode("c:\\x41", 3)
 
 
 def test_lines_count_from_the_top_of_the_file() -> None:
     block = read_source(FILE, page("a:\n  b: 1\n  c:\n    - 2\n"))
     inner = block.entries[0][1]
-    assert isinstance(inner, Block)
+    assert isinstance(inner, BlockNode)
     assert [(key.text, key.line) for key, _ in inner.entries] == [("b", 4), ("c", 5)]
     below = inner.entries[1][1]
-    assert isinstance(below, Listing)
-    assert below.items == (Scalar("2", 6),)
+    assert isinstance(below, ListNode)
+    assert below.items == (ScalarNode("2", 6),)
 
 
 def test_file_size_is_capped_before_anything_is_read() -> None:

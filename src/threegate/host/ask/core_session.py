@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from threegate.artifacts.analysis import Model
+from threegate.artifacts.analysis import ModelUsed
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
@@ -41,10 +41,10 @@ Tell = Callable[[str], None]  # progress, in words
 Say = Callable[[Task], Said]
 
 
-def model_of(bundle: Bundle) -> Model:
+def model_of(bundle: Bundle) -> ModelUsed:
     """Return the model the policy names, as an analysis carries it."""
     model = chosen(bundle)
-    return Model(model.name, model.sha256, model.server)
+    return ModelUsed(model.name, model.sha256, model.server)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.artifacts import registry
-from threegate.artifacts.analysis import Analysis, Claim, Model
+from threegate.artifacts.analysis import Analysis, Claim, ModelUsed
 from threegate.artifacts.limits import MAX_ANSWER_CHARS
 from threegate.artifacts.registry import Request
 from threegate.base.untrusted import Untrusted
@@ -54,7 +54,7 @@ class Answered:
 
     method: str
     claims: tuple[Checked, ...]
-    model: Model | None = None
+    model: ModelUsed | None = None
     notes: tuple[str, ...] = ()
     beside: tuple[Checked, ...] = ()  # nearest sentences, behind the claims of a model
 

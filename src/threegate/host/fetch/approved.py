@@ -20,7 +20,7 @@ from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.messages import Authority
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
-from threegate.handoff.claims import MAX_CLAIMS, Claim, End, claim_group, finish_group
+from threegate.handoff.claims import MAX_CLAIMS, End, RunClaim, claim_group, finish_group
 from threegate.host.fetch.plan import Leave, Wish, wish_for
 from threegate.host.policy.coverage import NOT_APPROVED, covering, void_if_refused, waits_for_review
 from threegate.host.workspace.workspace import Workspace
@@ -74,7 +74,7 @@ def claim_requests(ws: Workspace, request_ids: Sequence[str]) -> Claimed:
             void_if_refused(ws, request_id, approvals.get(request_id, ()), exc)
             claimed.refused.append((request_id, exc))
     for group in (ready[at : at + MAX_CLAIMS] for at in range(0, len(ready), MAX_CLAIMS)):
-        claims = [Claim(item.request_id, item.approval_id, item.max_uses) for item in group]
+        claims = [RunClaim(item.request_id, item.approval_id, item.max_uses) for item in group]
         gone = claim_group(ws.store, claims, reserve_bytes=RESERVE_BYTES)
         claimed.refused += [(item.request_id, item.error) for item in gone]
         lost = {item.request_id for item in gone}

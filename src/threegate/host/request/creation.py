@@ -17,7 +17,7 @@ from typing import Any, Final
 from threegate.artifacts.codec import decode
 from threegate.artifacts.labels import CONFIDENTIALITY, Labels, join_all
 from threegate.artifacts.limits import MAX_REQUEST_BYTES
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, UsageError
 from threegate.base.untrusted import Untrusted
@@ -179,7 +179,7 @@ def _confidentiality(wanted: Wanted, inputs: Sequence[Brought]) -> str:
             one for one in inputs if CONFIDENTIALITY.index(one.labels.confidentiality) == rank
         )
         detail = f"input {found.name} is {joined}, so the request is not {level}"
-        raise reject(Reason.LABELS, detail)
+        raise reject(ArtifactReason.LABELS, detail)
     return joined
 
 
@@ -190,7 +190,7 @@ def _escalation(ws: Workspace, wanted: Wanted, ask: Ask, inputs: Sequence[str]) 
     refused = answer_of(ask, wanted.code, widest(ws.bundle, inputs)).refused
     if refused is None:
         hint = "leave out `--backend era --why not-expressible`"
-        error = reject(Reason.REFUSAL, "Monty can express this code, so era is not for it")
+        error = reject(ArtifactReason.REFUSAL, "Monty can express this code, so era is not for it")
         raise type(error)(error.message, code=error.code, hint=hint)
     return refused
 

@@ -16,8 +16,8 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import (
     NO_NETWORK,
-    Gateway,
-    Limits,
+    GatewayTerms,
+    RunLimits,
     ToolRequest,
     network_word,
 )
@@ -44,7 +44,7 @@ MEANINGS: Final = {
     "regex_findall": "all matches of a pattern in a text, in linear time",
     "sha256_hex": "the SHA-256 of a text, as 64 hex digits",
 }
-_LIMIT_SHAPES: Final = shapes_of(Limits)
+_LIMIT_SHAPES: Final = shapes_of(RunLimits)
 
 
 def tool_of(request: ToolRequest, bundle: Bundle, store: Store, look: SheetLookup) -> parts.Tool:
@@ -161,7 +161,7 @@ def _ring(request: ToolRequest, bundle: Bundle) -> Iterator[parts.RingRule]:
 
 def _gateway(request: ToolRequest, bundle: Bundle) -> parts.SheetGateway | None:
     network = request.network
-    if not isinstance(network, Gateway):
+    if not isinstance(network, GatewayTerms):
         return None
     methods = tuple(bundle.words(*GATEWAY_RULES, "methods"))
     sizes = (BYTES.show(network.up_bytes), BYTES.show(network.down_bytes))

@@ -18,7 +18,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Request
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.tool_request import RunLimits, ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.schema import plain_record, shapes_of
 from threegate.base.text import quote
@@ -39,7 +39,7 @@ MAX_DIFF_LINES: Final = 200
 CONTEXT_LINES: Final = 2
 
 _WORD: Final = re.compile(r"\w+")
-_LIMIT_SHAPES: Final = shapes_of(Limits)
+_LIMIT_SHAPES: Final = shapes_of(RunLimits)
 
 
 def find_earlier(

@@ -32,7 +32,7 @@ from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL, Outcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request
-from threegate.handoff.claims import Claim, End, claim_group, finish_group
+from threegate.handoff.claims import End, RunClaim, claim_group, finish_group
 from threegate.handoff.journal import Act, Put
 from threegate.host.policy.coverage import void_if_refused
 from threegate.host.run.heavy import backend as heavy_backend
@@ -188,7 +188,7 @@ def _fits(group: Sequence[Ready], size: int, ready: Ready) -> bool:
 
 
 def _claim(ws: Workspace, group: Sequence[Ready], rules: Rules) -> tuple[list[Ready], list[Report]]:
-    claims = [Claim(item.request_id, item.approval_id, item.max_uses) for item in group]
+    claims = [RunClaim(item.request_id, item.approval_id, item.max_uses) for item in group]
     reserve = ws.bundle.integer("handoff", "reserve_bytes")
     limits = [item.request.limits for item in group]
     most = max(one.output_bytes + one.disk_bytes for one in limits)

@@ -15,7 +15,7 @@ from typing import Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import make_id, sha256_hex
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import (
     Capture,
@@ -184,13 +184,13 @@ def _left(outcome: Outcome) -> _Left:
 def _refuse_more(request: ToolRequest, left: _Left) -> None:
     # The lane keeps to it; a box that is owned need not.
     if sum(map(len, left.streams)) > request.limits.output_bytes + MAX_ERROR_BYTES:
-        raise reject(Reason.OVERSIZE, "more output than the request may leave")
+        raise reject(ArtifactReason.OVERSIZE, "more output than the request may leave")
     most = {item.name: item.max_bytes for item in request.outputs}
     for name, data in left.files:
         if len(data) > most.get(name, -1):
-            raise reject(Reason.OVERSIZE, "a file that the request may not leave")
+            raise reject(ArtifactReason.OVERSIZE, "a file that the request may not leave")
     if sum(len(data) for _, data in left.files) > request.limits.disk_bytes:
-        raise reject(Reason.OVERSIZE, "more files than the request may leave")
+        raise reject(ArtifactReason.OVERSIZE, "more files than the request may leave")
 
 
 def _used(outcome: Outcome, measured: Measured) -> Resources:

@@ -22,7 +22,7 @@ from threegate.handoff.journal import Act, Put
 from threegate.handoff.records import Quota
 from threegate.handoff.store import Store
 from threegate.keys import sshsig
-from threegate.keys.sshsig import Signed
+from threegate.keys.sshsig import SignedBytes
 from threegate.policy import bundle as policy_bundle
 from threegate.policy.bundle import Bundle, Compiled, parse_bundle
 
@@ -59,7 +59,7 @@ def since(store: Store, bundle: Bundle, last: str) -> Iterator[Bundle]:
         bundle = read_bundle(store, bundle.previous)
 
 
-def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> Signed:
+def check_signature(store: Store, bundle: Bundle, *, by: Bundle, at: int) -> SignedBytes:
     """Return who signed `bundle`, judged by the signers of `by` at the time `at`."""
     try:
         armored = store.read_file(states.BUNDLES, f"{bundle.digest}.sig")

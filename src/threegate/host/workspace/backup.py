@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from threegate.artifacts.ids import is_digest, prefix_of, sha256_hex
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import MAX_SEGMENT_BYTES, SEGMENT_EVENTS, Head
+from threegate.audit.entry import MAX_SEGMENT_BYTES, SEGMENT_EVENTS, LogHead
 from threegate.audit.segment import open_directory, open_segment, read_blocks, segment_name
 from threegate.audit.verify import verify_log
 from threegate.base.errors import AuditTampered, HandoffTampered, UsageError, WorkspaceBusy
@@ -62,7 +62,7 @@ class BackedUp:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    head: Head
+    head: LogHead
     checkpoint: Checkpoint
     short_lived: dict[Place, bytes]  # what the next command may replace or remove
 
@@ -246,7 +246,7 @@ def _candidates(directory: str, name: str) -> list[str]:
     return [found for found in dict.fromkeys(others) if states.NAMES[found].match(name)]
 
 
-def _changed_since(store: Store, head: Head) -> set[str]:
+def _changed_since(store: Store, head: LogHead) -> set[str]:
     with store.locked() as journal:
         entries = journal.log.entries(head.seq + 1)
         return {str(entry.data["name"]) for entry in entries if entry.kind == INTENT}

@@ -27,7 +27,7 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
 from threegate.keys.public import MAX_ARMORED_BYTES
 from threegate.keys.signers import Signers, emit
-from threegate.keys.sshsig import Signed
+from threegate.keys.sshsig import SignedBytes
 
 NAMESPACE: Final = "threegate-checkpoint"
 _NAME: Final = re.compile(r"checkpoint-(0|[1-9][0-9]{0,15})\.txt\Z")
@@ -74,7 +74,7 @@ def make_checkpoint(ws: Workspace, signer: Signer) -> Kept:
 
 def check_signature(
     text: bytes, armored: bytes, signers: Signers, *, at: int, past: bool = False
-) -> Signed:
+) -> SignedBytes:
     """Return who signed a checkpoint, or raise `SignatureRefused`."""
     return sshsig.verify(
         text, Untrusted(armored), namespace=NAMESPACE, signers=signers, at=at, past=past

@@ -24,7 +24,7 @@ from threegate.handoff.approvals import revoke_all
 from threegate.host.keys.signatures import Signer
 from threegate.keys import sshsig
 from threegate.keys.signers import Signers
-from threegate.keys.sshsig import Signed
+from threegate.keys.sshsig import SignedBytes
 
 if TYPE_CHECKING:  # which asks here whether the clock was set by somebody who may
     from threegate.host.workspace.workspace import Workspace
@@ -111,7 +111,7 @@ class _Said:
     def message(self) -> bytes:
         return canonical.encode({"format": FORMAT, **asdict(self)})
 
-    def check(self, armored: bytes, signers: Signers, *, past: bool = False) -> Signed:
+    def check(self, armored: bytes, signers: Signers, *, past: bool = False) -> SignedBytes:
         return sshsig.verify(
             self.message,
             Untrusted(armored),

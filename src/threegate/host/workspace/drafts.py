@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from threegate.artifacts import registry
-from threegate.artifacts.draft import Lane, complete, complete_draft, is_draft
-from threegate.artifacts.tool_request import Limits, ToolRequest
+from threegate.artifacts.draft import LaneDefaults, complete, complete_draft, is_draft
+from threegate.artifacts.tool_request import RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 from threegate.host.workspace.workspace import Workspace
@@ -16,14 +16,14 @@ NONCE_BYTES = 16
 BROUGHT_RESULT: Final = "TG-HND-016"  # nobody could tell it from one that was computed
 
 
-def lanes_of(bundle: Bundle) -> dict[str, Lane]:
+def lanes_of(bundle: Bundle) -> dict[str, LaneDefaults]:
     """Return what each lane gives a request that asks for nothing in particular."""
     lanes = {}
     for name in bundle.words("tool-exec", "lanes"):
         path = ("tool-exec", "lanes", name)
         keys = bundle.words(*path, "default")
-        limits = Limits(**{key: bundle.integer(*path, "default", key) for key in keys})
-        lanes[name] = Lane(bundle.text(*path, "default_profile"), limits)
+        limits = RunLimits(**{key: bundle.integer(*path, "default", key) for key in keys})
+        lanes[name] = LaneDefaults(bundle.text(*path, "default_profile"), limits)
     return lanes
 
 

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import BinaryIO, Final
 
 from threegate.artifacts.ids import digest_of, is_id, sha256_hex
-from threegate.artifacts.reasons import Reason, reject
+from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.registry import MAX_ARTIFACT_BYTES, refuse_other_file
 from threegate.base.errors import ArtifactRejected, ThreeGateError, UsageError
 from threegate.base.text import visible
@@ -115,7 +115,7 @@ def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
         raise UsageError(f"cannot read it: {_why(exc)}", code="TG-USE-002") from exc
     if len(data) > most_bytes:
         refuse_other_file(data)
-        raise reject(Reason.OVERSIZE, f"more than {most_bytes} bytes, so it was not read")
+        raise reject(ArtifactReason.OVERSIZE, f"more than {most_bytes} bytes, so it was not read")
     return data
 
 
@@ -123,7 +123,7 @@ def _check_name(name: str, data: bytes) -> None:
     claimed = PurePath(name).name.removesuffix(".md")
     # Not one spelled like an id that is none: such a name promises nothing.
     if is_id(claimed) and digest_of(claimed) != sha256_hex(data):
-        raise reject(Reason.DIGEST_MISMATCH, "its name is the id of other bytes")
+        raise reject(ArtifactReason.DIGEST_MISMATCH, "its name is the id of other bytes")
 
 
 def _why(exc: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from threegate.artifacts.ids import is_digest
 from threegate.audit.checkpoint import Checkpoint
-from threegate.audit.entry import CLOCK, Entry, Reason, unix_of
+from threegate.audit.entry import CLOCK, Entry, LogFault, unix_of
 from threegate.audit.verify import LogReport, verify_log
 from threegate.base.errors import (
     ArtifactRejected,
@@ -107,7 +107,7 @@ def verify_workspace(
     """Compare everything in the workspace with everything that was recorded of it."""
     report, walk, kept = _verify_log(root, given, clock, progress)
     problem = report.log.problem
-    if problem is not None and problem.reason is not Reason.TRUNCATED:
+    if problem is not None and problem.reason is not LogFault.TRUNCATED:
         return report  # what the log tells beyond this point is not known
     try:
         store = Store.open(root, clock=clock)

@@ -20,7 +20,7 @@ from typing import Final
 from threegate.base.errors import PolicyInvalid, UsageError
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
-from threegate.policy.nodes import Block, Node, Reader, Reason, Scalar, Value
+from threegate.policy.nodes import BlockNode, Node, PolicyReason, RuleReader, ScalarNode, Value
 from threegate.policy.ring.commands import base
 from threegate.policy.ring.compiler import PYTHON_PROGRAMS, ProfileRejected, compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
@@ -74,7 +74,7 @@ _PROGRAM: Final = re.compile(f"/usr/(?:{_PART}/)+{_PART}")
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class LearnedUse:
     """What a run used and was refused, as its result says."""
 
     used: Collection[str] = ()  # top-level modules, by statements of the code
@@ -97,7 +97,7 @@ class Learned:
 
 
 def learn(
-    ring: ExecutorProfile, tried: Tried, *, lane: str, name: str, known: Collection[str] | None
+    ring: ExecutorProfile, tried: LearnedUse, *, lane: str, name: str, known: Collection[str] | None
 ) -> Learned:
     """Return the narrowest profile for a run that tried this.
 
@@ -219,15 +219,15 @@ def import_ring(file: str, data: bytes) -> Rules:
 
 
 def _imported(file: str, data: bytes) -> Rules:
-    reader = Reader(file)
+    reader = RuleReader(file)
     block = read_block(file, RuleBlock(decode(file, data), 1))
     given = {key.text: (key, node) for key, node in block.entries}
     if set(given) != {RING}:
         message = f"expected the one key {RING}"
-        raise reader.fail(Reason.UNKNOWN_KEY, block.line, message)
+        raise reader.fail(PolicyReason.UNKNOWN_KEY, block.line, message)
     key, node = given[RING]
-    if not isinstance(node, Block):
-        raise reader.fail(Reason.VALUE, key.line, f"{RING}: expected keys and values")
+    if not isinstance(node, BlockNode):
+        raise reader.fail(PolicyReason.VALUE, key.line, f"{RING}: expected keys and values")
     entries = tuple((name, _translated(name, value)) for name, value in node.entries)
     reader.lines[(RING,)] = key.line
     return PROFILE.read_block(replace(node, entries=entries), (RING,), reader)
@@ -245,7 +245,7 @@ def _words(value: Value) -> str | tuple[str, ...]:
     return str(value)
 
 
-def _translated(name: Scalar, value: Node) -> Node:
-    if name.text == "executor_network" and isinstance(value, Scalar):
+def _translated(name: ScalarNode, value: Node) -> Node:
+    if name.text == "executor_network" and isinstance(value, ScalarNode):
         return replace(value, text=FOREIGN_NETWORKS.get(value.text, value.text))
     return value

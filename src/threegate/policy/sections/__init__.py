@@ -4,9 +4,9 @@ from typing import Final
 
 from threegate.policy.sections import core, fetch, gates, handoff, signers, tool_exec
 from threegate.policy.sections import section as hierarchy
-from threegate.policy.sections.section import Section
+from threegate.policy.sections.section import RuleSection
 
-SECTIONS: Final[tuple[Section, ...]] = (
+SECTIONS: Final[tuple[RuleSection, ...]] = (
     core.SECTION,
     fetch.SECTION,
     tool_exec.SECTION,

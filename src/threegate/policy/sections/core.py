@@ -10,18 +10,18 @@ from threegate.policy.leaves import (
     NAME,
     OPTIONAL_DIGEST,
     SECONDS,
-    Choice,
     Number,
     Word,
+    WordChoice,
     prose,
 )
-from threegate.policy.nodes import Reader, Reason
-from threegate.policy.schema import Field, Group, Record, Sentences, Table
-from threegate.policy.sections.section import Rules, Section, block_of, words_of
+from threegate.policy.nodes import PolicyReason, RuleReader
+from threegate.policy.schema import RuleField, RuleGroup, RuleRecord, RuleTable, Sentences
+from threegate.policy.sections.section import Rules, RuleSection, block_of, words_of
 
 NAME_OF_SECTION: Final = "core"
-READABLE: Final = Choice(("analysis", "research-packet", "tool-result"))
-DRAFTABLE: Final = Choice(("analysis", "fetch-request", "tool-request"))
+READABLE: Final = WordChoice(("analysis", "research-packet", "tool-result"))
+DRAFTABLE: Final = WordChoice(("analysis", "fetch-request", "tool-request"))
 MODEL_NAME: Final = Word(r"[A-Za-z0-9][A-Za-z0-9._:/-]*", "the model's name", most=128)
 
 # What must be given, and what must be `none`, for each kind of model.
@@ -47,12 +47,12 @@ def _check_header(text: str) -> None:
         raise ValueError(f"{name} is a header that every request has for itself")
 
 
-MODEL: Final = Record(
+MODEL: Final = RuleRecord(
     (
-        Field("kind", Choice(("none", "embedded", "bridge", "remote")), "model"),
-        Field("name", MODEL_NAME, "name of the model, as its server reports it"),
-        Field("sha256", OPTIONAL_DIGEST, "digest of the embedded model file"),
-        Field(
+        RuleField("kind", WordChoice(("none", "embedded", "bridge", "remote")), "model"),
+        RuleField("name", MODEL_NAME, "name of the model, as its server reports it"),
+        RuleField("sha256", OPTIONAL_DIGEST, "digest of the embedded model file"),
+        RuleField(
             "endpoint",
             Word(
                 r"127\.0\.0\.1:[1-9][0-9]{1,4}|unix:/[A-Za-z0-9._/-]+",
@@ -62,12 +62,12 @@ MODEL: Final = Record(
             ),
             "where the operator's own model server listens",
         ),
-        Field(
+        RuleField(
             "remote_host",
             Word(r"[a-z0-9.-]+", "a host name", most=253, check=check_host, optional="narrowest"),
             "remote machine that reads questions and sources",
         ),
-        Field(
+        RuleField(
             "remote_credential",
             Word(
                 r"bearer|header:[A-Za-z][A-Za-z0-9_-]{0,63}",
@@ -77,77 +77,79 @@ MODEL: Final = Record(
             ),
             "where the operator's key for the remote machine goes",
         ),
-        Field(
+        RuleField(
             "remote_confidentiality",
-            Choice(("public", "internal", "confidential")),
+            WordChoice(("public", "internal", "confidential")),
             "most confidential artifact that may leave for the remote machine",
         ),
-        Field(
+        RuleField(
             "remote_requests",
             Number(1, 1_000),
             "requests to the remote machine for one question",
         ),
-        Field(
+        RuleField(
             "remote_bytes",
             Number(1_024, 2**30, BYTES),
             "bytes sent to the remote machine for one question",
         ),
-        Field("context_tokens", Number(512, 1_048_576), "tokens the model may see at once"),
+        RuleField("context_tokens", Number(512, 1_048_576), "tokens the model may see at once"),
     )
 )
 
-ROLE: Final = Record(
+ROLE: Final = RuleRecord(
     (
-        Field("brief", Sentences(prose(500)), "what the role is told"),
-        Field("may_draft", Group(DRAFTABLE), "artifacts this role may draft"),
+        RuleField("brief", Sentences(prose(500)), "what the role is told"),
+        RuleField("may_draft", RuleGroup(DRAFTABLE), "artifacts this role may draft"),
     )
 )
 
-RECORD: Final = Record(
+RECORD: Final = RuleRecord(
     (
-        Field("may_read", Group(READABLE), "artifacts CORE may read"),
-        Field("may_draft", Group(DRAFTABLE), "artifacts CORE may draft"),
-        Field("model", MODEL, "the model"),
-        Field(
+        RuleField("may_read", RuleGroup(READABLE), "artifacts CORE may read"),
+        RuleField("may_draft", RuleGroup(DRAFTABLE), "artifacts CORE may draft"),
+        RuleField("model", MODEL, "the model"),
+        RuleField(
             "embedder",
-            Record(
+            RuleRecord(
                 (
-                    Field("name", MODEL_NAME, "name of the embedding model"),
-                    Field("sha256", DIGEST, "digest of the embedding model file"),
+                    RuleField("name", MODEL_NAME, "name of the embedding model"),
+                    RuleField("sha256", DIGEST, "digest of the embedding model file"),
                 )
             ),
             "the embedding model",
         ),
-        Field(
+        RuleField(
             "selection",
-            Record(
+            RuleRecord(
                 (
-                    Field("packets", Number(1, 10_000), "artifacts shown to the model"),
-                    Field("excerpts", Number(1, 10_000), "excerpts shown to the model"),
-                    Field("bytes", Number(1024, 2**30, BYTES), "bytes handed to CORE"),
+                    RuleField("packets", Number(1, 10_000), "artifacts shown to the model"),
+                    RuleField("excerpts", Number(1, 10_000), "excerpts shown to the model"),
+                    RuleField("bytes", Number(1024, 2**30, BYTES), "bytes handed to CORE"),
                 )
             ),
             "what the host selects for one question",
         ),
-        Field(
+        RuleField(
             "answer",
-            Record(
+            RuleRecord(
                 (
-                    Field("claims", Number(1, 500), "claims in one analysis"),
-                    Field("drafts", Number(0, 64), "drafts from one question"),
-                    Field("output_tokens", Number(16, 65_536), "tokens the model may write"),
-                    Field("retries", Number(0, 10), "further tries after a malformed reply"),
-                    Field("deadline_seconds", Number(1, 86_400, SECONDS), "time for one question"),
+                    RuleField("claims", Number(1, 500), "claims in one analysis"),
+                    RuleField("drafts", Number(0, 64), "drafts from one question"),
+                    RuleField("output_tokens", Number(16, 65_536), "tokens the model may write"),
+                    RuleField("retries", Number(0, 10), "further tries after a malformed reply"),
+                    RuleField(
+                        "deadline_seconds", Number(1, 86_400, SECONDS), "time for one question"
+                    ),
                 )
             ),
             "what one question may cost",
         ),
-        Field("roles", Table(NAME, ROLE, most=32, least=1), "roles"),
+        RuleField("roles", RuleTable(NAME, ROLE, most=32, least=1), "roles"),
     )
 )
 
 
-def _check(rules: Rules, reader: Reader) -> None:
+def _check(rules: Rules, reader: RuleReader) -> None:
     model = block_of(rules, "model")
     kind = model["kind"]
     assert isinstance(kind, str)
@@ -156,14 +158,14 @@ def _check(rules: Rules, reader: Reader) -> None:
         if needed == (model[key] is None):
             verb = "needs" if needed else "has no"
             message = f"model kind {kind} {verb} {key}"
-            raise reader.fail_at(Reason.CONFLICT, (NAME_OF_SECTION, "model", key), message)
+            raise reader.fail_at(PolicyReason.CONFLICT, (NAME_OF_SECTION, "model", key), message)
     allowed = words_of(rules, "may_draft")
     for name in block_of(rules, "roles"):
         for kind_of_draft in sorted(words_of(block_of(rules, "roles", name), "may_draft")):
             if kind_of_draft not in allowed:
                 path = (NAME_OF_SECTION, "roles", name, "may_draft", kind_of_draft)
                 message = f"role {name} may draft {kind_of_draft}, CORE may not"
-                raise reader.fail_at(Reason.CONFLICT, path, message)
+                raise reader.fail_at(PolicyReason.CONFLICT, path, message)
 
 
-SECTION: Final = Section(NAME_OF_SECTION, "core.policy.md", RECORD, _check)
+SECTION: Final = RuleSection(NAME_OF_SECTION, "core.policy.md", RECORD, _check)

@@ -4,11 +4,11 @@ from typing import Final
 
 from threegate.base.text import quote
 from threegate.policy.hosts import check_pattern, matches, parse_url
-from threegate.policy.leaves import BYTES, NAME, SECONDS, Choice, LeafValue, Number, Word
+from threegate.policy.leaves import BYTES, NAME, SECONDS, LeafValue, Number, Word, WordChoice
 from threegate.policy.limits import MAX_HOST_RULES
-from threegate.policy.nodes import Effect, Path, Reader, Reason, wider_if
-from threegate.policy.schema import Examples, Field, Group, Record, Table
-from threegate.policy.sections.section import Rules, Section, block_of
+from threegate.policy.nodes import Effect, Path, PolicyReason, RuleReader, wider_if
+from threegate.policy.schema import Examples, RuleField, RuleGroup, RuleRecord, RuleTable
+from threegate.policy.sections.section import Rules, RuleSection, block_of
 
 NAME_OF_SECTION: Final = "fetch"
 
@@ -59,70 +59,86 @@ PROXY: Final = ProxyWord(
     most=116,  # a Unix socket's path has at most 107 characters
 )
 
-HOST_RULE: Final = Record(
+HOST_RULE: Final = RuleRecord(
     (
-        Field("rate_per_minute", Number(1, 6_000), "requests per minute"),
-        Field("concurrency", Number(1, 16), "connections at a time"),
-        Field("bytes_per_day", Number(0, 2**40, BYTES), "bytes per day"),
-        Field("response_bytes", Number(1, 2**32, BYTES), "bytes in one response"),
-        Field("content_types", Group(CONTENT_TYPE, most=64), "content types"),
-        Field("credential", CREDENTIAL, "where the operator's key for this host goes"),
-        Field("match", Examples("URLs this rule must cover"), "examples"),
-        Field("not_match", Examples("URLs this rule must not cover"), "counter-examples"),
+        RuleField("rate_per_minute", Number(1, 6_000), "requests per minute"),
+        RuleField("concurrency", Number(1, 16), "connections at a time"),
+        RuleField("bytes_per_day", Number(0, 2**40, BYTES), "bytes per day"),
+        RuleField("response_bytes", Number(1, 2**32, BYTES), "bytes in one response"),
+        RuleField("content_types", RuleGroup(CONTENT_TYPE, most=64), "content types"),
+        RuleField("credential", CREDENTIAL, "where the operator's key for this host goes"),
+        RuleField("match", Examples("URLs this rule must cover"), "examples"),
+        RuleField("not_match", Examples("URLs this rule must not cover"), "counter-examples"),
     )
 )
 
-DOWNLOADS: Final = Record(
+DOWNLOADS: Final = RuleRecord(
     (
-        Field("hosts", Group(PATTERN, most=64), "hosts"),
-        Field("response_bytes", Number(1, 2**40, BYTES), "bytes in one file"),
-        Field("deadline_seconds", Number(1, 604_800, SECONDS), "time for one file"),
+        RuleField("hosts", RuleGroup(PATTERN, most=64), "hosts"),
+        RuleField("response_bytes", Number(1, 2**40, BYTES), "bytes in one file"),
+        RuleField("deadline_seconds", Number(1, 604_800, SECONDS), "time for one file"),
     )
 )
 
-RECORD: Final = Record(
+RECORD: Final = RuleRecord(
     (
-        Field("may_read", Group(Choice(("approval", "fetch-request"))), "artifacts FETCH may read"),
-        Field("may_draft", Group(Choice(("research-packet",))), "artifacts FETCH may make"),
-        Field("operator_requests", Choice(("deny", "ask", "allow")), "the operator's own requests"),
-        Field("drafts", Choice(("deny", "ask")), "requests that CORE drafted"),
-        Field("contact", EMAIL, "address that FETCH gives to the hosts it asks"),
-        Field("proxy", PROXY, "the proxy FETCH goes through"),
-        Field("trust_anchors", Group(TRUST_ANCHOR, most=8, least=1), "certificate authorities"),
-        Field("redirects", Number(0, 10), "redirects followed for one request"),
-        Field("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request, all hops"),
-        Field("header_bytes", Number(1_024, 2**20, BYTES), "bytes of headers in one response"),
-        Field("bytes_per_day", Number(0, 2**44, BYTES), "bytes per day from all hosts"),
-        Field("hosts", Table(PATTERN, HOST_RULE, most=MAX_HOST_RULES), "hosts FETCH may ask"),
-        Field(
-            "downloads", Table(NAME, DOWNLOADS, most=16), "downloads the set-up commands may make"
+        RuleField(
+            "may_read",
+            RuleGroup(WordChoice(("approval", "fetch-request"))),
+            "artifacts FETCH may read",
+        ),
+        RuleField(
+            "may_draft", RuleGroup(WordChoice(("research-packet",))), "artifacts FETCH may make"
+        ),
+        RuleField(
+            "operator_requests", WordChoice(("deny", "ask", "allow")), "the operator's own requests"
+        ),
+        RuleField("drafts", WordChoice(("deny", "ask")), "requests that CORE drafted"),
+        RuleField("contact", EMAIL, "address that FETCH gives to the hosts it asks"),
+        RuleField("proxy", PROXY, "the proxy FETCH goes through"),
+        RuleField(
+            "trust_anchors", RuleGroup(TRUST_ANCHOR, most=8, least=1), "certificate authorities"
+        ),
+        RuleField("redirects", Number(0, 10), "redirects followed for one request"),
+        RuleField("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request, all hops"),
+        RuleField("header_bytes", Number(1_024, 2**20, BYTES), "bytes of headers in one response"),
+        RuleField("bytes_per_day", Number(0, 2**44, BYTES), "bytes per day from all hosts"),
+        RuleField(
+            "hosts", RuleTable(PATTERN, HOST_RULE, most=MAX_HOST_RULES), "hosts FETCH may ask"
+        ),
+        RuleField(
+            "downloads",
+            RuleTable(NAME, DOWNLOADS, most=16),
+            "downloads the set-up commands may make",
         ),
     )
 )
 
 
-def _check(rules: Rules, reader: Reader) -> None:
+def _check(rules: Rules, reader: RuleReader) -> None:
     patterns = block_of(rules, "hosts")
     for pattern in patterns:
         _check_overlap(pattern, patterns, reader)
         _check_examples(pattern, (NAME_OF_SECTION, "hosts", pattern), reader)
 
 
-def _check_overlap(pattern: str, patterns: Rules, reader: Reader) -> None:
+def _check_overlap(pattern: str, patterns: Rules, reader: RuleReader) -> None:
     """Refuse two rules for one name: their order would decide, and removing one could widen."""
     wildcard = f"*.{pattern.partition('.')[2]}"
     if not pattern.startswith("*.") and wildcard in patterns:
         path = (NAME_OF_SECTION, "hosts", pattern)
-        raise reader.fail_at(Reason.CONFLICT, path, f"{quote(wildcard)} already covers {pattern}")
+        raise reader.fail_at(
+            PolicyReason.CONFLICT, path, f"{quote(wildcard)} already covers {pattern}"
+        )
 
 
-def _check_examples(pattern: str, path: Path, reader: Reader) -> None:
+def _check_examples(pattern: str, path: Path, reader: RuleReader) -> None:
     for key, expected in (("match", True), ("not_match", False)):
         for example in reader.examples[(*path, key)]:
             if _covers(pattern, example.text) != expected:
                 verb = "does not cover" if expected else "covers"
                 message = f"rule {quote(pattern)} {verb} its {key} example {quote(example.text)}"
-                raise reader.fail(Reason.EXAMPLE, example.line, message)
+                raise reader.fail(PolicyReason.EXAMPLE, example.line, message)
 
 
 def _covers(pattern: str, url: str) -> bool:
@@ -132,4 +148,4 @@ def _covers(pattern: str, url: str) -> bool:
         return False
 
 
-SECTION: Final = Section(NAME_OF_SECTION, "fetch.policy.md", RECORD, _check)
+SECTION: Final = RuleSection(NAME_OF_SECTION, "fetch.policy.md", RECORD, _check)

@@ -17,12 +17,12 @@ from typing import Final
 
 from threegate.base.errors import PolicyInvalid
 from threegate.base.text import quote
-from threegate.policy.leaves import BYTES, NAME, SECONDS, SWITCH, Choice, Number, Word
+from threegate.policy.leaves import BYTES, NAME, SECONDS, SWITCH, Number, Word, WordChoice
 from threegate.policy.nodes import (
     Change,
     Path,
-    Reader,
-    Reason,
+    PolicyReason,
+    RuleReader,
     Value,
     about,
     change,
@@ -30,7 +30,7 @@ from threegate.policy.nodes import (
     node_of,
     wider_if,
 )
-from threegate.policy.schema import Examples, Field, Group, Record
+from threegate.policy.schema import Examples, RuleField, RuleGroup, RuleRecord
 
 NAME_OF_SECTION: Final = "gates"
 MAX_GATES: Final = 64
@@ -52,33 +52,37 @@ CALL: Final = Word(r"[a-z][a-z0-9_]*", "the name of a system call", most=64)
 REFUSAL: Final = Word(r"[a-z][a-z0-9_]* E[A-Z0-9]+", "a system call and its error", most=80)
 
 # Every profile has some of these; docs/policy.md shows the table.
-PROFILE: Final = Record(
+PROFILE: Final = RuleRecord(
     (
-        Field("packages", Group(DOTTED), "parts of ThreeGate in view"),
-        Field("libraries", Group(DOTTED), "installed packages in view"),
-        Field("modules", Group(DOTTED), "modules loaded before the lock"),
-        Field("binds", Group(BIND), "places of the host in view"),
-        Field("devices", Group(NAME), "devices"),
-        Field("scratch_bytes", SIZE, "private /tmp"),
-        Field("host_network", SWITCH, "the host's network"),
-        Field("families", Group(NAME), "socket families"),
-        Field("connect_ports", Group(PORT), "TCP ports to connect to"),
-        Field("executables", Group(NAME), "programs it may execute"),
-        Field("processes_may_fork", SWITCH, "starting processes"),
-        Field("new_code", Choice(("none", "linked", "any")), "new executable memory"),
-        Field("memory_bytes", SIZE, "memory of a process"),
-        Field("cpu_seconds", TIME, "CPU time of a process"),
-        Field("processes", COUNT, "processes and threads at a time"),
-        Field("open_files", COUNT, "open files"),
-        Field("file_bytes", SIZE, "largest file it may write"),
-        Field("output_bytes", SIZE, "output"),
-        Field("stderr_bytes", SIZE, "kept part of stderr"),
-        Field("deadline_seconds", TIME, "time until it is ended"),
-        Field("reuse", Choice(("one job", "one session", "one start")), "life of a process"),
-        Field("grants", Group(NAME), "what its program needs and no other box has"),
-        Field("calls", Group(CALL), "system calls allowed, all others end it"),
-        Field("refused_calls", Group(REFUSAL), "system calls answered with an error"),
-        Field("forbidden_calls", Group(CALL, "removed"), "system calls forbidden to every gate"),
+        RuleField("packages", RuleGroup(DOTTED), "parts of ThreeGate in view"),
+        RuleField("libraries", RuleGroup(DOTTED), "installed packages in view"),
+        RuleField("modules", RuleGroup(DOTTED), "modules loaded before the lock"),
+        RuleField("binds", RuleGroup(BIND), "places of the host in view"),
+        RuleField("devices", RuleGroup(NAME), "devices"),
+        RuleField("scratch_bytes", SIZE, "private /tmp"),
+        RuleField("host_network", SWITCH, "the host's network"),
+        RuleField("families", RuleGroup(NAME), "socket families"),
+        RuleField("connect_ports", RuleGroup(PORT), "TCP ports to connect to"),
+        RuleField("executables", RuleGroup(NAME), "programs it may execute"),
+        RuleField("processes_may_fork", SWITCH, "starting processes"),
+        RuleField("new_code", WordChoice(("none", "linked", "any")), "new executable memory"),
+        RuleField("memory_bytes", SIZE, "memory of a process"),
+        RuleField("cpu_seconds", TIME, "CPU time of a process"),
+        RuleField("processes", COUNT, "processes and threads at a time"),
+        RuleField("open_files", COUNT, "open files"),
+        RuleField("file_bytes", SIZE, "largest file it may write"),
+        RuleField("output_bytes", SIZE, "output"),
+        RuleField("stderr_bytes", SIZE, "kept part of stderr"),
+        RuleField("deadline_seconds", TIME, "time until it is ended"),
+        RuleField(
+            "reuse", WordChoice(("one job", "one session", "one start")), "life of a process"
+        ),
+        RuleField("grants", RuleGroup(NAME), "what its program needs and no other box has"),
+        RuleField("calls", RuleGroup(CALL), "system calls allowed, all others end it"),
+        RuleField("refused_calls", RuleGroup(REFUSAL), "system calls answered with an error"),
+        RuleField(
+            "forbidden_calls", RuleGroup(CALL, "removed"), "system calls forbidden to every gate"
+        ),
     )
 )
 _KINDS: Final = {entry.name: entry for entry in PROFILE.fields}
@@ -111,7 +115,7 @@ def _check_field(path: Path, item: Value) -> None:
         return
     assert not isinstance(known.kind, Examples)
     try:
-        typed = known.kind.read(node_of(item), path, Reader(NAME_OF_SECTION))
+        typed = known.kind.read(node_of(item), path, RuleReader(NAME_OF_SECTION))
     except PolicyInvalid as exc:
         raise _refuse(f"{path[1]}: {exc.message.partition(': ')[2]}") from exc
     if typed != item:  # a number as text, a list in another order
@@ -166,4 +170,4 @@ def _shown(value: Value) -> str:
 
 
 def _refuse(message: str) -> PolicyInvalid:
-    return invalid(Reason.BUNDLE, "bundle", f"section {NAME_OF_SECTION}, {message}")
+    return invalid(PolicyReason.BUNDLE, "bundle", f"section {NAME_OF_SECTION}, {message}")

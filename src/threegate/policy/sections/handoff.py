@@ -3,9 +3,9 @@
 from typing import Final
 
 from threegate.policy.leaves import BYTES, SECONDS, Number
-from threegate.policy.nodes import Reader, Reason
-from threegate.policy.schema import Field, Record
-from threegate.policy.sections.section import Rules, Section, block_of
+from threegate.policy.nodes import PolicyReason, RuleReader
+from threegate.policy.schema import RuleField, RuleRecord
+from threegate.policy.sections.section import Rules, RuleSection, block_of
 
 NAME_OF_SECTION: Final = "handoff"
 
@@ -18,45 +18,49 @@ STATES: Final = {
     "approvals": ("accepted", "spent", "revoked"),
 }
 
-QUOTA: Final = Record(
+QUOTA: Final = RuleRecord(
     (
-        Field("files", Number(0, 10_000_000), "files"),
-        Field("bytes", Number(0, 2**44, BYTES), "bytes"),
+        RuleField("files", Number(0, 10_000_000), "files"),
+        RuleField("bytes", Number(0, 2**44, BYTES), "bytes"),
     )
 )
 
 
-def _quotas() -> Record:
+def _quotas() -> RuleRecord:
     kinds = [
-        Field(kind, Record(tuple(Field(state, QUOTA, state) for state in states)), kind)
+        RuleField(kind, RuleRecord(tuple(RuleField(state, QUOTA, state) for state in states)), kind)
         for kind, states in STATES.items()
     ]
     shared = (
-        Field("quarantine", QUOTA, "quarantine"),
-        Field("blobs", QUOTA, "raw bytes by digest"),
+        RuleField("quarantine", QUOTA, "quarantine"),
+        RuleField("blobs", QUOTA, "raw bytes by digest"),
     )
-    return Record((*kinds, *shared))
+    return RuleRecord((*kinds, *shared))
 
 
-APPROVAL: Final = Record(
+APPROVAL: Final = RuleRecord(
     (
-        Field("lifetime_seconds", Number(1, 31_536_000, SECONDS), "lifetime if none is asked for"),
-        Field("max_lifetime_seconds", Number(1, 31_536_000, SECONDS), "longest lifetime"),
-        Field("max_uses", Number(1, 1_000), "most uses of one approval"),
+        RuleField(
+            "lifetime_seconds", Number(1, 31_536_000, SECONDS), "lifetime if none is asked for"
+        ),
+        RuleField("max_lifetime_seconds", Number(1, 31_536_000, SECONDS), "longest lifetime"),
+        RuleField("max_uses", Number(1, 1_000), "most uses of one approval"),
     )
 )
 
-RECORD: Final = Record(
+RECORD: Final = RuleRecord(
     (
-        Field("quotas", _quotas(), "quotas"),
-        Field("held_expiry_seconds", Number(60, 31_536_000, SECONDS), "time a request may wait"),
-        Field("approval", APPROVAL, "approvals"),
-        Field(
+        RuleField("quotas", _quotas(), "quotas"),
+        RuleField(
+            "held_expiry_seconds", Number(60, 31_536_000, SECONDS), "time a request may wait"
+        ),
+        RuleField("approval", APPROVAL, "approvals"),
+        RuleField(
             "reserve_bytes",
             Number(2**20, 2**40, BYTES, widens="down"),
             "space kept free before a claim",
         ),
-        Field(
+        RuleField(
             "clock_tolerance_seconds",
             Number(0, 3_600, SECONDS),
             "how far the clock may be behind the log",
@@ -65,14 +69,16 @@ RECORD: Final = Record(
 )
 
 
-def _check(rules: Rules, reader: Reader) -> None:
+def _check(rules: Rules, reader: RuleReader) -> None:
     approval = block_of(rules, "approval")
     usual, longest = approval["lifetime_seconds"], approval["max_lifetime_seconds"]
     assert isinstance(usual, int)
     assert isinstance(longest, int)
     if usual > longest:
         path = (NAME_OF_SECTION, "approval", "lifetime_seconds")
-        raise reader.fail_at(Reason.CONFLICT, path, "lifetime_seconds above max_lifetime_seconds")
+        raise reader.fail_at(
+            PolicyReason.CONFLICT, path, "lifetime_seconds above max_lifetime_seconds"
+        )
 
 
-SECTION: Final = Section(NAME_OF_SECTION, "handoff.policy.md", RECORD, _check)
+SECTION: Final = RuleSection(NAME_OF_SECTION, "handoff.policy.md", RECORD, _check)

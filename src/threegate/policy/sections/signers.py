@@ -24,7 +24,7 @@ from threegate.keys.signers import (
 from threegate.policy.nodes import (
     Change,
     Effect,
-    Reason,
+    PolicyReason,
     Value,
     about,
     change,
@@ -44,7 +44,7 @@ def read_signers(data: bytes) -> Value:
     try:
         return value_of(parse_signers(data, name=f"policy/{FILE}"))
     except PolicyInvalid as exc:
-        reason = Reason.SIGNERS
+        reason = PolicyReason.SIGNERS
         raise PolicyInvalid(exc.message, code=reason.code, hint=reason.hint) from exc
 
 
@@ -71,9 +71,9 @@ def signers_of(value: Value) -> Signers:
         signers = Signers(tuple(_entry(item) for item in items))
         same = canonical.encode(plain(value_of(signers))) == canonical.encode(plain(value))
     except (SignatureRefused, UsageError, TypeError, ValueError) as exc:
-        raise invalid(Reason.BUNDLE, "bundle", "the signers cannot be read") from exc
+        raise invalid(PolicyReason.BUNDLE, "bundle", "the signers cannot be read") from exc
     if not same:  # `1` for `true`, a list in another order
-        raise invalid(Reason.BUNDLE, "bundle", "the signers are not spelled canonically")
+        raise invalid(PolicyReason.BUNDLE, "bundle", "the signers are not spelled canonically")
     return signers
 
 

@@ -14,17 +14,17 @@ from threegate.policy.leaves import (
     NAME,
     SECONDS,
     SWITCH,
-    Choice,
     Leaf,
     LeafValue,
     Number,
     Word,
+    WordChoice,
 )
-from threegate.policy.nodes import Effect, Path, Reader, Reason, Scalar
+from threegate.policy.nodes import Effect, Path, PolicyReason, RuleReader, ScalarNode
 from threegate.policy.ring.commands import ArgumentRule, told
-from threegate.policy.schema import Examples, Field, Group, Record, Table
+from threegate.policy.schema import Examples, RuleField, RuleGroup, RuleRecord, RuleTable
 from threegate.policy.sections.fetch import PATTERN
-from threegate.policy.sections.section import Rules, Section, block_of, words_of
+from threegate.policy.sections.section import Rules, RuleSection, block_of, words_of
 
 # `argument_rules`: arguments that a program must not be given.
 #
@@ -48,18 +48,18 @@ MOST_RULES: Final = 1024
 PROGRAM: Final = Word(r"[A-Za-z0-9_][A-Za-z0-9._+-]*", "the last part of a path", most=64)
 ARGUMENT: Final = Word(r"[!-~]+", "a word, or a part of one with `*`", most=128)
 
-RULE: Final = Record(
+RULE: Final = RuleRecord(
     (
-        Field("programs", Group(PROGRAM, "removed"), "programs an argument rule is for"),
-        Field("denied", Group(ARGUMENT, "removed"), "arguments they may not be given"),
-        Field("required", Group(ARGUMENT, "removed", most=1), "their first argument"),
-        Field("match", Examples("commands it refuses", needed=True), "examples"),
-        Field(
+        RuleField("programs", RuleGroup(PROGRAM, "removed"), "programs an argument rule is for"),
+        RuleField("denied", RuleGroup(ARGUMENT, "removed"), "arguments they may not be given"),
+        RuleField("required", RuleGroup(ARGUMENT, "removed", most=1), "their first argument"),
+        RuleField("match", Examples("commands it refuses", needed=True), "examples"),
+        RuleField(
             "not_match", Examples("commands it does not refuse", needed=True), "counter-examples"
         ),
     )
 )
-TABLE: Final = Table(NAME, RULE, most=MOST_RULES, widens="removed")
+TABLE: Final = RuleTable(NAME, RULE, most=MOST_RULES, widens="removed")
 
 
 def rule_of(name: str, rules: Rules) -> ArgumentRule:
@@ -68,7 +68,7 @@ def rule_of(name: str, rules: Rules) -> ArgumentRule:
     return ArgumentRule(name, *lists)
 
 
-def check_rules(rules: Rules, section: str, reader: Reader) -> None:
+def check_rules(rules: Rules, section: str, reader: RuleReader) -> None:
     """Hold every rule against its own examples, or raise `PolicyInvalid` with the line."""
     for name in block_of(rules, ARGUMENT_RULES):
         rule = rule_of(name, block_of(rules, ARGUMENT_RULES, name))
@@ -77,21 +77,23 @@ def check_rules(rules: Rules, section: str, reader: Reader) -> None:
             examples = reader.examples[(*path, key)]
             if not examples and not reader.stored:
                 message = f"rule {name} has no {key} example"
-                raise reader.fail_at(Reason.EXAMPLE, path, message)
+                raise reader.fail_at(PolicyReason.EXAMPLE, path, message)
             for example in examples:
-                _hold(rule, example, key, expected, reader)
+                _hold(rule, example, key, expected=expected, reader=reader)
 
 
-def _hold(rule: ArgumentRule, example: Scalar, key: str, expected: bool, reader: Reader) -> None:  # noqa: FBT001
+def _hold(
+    rule: ArgumentRule, example: ScalarNode, key: str, *, expected: bool, reader: RuleReader
+) -> None:
     try:
         argv = shlex.split(example.text)
     except ValueError as exc:
         message = f"{key} example {quote(example.text)}: {exc}"
-        raise reader.fail(Reason.EXAMPLE, example.line, message) from exc
+        raise reader.fail(PolicyReason.EXAMPLE, example.line, message) from exc
     if (told(rule, argv) is not None) != expected:
         verb = "does not refuse" if expected else "refuses"
         message = f"rule {rule.name} {verb} its {key} example {quote(example.text)}"
-        raise reader.fail(Reason.EXAMPLE, example.line, message)
+        raise reader.fail(PolicyReason.EXAMPLE, example.line, message)
 
 
 NAME_OF_SECTION: Final = "tool-exec"
@@ -120,15 +122,15 @@ IMPORT: Final = Word(r"[A-Za-z_][A-Za-z0-9_]*", "a top-level module name", most=
 BINARY: Final = Word(r"/[A-Za-z0-9._+/-]+", "an absolute path", most=255, check=_check_path)
 DENIED: Final = Word(r"[ -~]+", "a command or a part of one", most=200)
 
-PROFILE: Final = Record(
+PROFILE: Final = RuleRecord(
     (
-        Field("allowed_imports", Group(IMPORT, most=512), "imports"),
-        Field("denied_imports", Group(IMPORT, "removed", most=512), "denied imports"),
-        Field("executor_network", Choice(NETWORKS), "network of the executor"),
-        Field("allowed_binaries", Group(BINARY), "programs that may be started"),
-        Field("denied_patterns", Group(DENIED, "removed"), "denied commands"),
-        Field("match", Examples("modules user code may import"), "examples"),
-        Field("not_match", Examples("modules user code may not import"), "counter-examples"),
+        RuleField("allowed_imports", RuleGroup(IMPORT, most=512), "imports"),
+        RuleField("denied_imports", RuleGroup(IMPORT, "removed", most=512), "denied imports"),
+        RuleField("executor_network", WordChoice(NETWORKS), "network of the executor"),
+        RuleField("allowed_binaries", RuleGroup(BINARY), "programs that may be started"),
+        RuleField("denied_patterns", RuleGroup(DENIED, "removed"), "denied commands"),
+        RuleField("match", Examples("modules user code may import"), "examples"),
+        RuleField("not_match", Examples("modules user code may not import"), "counter-examples"),
     )
 )
 
@@ -155,19 +157,21 @@ class Pin(Word):
         return "any other value"
 
 
-FUNCTION: Final = Record(
+FUNCTION: Final = RuleRecord(
     (
-        Field("sha256", Pin(DIGEST.pattern, DIGEST.words), "digest of name, signature and source"),
-        Field("input_bytes", Bound(1, 2**26, BYTES), "bytes of its arguments"),
-        Field("output_bytes", Bound(1, 2**26, BYTES), "bytes of what it returns"),
-        Field("depth", Bound(1, 64), "nesting of its arguments and of what it returns"),
-        Field("calls", Bound(1, 100_000), "calls in one run"),
+        RuleField(
+            "sha256", Pin(DIGEST.pattern, DIGEST.words), "digest of name, signature and source"
+        ),
+        RuleField("input_bytes", Bound(1, 2**26, BYTES), "bytes of its arguments"),
+        RuleField("output_bytes", Bound(1, 2**26, BYTES), "bytes of what it returns"),
+        RuleField("depth", Bound(1, 64), "nesting of its arguments and of what it returns"),
+        RuleField("calls", Bound(1, 100_000), "calls in one run"),
     )
 )
 
 
-def _limits(ranges: Mapping[str, Leaf], names: tuple[str, ...]) -> Record:
-    return Record(tuple(Field(name, ranges[name], LIMIT_WORDS[name]) for name in names))
+def _limits(ranges: Mapping[str, Leaf], names: tuple[str, ...]) -> RuleRecord:
+    return RuleRecord(tuple(RuleField(name, ranges[name], LIMIT_WORDS[name]) for name in names))
 
 
 LIMIT_WORDS: Final = {
@@ -213,72 +217,88 @@ ERA_RANGES: Final = {
 }
 
 _LANE: Final = (
-    Field("enabled", SWITCH, "lane in use"),
-    Field("default_profile", NAME, "profile of a request that names none"),
-    Field("profiles", Group(NAME, least=1), "profiles"),
+    RuleField("enabled", SWITCH, "lane in use"),
+    RuleField("default_profile", NAME, "profile of a request that names none"),
+    RuleField("profiles", RuleGroup(NAME, least=1), "profiles"),
 )
 
-MONTY: Final = Record(
+MONTY: Final = RuleRecord(
     (
         *_LANE,
-        Field("imports", Group(Choice(MONTY_MODULES)), "modules of the interpreter"),
-        Field("default", _limits(MONTY_RANGES, REQUEST_LIMITS), "limits of an unspecific request"),
-        Field("max", _limits(MONTY_RANGES, ALL_LIMITS), "highest limits"),
+        RuleField("imports", RuleGroup(WordChoice(MONTY_MODULES)), "modules of the interpreter"),
+        RuleField(
+            "default", _limits(MONTY_RANGES, REQUEST_LIMITS), "limits of an unspecific request"
+        ),
+        RuleField("max", _limits(MONTY_RANGES, ALL_LIMITS), "highest limits"),
     )
 )
 # What a run may ask through the gateway at most; a request lists its own hosts and bytes.
-GATEWAY: Final = Record(
+GATEWAY: Final = RuleRecord(
     (
-        Field("hosts", Group(PATTERN, most=64), "hosts a request may list"),
-        Field("methods", Group(Choice(METHODS)), "methods"),
-        Field("up_bytes", Number(0, 2**24, BYTES), "bytes that may leave in one run"),
-        Field("down_bytes", Number(0, 2**28, BYTES), "bytes that may come in one run"),
-        Field("requests", Number(0, 10_000), "requests in one run"),
-        Field("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request"),
+        RuleField("hosts", RuleGroup(PATTERN, most=64), "hosts a request may list"),
+        RuleField("methods", RuleGroup(WordChoice(METHODS)), "methods"),
+        RuleField("up_bytes", Number(0, 2**24, BYTES), "bytes that may leave in one run"),
+        RuleField("down_bytes", Number(0, 2**28, BYTES), "bytes that may come in one run"),
+        RuleField("requests", Number(0, 10_000), "requests in one run"),
+        RuleField("deadline_seconds", Number(1, 3_600, SECONDS), "time for one request"),
     )
 )
-ERA: Final = Record(
+ERA: Final = RuleRecord(
     (
         *_LANE,
-        Field("engines", Group(Choice(ENGINES)), "engines"),
-        Field("network", Choice(NETWORKS), "widest network of any profile"),
-        Field("gateway", GATEWAY, "what a run may ask through the gateway"),
-        Field("default", _limits(ERA_RANGES, REQUEST_LIMITS), "limits of an unspecific request"),
-        Field("max", _limits(ERA_RANGES, ALL_LIMITS), "highest limits"),
+        RuleField("engines", RuleGroup(WordChoice(ENGINES)), "engines"),
+        RuleField("network", WordChoice(NETWORKS), "widest network of any profile"),
+        RuleField("gateway", GATEWAY, "what a run may ask through the gateway"),
+        RuleField(
+            "default", _limits(ERA_RANGES, REQUEST_LIMITS), "limits of an unspecific request"
+        ),
+        RuleField("max", _limits(ERA_RANGES, ALL_LIMITS), "highest limits"),
     )
 )
 
-RECORD: Final = Record(
+RECORD: Final = RuleRecord(
     (
-        Field(
+        RuleField(
             "may_read",
-            Group(
-                Choice(("analysis", "approval", "research-packet", "tool-request", "tool-result"))
+            RuleGroup(
+                WordChoice(
+                    ("analysis", "approval", "research-packet", "tool-request", "tool-result")
+                )
             ),
             "artifacts TOOL-EXEC may read",
         ),
-        Field("may_draft", Group(Choice(("tool-result",))), "artifacts TOOL-EXEC may make"),
-        Field(
+        RuleField(
+            "may_draft", RuleGroup(WordChoice(("tool-result",))), "artifacts TOOL-EXEC may make"
+        ),
+        RuleField(
             "rule_of_two",
-            Choice(("refuse", "allow-if-approved")),
+            WordChoice(("refuse", "allow-if-approved")),
             "external input, confidential data and network together",
         ),
-        Field("lanes", Record((Field("monty", MONTY, "lane"), Field("era", ERA, "lane"))), "lanes"),
-        Field(
-            "functions", Table(Choice(FUNCTIONS), FUNCTION), "external functions of the monty lane"
+        RuleField(
+            "lanes",
+            RuleRecord((RuleField("monty", MONTY, "lane"), RuleField("era", ERA, "lane"))),
+            "lanes",
         ),
-        Field(RING, Table(NAME, PROFILE, most=64, least=1), "profiles"),
-        Field(ARGUMENT_RULES, TABLE, "argument rules"),
-        Field(
+        RuleField(
+            "functions",
+            RuleTable(WordChoice(FUNCTIONS), FUNCTION),
+            "external functions of the monty lane",
+        ),
+        RuleField(RING, RuleTable(NAME, PROFILE, most=64, least=1), "profiles"),
+        RuleField(ARGUMENT_RULES, TABLE, "argument rules"),
+        RuleField(
             "push",
-            Record(
+            RuleRecord(
                 (
-                    Field(
+                    RuleField(
                         "on_bad_bundle",
-                        Choice(("quarantine", "keep-last")),
+                        WordChoice(("quarantine", "keep-last")),
                         "executor that was sent a bad bundle",
                     ),
-                    Field("running", Choice(("stop", "finish")), "runs under replaced rules"),
+                    RuleField(
+                        "running", WordChoice(("stop", "finish")), "runs under replaced rules"
+                    ),
                 )
             ),
             "policy push",
@@ -287,7 +307,7 @@ RECORD: Final = Record(
 )
 
 
-def _check(rules: Rules, reader: Reader) -> None:
+def _check(rules: Rules, reader: RuleReader) -> None:
     for lane in block_of(rules, "lanes"):
         _check_lane(rules, lane, reader)
     for name in block_of(rules, RING):
@@ -295,46 +315,48 @@ def _check(rules: Rules, reader: Reader) -> None:
     check_rules(rules, NAME_OF_SECTION, reader)
 
 
-def _check_lane(rules: Rules, lane: str, reader: Reader) -> None:
+def _check_lane(rules: Rules, lane: str, reader: RuleReader) -> None:
     settings = block_of(rules, "lanes", lane)
     path = (NAME_OF_SECTION, "lanes", lane)
     offered = words_of(settings, "profiles")
     for name in sorted(offered):
         if name not in block_of(rules, RING):
             where = (*path, "profiles", name)
-            raise reader.fail_at(Reason.CONFLICT, where, f"no profile {name} exists")
+            raise reader.fail_at(PolicyReason.CONFLICT, where, f"no profile {name} exists")
         if lane == "monty":
             _check_monty_profile(rules, name, reader)
     if settings["default_profile"] not in offered:
         message = f"default_profile is not one of the profiles of {lane}"
-        raise reader.fail_at(Reason.CONFLICT, (*path, "default_profile"), message)
+        raise reader.fail_at(PolicyReason.CONFLICT, (*path, "default_profile"), message)
     _check_defaults(settings, path, reader)
 
 
-def _check_defaults(settings: Rules, path: Path, reader: Reader) -> None:
+def _check_defaults(settings: Rules, path: Path, reader: RuleReader) -> None:
     highest = block_of(settings, "max")
     for key, usual in block_of(settings, "default").items():
         most = highest[key]
         assert isinstance(usual, int)
         assert isinstance(most, int)
         if usual > most:
-            raise reader.fail_at(Reason.CONFLICT, (*path, "default", key), f"{key} above its max")
+            raise reader.fail_at(
+                PolicyReason.CONFLICT, (*path, "default", key), f"{key} above its max"
+            )
 
 
-def _check_monty_profile(rules: Rules, name: str, reader: Reader) -> None:
+def _check_monty_profile(rules: Rules, name: str, reader: RuleReader) -> None:
     """Refuse what the interpreter could not enforce: it has no network and starts nothing."""
     profile = block_of(rules, RING, name)
     path = (NAME_OF_SECTION, RING, name)
     if profile["executor_network"] != "off":
         message = f"profile {name} is offered to monty, which has no network"
-        raise reader.fail_at(Reason.CONFLICT, (*path, "executor_network"), message)
+        raise reader.fail_at(PolicyReason.CONFLICT, (*path, "executor_network"), message)
     if profile["allowed_binaries"]:
         message = f"profile {name} is offered to monty, which starts no programs"
-        raise reader.fail_at(Reason.CONFLICT, (*path, "allowed_binaries"), message)
+        raise reader.fail_at(PolicyReason.CONFLICT, (*path, "allowed_binaries"), message)
     known = words_of(block_of(rules, "lanes", "monty"), "imports")
     for module in sorted(words_of(profile, "allowed_imports") - known):
         where = (*path, "allowed_imports", module)
-        raise reader.fail_at(Reason.CONFLICT, where, f"monty may not import {module}")
+        raise reader.fail_at(PolicyReason.CONFLICT, where, f"monty may not import {module}")
 
 
 def importable(profile: Rules) -> frozenset[str]:
@@ -342,7 +364,7 @@ def importable(profile: Rules) -> frozenset[str]:
     return words_of(profile, "allowed_imports") - words_of(profile, "denied_imports")
 
 
-def _check_examples(rules: Rules, name: str, reader: Reader) -> None:
+def _check_examples(rules: Rules, name: str, reader: RuleReader) -> None:
     path = (NAME_OF_SECTION, RING, name)
     allowed = importable(block_of(rules, RING, name))
     for key, expected in (("match", True), ("not_match", False)):
@@ -350,7 +372,7 @@ def _check_examples(rules: Rules, name: str, reader: Reader) -> None:
             if (example.text.partition(".")[0] in allowed) != expected:
                 verb = "does not allow" if expected else "allows"
                 message = f"profile {name} {verb} its {key} example {quote(example.text)}"
-                raise reader.fail(Reason.EXAMPLE, example.line, message)
+                raise reader.fail(PolicyReason.EXAMPLE, example.line, message)
 
 
-SECTION: Final = Section(NAME_OF_SECTION, "tool-exec.policy.md", RECORD, _check)
+SECTION: Final = RuleSection(NAME_OF_SECTION, "tool-exec.policy.md", RECORD, _check)

@@ -10,7 +10,7 @@ from tests.support.samples import box, digest
 from tests.support.saying import FakeSides, claim, said
 from tests.support.workspaces import fetched_in, public_of, soft_signer
 from threegate.artifacts import registry
-from threegate.artifacts.analysis import Analysis, Cite, Claim, Model
+from threegate.artifacts.analysis import Analysis, Cite, Claim, ModelUsed
 from threegate.artifacts.ids import short
 from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
@@ -217,7 +217,7 @@ def test_what_holds_for_several_sources_is_said_once(ws: Workspace, index: Index
 def test_what_was_brought_from_elsewhere_is_said(ws: Workspace, index: Index) -> None:
     (packet,) = fetched_in(ws, paper(1, *ICE))
     base = saying(packet, ("Ice.", "quote found", "Sea ice", 0))
-    model = Model("made-up", None, "remote:llm.example.org")
+    model = ModelUsed("made-up", None, "remote:llm.example.org")
     (stored,) = fetched_in(ws, replace(base, model=model, answer=box("Something else.")))
     report = report_on(ws, index, stored)
     assert any("BROUGHT FROM ELSEWHERE" in text for text in report.loud)

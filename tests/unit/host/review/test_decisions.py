@@ -15,7 +15,7 @@ from tests.support.workspaces import START, Clock, files_below, make_workspace, 
 from threegate.audit.entry import time_of
 from threegate.base.errors import UsageError
 from threegate.handoff.approvals import denial_of, uses_left
-from threegate.handoff.claims import Claim
+from threegate.handoff.claims import RunClaim
 from threegate.host.policy.changes import apply_policy, edited
 from threegate.host.review import decisions
 from threegate.host.review.approval import Terms
@@ -230,7 +230,7 @@ def test_what_was_decided_is_told_in_few_lines(ws: Workspace, clock: Clock) -> N
 def test_what_a_dead_run_left_is_told_wherever_somebody_looks(ws: Workspace) -> None:
     once = approved(ws, held(ws))
     twice = approved(ws, held(ws, program(nonce="e" * 32)), Terms(uses=2))
-    claims = [Claim(one.request, one.id, one.approval.max_uses) for one in (once, twice)]
+    claims = [RunClaim(one.request, one.id, one.approval.max_uses) for one in (once, twice)]
     notes: list[str] = []
     settle(ws, notes.append)
     assert notes == [], "control"

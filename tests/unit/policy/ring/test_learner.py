@@ -12,7 +12,7 @@ from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.ring.proposals import (
     Learned,
-    Tried,
+    LearnedUse,
     drafted,
     learn,
     profile_text,
@@ -27,7 +27,7 @@ MONTY = POLICY.words("tool-exec", "lanes", "monty", "imports")
 NAME = "tool-exec.policy.md"
 
 
-def of(tried: Tried, ring: ExecutorProfile = RING, name: str = "learned") -> Learned:
+def of(tried: LearnedUse, ring: ExecutorProfile = RING, name: str = "learned") -> Learned:
     known = MONTY if ring.kind == "monty" else None
     lane = "monty" if ring.kind == "monty" else "era"
     return learn(ring, tried, lane=lane, name=name, known=known)
@@ -48,7 +48,7 @@ def shipped() -> str:
 
 # claim TG-C-250
 def test_what_is_learned_is_what_was_used_and_nothing_that_is_denied_by_name() -> None:
-    learned = of(Tried(("json", "sqlite3", "requests"), ("sqlite3",)))
+    learned = of(LearnedUse(("json", "sqlite3", "requests"), ("sqlite3",)))
     assert learned.imports == ("json", "sqlite3")
     assert learned.still_denied == ("requests",)
     assert "numpy" in RING.imports, "control: the old profile was wider"
@@ -57,7 +57,7 @@ def test_what_is_learned_is_what_was_used_and_nothing_that_is_denied_by_name() -
 
 # claim TG-C-250
 def test_the_draft_is_a_policy_and_adds_one_profile() -> None:
-    found = applied(shipped(), of(Tried(("json",), ("sqlite3",))))
+    found = applied(shipped(), of(LearnedUse(("json",), ("sqlite3",))))
     ring = compile_ring(found, "heavy-python", "learned")
     assert (ring.imports, ring.denied_imports) == (("json", "sqlite3"), RING.denied_imports)
     paths = {change.path for change in diff(POLICY, found)}
@@ -76,7 +76,7 @@ def test_the_draft_is_a_policy_and_adds_one_profile() -> None:
 # claim TG-C-250
 def test_the_lane_offers_what_was_learned_however_its_list_is_written(written: str) -> None:
     text = shipped().replace("profiles: [python, tools]", written)
-    found = applied(text, of(Tried(("json",), ("sqlite3",))))
+    found = applied(text, of(LearnedUse(("json",), ("sqlite3",))))
     offered = found.words("tool-exec", "lanes", "era", "profiles")
     assert set(offered) == {"learned", "python", "tools"}
     assert found.words("tool-exec", "lanes", "monty", "profiles") == POLICY.words(
@@ -89,7 +89,7 @@ def test_a_file_that_is_indented_otherwise_gets_its_draft_too() -> None:
     block, after = rest.split("\n# What programs may not be told")
     deeper = re.sub(r"(?m)^(?=.)", "  ", block)
     text = f"{before}\ninterpreter_ring:\n{deeper}\n# What programs may not be told{after}"
-    found = applied(text, of(Tried((), ("sqlite3",))))
+    found = applied(text, of(LearnedUse((), ("sqlite3",))))
     assert compile_ring(found, "heavy-python", "learned").imports == ("sqlite3",)
 
 
@@ -97,18 +97,18 @@ def test_a_file_that_is_indented_otherwise_gets_its_draft_too() -> None:
 def test_monty_learns_what_its_lane_has_and_says_what_it_has_not() -> None:
     narrow = policy(tool_exec=("allowed_imports: [base64, binascii, ", "allowed_imports: ["))
     ring = compile_ring(narrow, "monty", "pure")
-    learned = of(Tried(("os", "base64"), ("os", "base64")), ring)
+    learned = of(LearnedUse(("os", "base64"), ("os", "base64")), ring)
     assert (learned.imports, learned.beyond) == (("base64",), ("the lane cannot import os",))
     assert compile_ring(applied(shipped(), learned), "monty", "learned").imports == ("base64",)
     with pytest.raises(UsageError) as caught:
-        of(Tried(("os",), ("os",)), PURE)
+        of(LearnedUse(("os",), ("os",)), PURE)
     assert caught.value.message == "there is nothing to learn: the lane cannot import os"
 
 
 # claim TG-C-250
 def test_programs_are_learned_and_none_that_no_profile_could_allow() -> None:
     refused = ("/usr/bin/sed", "/usr/bin/python3.11", "/tmp/x", "sh", "/usr/bin/../x")
-    learned = of(Tried(programs=refused), TOOLS)
+    learned = of(LearnedUse(programs=refused), TOOLS)
     assert set(learned.binaries) == {*TOOLS.binaries, "/usr/bin/sed"}
     assert learned.beyond == (
         *('"/tmp/x" is no program of the image', '"/usr/bin/../x" is no program of the image'),
@@ -120,13 +120,13 @@ def test_programs_are_learned_and_none_that_no_profile_could_allow() -> None:
         in compile_ring(applied(shipped(), learned), "heavy-shell", "learned").binaries
     )
     with pytest.raises(UsageError, match="nothing to learn: no import and no program was refused"):
-        of(Tried(("json",)))
+        of(LearnedUse(("json",)))
     # Beside its denied patterns the profile may hold no shell: that is said, and no draft made.
     with pytest.raises(UsageError, match="dash runs commands that no denied pattern sees"):
-        refuse_useless(_unread(of(Tried(programs=("/usr/bin/dash",)), TOOLS)), _SHELL)
+        refuse_useless(_unread(of(LearnedUse(programs=("/usr/bin/dash",)), TOOLS)), _SHELL)
 
 
-_SHELL = of(Tried(programs=("/usr/bin/dash",)), TOOLS)
+_SHELL = of(LearnedUse(programs=("/usr/bin/dash",)), TOOLS)
 
 
 def _unread(learned: Learned) -> Compiled:
@@ -145,7 +145,7 @@ def _unread(learned: Learned) -> Compiled:
 
 def test_a_name_that_is_taken_is_an_error() -> None:
     with pytest.raises(UsageError, match="there is a profile tools already"):
-        applied(shipped(), of(Tried((), ("sqlite3",)), name="tools"))
+        applied(shipped(), of(LearnedUse((), ("sqlite3",)), name="tools"))
 
 
 def test_a_pattern_is_written_so_that_it_reads_back() -> None:
@@ -158,14 +158,14 @@ def test_a_pattern_is_written_so_that_it_reads_back() -> None:
     )
     ring = compile_ring(given, "heavy-shell", "tools")
     assert set(ring.patterns) == set(patterns), "control"
-    learned = of(Tried(programs=("/usr/bin/sed",)), ring)
+    learned = of(LearnedUse(programs=("/usr/bin/sed",)), ring)
     again = compile_ring(applied(shipped(), learned), "heavy-shell", "learned")
     assert set(again.patterns) == set(patterns)
 
 
 def test_a_long_profile_is_wrapped_and_reads_back() -> None:
     many = tuple(f"module_{number}" for number in range(60))
-    learned = of(Tried((), many), name="wide")
+    learned = of(LearnedUse((), many), name="wide")
     assert max(map(len, learned.text.split("\n"))) <= 100
     found = applied(shipped(), learned)
     assert set(compile_ring(found, "heavy-python", "wide").imports) == set(many)

@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from threegate.artifacts.tool_request import Gateway
+from threegate.artifacts.tool_request import GatewayTerms
 from threegate.artifacts.tool_result import Carried, Violation
 from threegate.base.credentials import marks_of
 from threegate.base.errors import GateUnavailable, ThreeGateError
@@ -151,7 +151,7 @@ def refuse_unusable(bundle: Bundle, ring: ExecutorProfile, outward: Outward | No
 
 @contextmanager
 def opened_gateway(
-    bundle: Bundle, network: Gateway, ring: ExecutorProfile, outward: Outward
+    bundle: Bundle, network: GatewayTerms, ring: ExecutorProfile, outward: Outward
 ) -> Iterator[tuple[int, Passed]]:
     """Open the gateway of one run; yield the engine's end, and what is told while it lives.
 
@@ -192,7 +192,7 @@ def opened_gateway(
 @contextmanager
 def _proxy(
     start: StartProxy,
-    network: Gateway,
+    network: GatewayTerms,
     outward: Outward,
     noter: Noter,
     passed: Passed,
@@ -218,7 +218,7 @@ def _proxy(
 
 def _opening(
     bundle: Bundle,
-    network: Gateway,
+    network: GatewayTerms,
     places: Mapping[str, str],
     outward: Outward,
     channel: int,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from threegate import __version__
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.tool_request import Gateway, Network, ToolRequest
+from threegate.artifacts.tool_request import GatewayTerms, Network, ToolRequest
 from threegate.artifacts.tool_result import Evidence
 from threegate.base import canonical
 from threegate.base.errors import GateUnavailable
@@ -222,7 +222,7 @@ class HeavyLane:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
         request = ready.request
         ring = compile_here(self._bundle, executor_for(request), request.profile)
-        if isinstance(request.network, Gateway):
+        if isinstance(request.network, GatewayTerms):
             refuse_unusable(self._bundle, ring, self._outward)
         backend, _ = self._strongest(lambda image: want_of(self._bundle, request, image))
         self._proved[ready.request_id] = backend
@@ -296,7 +296,7 @@ class HeavyLane:
     def _ran(
         self, backend: Backend, want: Want, asked: Asked, network: Network
     ) -> tuple[Ran, Passed | None]:
-        if not isinstance(network, Gateway):
+        if not isinstance(network, GatewayTerms):
             return backend.run(want, asked), None
         outward = refuse_unusable(self._bundle, want.ring, self._outward)
         with opened_gateway(self._bundle, network, want.ring, outward) as (port, passed):

@@ -20,7 +20,7 @@ from threegate.gates.fetch.retrieve.messages import (
 )
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.policy.leaves import Number
-from threegate.policy.schema import Group
+from threegate.policy.schema import RuleGroup
 from threegate.policy.sections.fetch import RECORD
 
 
@@ -135,7 +135,7 @@ def test_a_credential_does_not_show_in_what_a_question_prints() -> None:
 def test_bounds_agree_with_the_formats_that_travel() -> None:
     rules = {item.name: item.kind for item in RECORD.fields}
     anchors, redirects = rules["trust_anchors"], rules["redirects"]
-    assert isinstance(anchors, Group)
+    assert isinstance(anchors, RuleGroup)
     assert anchors.most == limits.MAX_ANCHORS
     assert isinstance(redirects, Number)
     assert redirects.high == limits.MAX_HOPS

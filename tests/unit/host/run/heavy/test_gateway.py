@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.gateways import granted
-from threegate.artifacts.tool_request import Gateway
+from threegate.artifacts.tool_request import GatewayTerms
 from threegate.base.errors import GateUnavailable
 from threegate.gates.run_gateway import messages as said
 from threegate.gates.run_gateway.messages import Told
@@ -62,4 +62,4 @@ def test_a_guest_that_reports_on_and_on_does_not_push_out_what_the_gateway_refus
 def test_without_a_workspace_there_is_no_gateway() -> None:
     with pytest.raises(GateUnavailable, match="there is no gateway here"):
         refuse_unusable(BUNDLE, RING, None)
-    assert str(Gateway((A,), 1, 2)) == f"gateway to {A}, up 1, down 2"
+    assert str(GatewayTerms((A,), 1, 2)) == f"gateway to {A}, up 1, down 2"
