@@ -40,7 +40,7 @@ def makes(place: str) -> bool:
 # claim TG-C-303
 def test_nothing_on_the_way_of_a_run_can_make_a_packet() -> None:
     assert makes("gates/fetch/normalize"), "control: whoever makes packets is found"
-    for place in ("gates/run_gateway", "gates/https", "gates/tool_exec", "host/run"):
+    for place in ("gates/run_gateway", "gates/http_library", "gates/tool_exec", "host/run"):
         assert not makes(place), place
     assert {"artifacts", "gates.fetch"} <= {*FETCH_NORMALIZE.packages}, "control"
     assert not {"artifacts", "gates.fetch"} & {*GATEWAY.packages}, (

@@ -50,6 +50,7 @@ CROSSINGS = [
     ("artifacts", "yaml"),
     ("host", "cryptography"),
     ("host", "h11"),
+    ("gates.fetch", "h11"),
     ("artifacts", "jinja2"),
     ("gates.core", "threegate.gates.fetch"),
     ("gates", "threegate.host"),

@@ -9,7 +9,7 @@ import pytest
 
 from threegate.gates.fetch.retrieve.messages import HTML, JSON, PDF, TEXT, XML
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Failure, NotRetrieved
 
 FOLDERS = {"crossref", "datacite", "doi", "openalex", "pubmed", "semanticscholar", "unpaywall"}
 BY_SUFFIX = {".html": HTML, ".json": JSON, ".nxml": XML, ".pdf": PDF, ".xml": XML}
@@ -35,7 +35,7 @@ def test_answers_are_read_as_what_their_servers_called_them(corpus: Path) -> Non
         try:
             name = declared_type(value, frozenset(READ))
         except NotRetrieved as exc:
-            assert exc.why is Why.TYPE
+            assert exc.failure is Failure.TYPE
             continue
         taken[read_as(name, path.read_bytes())] += 1
     assert taken[JSON] > 50
@@ -52,4 +52,4 @@ def test_documents_are_of_their_own_type_and_no_other(corpus: Path, folder: str)
         for other in others if own != HTML or b"<?xml" not in raw[:200] else {JSON, PDF}:
             with pytest.raises(NotRetrieved) as caught:
                 read_as(other, raw)
-            assert caught.value.why is Why.MISLABELLED, path
+            assert caught.value.failure is Failure.MISLABELLED, path

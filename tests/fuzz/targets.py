@@ -35,8 +35,13 @@ from threegate.gates.fetch.normalize.text import Unread
 from threegate.gates.fetch.retrieve import messages as retrieve
 from threegate.gates.fetch.retrieve.types import sniff
 from threegate.gates.fetch.retrieve.urls import check_url, follow
-from threegate.gates.https.heads import parse_head
-from threegate.gates.https.refused import NotRetrieved
+from threegate.gates.http_library.client import (
+    ByteStream,
+    ConnectionLost,
+    Deadline,
+    Exchange,
+    NotRetrieved,
+)
 from threegate.gates.model.chat import messages as chat
 from threegate.gates.model.front.refused import Refused as NoReply
 from threegate.gates.model.front.request import parse_head as parse_model_head
@@ -320,7 +325,8 @@ _QUESTION = retrieve.Ask(
     *(_URL, "application/json", 1_000, 'W/"e"', None, "secret-key"),
     retrieve.Authority(b"request", b"approval", b"signature"),
 )
-_HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 12\r\nETag: "e"'
+_RESPONSE = b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: "e"\r\n\r\nhello'
+_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a\r\nhello\r\n0\r\nA: b\r\n\r\n"
 
 
 def _retrieve_answer(data: bytes) -> None:
@@ -331,11 +337,29 @@ def _retrieve_ask(data: bytes) -> None:
     same(retrieve.parse_ask(Untrusted(data)).to_bytes(), data)
 
 
-def _http_head(data: bytes) -> None:
-    head = parse_head(data)
-    assert 100 <= head.status <= 599
+class _Said(ByteStream):
+    """A server that says this and ends."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.received = data, 0
+
+    has_more = False
+
+    def receive(self, _: Deadline) -> bytes:
+        data, self._data = self._data, b""
+        return data
+
+
+def _http_response(data: bytes) -> None:
+    stream, deadline = _Said(data), Deadline(60)
+    exchange = Exchange("GET", "/", [("Host", "x")], max_head_bytes=4096)
+    head = exchange.head(stream, deadline)
+    assert 200 <= head.status <= 599
     assert not any(set(value) & set("\r\n\0") for value in head.headers.values())
-    assert not (head.chunked and head.length is not None), "two ways to find the end"
+    assert not {"content-length", "transfer-encoding"} <= set(head.headers), "two ends"
+    body = exchange.body(stream, most=1000, deadline=deadline)
+    assert len(body) <= 1000
+    assert head.length is None or len(body) == head.length
 
 
 def _location(data: bytes) -> None:
@@ -464,7 +488,9 @@ TARGETS: dict[str, Target] = {
         _retrieve_answer, (ProtocolBroken,), lambda: [_GOT.to_bytes(), _NOT_GOT.to_bytes()]
     ),
     "retrieve-ask": Target(_retrieve_ask, (ProtocolBroken,), lambda: [_QUESTION.to_bytes()]),
-    "http-head": Target(_http_head, (NotRetrieved,), lambda: [_HEAD]),
+    "http-response": Target(
+        _http_response, (NotRetrieved, ConnectionLost), lambda: [_RESPONSE, _CHUNKS]
+    ),
     "redirect-location": Target(
         _location, (ValueError,), lambda: [b"https://doi.org:443/a?b=%2F#c", b"//doi.org/", b"../x"]
     ),

@@ -19,9 +19,8 @@ from threegate.audit.entry import time_of
 from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
 from threegate.gates.fetch.retrieve.rules import rules_of
-from threegate.gates.https.heads import Head
-from threegate.gates.https.stream import Deadline, Stream
-from threegate.gates.https.ways import Connection
+from threegate.gates.http_library.client import ByteStream, Deadline, ResponseHead
+from threegate.gates.http_library.tunnel import Connection
 from threegate.keys.signers import AllowedSigner
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
@@ -70,9 +69,9 @@ class Servers:
         thread = threading.Thread(target=self._serve, args=(host, theirs), daemon=True)
         thread.start()
         self._threads.append(thread)
-        return Connection(host, Stream(ours), "system", time.monotonic())
+        return Connection(host, ByteStream(ours), "system", time.monotonic())
 
-    def check(self, head: Head) -> None:
+    def check(self, head: ResponseHead) -> None:
         pass
 
     def _serve(self, host: str, sock: socket.socket) -> None:

@@ -18,28 +18,31 @@ from typing import Final
 
 import threegate
 from threegate.base.credentials import Marks
-from threegate.gates.https.bodies import read_body
-from threegate.gates.https.heads import NOT_CHANGED, Head
-from threegate.gates.https.refused import NotRetrieved, Stale, Why
-from threegate.gates.https.stream import Deadline, Stream
-from threegate.gates.https.tls import make_anchors
-from threegate.gates.https.ways import PROXY_SOCKET, Tunnels
+from threegate.gates.http_library.client import (
+    ByteStream,
+    ConnectionLost,
+    Deadline,
+    Exchange,
+    Failure,
+    NotRetrieved,
+    ResponseHead,
+)
+from threegate.gates.http_library.tunnel import PROXY_SOCKET, Tunnels, make_anchors
 from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.messages import Ask, Opening, Told
 from threegate.policy.hosts import Url, parse_url
 
-NO_CONTENT: Final = 204
 MAX_HEAD_BYTES: Final = 64 * 1024
 # What a guest may say besides method, URL and body; nothing that names a user or a session.
 HEADERS: Final = ("accept", "accept-language", "content-type", "if-modified-since", "if-none-match")
 # What a guest hears of an answer besides status and body.
 HEARD: Final = ("content-type", "etag", "last-modified", "location", "retry-after")
-_WHY: Final = {
-    Why.PROXY_DENIED: say.ADDRESS,
-    Why.TOO_LARGE: say.DOWN,
-    Why.ANSWER: say.FOREIGN,
-    Why.CUT: say.FOREIGN,
-    Why.ENCODED: say.FOREIGN,
+_REASONS: Final = {
+    Failure.PROXY_DENIED: say.ADDRESS,
+    Failure.TOO_LARGE: say.DOWN,
+    Failure.ANSWER: say.FOREIGN,
+    Failure.CUT: say.FOREIGN,
+    Failure.ENCODED: say.FOREIGN,
 }
 
 
@@ -96,7 +99,7 @@ class Asking:
             host = case.host[: say.MAX_ARGUMENT_CHARS]
             self._tell(Told(case.down, host, ask.line, ask.method, reason, case.up))
 
-    def _carried(self, case: Case, ask: Ask, body: bytes | None) -> tuple[Head, bytes]:
+    def _carried(self, case: Case, ask: Ask, body: bytes | None) -> tuple[ResponseHead, bytes]:
         if self._asked > self._rules.requests:
             raise No(say.SPENT, f"limit {self._rules.requests} requests")
         url = _url(case, ask.url)
@@ -104,39 +107,39 @@ class Asking:
             raise No(say.HOST, "the request does not list it")
         if ask.method not in self._rules.methods:
             raise No(say.METHOD, f"allowed: {', '.join(self._rules.methods) or 'none'}")
-        request = _request(ask, url, body)
-        if self._marks.stand_in(request):
+        exchange = _exchange(ask, url, body, min(MAX_HEAD_BYTES, self._down))
+        if self._marks.stand_in(exchange.request):
             raise No(say.CREDENTIAL, "a credential of the operator stands in it")
-        if body is None or len(request) > self._up:
+        if body is None or len(exchange.request) > self._up:
             raise No(say.UP, f"{self._up} bytes of {self._rules.up_bytes} are left")
-        return self._exchange(case, ask.method, url.host, request)
+        return self._sent(case, url.host, exchange)
 
-    def _exchange(self, case: Case, method: str, host: str, request: bytes) -> tuple[Head, bytes]:
+    def _sent(self, case: Case, host: str, exchange: Exchange) -> tuple[ResponseHead, bytes]:
         deadline = Deadline(self._rules.seconds)
         try:
             stream = self._way.open(host, deadline).stream
-            self._up -= len(request)
-            case.up = len(request)
+            self._up -= len(exchange.request)
+            case.up = len(exchange.request)
             try:
-                stream.send(request, deadline)
-                return self._answered(stream, method, deadline)
+                stream.send(exchange.request, deadline)
+                return self._answered(stream, exchange, deadline)
             finally:
                 stream.close()
                 case.down = stream.received
                 self._down = max(0, self._down - stream.received)
-        except Stale as exc:
+        except ConnectionLost as exc:
             raise No(say.FAILED, "the connection broke off") from exc
         except NotRetrieved as exc:
-            raise No(_WHY.get(exc.why, say.FAILED), exc.message) from exc
+            raise No(_REASONS.get(exc.failure, say.FAILED), exc.message) from exc
 
-    def _answered(self, stream: Stream, method: str, deadline: Deadline) -> tuple[Head, bytes]:
+    def _answered(
+        self, stream: ByteStream, exchange: Exchange, deadline: Deadline
+    ) -> tuple[ResponseHead, bytes]:
         if not self._down:
             raise No(say.DOWN, "nothing more may come")
-        head = stream.head(min(MAX_HEAD_BYTES, self._down), deadline)
-        if method == "HEAD" or head.status in (NO_CONTENT, NOT_CHANGED):
-            return head, b""
-        left = max(0, self._down - stream.received)
-        return head, read_body(stream, head, most=left, deadline=deadline)
+        head = exchange.head(stream, deadline)
+        left = max(0, self._down - stream.received + exchange.behind)
+        return head, exchange.body(stream, most=left, deadline=deadline)
 
 
 def _url(case: Case, text: str) -> Url:
@@ -148,22 +151,21 @@ def _url(case: Case, text: str) -> Url:
     return url
 
 
-def _request(ask: Ask, url: Url, body: bytes | None) -> bytes:
-    named = {name.lower(): value for name, value in ask.headers.items()}
+def _exchange(ask: Ask, url: Url, body: bytes | None, max_head_bytes: int) -> Exchange:
+    named = {name.lower(): value.strip(" ") for name, value in ask.headers.items()}
     strange = sorted(set(named) - set(HEADERS))
     if strange or len(named) < len(ask.headers):
         raise No(say.HEAD, f"allowed: {', '.join(HEADERS)}")
-    target = url.path if url.query is None else f"{url.path}?{url.query}"
-    lines = [
-        f"{ask.method} {target} HTTP/1.1",
-        f"Host: {url.host}",
-        f"User-Agent: ThreeGate/{threegate.__version__}",
-        "Accept-Encoding: identity",
-        "Connection: close",
-        *(f"{name}: {value}" for name, value in sorted(named.items())),
+    headers = [
+        ("Host", url.host),
+        ("User-Agent", f"ThreeGate/{threegate.__version__}"),
+        ("Accept-Encoding", "identity"),
+        ("Connection", "close"),
+        *sorted(named.items()),
     ]
     if ask.method == "POST":
-        lines.append(f"Content-Length: {len(body or b'')}")
+        headers.append(("Content-Length", str(len(body or b""))))
     elif body:
         raise No(say.METHOD, f"{ask.method} has no body")
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + (body or b"")
+    target = url.path if url.query is None else f"{url.path}?{url.query}"
+    return Exchange(ask.method, target, headers, body or b"", max_head_bytes=max_head_bytes)

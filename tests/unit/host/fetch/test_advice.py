@@ -4,39 +4,39 @@ import pytest
 
 from threegate.base.errors import ArtifactRejected
 from threegate.gates.fetch.retrieve.messages import NotGot
-from threegate.gates.https.refused import Why
+from threegate.gates.http_library.client import Failure
 from threegate.host.fetch.advice import AGAIN, advice, is_refusal, unknown
 from threegate.host.fetch.plan import SEARCH, Wish
 
 PASSING = {
-    Why.DEADLINE,
-    Why.UNREACHABLE,
-    Why.PROXY,
-    Why.CUT,
-    Why.BUSY,
-    Why.BROKEN,
-    Why.BUG,
-    Why.NO_NAME,
-    Why.NO_NETWORK,
+    Failure.DEADLINE,
+    Failure.UNREACHABLE,
+    Failure.PROXY,
+    Failure.CUT,
+    Failure.BUSY,
+    Failure.BROKEN,
+    Failure.BUG,
+    Failure.NO_NAME,
+    Failure.NO_NETWORK,
 }
 
 
-def not_got(why: Why, status: int | None = None) -> NotGot:
+def not_got(why: Failure, status: int | None = None) -> NotGot:
     return NotGot(why.code, why.reason, "words", None, (), status=status)
 
 
-@pytest.mark.parametrize("why", [item for item in Why if item is not Why.NOT_ALLOWED])
-def test_every_failure_has_its_advice(why: Why) -> None:
+@pytest.mark.parametrize("why", [item for item in Failure if item is not Failure.NOT_ALLOWED])
+def test_every_failure_has_its_advice(why: Failure) -> None:
     told = advice(not_got(why))
     assert told
     assert (AGAIN in told) == (why in PASSING)
 
 
 def test_only_what_the_server_denies_is_not_our_refusal() -> None:
-    assert is_refusal(not_got(Why.LOCATION, 302)), "a redirect has a status, and we refuse it"
-    assert is_refusal(not_got(Why.TYPE, 200))
-    assert not is_refusal(not_got(Why.FORBIDDEN, 403))
-    assert not is_refusal(not_got(Why.NOT_FOUND, 404))
+    assert is_refusal(not_got(Failure.LOCATION, 302)), "a redirect has a status, and we refuse it"
+    assert is_refusal(not_got(Failure.TYPE, 200))
+    assert not is_refusal(not_got(Failure.FORBIDDEN, 403))
+    assert not is_refusal(not_got(Failure.NOT_FOUND, 404))
 
 
 def test_a_search_without_hits_is_not_called_an_unknown_work() -> None:

@@ -22,12 +22,11 @@ from threegate.gates.fetch.retrieve.messages import (
     NotGot,
 )
 from threegate.gates.fetch.retrieve.waits import retry_after
-from threegate.gates.https.heads import Head
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Failure, NotRetrieved, ResponseHead
 
 
 def got(
-    head: Head,
+    head: ResponseHead,
     secret: Secret,
     *,
     url: str,
@@ -60,7 +59,7 @@ def _of_form(value: str | None, form: re.Pattern[str], secret: Secret) -> str | 
     return value
 
 
-def _rates(head: Head, secret: Secret) -> dict[str, str]:
+def _rates(head: ResponseHead, secret: Secret) -> dict[str, str]:
     found = {
         name: value
         for name, value in sorted(head.headers.items())
@@ -73,7 +72,7 @@ def _rates(head: Head, secret: Secret) -> dict[str, str]:
 
 def not_got(error: NotRetrieved, secret: Secret, *, url: str | None, hops: Hops) -> NotGot:
     """Return why there is no answer."""
-    why, message = error.why, sentence(error.message)
+    why, message = error.failure, sentence(error.message)
     if secret.stands_in_text(message):  # a host name may be made of it
         message = f"the server's words repeat the credential: {REDACTED}"
     return NotGot(why.code, why.reason, message, url, hops, error.retry_after, error.status)
@@ -81,7 +80,7 @@ def not_got(error: NotRetrieved, secret: Secret, *, url: str | None, hops: Hops)
 
 def bug() -> NotGot:
     """Return the answer to a question that met an error nobody thought of."""
-    return NotGot(Why.BUG.code, Why.BUG.reason, "the gate failed on this answer", None, ())
+    return NotGot(Failure.BUG.code, Failure.BUG.reason, "the gate failed on this answer", None, ())
 
 
 def sentence(text: str) -> str:

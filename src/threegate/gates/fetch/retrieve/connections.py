@@ -6,14 +6,20 @@ SECURITY
 """
 
 import time
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from threegate.gates.fetch.retrieve.requests import Hop
 from threegate.gates.fetch.retrieve.rules import Rules
-from threegate.gates.https.heads import Head
-from threegate.gates.https.refused import NotRetrieved, Stale, Why
-from threegate.gates.https.stream import Deadline
-from threegate.gates.https.ways import Connection
+from threegate.gates.http_library.client import (
+    ConnectionLost,
+    Deadline,
+    Exchange,
+    Failure,
+    NotRetrieved,
+    ResponseHead,
+)
+from threegate.gates.http_library.tunnel import Connection
 
 # A tunnel carries the bytes of one answer and lives for the time of one question; whoever
 # uses it again must be done before either is spent.
@@ -29,8 +35,25 @@ class Way(Protocol):
     def open(self, host: str, deadline: Deadline) -> Connection:
         """Return a connection to `host`."""
 
-    def check(self, head: Head) -> None:
+    def check(self, head: ResponseHead) -> None:
         """Raise `NotRetrieved` if an answer is not the server's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A server that has answered: the head of its response, and the way to the rest."""
+
+    connection: Connection
+    exchange: Exchange
+    head: ResponseHead
+
+    def body(self, most: int, deadline: Deadline) -> bytes:
+        """Return the whole body, or raise `NotRetrieved`."""
+        return self.exchange.body(self.connection.stream, most=most, deadline=deadline)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.stream.close()
 
 
 class Connections:
@@ -40,39 +63,44 @@ class Connections:
         self._rules, self._way = rules, way
         self._kept: Connection | None = None
 
-    def ask(self, hop: Hop, deadline: Deadline) -> tuple[Connection, Head]:
+    def ask(self, hop: Hop, deadline: Deadline) -> "Answered":
         """Send a request and return the head of its answer; raise `NotRetrieved`."""
         kept = self._take(hop.address.host)
         if kept is not None:
             try:
-                return kept, self._exchange(hop, kept, deadline)
-            except Stale:  # the server closed it while nobody asked
+                return self._exchange(hop, kept, deadline)
+            except ConnectionLost:  # the server closed it while it was not in use
                 kept.stream.close()
         connection = self._way.open(hop.address.host, deadline)
         try:
-            return connection, self._exchange(hop, connection, deadline)
-        except Stale as exc:
+            return self._exchange(hop, connection, deadline)
+        except ConnectionLost as exc:
             message = "the connection broke off before an answer"
-            raise NotRetrieved(Why.CUT, message) from exc
+            raise NotRetrieved(Failure.CUT, message) from exc
 
-    def _exchange(self, hop: Hop, connection: Connection, deadline: Deadline) -> Head:
-        request = hop.to_bytes(contact=self._rules.contact, absolute=self._way.absolute)
+    def _exchange(self, hop: Hop, connection: Connection, deadline: Deadline) -> "Answered":
+        exchange = hop.exchange(
+            contact=self._rules.contact,
+            absolute=self._way.absolute,
+            max_head_bytes=self._rules.header_bytes,
+        )
         try:
-            connection.stream.send(request, deadline)
-            head = connection.stream.head(self._rules.header_bytes, deadline)
+            connection.stream.send(exchange.request, deadline)
+            head = exchange.head(connection.stream, deadline)
             self._way.check(head)
         except BaseException:
             connection.stream.close()
             raise
-        return head
+        return Answered(connection, exchange, head)
 
-    def keep(self, connection: Connection, head: Head) -> None:
+    def keep(self, answered: "Answered") -> None:
         """Keep a connection whose answer was read to its end, if it may be used again."""
-        if head.keeps and connection.stream.is_empty:
+        stream = answered.connection.stream
+        if answered.head.keeps and not answered.exchange.behind and not stream.has_more:
             self.drop()
-            self._kept = connection
+            self._kept = answered.connection
         else:
-            connection.stream.close()
+            stream.close()
 
     def drop(self) -> None:
         """Let go of the connection that was kept."""

@@ -19,7 +19,7 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.answers import got, not_got, sentence
 from threegate.gates.fetch.retrieve.authority import check_authority
-from threegate.gates.fetch.retrieve.connections import Connections, Way
+from threegate.gates.fetch.retrieve.connections import Answered, Connections, Way
 from threegate.gates.fetch.retrieve.messages import REDIRECTS, Ask, Got, NotGot
 from threegate.gates.fetch.retrieve.parts import part_of
 from threegate.gates.fetch.retrieve.requests import Hop, first_hop, next_hop
@@ -27,11 +27,13 @@ from threegate.gates.fetch.retrieve.rules import Rules
 from threegate.gates.fetch.retrieve.statuses import refuse_status
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
 from threegate.gates.fetch.retrieve.urls import Address, check_url, follow
-from threegate.gates.https.bodies import read_body
-from threegate.gates.https.heads import NOT_CHANGED, Head
-from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.gates.https.stream import Deadline
-from threegate.gates.https.ways import Connection
+from threegate.gates.http_library.client import (
+    NOT_CHANGED,
+    Deadline,
+    Failure,
+    NotRetrieved,
+    ResponseHead,
+)
 
 NO_TYPE: Final = "application/octet-stream"  # of what has no body
 
@@ -62,7 +64,7 @@ class Retriever:
             self._connections.drop()
             return not_got(exc, case.secret, url=case.at, hops=tuple(case.hops))
         except PolicyDenied as exc:
-            return NotGot(exc.code, Why.NOT_ALLOWED.reason, sentence(exc.message), case.at, ())
+            return NotGot(exc.code, Failure.NOT_ALLOWED.reason, sentence(exc.message), case.at, ())
 
     def close(self) -> None:
         """Let go of what was kept for the next question."""
@@ -73,13 +75,13 @@ class Retriever:
         seen = {hop.address.text}
         while True:
             case.at = hop.shown
-            connection, head = self._connections.ask(hop, case.deadline)
-            if head.status not in REDIRECTS:
-                return self._finish(case, hop, connection, head)
-            connection.stream.close()  # a redirect's body is never read
-            address = self._redirect(case, hop, head)
+            answered = self._connections.ask(hop, case.deadline)
+            if answered.head.status not in REDIRECTS:
+                return self._finish(case, hop, answered)
+            answered.close()  # a redirect's body is never read
+            address = self._redirect(case, hop, answered.head)
             if address.text in seen:
-                raise NotRetrieved(Why.LOOP, "the redirects lead in a circle")
+                raise NotRetrieved(Failure.LOOP, "the redirects lead in a circle")
             seen.add(address.text)
             hop = next_hop(case.ask, address)
 
@@ -87,63 +89,64 @@ class Retriever:
         try:
             address = check_url(case.ask.url)
         except ValueError as exc:
-            raise NotRetrieved(Why.URL, f"URL refused: {exc}") from exc
+            raise NotRetrieved(Failure.URL, f"URL refused: {exc}") from exc
         case.at = address.text
         rule = self._rules.for_host(address.host)
         check_authority(self._rules, case.ask, now=int(time.time()))
         return first_hop(case.ask, address, rule)
 
-    def _redirect(self, case: _Case, hop: Hop, head: Head) -> Address:
+    def _redirect(self, case: _Case, hop: Hop, head: ResponseHead) -> Address:
         """Return where a redirect leads, once that was judged like the first URL."""
 
-        def refused(why: Why, message: str) -> NotRetrieved:
+        def refused(why: Failure, message: str) -> NotRetrieved:
             return NotRetrieved(why, message, status=head.status)
 
         location = head.header("location")
         if location is None:
-            raise refused(Why.LOCATION, "a redirect without a location")
+            raise refused(Failure.LOCATION, "a redirect without a location")
         if case.secret.stands_in_text(location):
-            raise refused(Why.LOCATION, "a redirect that would carry the credential on")
+            raise refused(Failure.LOCATION, "a redirect that would carry the credential on")
         try:
             address = follow(hop.address, location)
         except ValueError as exc:
-            raise refused(Why.LOCATION, f"redirect refused: {exc}") from exc
+            raise refused(Failure.LOCATION, f"redirect refused: {exc}") from exc
         try:
             self._rules.for_host(address.host)
         except NotRetrieved as exc:
             message = f"redirects to {quote(address.host)}, which no rule covers"
-            raise refused(Why.LOCATION, message) from exc
+            raise refused(Failure.LOCATION, message) from exc
         if len(case.hops) >= self._rules.redirects:
-            raise refused(Why.REDIRECTS, f"more than {self._rules.redirects} redirects")
+            raise refused(Failure.REDIRECTS, f"more than {self._rules.redirects} redirects")
         case.hops.append((hop.shown, head.status))
         return address
 
-    def _finish(self, case: _Case, hop: Hop, connection: Connection, head: Head) -> Got:
+    def _finish(self, case: _Case, hop: Hop, answered: Answered) -> Got:
         try:
-            types, total, body = self._body(case, hop, connection, head)
+            types, total, body = self._body(case, hop, answered)
         except BaseException:
-            connection.stream.close()
+            answered.close()
             raise
-        self._connections.keep(connection, head)
-        way = {"url": hop.shown, "anchor": connection.anchor}
+        self._connections.keep(answered)
+        way = {"url": hop.shown, "anchor": answered.connection.anchor}
         hops = tuple(case.hops)
-        return got(head, case.secret, **way, hops=hops, types=types, body=body, total=total)
+        head, secret = answered.head, case.secret
+        return got(head, secret, **way, hops=hops, types=types, body=body, total=total)
 
     def _body(
-        self, case: _Case, hop: Hop, connection: Connection, head: Head
+        self, case: _Case, hop: Hop, answered: Answered
     ) -> tuple[tuple[str, str], int | None, bytes]:
+        head = answered.head
         if head.status == NOT_CHANGED and hop.conditional:
             return (NO_TYPE, NO_TYPE), None, b""
         rule = self._rules.for_host(hop.address.host)
         if rule.content_types is None:
             part = part_of(case.ask, head)
-            body = read_body(connection.stream, head, most=part.size, deadline=case.deadline)
+            body = answered.body(part.size, case.deadline)
             part.refuse_other(body)
             return (NO_TYPE, NO_TYPE), part.total, body
         refuse_status(head, now=time.time())
         name = declared_type(head.header("content-type"), rule.content_types)
-        most = min(rule.response_bytes, case.ask.most_bytes)
-        body = read_body(connection.stream, head, most=most, deadline=case.deadline)
+        body = answered.body(min(rule.response_bytes, case.ask.most_bytes), case.deadline)
         if case.secret.stands_in(body):
-            raise NotRetrieved(Why.REPEATED, "the answer repeats the credential")
+            raise NotRetrieved(Failure.REPEATED, "the answer repeats the credential")
         return (name, read_as(name, body)), None, body

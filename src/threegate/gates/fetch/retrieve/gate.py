@@ -27,8 +27,7 @@ from threegate.gates.fetch.retrieve.messages import (
     parse_opening,
 )
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
-from threegate.gates.https.tls import make_anchors
-from threegate.gates.https.ways import Gateway, Tunnels
+from threegate.gates.http_library.tunnel import GatewayProxy, Tunnels, make_anchors
 from threegate.policy.bundle import parse_bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
@@ -86,5 +85,5 @@ def open_with(opening: Opening) -> Retriever | Refused:
         rules = rules_of(bundle, opening.purpose)
     except ThreeGateError as exc:
         return Refused(exc.code, sentence(exc.message))
-    way = Gateway(anchors) if rules.gateway else Tunnels(anchors)
+    way = GatewayProxy(anchors) if rules.gateway else Tunnels(anchors)
     return Retriever(rules, way)

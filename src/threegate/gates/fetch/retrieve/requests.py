@@ -14,7 +14,7 @@ from threegate.base.forms import REDACTED
 from threegate.gates.fetch.retrieve.messages import Ask
 from threegate.gates.fetch.retrieve.rules import HostRule
 from threegate.gates.fetch.retrieve.urls import Address, check_url
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Exchange, Failure, NotRetrieved
 
 # Headers that are ours, or that would change what the connection is.
 _OURS: Final = frozenset(
@@ -37,17 +37,17 @@ class Hop:
         """Tell whether the server may answer that nothing has changed."""
         return any(name.startswith("If-") for name, _ in self.headers)
 
-    def to_bytes(self, *, contact: str | None, absolute: bool = False) -> bytes:
+    def exchange(self, *, contact: str | None, absolute: bool, max_head_bytes: int) -> Exchange:
         """Return the request; `absolute` names the whole URL, for a gateway."""
         address = self.address
-        lines = [
-            f"GET {address.text if absolute else address.target} HTTP/1.1",
-            f"Host: {address.host}",
-            f"User-Agent: {identification(contact)}",
-            *(f"{name}: {value}" for name, value in self.headers),
-            "Accept-Encoding: identity",
+        target = address.text if absolute else address.target
+        headers = [
+            ("Host", address.host),
+            ("User-Agent", identification(contact)),
+            *self.headers,
+            ("Accept-Encoding", "identity"),
         ]
-        return "\r\n".join([*lines, "", ""]).encode("ascii")
+        return Exchange("GET", target, headers, max_head_bytes=max_head_bytes)
 
 
 def identification(contact: str | None) -> str:
@@ -66,7 +66,7 @@ def first_hop(ask: Ask, address: Address, rule: HostRule) -> Hop:
     if ask.credential is None:
         return Hop(address, address.text, tuple(headers))
     if rule.credential is None:
-        raise NotRetrieved(Why.CREDENTIAL, f"policy has no credential for {address.host}")
+        raise NotRetrieved(Failure.CREDENTIAL, f"policy has no credential for {address.host}")
     place, name = rule.credential
     if place == "query":
         return Hop(
@@ -75,7 +75,7 @@ def first_hop(ask: Ask, address: Address, rule: HostRule) -> Hop:
             tuple(headers),
         )
     if name.lower() in _OURS:
-        raise NotRetrieved(Why.CREDENTIAL, f"a credential cannot be the header {name}")
+        raise NotRetrieved(Failure.CREDENTIAL, f"a credential cannot be the header {name}")
     return Hop(address, address.text, (*headers, (name, ask.credential)))
 
 
@@ -85,7 +85,7 @@ def _with_query(address: Address, name: str, value: str) -> Address:
         return check_url(f"{address.text}{mark}{name}={quote(value, safe='')}")
     except ValueError as exc:  # without the text: it holds the credential
         message = "the URL is not one that may be asked for once the credential stands in it"
-        raise NotRetrieved(Why.URL, message) from exc
+        raise NotRetrieved(Failure.URL, message) from exc
 
 
 def next_hop(ask: Ask, address: Address) -> Hop:

@@ -9,8 +9,8 @@ from typing import Final
 from threegate.base.errors import PolicyDenied
 from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
-from threegate.gates.https.refused import NotRetrieved, Why
 from threegate.keys.sshsig import sha256_hex
+from threegate.gates.http_library.client import Failure, NotRetrieved
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow
@@ -65,11 +65,11 @@ class Rules:
                     min(self.bundle.integer(*hosts, pattern, "response_bytes"), MAX_BODY_BYTES),
                     (kind, name) if place else None,
                 )
-        raise NotRetrieved(Why.HOST, f"no rule covers the host {host}")
+        raise NotRetrieved(Failure.HOST, f"no rule covers the host {host}")
 
     def _for_download(self, host: str) -> HostRule:
         if not isinstance(may_connect(self.bundle, host, self.purpose), Allow):
-            raise NotRetrieved(Why.HOST, f"the list of downloads does not have the host {host}")
+            raise NotRetrieved(Failure.HOST, f"the list of downloads does not have the host {host}")
         return HostRule(None, MAX_BODY_BYTES, None)
 
 

@@ -3,26 +3,27 @@
 from typing import Final
 
 from threegate.gates.fetch.retrieve.waits import retry_after
-from threegate.gates.https.heads import Head
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Failure, NotRetrieved, ResponseHead
 
 OK: Final = 200
 _WORDS: Final = {
-    401: (Why.FORBIDDEN, "the server wants a credential"),
-    403: (Why.FORBIDDEN, "the server refuses"),
-    404: (Why.NOT_FOUND, "the server knows no such thing"),
-    410: (Why.NOT_FOUND, "the server has it no longer"),
-    429: (Why.BUSY, "the server was asked too often"),
-    451: (Why.FORBIDDEN, "the server refuses for legal reasons"),
+    401: (Failure.FORBIDDEN, "the server wants a credential"),
+    403: (Failure.FORBIDDEN, "the server refuses"),
+    404: (Failure.NOT_FOUND, "the server knows no such thing"),
+    410: (Failure.NOT_FOUND, "the server has it no longer"),
+    429: (Failure.BUSY, "the server was asked too often"),
+    451: (Failure.FORBIDDEN, "the server refuses for legal reasons"),
 }
 
 
-def refuse_status(head: Head, *, now: float) -> None:
+def refuse_status(head: ResponseHead, *, now: float) -> None:
     """Raise `NotRetrieved` unless the answer is in the body; other bodies are never read."""
     status = head.status
     if status == OK:
         return
-    other = (Why.BROKEN, "the server failed") if status >= 500 else (Why.STATUS, "no answer")
+    other = (
+        (Failure.BROKEN, "the server failed") if status >= 500 else (Failure.STATUS, "no answer")
+    )
     why, words = _WORDS.get(status, other)
     wait = retry_after(head.header("retry-after"), now=now)
     raise NotRetrieved(why, f"{words}: status {status}", status=status, retry_after=wait)

@@ -12,7 +12,7 @@ from typing import Final
 from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.limits import SNIFFED_BYTES
 from threegate.gates.fetch.retrieve.messages import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Failure, NotRetrieved
 
 MAX_TYPE_CHARS: Final = 100
 _TYPE: Final = re.compile(r"([^;,\s]+)[\t ]*(?:;[^,]*)?\Z")
@@ -68,13 +68,13 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 def declared_type(value: str | None, allowed: frozenset[str]) -> str:
     """Return the type a server names, without parameters; raise `NotRetrieved`."""
     if value is None:
-        raise NotRetrieved(Why.TYPE, "the answer has no content type")
+        raise NotRetrieved(Failure.TYPE, "the answer has no content type")
     found = _TYPE.match(value)
     name = found[1].lower() if found else ""
     if MEDIA_TYPE.fullmatch(name) is None or len(name) > MAX_TYPE_CHARS:
-        raise NotRetrieved(Why.TYPE, "the answer's content type is malformed")
+        raise NotRetrieved(Failure.TYPE, "the answer's content type is malformed")
     if name not in allowed:
-        raise NotRetrieved(Why.TYPE, f"content type {quote(name)} is not listed for this host")
+        raise NotRetrieved(Failure.TYPE, f"content type {quote(name)} is not listed for this host")
     return name
 
 
@@ -82,14 +82,14 @@ def read_as(name: str, body: bytes) -> str:
     """Return what a body called `name` may be read as; raise `NotRetrieved`."""
     wanted = _family(name)
     if not body.strip():
-        raise NotRetrieved(Why.MISLABELLED, "the answer is empty")
+        raise NotRetrieved(Failure.MISLABELLED, "the answer is empty")
     head = body[:SNIFFED_BYTES]
     found = sniff(head)
     # Readers find a PDF behind other bytes, and some servers put them there.
     if wanted == PDF and _PDF in head and found in ("text", "binary data"):
         return PDF
     if found not in _ACCEPTED[wanted]:
-        raise NotRetrieved(Why.MISLABELLED, f"called {quote(name)}, but looks like {found}")
+        raise NotRetrieved(Failure.MISLABELLED, f"called {quote(name)}, but looks like {found}")
     return wanted
 
 
@@ -102,7 +102,7 @@ def _family(name: str) -> str:
         return JSON
     if name in (XML, "text/xml") or name.endswith("+xml"):
         return XML
-    raise NotRetrieved(Why.TYPE, f"nothing here reads content type {quote(name)}")
+    raise NotRetrieved(Failure.TYPE, f"nothing here reads content type {quote(name)}")
 
 
 # What each family may look like.  Text that happens to be XML or JSON is still text.

@@ -8,8 +8,7 @@ from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
 from threegate.gates.fetch.retrieve.parts import part_of
 from threegate.gates.fetch.retrieve.rules import OTHER_PURPOSE, rules_of
-from threegate.gates.https.heads import Head
-from threegate.gates.https.refused import NotRetrieved
+from threegate.gates.http_library.client import NotRetrieved, ResponseHead
 from threegate.policy.purposes import MODEL, downloads
 
 HOST, STORE = "huggingface.co", "cas-bridge.xethub.hf.co"
@@ -17,8 +16,9 @@ PART = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=200)
 FIRST = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=0)
 
 
-def head(status: int, content_range: str | None = None) -> Head:
-    return Head(status, True, {} if content_range is None else {"content-range": content_range})
+def head(status: int, content_range: str | None = None) -> ResponseHead:
+    headers = {} if content_range is None else {"content-range": content_range}
+    return ResponseHead(status, headers, None, True)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from threegate.base.limits import MAX_BODY_BYTES
 from threegate.gates.fetch.retrieve.gate import open_with
 from threegate.gates.fetch.retrieve.messages import Opening, Refused
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
-from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.gates.https.ways import Gateway, Tunnels
 from threegate.keys.sshsig import sha256_hex
+from threegate.gates.http_library.client import Failure, NotRetrieved
+from threegate.gates.http_library.tunnel import GatewayProxy, Tunnels
 from threegate.policy.bundle import Bundle
 
 PEM = self_signed(["example.org"]).partition(b"-----BEGIN CERTIFICATE")[1:]
@@ -28,7 +28,7 @@ def test_the_rule_for_a_host_is_the_one_that_covers_it() -> None:
     assert rules.for_host("api.crossref.org").credential is None
     with pytest.raises(NotRetrieved) as caught:
         rules.for_host("evil.example")
-    assert caught.value.why is Why.HOST
+    assert caught.value.failure is Failure.HOST
 
 
 def test_no_policy_allows_more_than_an_answer_holds() -> None:
@@ -75,9 +75,9 @@ def test_a_box_refuses_rules_it_cannot_work_under(
     [
         ("own", Tunnels),
         ("connect:/run/proxy.sock", Tunnels),
-        ("gateway:/run/gateway.sock", Gateway),
+        ("gateway:/run/gateway.sock", GatewayProxy),
     ],
 )
 def test_the_way_out_is_the_one_of_policy(word: str, way: type) -> None:
     rules: Bundle = fetch_rules(proxy=word)
-    assert rules_of(rules).gateway is (way is Gateway)
+    assert rules_of(rules).gateway is (way is GatewayProxy)

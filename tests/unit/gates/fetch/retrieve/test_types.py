@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from threegate.gates.fetch.retrieve.messages import HTML, JSON, PDF, READ_AS, TEXT, XML
 from threegate.gates.fetch.retrieve.types import declared_type, read_as, sniff
-from threegate.gates.https.refused import NotRetrieved, Why
+from threegate.gates.http_library.client import Failure, NotRetrieved
 
 ALLOWED = frozenset({JSON, HTML, "application/atom+xml"})
 PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>"
@@ -41,7 +41,7 @@ def test_a_listed_type_is_taken_without_its_parameters(value: str, name: str) ->
 def test_any_other_type_is_refused(value: str | None) -> None:
     with pytest.raises(NotRetrieved) as caught:
         declared_type(value, ALLOWED)
-    assert caught.value.why is Why.TYPE
+    assert caught.value.failure is Failure.TYPE
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,14 @@ def test_bytes_of_the_type_they_are_called_are_read_as_it(
 def test_bytes_that_contradict_their_type_are_refused(name: str, body: bytes) -> None:
     with pytest.raises(NotRetrieved) as caught:
         read_as(name, body)
-    assert caught.value.why is Why.MISLABELLED
+    assert caught.value.failure is Failure.MISLABELLED
 
 
 @pytest.mark.parametrize("name", ["application/octet-stream", "image/png", "video/mp4"])
 def test_a_type_nobody_reads_is_refused_even_if_listed(name: str) -> None:
     with pytest.raises(NotRetrieved) as caught:
         read_as(name, b"x")
-    assert caught.value.why is Why.TYPE
+    assert caught.value.failure is Failure.TYPE
 
 
 @given(st.binary(max_size=80))

@@ -16,11 +16,8 @@ from tests.support.retrieving import ASK, CROSSREF, RECORD, answer, bundle
 from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import Got
 from threegate.gates.fetch.retrieve.rules import rules_of
-from threegate.gates.https.heads import parse_head
-from threegate.gates.https.refused import NotRetrieved, Why
-from threegate.gates.https.stream import Deadline
-from threegate.gates.https.tls import make_anchors
-from threegate.gates.https.ways import Connection, Gateway, Tunnels
+from threegate.gates.http_library.client import Deadline, Failure, NotRetrieved, ResponseHead
+from threegate.gates.http_library.tunnel import Connection, GatewayProxy, Tunnels, make_anchors
 
 OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 CONNECT = b"CONNECT api.crossref.org:443 HTTP/1.1\r\nHost: api.crossref.org:443\r\n\r\n"
@@ -102,14 +99,14 @@ def tunnels(proxy: FakeProxy, *cas: bytes) -> Tunnels:
     return Tunnels(make_anchors({f"{n:064x}": data for n, data in enumerate(cas)}), proxy.path)
 
 
-def opened(way: Tunnels | Gateway, seconds: float = 10) -> Connection:
+def opened(way: Tunnels | GatewayProxy, seconds: float = 10) -> Connection:
     return way.open(CROSSREF, Deadline(seconds))
 
 
-def refused(way: Tunnels | Gateway) -> tuple[Why, str]:
+def refused(way: Tunnels | GatewayProxy) -> tuple[Failure, str]:
     with pytest.raises(NotRetrieved) as caught:
         opened(way)
-    return caught.value.why, caught.value.message
+    return caught.value.failure, caught.value.message
 
 
 def test_a_tunnel_is_asked_for_in_the_one_spelling(
@@ -146,7 +143,7 @@ def test_a_certificate_nobody_vouches_for_ends_the_question(
     proxied: Callable[..., FakeProxy], tmp_path: Path, pem: bytes, message: str
 ) -> None:
     why, told = refused(tunnels(proxied(origin(tmp_path, pem)), OUR_CA))
-    assert (why, told) == (Why.CERTIFICATE, f"the server's certificate {message}")
+    assert (why, told) == (Failure.CERTIFICATE, f"the server's certificate {message}")
 
 
 @pytest.mark.parametrize(
@@ -154,40 +151,40 @@ def test_a_certificate_nobody_vouches_for_ends_the_question(
     [
         (
             b"HTTP/1.1 403 Forbidden\r\nX-ThreeGate-Reason: address-refused\r\n\r\n",
-            Why.PROXY_DENIED,
+            Failure.PROXY_DENIED,
             "the proxy refused: address-refused",
         ),
         (
-            b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: no-such-name\r\n\r\n",
-            Why.NO_NAME,
+            b"HTTP/1.1 502 Bad GatewayProxy\r\nX-ThreeGate-Reason: no-such-name\r\n\r\n",
+            Failure.NO_NAME,
             "the proxy found no way: no-such-name",
         ),
         (
-            b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: no-network\r\n\r\n",
-            Why.NO_NETWORK,
+            b"HTTP/1.1 502 Bad GatewayProxy\r\nX-ThreeGate-Reason: no-network\r\n\r\n",
+            Failure.NO_NETWORK,
             "the proxy found no way: no-network",
         ),
         (
-            b"HTTP/1.1 502 Bad Gateway\r\nX-ThreeGate-Reason: resolver-silent\r\n\r\n",
-            Why.UNREACHABLE,
+            b"HTTP/1.1 502 Bad GatewayProxy\r\nX-ThreeGate-Reason: resolver-silent\r\n\r\n",
+            Failure.UNREACHABLE,
             "the proxy found no way: resolver-silent",
         ),
         (
             b"HTTP/1.1 403 Forbidden\r\nX-ThreeGate-Reason: <b>!\r\n\r\n",
-            Why.PROXY_DENIED,
+            Failure.PROXY_DENIED,
             "the proxy refused with status 403",
         ),
-        (b"HTTP/1.1 407 Who are you\r\n\r\n", Why.PROXY_DENIED, "with status 407"),
-        (OPENED + b"early", Why.PROXY, "the proxy speaks before it was asked"),
-        (b"", Why.PROXY, "the proxy hung up"),
-        (b"SSH-2.0\r\n\r\n", Why.ANSWER, "its first line"),
-        (OPENED.replace(b"\r\n\r\n", b"\r\nA: " + b"b" * 9000), Why.ANSWER, "longer"),
-        (OPENED, Why.UNREACHABLE, "the connection broke off in its greeting"),
-        (OPENED.rstrip() + b"\r\n\r\n", Why.UNREACHABLE, "broke off in its greeting"),
+        (b"HTTP/1.1 407 Who are you\r\n\r\n", Failure.PROXY_DENIED, "with status 407"),
+        (OPENED + b"early", Failure.PROXY, "the proxy speaks before it was asked"),
+        (b"", Failure.PROXY, "the proxy hung up"),
+        (b"SSH-2.0\r\n\r\n", Failure.ANSWER, "not HTTP as it should be"),
+        (OPENED.replace(b"\r\n\r\n", b"\r\nA: " + b"b" * 9000), Failure.ANSWER, "longer"),
+        (OPENED, Failure.UNREACHABLE, "the connection broke off in its greeting"),
+        (OPENED.rstrip() + b"\r\n\r\n", Failure.UNREACHABLE, "broke off in its greeting"),
     ],
 )
 def test_a_proxy_that_says_no_is_understood(
-    proxied: Callable[..., FakeProxy], said: bytes, why: Why, message: str
+    proxied: Callable[..., FakeProxy], said: bytes, why: Failure, message: str
 ) -> None:
     found, told = refused(tunnels(proxied(says(said)), OUR_CA))
     assert found is why
@@ -205,7 +202,7 @@ def test_a_tunnel_that_is_not_free_yet_is_asked_for_again(
 
 def test_nobody_at_the_socket_is_a_clear_error(tmp_path: Path) -> None:
     way = Tunnels(make_anchors({"0": OUR_CA}), str(tmp_path / "none.sock"))
-    assert refused(way)[0] is Why.PROXY
+    assert refused(way)[0] is Failure.PROXY
 
 
 def test_a_server_that_speaks_no_tls_gets_no_request(
@@ -219,7 +216,7 @@ def test_a_server_that_speaks_no_tls_gets_no_request(
         client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         got.append(client.recv(4096))
 
-    assert refused(tunnels(proxied(act), OUR_CA))[0] is Why.CERTIFICATE
+    assert refused(tunnels(proxied(act), OUR_CA))[0] is Failure.CERTIFICATE
     assert b"GET" not in b"".join(got)
 
 
@@ -252,8 +249,8 @@ def test_a_connection_cut_without_a_word_is_no_end_of_a_body(
     retriever.close()
 
 
-def gateway(proxy: FakeProxy, **names: bytes) -> Gateway:
-    return Gateway(make_anchors(dict(names)), proxy.path)
+def gateway(proxy: FakeProxy, **names: bytes) -> GatewayProxy:
+    return GatewayProxy(make_anchors(dict(names)), proxy.path)
 
 
 def test_a_gateway_is_asked_for_the_whole_url(proxied: Callable[..., FakeProxy]) -> None:
@@ -273,7 +270,7 @@ def test_a_gateway_never_makes_a_test_source_look_real(tmp_path: Path) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as listening:
         listening.bind(path)
         listening.listen(1)
-        connection = Gateway(anchors, path).open(CROSSREF, Deadline(10))
+        connection = GatewayProxy(anchors, path).open(CROSSREF, Deadline(10))
         connection.stream.close()
     assert connection.anchor == "a" * 64
 
@@ -281,18 +278,19 @@ def test_a_gateway_never_makes_a_test_source_look_real(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "why"),
     [
-        ("X-Squid-Error: ERR_ACCESS_DENIED 0", Why.PROXY_DENIED),
-        ("X-Squid-Error: ERR_DNS_FAIL 0", Why.UNREACHABLE),
-        ("X-Squid-Error: ERR_SECURE_CONNECT_FAIL 71", Why.CERTIFICATE),
-        ("X-Squid-Error: ERR_READ_TIMEOUT 110", Why.DEADLINE),
-        ("X-Squid-Error: ERR_TOO_BIG 0", Why.TOO_LARGE),
-        ("X-Squid-Error: ERR_UNHEARD_OF", Why.UNREACHABLE),
-        ("X-ThreeGate-Reason: not-allowed", Why.PROXY_DENIED),
+        ("X-Squid-Error: ERR_ACCESS_DENIED 0", Failure.PROXY_DENIED),
+        ("X-Squid-Error: ERR_DNS_FAIL 0", Failure.UNREACHABLE),
+        ("X-Squid-Error: ERR_SECURE_CONNECT_FAIL 71", Failure.CERTIFICATE),
+        ("X-Squid-Error: ERR_READ_TIMEOUT 110", Failure.DEADLINE),
+        ("X-Squid-Error: ERR_TOO_BIG 0", Failure.TOO_LARGE),
+        ("X-Squid-Error: ERR_UNHEARD_OF", Failure.UNREACHABLE),
+        ("X-ThreeGate-Reason: not-allowed", Failure.PROXY_DENIED),
     ],
 )
-def test_a_refusal_of_the_gateway_is_not_taken_for_the_servers(header: str, why: Why) -> None:
-    way = Gateway(make_anchors({}))
-    way.check(parse_head(b"HTTP/1.1 403 Forbidden\r\nServer: x"))  # control: this one is
+def test_a_refusal_of_the_gateway_is_not_taken_for_the_servers(header: str, why: Failure) -> None:
+    way = GatewayProxy(make_anchors({}))
+    way.check(ResponseHead(403, {"server": "x"}, None, False))  # control: this one is
+    name, value = header.split(": ")
     with pytest.raises(NotRetrieved) as caught:
-        way.check(parse_head(f"HTTP/1.1 403 Forbidden\r\n{header}".encode()))
-    assert caught.value.why is why
+        way.check(ResponseHead(403, {name.lower(): value}, None, False))
+    assert caught.value.failure is why

@@ -1,1 +1,0 @@
-"""The client side of HTTPS through the one socket a box has: to a proxy, which decides."""
