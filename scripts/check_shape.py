@@ -11,7 +11,7 @@ from pathlib import Path
 
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 40
-LIBRARIES = frozenset({"https"})  # below gates/, and no program of its own
+LIBRARIES = frozenset({"http_library"})  # below gates/, and no program of its own
 GATE_HEADINGS = ("Runs as", "May read", "May write", "Must never", "If compromised", "Tested by")
 # Words that promise more about data than any check can: they may not be part of a name.
 PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "trusted"})

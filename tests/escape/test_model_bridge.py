@@ -79,7 +79,7 @@ def test_it_carries_a_question_and_a_reply(bridge: ModelServer, own: OwnServer) 
     assert isinstance(reply, ChatReply)
     assert (said(reply), reply.finish_reason, reply.model) == ("Paris", "stop", NAME)
     assert (reply.prompt_tokens, reply.completion_tokens) == (7, 2)
-    assert own.asked[0].startswith(b"POST /v1/chat/completions HTTP/1.0\r\n")
+    assert own.asked[0].startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
     status, body = asked(bridge.socket, "GET", MODELS)
     assert (status, body) == (200, Served(NAME, None, 8192).to_bytes())
 
