@@ -142,7 +142,7 @@ CODES = {
     "/length/huge": "TG-FET-006",
     "/length/negative": "TG-FET-015",
     "/chunks/cut": "TG-FET-016",
-    "/chunks/huge": "TG-FET-006",
+    "/chunks/huge": "TG-FET-016",  # it announces 2 GiB and sends 15 bytes; `/endless` sends more
     "/chunks/broken": "TG-FET-015",
     "/nothing": "TG-FET-016",
     "/endless": "TG-FET-006",
