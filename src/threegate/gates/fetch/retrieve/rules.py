@@ -9,8 +9,8 @@ from typing import Final
 from threegate.base.errors import PolicyDenied
 from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
-from threegate.keys.sshsig import sha256_hex
 from threegate.gates.http_library.client import Failure, NotRetrieved
+from threegate.keys.sshsig import sha256_hex
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow

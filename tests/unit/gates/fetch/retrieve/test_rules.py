@@ -9,9 +9,9 @@ from threegate.base.limits import MAX_BODY_BYTES
 from threegate.gates.fetch.retrieve.gate import open_with
 from threegate.gates.fetch.retrieve.messages import Opening, Refused
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
-from threegate.keys.sshsig import sha256_hex
 from threegate.gates.http_library.client import Failure, NotRetrieved
 from threegate.gates.http_library.tunnel import GatewayProxy, Tunnels
+from threegate.keys.sshsig import sha256_hex
 from threegate.policy.bundle import Bundle
 
 PEM = self_signed(["example.org"]).partition(b"-----BEGIN CERTIFICATE")[1:]
