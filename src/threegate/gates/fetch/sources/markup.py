@@ -44,10 +44,10 @@ _RAISED: Final = frozenset({"sup"})  # 10<sup>6</sup> is not 106
 _BETWEEN: Final = {"msup": "^", "mfrac": "/"}  # between the first and the second child
 
 _NAME: Final = re.compile(r"</?((?:[A-Za-z]{1,10}:)?[A-Za-z][A-Za-z0-9-]{0,30})")
-# Attributes need a value, so that `<i and j>` is no tag.
-_REST: Final = re.compile(
-    r"(?:\s++[A-Za-z_:][-\w:.]*+\s*+=\s*+(?:\"[^\"<]*+\"|'[^'<]*+'|[^\s\"'<>=]++))*+\s*+(/?)>"
-)
+# Attributes need a value, so that `<i and j>` is not a tag.  Atomic, because Python before 3.11.5
+# skips text that a possessive group did not match (gh-106052).
+_ATTRIBUTE: Final = r"\s++[A-Za-z_:][-\w:.]*+\s*+=\s*+(?:\"[^\"<]*+\"|'[^'<]*+'|[^\s\"'<>=]++)"
+_REST: Final = re.compile(rf"(?>(?:{_ATTRIBUTE}){{0,1000}})\s*+(/?)>")
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 

@@ -18,8 +18,10 @@ from threegate.gates.fetch.normalize.readers.stylesheets import Sheet
 _TAG: Final = re.compile(r"<[^>]*>")
 _PLAIN_COLOUR: Final = re.compile(r"[a-z]+|#[0-9a-f]{3}|#[0-9a-f]{6}")
 # Document types with which names of classes have a case, and tables the colour of the page.
+# With more comments before it than that, it is not certain.  No possessive group: Python before
+# 3.11.5 skips text that such a group did not match (gh-100061).
 _STANDARD: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\s|<!-- [^<>]*-->)*+<!doctype\s+html\s*"
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<!-- [^<>]*-->\s*+){0,100}<!doctype\s+html\s*"
     rb"(?:public\s+[\"']-//w3c//dtd (?:xhtml 1\.[01]|html 4\.01)[^\"'>]*+[\"']\s*[\"'][^>]*+)?>",
     re.IGNORECASE,
 )

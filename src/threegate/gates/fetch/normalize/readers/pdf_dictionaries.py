@@ -20,8 +20,9 @@ MAX_HEAD_BYTES: Final = 4_096  # of the dictionary of an object stream
 MAX_INKS_BYTES: Final = 2_000  # of the names of one ink; more is a doubt
 
 _PIECE_BYTES: Final = 4 * 2**10
-# A longer comment stays, and is a value that is not known.
-_GAP: Final = rb"(?:[\s\0]|%[^\r\n]{0,200}+[\r\n])*+"
+# More comments, or a longer one, stay, and are a value that is not known.  Atomic, because Python
+# before 3.11.5 skips text that a possessive group did not match (gh-100061, gh-106052).
+_GAP: Final = rb"[\s\0]*+(?>(?:%[^\r\n]{0,200}+[\r\n][\s\0]*+){0,100})"
 
 
 def _name(text: str) -> bytes:
@@ -30,8 +31,8 @@ def _name(text: str) -> bytes:
     return f"/{''.join(letters)}(?![^\\s\\0/<>\\[\\](){{}}%])".encode() + _GAP
 
 
-_VALUE: Final = rb"(?:[0-9]++" + _GAP + rb"[0-9]++" + _GAP + rb"R|\[|<<|%)"
-_PLAIN_INKS: Final = rb"\[(?:(?!%b)[^\[\]]){0,%d}+\]" % (_name("None"), MAX_INKS_BYTES)
+_VALUE: Final = rb"(?:[0-9]++" + _GAP + rb"(?:[0-9]++" + _GAP + rb"[R%]|%)|\[|<<|%)"
+_PLAIN_INKS: Final = rb"\[(?>(?:(?!%b)[^\[\]]){0,%d})\]" % (_name("None"), MAX_INKS_BYTES)
 _DOUBTS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -43,7 +44,7 @@ _DOUBTS: Final = tuple(
     )
 )
 _PACKED: Final = re.compile(_name("ObjStm") + rb"|endstream|stream(?:\r\n|\n|\r)?")
-_INDIRECT: Final = re.compile(_name("Type") + rb"[0-9]")
+_INDIRECT: Final = re.compile(_name("Type") + rb"[0-9%]")
 _PARAMETERS: Final = re.compile(rb"Parms|/DP|#")  # of how it is packed
 _NUMBERS: Final = re.compile(rb"\s*[0-9]+\s+[0-9]+\s")
 

@@ -91,6 +91,7 @@ QUIRKS = b'<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2//EN">'
     ("old", "new", "head"),
     [
         (b"<!doctype html>", QUIRKS, "<style>.X9{display:none}</style>"),
+        (b"<!doctype html>", b"<!-- <!doctype html> -->", "<style>.X9{display:none}</style>"),
         (b"<!doctype", b"<!-- --><!doctype", "<style>.x9{display:none}.X9{display:block}</style>"),
         (b"<body ", b'<body link="#fff"', ""),
     ],

@@ -174,9 +174,28 @@ def test_text_after_letters_that_clip_is_undecided() -> None:
     assert found.found == {"hidden-text": 4, "hidden-undecided": 1}
 
 
+@pytest.mark.parametrize("gap", [b" ", b"%\n", b"% x\r" * 150, b"%" + b"x" * 300 + b"\n"])
+@pytest.mark.parametrize(
+    ("named", "harmless"),
+    [
+        (b"/OC@5@0@R", b"/OX@5@0@R"),
+        (b"/DeviceN@[/None]", b"/DeviceX@[/None]"),
+        (b"/PaintType@2 ", b"/PaintTypes@2 "),
+        (b"/TR@<<", b"/TRX@<<"),
+        (b"/Type@5@0@R", b"/Type@/Page"),
+    ],
+)
+# claim TG-C-423
+def test_comments_before_a_value_hide_no_doubt(named: bytes, harmless: bytes, gap: bytes) -> None:
+    assert count_doubts(b"<<" + named.replace(b"@", gap) + b">>") == 1
+    if gap in (b" ", b"%\n"):  # more comments, or longer ones, are a doubt in any case
+        assert count_doubts(b"<<" + harmless.replace(b"@", gap) + b">>") == 0, "control"
+
+
 @pytest.mark.parametrize(
     "piece",
     [
+        *(b"/OC" + b"%\n" * 5_000, b"/Type" + b"%\n" * 5_000),
         *(b"/DeviceN[", b"/DeviceN[]", b"/OC%", b"/OC ", b"/ObjStm ", b"/ObjStm stream\n"),
         *(b"/ObjStm stream\n" + zlib.compress(b"1 0 x"), b"/Type ", b"/PaintType 1 ", b"/TR 1 "),
     ],
