@@ -110,6 +110,7 @@ NEEDED = {
     "pyyaml": set(),
     "selectolax": set(),
     "shtab": set(),
+    "tinycss2": {"webencodings"},
     "trafilatura": {
         *("babel", "certifi", "charset-normalizer", "courlan", "dateparser", "htmldate", "justext"),
         *("lxml", "lxml-html-clean", "python-dateutil", "pytz", "regex", "tld", "tzdata"),

@@ -145,12 +145,12 @@ def test_a_library_is_in_the_box_of_its_kind_and_in_no_other(
 ) -> None:
     names = (
         *("babel", "courlan", "cryptography", "htmldate", "lxml.etree", "pydantic_monty"),
-        *("pypdfium2_raw.bindings", "selectolax.lexbor", "urllib3", "yaml"),
+        *("pypdfium2_raw.bindings", "selectolax.lexbor", "tinycss2", "urllib3", "yaml"),
     )
     there = importable(tmp_path, profile, names)
     expected = {
         "fetch-normalize": [],
-        "fetch-html": ["lxml.etree", "selectolax.lexbor"],
+        "fetch-html": ["lxml.etree", "selectolax.lexbor", "tinycss2"],
         "fetch-pdf": ["pypdfium2_raw.bindings"],
     }[profile.name]
     assert there == expected

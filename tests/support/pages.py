@@ -484,6 +484,12 @@ DECLARED = {
         f"transform:{'rotate(0deg) ' * 90}scale(0)",
         f"transform:{'rotate(0deg) ' * 9}scale(1)",
     ),
+    "void font": ("font:0/0 a;font:16px a+b", "font:0/0 a;font:16px a, b"),
+    "size after the font": ("font-size:9px;font:9px a;font-size:0", "font-size:0;font:9px a"),
+    "stray mark": ("display:none;display:block!x", "display:none;display:block!important"),
+    "long number": (f"display:none;x:{'1' * 5000}", f"display:block;x:{'1' * 50}"),
+    "block in a variable": ("display:none;--x:{} display:block", "--x:{};display:block"),
+    "rule in the rule": ("display:block;&{display:none}", "display:none;&{display:block}"),
     "long block": (f"x:{'a' * 20_000};display:none", f"x:{'a' * 200};display:block"),
 }
 _X9 = f'<p class="x9">{MARK}</p>'
@@ -531,6 +537,32 @@ SHEETS = {
         ".a{content:''}.x9{display:block}.b{content:''}",
     ),
     "comment in a selector": ("p/**/.x9{display:none}", "p /**/.x9{display:none}"),
+    "broken address": (
+        ".a{b:url((\\\\)}.x9{display:none}.c{d:e)}",
+        ".a{b:url((\\\\)}.x9{display:block}.c{d:e)}",
+    ),
+    "range of characters": ("u+a.x9{display:none}", "u+b.x9{display:none}"),
+    "half a character": (".\\d800 {display:none}", ".\\d800 x{display:none}"),
+    "list that some ignore": (
+        ".x9{display:none}p.x9,a::-moz-x{display:block}",
+        ".x9{display:none}p.x9,a::before{display:block}",
+    ),
+    "list with nothing in it": (
+        ".x9{display:none}p.x9,,a{display:block}",
+        ".x9{display:none}p.x9,a{display:block}",
+    ),
+    "nothing before a joint": (
+        ".x9{display:none}>p.x9{display:block}",
+        ".x9{display:none}article>p.x9{display:block}",
+    ),
+    "weight of a function": (
+        ".x9:where(p){background:#000;color:#fff}:is(.x9){background:#fff}",
+        ".x9{background:#000;color:#fff}",
+    ),
+    "empty variable": (
+        ":root{--q:#000}.x9{--q:;color:#fff;background:var(--q)}",
+        ":root{--q:#000}.x9{color:#fff;background:var(--q)}",
+    ),
     "animation named by a string": (
         '@keyframes "h"{to{opacity:0}}.x9{animation:"h" 1s forwards}',
         '@keyframes "h"{to{opacity:1}}.x9{animation:"h" 1s forwards}',
@@ -553,6 +585,8 @@ SHEETS = {
     ),
 }
 SHEETS_OF = {
+    "range of characters": f'<p>under <u>line</u><a class="x9">{MARK}</a></p>',
+    "half a character": f'<p class="\ufffd">{MARK}</p>',
     "inside of details": f"<details open><summary>s</summary><p>{MARK}</p></details>",
     "second line": f"<div><p>one line</p><p>{MARK}</p></div>",
     "inherited height": f'<div class="y"><p>{MARK}</p></div>',

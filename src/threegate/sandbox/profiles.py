@@ -101,7 +101,7 @@ FETCH_HTML: Final = replace(
     FETCH_NORMALIZE,
     name="fetch-html",
     purpose="turns a hostile page into one research packet",
-    libraries=("lxml", "selectolax", "trafilatura"),
+    libraries=("lxml", "selectolax", "tinycss2", "trafilatura", "webencodings"),
     modules=(*FETCH_NORMALIZE.modules, "zlib", "lxml.etree", "selectolax.lexbor"),
     cpu_seconds=30,
     deadline_seconds=60,

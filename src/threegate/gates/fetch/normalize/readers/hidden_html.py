@@ -17,7 +17,13 @@ from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from threegate.gates.fetch.normalize.readers.css import Declarations, declarations, readings, words
+from threegate.gates.fetch.normalize.readers.css import (
+    UNREAD,
+    Declarations,
+    declarations,
+    readings,
+    words,
+)
 from threegate.gates.fetch.normalize.readers.elements import (
     hints,
     is_standard,
@@ -39,6 +45,7 @@ from threegate.gates.fetch.normalize.readers.surroundings import Look, Surroundi
 
 MAX_MATCHES: Final = 300_000  # steps of matching rules one by one, over all elements
 MAX_RULE_ELEMENTS: Final = 200_000_000  # parts of selectors times elements
+MAX_STYLES_CHARS: Final = 2_000_000  # of all `style` attributes that differ
 MAX_READINGS: Final = 8  # of what lies around an element
 
 # No text of the page at all, whatever a browser does with it.
@@ -120,8 +127,10 @@ class _Walk:
         self._texted: set[int] = set()  # elements with text that is not hidden
         self._seen: dict[tuple[object, ...], _Seen] = {}
         self._standard = is_standard(page)
+        self._styles: dict[str, Declarations] = {"": {}}
+        self._styles_room = MAX_STYLES_CHARS
         for node in page.css("[style*='--' i]"):
-            sheets.define(declarations(node.attributes.get("style") or ""))
+            sheets.define(self._declared(node.attributes))
         sheets.settle()
         self._link = link_colour(page)
         # Animations that hide, or may.
@@ -222,13 +231,21 @@ class _Walk:
         if outer.gone:
             return
         ends = self._matcher.ends(matched)
-        style = attributes.get("style")
-        own = declarations(style) if style else {}
+        own = self._declared(attributes)
         built_in = hints(tag, attributes, link=self._link, standard=self._standard)
         if ends or own or built_in:
             self._style(node, place, ends, (own, built_in))
         if not place.gone:
             self._nature(node, place, tag, attributes)
+
+    def _declared(self, attributes: dict[str, str | None]) -> Declarations:
+        """Return what the `style` of an element declares."""
+        style = attributes.get("style") or ""
+        if style not in self._styles:
+            self._styles_room -= len(style)
+            known = self._styles_room >= 0
+            self._styles[style] = declarations(style) if known else {UNREAD: ("", False)}
+        return self._styles[style]
 
     def _keys(self, tag: str, attributes: dict[str, str | None]) -> set[str]:
         names = (attributes.get("class") or "").split()

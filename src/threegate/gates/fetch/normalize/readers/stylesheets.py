@@ -11,40 +11,39 @@ SECURITY
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
 from threegate.gates.fetch.normalize.readers.css import (
     Declarations,
-    declarations,
-    pieces,
-    plain,
+    Token,
+    declared,
+    is_variable,
     readings,
+    shown,
+    split,
+    stripped,
+    tokens,
 )
 from threegate.gates.fetch.normalize.readers.looks import RELEVANT
 from threegate.gates.fetch.normalize.readers.selectors import (
-    MAX_SELECTOR_CHARS,
+    MAX_SELECTOR_TOKENS,
     Selector,
     parse_selector,
 )
 from threegate.gates.fetch.normalize.readers.surroundings import Surroundings, look
 
-MAX_SHEET_CHARS: Final = 2_000_000
-MAX_PRELUDE_CHARS: Final = 10_000_000  # of selectors, once for each block in their braces
+MAX_SHEETS_CHARS: Final = 2_000_000  # of all sheets
+MAX_SELECTORS_TOKENS: Final = 3_000_000  # of all selectors, once for each rule around them
 MAX_RULES: Final = 20_000
 MAX_CONDITIONS: Final = 16  # rules that may or may not mean an element
-MAX_DEPTH: Final = 16  # of braces
+MAX_DEPTH: Final = 16  # of rules in rules
 
-_BRACES: Final = re.compile(r"([{}])")
-_SCREEN: Final = re.compile(r"@media\s+(?:all|screen|only\s+screen)\s*", re.IGNORECASE)
-_PAPER: Final = re.compile(
-    r"@media\s+(?:only\s+)?print\s*(?:and\s[^,]*)?|@(?:page|font-face)\b.*", re.IGNORECASE
-)
-_FRAMES: Final = re.compile(r"@(?:-\w+-)?keyframes\s+([-\w]*)", re.IGNORECASE)
-
-
+_SCREEN: Final = re.compile(r"@media\s+(?:all|screen|only\s+screen)\s*")
+_PAPER: Final = re.compile(r"@media\s+(?:only\s+)?print\s*(?:and\s[^,]*)?|@(?:page|font-face)\b.*")
+_FRAMES: Final = re.compile(r"@(?:-\w+-)?keyframes\s+([-\w]*)")
 # Selectors of what every element inherits from.
 _EVERYWHERE: Final = frozenset((":root", "html", "body", "*", ":host"))
 
@@ -76,8 +75,7 @@ class Sheets:
     variables: dict[str, set[str]] = field(default_factory=dict)
     undecided: int = 0
     fonts: int = 0
-    room: int = MAX_PRELUDE_CHARS
-
+    room: int = MAX_SELECTORS_TOKENS
     certain: set[str] = field(default_factory=set)  # variables that are set on every element
 
     def define(self, found: Declarations, *, everywhere: bool = False) -> None:
@@ -102,135 +100,165 @@ class Sheets:
 
 def read_sheets(texts: Iterator[Sheet]) -> Sheets:
     """Return the rules of style sheets, in order."""
-    sheets = Sheets()
+    sheets, room = Sheets(), MAX_SHEETS_CHARS
     for sheet in texts:
-        if len(sheet.text) > MAX_SHEET_CHARS:
+        room -= len(sheet.text)
+        if room < 0:
             sheets.undecided += 1
             continue
-        _read_sheet(plain(sheet.text), sheets, conditional=sheet.conditional)
+        _read(tokens(sheet.text), _Scope(conditional=sheet.conditional), sheets)
     return sheets
 
 
-def _read_sheet(text: str, sheets: Sheets, *, conditional: bool) -> None:
-    around: list[str] = []  # what stands before the braces that are open
-    blocks: list[list[str]] = []  # the declarations in them
-    inner = ""  # what stands since the last brace
-    for piece in _BRACES.split(text):
-        if piece == "{":
-            if blocks:
-                statements, _, prelude = inner.rpartition(";")
-                blocks[-1].append(statements)
-            else:
-                prelude = _after_statements(inner, sheets)
-            around.append(prelude.strip())
-            blocks.append([])
-            inner = ""
-        elif piece == "}":
-            if around:
-                block = ";".join((*blocks.pop(), inner))
-                _add_block(around, block, sheets, conditional=conditional)
-                del around[-1]
-                inner = ""
-            else:
-                inner = "}"  # belongs to the selector after it, which is void then
-        else:
-            inner += piece
-            # A brace inside another bracket begins or ends nothing.
-            sheets.undecided += not _is_balanced(piece)
-    _after_statements(inner, sheets)
+class _Scope(NamedTuple):
+    """What is around declarations."""
+
+    selectors: Sequence[Sequence[Token]] = ()  # with those of the rules around written out
+    conditional: bool = False
+    everywhere: bool = False  # one rule around, which means every element
+    at_rule: str = ""  # the innermost one, if no rule is in it
+    frames: str | None = None  # the name of an animation; empty if not understood
+    depth: int = 0
 
 
-def _after_statements(text: str, sheets: Sheets) -> str:
-    """Count what reads other sheets or changes what selectors mean; return what stands after."""
-    parts = text.split(";")
-    for at, part in enumerate(parts[:-1]):
-        if not part.lstrip().startswith("@"):
-            return ";".join(parts[at:])  # not a selector, and read as one
-        sheets.undecided += part.lstrip().lower().startswith(("@import", "@namespace"))
-    sheets.undecided += parts[-1].lstrip().lower().startswith(("@import", "@namespace"))
-    return parts[-1]
+def _read(found: Sequence[Token], scope: _Scope, sheets: Sheets) -> None:
+    """Read a sheet, or what is between the braces of a rule."""
+    block: list[list[Token]] = []  # declarations
+    run: list[Token] = []  # since the last brace or semicolon
+    for token in found:
+        if token.kind == "{}" and not (scope.selectors and is_variable(run)):
+            _add_block(block, scope, sheets)
+            _read_rule(run, token.inner, scope, sheets)
+            block, run = [], []
+        elif token.is_sign(";") and (scope.depth or _at_rule(run)):
+            # At the top a semicolon ends only `@import` and the like; it makes a selector void.
+            _read_statement(run, sheets)
+            block.append(run)
+            run = []
+        elif (
+            scope.depth or run or not (token.text in ("<!--", "-->") or token.kind == "whitespace")
+        ):
+            run.append(token)
+    _read_statement(run, sheets)
+    _add_block([*block, run], scope, sheets)
 
 
-def _is_balanced(text: str) -> bool:
-    """Tell whether round and square brackets are closed."""
-    if "(" not in text and ")" not in text and "[" not in text and "]" not in text:
-        return True
-    text = _ESCAPED_BRACKET.sub("", text)
-    return text.count("(") == text.count(")") and text.count("[") == text.count("]")
+def _at_rule(run: Sequence[Token]) -> str:
+    """Return the text of tokens that begin with `@` and a name; empty for others."""
+    run = stripped(run)
+    return shown(run) if run and run[0].kind == "at-keyword" else ""
 
 
-_ESCAPED_BRACKET: Final = re.compile(r"\\[()\[\]\\]")
+def _read_statement(run: Sequence[Token], sheets: Sheets) -> None:
+    """Count what reads other sheets or changes what selectors mean, and what is not read."""
+    unread = any(token.kind == "unread" for token in run)
+    sheets.undecided += unread or _at_rule(run).startswith(("@import", "@namespace"))
 
 
-def _add_block(around: list[str], block: str, sheets: Sheets, *, conditional: bool) -> None:
-    """Add the declarations between two braces under the selectors that stand around them."""
-    sheets.fonts += around[-1].lower().startswith("@font-face")
-    if ":" not in block:
-        return
-    sheets.room -= sum(map(len, around))
-    if len(sheets.rules) > MAX_RULES or len(around) > MAX_DEPTH or sheets.room < 0:
+def _read_rule(
+    prelude: Sequence[Token], inner: Sequence[Token], scope: _Scope, sheets: Sheets
+) -> None:
+    """Read the block of a rule or of an at-rule."""
+    at_rule = _at_rule(prelude)
+    sheets.fonts += at_rule.startswith("@font-face")
+    if scope.depth >= MAX_DEPTH or sheets.room < 0:
         sheets.undecided += 1
         return
-    if any(map(_PAPER.fullmatch, around)):
+    if _PAPER.fullmatch(at_rule):
         return
-    found = declarations(block)
-    if around[-1].lower().startswith("@property") and "initial-value" in found:
-        found = {around[-1].split()[-1].lower(): found["initial-value"]}
-    everywhere = (
-        len(around) == 1
-        and not conditional
-        and not _EVERYWHERE.isdisjoint(text.strip() for text in pieces(around[0].lower(), ","))
-    )
-    sheets.define(found, everywhere=everywhere)
-    found = {name: value for name, value in found.items() if name in RELEVANT}
-    if not found:
-        return
-    frames = next(filter(None, map(_FRAMES.match, around)), None)
-    if frames is not None:
-        name = frames[1].lower()  # empty for a string, or what is not understood
-        sheets.frames.setdefault(name, []).append(found) if name else sheets.odd.append(found)
-        return
-    conditions = [text for text in around if text.startswith("@")]
-    conditional = conditional or not all(map(_SCREEN.fullmatch, conditions))
-    for selector in _selectors([text for text in around if not text.startswith("@")]):
-        sheets.room -= len(selector)
-        if max(len(sheets.rules), len(sheets.odd)) > MAX_RULES or sheets.room < 0:
-            sheets.undecided += 1
-            return
-        _add_rule(selector, found, sheets, conditional=conditional)
+    frames = _FRAMES.match(at_rule)
+    if at_rule:
+        within = scope._replace(
+            conditional=scope.conditional or not _SCREEN.fullmatch(at_rule),
+            everywhere=False,
+            at_rule=at_rule,
+            frames=frames[1] if frames else scope.frames,
+            depth=scope.depth + 1,
+        )
+    else:
+        ours = [stripped(part) for _, part in split(prelude, ",")]
+        everywhere = not scope.depth and not scope.conditional
+        within = scope._replace(
+            selectors=_nested(scope.selectors, ours) if scope.selectors else ours,
+            everywhere=everywhere and not _EVERYWHERE.isdisjoint(map(shown, ours)),
+            at_rule="",
+            depth=scope.depth + 1,
+        )
+        sheets.room -= sum(map(len, within.selectors))
+    _read(inner, within, sheets)
 
 
-def _selectors(nested: list[str]) -> list[str]:
-    """Return the selectors of a block, those of rules around it written out.
+def _nested(
+    outers: Sequence[Sequence[Token]], inners: Sequence[Sequence[Token]]
+) -> list[Sequence[Token]]:
+    """Return the selectors of a rule in a rule.
 
     Two more than `MAX_RULES` at most, so that the caller sees the cut; one that is too long
     stays too long, and is not understood.
     """
-    found = [""]
-    for prelude in nested:
-        inner = [text.strip() for text in pieces(prelude, ",")]
-        pairs = (_joined(outer, text) for outer in found for text in inner)
-        found = list(islice(pairs, MAX_RULES + 2))
-    return found if nested else []
+    pairs = (_joined(outer, inner) for outer in outers for inner in inners)
+    return list(islice(pairs, MAX_RULES + 2))
 
 
-def _joined(outer: str, text: str) -> str:
-    if len(text) > MAX_SELECTOR_CHARS:  # written out, it might be much longer
-        return text
-    joined = text.replace("&", outer) if "&" in text and outer else f"{outer} {text}".strip()
-    return joined[: MAX_SELECTOR_CHARS + 1]
+def _joined(outer: Sequence[Token], inner: Sequence[Token]) -> Sequence[Token]:
+    if not inner or len(inner) > MAX_SELECTOR_TOKENS:
+        return inner  # void as it is; or too long, and it might become much longer
+    if any(token.is_sign("&") for token in inner):
+        made = [one for token in inner for one in (outer if token.is_sign("&") else (token,))]
+    elif _names_outer(inner):  # in `:is(&)`, which is not looked into
+        made = list(inner)
+    else:
+        made = [*outer, Token("whitespace"), *inner]
+    return made[: MAX_SELECTOR_TOKENS + 1]
 
 
-def _add_rule(text: str, found: Declarations, sheets: Sheets, *, conditional: bool) -> None:
-    try:
-        selector = parse_selector(text)
-    except ValueError:
-        sheets.odd.append(found)
+def _names_outer(found: Sequence[Token]) -> bool:
+    return any(token.is_sign("&") or _names_outer(token.inner) for token in found)
+
+
+def _add_block(block: Sequence[Sequence[Token]], scope: _Scope, sheets: Sheets) -> None:
+    """Add declarations under the selectors around them."""
+    found = declared(block) if scope.depth else {}
+    if not found:
         return
-    # What shows something under the pointer is not there when the page is first shown.
-    if selector is not None and not (selector.state and not any(look(found, Surroundings())[1:])):
-        doubtful = conditional or not selector.sure
-        sheets.rules.append(Rule(selector, found, len(sheets.rules), doubtful))
+    if len(sheets.rules) > MAX_RULES:
+        sheets.undecided += 1
+        return
+    if scope.at_rule.startswith("@property") and "initial-value" in found:
+        found = {scope.at_rule.split()[-1]: found["initial-value"]}
+    sheets.define(found, everywhere=scope.everywhere)
+    found = {name: value for name, value in found.items() if name in RELEVANT}
+    if not found:
+        return
+    if scope.frames is not None:
+        blocks = sheets.frames.setdefault(scope.frames, []) if scope.frames else sheets.odd
+        blocks.append(found)
+        return
+    _add_rules(scope, found, sheets)
+
+
+def _add_rules(scope: _Scope, found: Declarations, sheets: Sheets) -> None:
+    """Add declarations once for each selector around them."""
+    made: list[Selector] = []
+    odd = 0
+    for tokens_of_one in scope.selectors:
+        sheets.room -= len(tokens_of_one)
+        if max(len(sheets.rules) + len(made), len(sheets.odd)) > MAX_RULES or sheets.room < 0:
+            sheets.undecided += 1
+            break
+        try:
+            made.append(parse_selector(tokens_of_one))
+        except ValueError:
+            odd += 1
+            sheets.odd.append(found)
+    # A browser that refuses one of the selectors ignores the rule.
+    conditional = scope.conditional or bool(odd) or not all(one.known for one in made)
+    hides = not any(one.state for one in made) or any(look(found, Surroundings())[1:])
+    for selector in made:
+        # What shows something under the pointer is not there when the page is first shown.
+        if not selector.inert and (hides or not selector.state):
+            doubtful = conditional or not selector.sure
+            sheets.rules.append(Rule(selector, found, len(sheets.rules), doubtful))
 
 
 def cascade(rules: list[Rule], own: Declarations, hints: Declarations) -> list[Declarations]:

@@ -53,6 +53,7 @@ _SIZES: Final = {
     "math": 16.0,
 }
 _SYSTEM_FONTS: Final = ("caption", "icon", "menu", "message-box", "small-caption", "status-bar")
+_FONT_WORD: Final = re.compile(r"[-+]?[\w.%-]+(?:\(.*\))?|\"\"")
 _PICTURES: Final = ("img", "svg", "canvas", "video", "iframe", "object", "embed", "picture")
 
 
@@ -247,7 +248,9 @@ def _size(found: Declarations, outer: float) -> float | None:
         elif name == "font" and found[name][0] not in (*DEFAULTS, *_SYSTEM_FONTS):
             parts = words(found[name][0])
             sizes = [one for word in parts if (one := _one_size(word, outer)) is not None]
-            size = sizes[0] if sizes and len(parts) > 1 else None  # without a family it is void
+            # Without a family, or with other signs in it, it is void.
+            void = len(parts) < 2 or not all(map(_FONT_WORD.fullmatch, parts))
+            size = sizes[0] if sizes and not void else None
     return size
 
 

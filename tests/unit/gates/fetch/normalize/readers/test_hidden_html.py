@@ -142,7 +142,7 @@ def test_more_steps_of_matching_than_are_allowed_are_undecided(
         "h9," * 200 + ".x9{display:none}",
         "article{" + "h9," * 200 + ".x9{display:none}}",
         "h9{top:0}" * 200 + ".x9{display:none}",
-        "article{" + "h9 " * 100 + "&{top:0} " + "article " * 60 + ".x9{display:none}}",
+        "article{" + "h9 " * 100 + "&{top:0} " + "article " * 80 + ".x9{display:none}}",
         "article{" * 30 + ".x9{display:none}" + "}" * 30,
         "a|b," * 200 + ".x9{display:none}",
     ],
@@ -155,6 +155,20 @@ def test_rules_that_are_left_out_are_counted(sheet: str, monkeypatch: pytest.Mon
     text, hazards = read(f"<style>{sheet}</style>", inner)
     assert "ZZmarker" in text
     assert hazards["hidden-undecided"] >= 1
+
+
+# claim TG-C-421
+def test_sheets_and_styles_past_their_limits_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "<style>.y9{top:0}</style><style>.x9{display:none}</style>"
+    inner = f'<p style="top:0">a</p><p style="opacity:0">{MARK}</p>'
+    assert "ZZmarker" not in read(head, f'<p class="x9">{MARK}</p>')[0], "control: it is read"
+    assert "ZZmarker" not in read("", inner)[0], "control: it is read"
+    monkeypatch.setattr(stylesheets, "MAX_SHEETS_CHARS", 20)
+    monkeypatch.setattr(hidden_html, "MAX_STYLES_CHARS", 12)
+    text, hazards = read(head, f'<p class="x9">{MARK}</p>')
+    assert ("ZZmarker" in text, hazards) == (True, {"hidden-undecided": 1})
+    text, hazards = read("", inner)
+    assert ("ZZmarker" in text, hazards) == (True, {"hidden-undecided": 1})
 
 
 # claim TG-C-421
@@ -188,6 +202,9 @@ SLOW = {
         "",
     ),
     "stray braces": ("<style>" + "}" * 800_000 + "</style>", ""),
+    "open brackets": ("<style>" + "({[" * 400_000 + "</style>", ""),
+    "rules in rules": ("<style>" + "a{" * 400_000 + "</style>", ""),
+    "styles that differ": ("", _many('<p style="left:{}px;color:rgb(1,2,3)">x</p>', 30_000)),
 }
 
 
