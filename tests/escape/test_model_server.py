@@ -17,7 +17,6 @@ import pytest
 from tests.support import weights
 from tests.support.modelling import (
     YES_OR_NO,
-    asked,
     completed,
     connected,
     embedded,
@@ -29,15 +28,14 @@ from tests.support.modelling import (
 )
 from threegate.base.errors import GateUnavailable
 from threegate.gates.model.chat.messages import (
-    COMPLETIONS,
     MAX_CHAT_BYTES,
-    MODELS,
     ChatRefused,
     ChatReply,
     Served,
 )
 from threegate.gates.model.messages import Progress
 from threegate.host.models.server import ModelServer
+from threegate.sandbox.channel import CHUNK, HEADER, NOTE, frames
 from threegate.sandbox.machine import find_machine
 
 NOTES: list[Progress] = []
@@ -50,9 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
 
 
 def test_it_answers_and_says_which_model_it_is(server: ModelServer) -> None:
-    status, body = asked(server.socket, "GET", MODELS)
-    assert status == 200
-    assert body == Served(weights.NAME, weights.SHA256, 1024).to_bytes()
+    assert server.served == Served(weights.NAME, weights.SHA256, 1024)
     reply = completed(server.socket, question("What is the capital of France?"))
     assert isinstance(reply, ChatReply)
     assert said(reply).strip()
@@ -147,29 +143,25 @@ def test_oversized_and_malformed_requests_are_refused(server: ModelServer) -> No
             return everything(sock)
 
     good = question("x", grammar=YES_OR_NO).to_bytes()
-    head = f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: "
-    whole = head.encode() + b"%d\r\n\r\n" % len(good) + good
-    assert told(whole).startswith(b"HTTP/1.1 200 "), "control"
-    assert b"TG-MDL-003" in told(head.encode() + b"%d\r\n\r\n" % (MAX_CHAT_BYTES + 1))
-    assert b"TG-MDL-003" in told(b"POST /" + b"x" * 20_000)
-    assert b"TG-MDL-001" in told(whole + b"GET /v1/models HTTP/1.1\r\n\r\n")
-    for bad in (b"\x00\xff\r\n\r\n", b"GET /v1/models HTTP/1.0\r\n\r\n", b"\r\n\r\n"):
+    assert b'{"choices":' in told(frames(good)), "control"
+    assert b"TG-MDL-003" in told(frames(b"x" * (MAX_CHAT_BYTES + 1)))
+    assert b"TG-MDL-001" in told(frames(good) + b"\x01")
+    assert b"TG-MDL-001" in told(frames(good) * 2)
+    for bad in (b"\x00\xff", HEADER.pack(NOTE, 1) + b"x", HEADER.pack(CHUNK, 2**31), frames(b"")):
         assert b"TG-MDL-001" in told(bad)
-    for place in ("/props", "/slots", "/v1/completions", "/v1/models?x", "/health", "/tokenize"):
-        assert b"TG-MDL-002" in told(f"GET {place} HTTP/1.1\r\n\r\n".encode())
+    # llama.cpp's own places, and a request as HTTP has it.
+    for place in ("/props", "/slots", "/v1/completions", "/v1/models", "/health", "/tokenize"):
+        assert b"TG-MDL-001" in told(f"GET {place} HTTP/1.1\r\n\r\n".encode())
     body = good.replace(b'"seed":0', b'"seed":0,"tools":[]')
-    assert b"TG-MDL-001" in told(head.encode() + b"%d\r\n\r\n" % len(body) + body)
-    assert asked(server.socket, "GET", MODELS)[0] == 200, "it goes on"
+    assert b"TG-MDL-001" in told(frames(body))
+    assert b'{"choices":' in told(frames(good)), "it goes on"
 
 
 def test_clients_that_wait_or_leave_hold_nobody_up(server: ModelServer) -> None:
     """Half a request, half a body, a connection that says nothing: others are served."""
     idle = [connected(server.socket) for _ in range(3)]
-    idle[0].sendall(b"POST /v1/chat")
-    idle[1].sendall(
-        f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
-        "Content-Length: 500\r\n\r\n{".encode()
-    )
+    idle[0].sendall(frames(b"{")[:3])
+    idle[1].sendall(HEADER.pack(CHUNK, 500) + b"{")
     assert said(completed(server.socket, question("x", grammar=YES_OR_NO)))
     for sock in idle:
         sock.close()
@@ -179,10 +171,9 @@ def test_clients_that_wait_or_leave_hold_nobody_up(server: ModelServer) -> None:
 def test_the_work_for_a_client_that_left_stops(server: ModelServer) -> None:
     endless = question("Count.", max_tokens=900, grammar='root ::= [a-z ]{800,900} "."')
     body = endless.to_bytes()
-    head = f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
     del NOTES[:]
     with connected(server.socket) as sock:
-        sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        sock.sendall(frames(body))
         _eventually(lambda: any(note.phase == "reply" for note in NOTES))  # it works on it
     reply = completed(server.socket, question("x", grammar=YES_OR_NO))
     assert said(reply)
@@ -192,10 +183,9 @@ def test_the_work_for_a_client_that_left_stops(server: ModelServer) -> None:
 
 def test_reading_for_a_client_that_left_stops_between_two_batches(server: ModelServer) -> None:
     body = question("The sea " * 400, max_tokens=1).to_bytes()
-    head = f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
     del NOTES[:]
     with connected(server.socket) as sock:
-        sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        sock.sendall(frames(body))
         _eventually(lambda: any(note.total > 800 for note in NOTES))
     assert said(completed(server.socket, question("x", grammar=YES_OR_NO)))
     read = [note for note in NOTES if note.total > 800]
@@ -210,7 +200,8 @@ def test_too_many_at_once_are_told_so(server: ModelServer) -> None:
     finally:
         for sock in waiting:
             sock.close()
-    _eventually(lambda: asked(server.socket, "GET", MODELS)[0] == 200)
+    few = question("x", grammar=YES_OR_NO)
+    _eventually(lambda: isinstance(completed(server.socket, few), ChatReply))
 
 
 # claim TG-C-141
@@ -259,8 +250,7 @@ def test_a_killed_server_is_noticed_and_leaves_nothing(tmp_path: Path) -> None:
         [payload] = payloads() - before
         with connected(server.socket) as sock:
             body = question("Count.", max_tokens=900).to_bytes()
-            head = f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
-            sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            sock.sendall(frames(body))
             os.kill(payload, signal.SIGKILL)
             assert _rest(sock) == b"", "no half of a reply"
         _eventually(lambda: _has_ended(server))
@@ -276,8 +266,7 @@ def test_a_grammar_that_breaks_the_library_breaks_nothing_else(tmp_path: Path) -
     with served(embedded(), tmp_path) as server:
         with connected(server.socket) as sock:
             body = question("x", grammar=deep).to_bytes()
-            head = f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
-            sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            sock.sendall(frames(body))
             assert _rest(sock) == b""
         _eventually(lambda: _has_ended(server))
     names = [f"r{number}" for number in range(20)]

@@ -43,8 +43,6 @@ from threegate.gates.http_library.client import (
     NotRetrieved,
 )
 from threegate.gates.model.chat import messages as chat
-from threegate.gates.model.front.refused import Refused as NoReply
-from threegate.gates.model.front.request import parse_head as parse_model_head
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
@@ -64,6 +62,7 @@ from threegate.policy.compiler import default_files
 from threegate.policy.hosts import parse_url
 from threegate.policy.sections import SECTIONS
 from threegate.policy.source import read_source
+from threegate.sandbox.channel import ChannelBroken, MessageReader, frames
 
 FRONT = FrontMatter(("a", "b", "c"))
 
@@ -378,18 +377,16 @@ def _chat(data: bytes) -> None:
     same(parse(Untrusted(data)).to_bytes(), data)
 
 
-def _model_head(data: bytes) -> None:
-    head = parse_model_head(data)
-    assert head.path in (chat.COMPLETIONS, chat.MODELS)
-    assert 0 <= head.length <= chat.MAX_CHAT_BYTES
+def _framed(data: bytes) -> None:
+    found = MessageReader(1000).feed(data)
+    assert all(len(message) <= 1000 for message in found)
+    again = MessageReader(1000).feed(b"".join(map(frames, found)))
+    if again != found:
+        raise Finding("messages read back are others")
 
 
 _CHAT = chat.ChatRequest((("system", "a"), ("user", "b")), 5, 1, 'root ::= "x"', '{"a":1}')
 _REPLY = chat.ChatReply(Untrusted("x"), "stop", 1, 2, "m")
-_POST = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
-    b"Content-Type: application/json\r\nContent-Length: 12"
-)
 
 
 def _reading_list(data: bytes) -> None:
@@ -434,7 +431,7 @@ def _lz4(data: bytes) -> None:
 
 TARGETS: dict[str, Target] = {
     "chat": Target(_chat, (ProtocolBroken,), lambda: [_CHAT.to_bytes(), _REPLY.to_bytes()]),
-    "model-head": Target(_model_head, (NoReply,), lambda: [_POST, b"GET /v1/models HTTP/1.1"]),
+    "framed": Target(_framed, (ChannelBroken,), lambda: [frames(b"abc") * 2, frames(b"")]),
     **{f"artifact-{prefix}": _format(prefix) for prefix in registry.FORMATS},
     "artifact-any": Target(_any_artifact, (ArtifactRejected,), _artifact_seeds),
     "front-matter": Target(

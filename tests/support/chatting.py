@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Self
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.model.chat.messages import ChatRefused, ChatReply, ChatRequest, parse_request
+from threegate.gates.model.chat.messages import (
+    MAX_CHAT_BYTES,
+    ChatRefused,
+    ChatReply,
+    ChatRequest,
+    parse_request,
+)
+from threegate.sandbox.channel import MessageReader, frames
 
 # What a script gives back: words of the model, a refusal, or bytes to send as they are.
 Reply = str | ChatReply | ChatRefused | bytes
@@ -16,11 +23,6 @@ Script = Callable[[ChatRequest], Reply]
 
 def reply(content: str, finish_reason: str = "stop") -> ChatReply:
     return ChatReply(Untrusted(content), finish_reason, 100, 10, "scripted")
-
-
-def response(status: int, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode("ascii") + body
 
 
 def _some(client: socket.socket) -> bytes:
@@ -55,14 +57,10 @@ class Scripted:
 
     def _one(self, client: socket.socket) -> None:
         try:
-            data = b""
-            while b"\r\n\r\n" not in data:
-                data += _some(client)
-            head, _, body = data.partition(b"\r\n\r\n")
-            size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            while len(body) < size:
-                body += _some(client)
-            request = parse_request(Untrusted(body))
+            messages = MessageReader(MAX_CHAT_BYTES)
+            while not (found := messages.feed(_some(client))):
+                pass
+            request = parse_request(Untrusted(found[0]))
             self.asked.append(request)
             client.sendall(self._said(self._script(request)))
         except OSError:
@@ -71,9 +69,7 @@ class Scripted:
     def _said(self, said: Reply) -> bytes:
         if isinstance(said, bytes):
             return said
-        if isinstance(said, ChatRefused):
-            return response(400, said.to_bytes())
-        return response(200, (reply(said) if isinstance(said, str) else said).to_bytes())
+        return frames((reply(said) if isinstance(said, str) else said).to_bytes())
 
     def __enter__(self) -> Self:
         self._thread.start()

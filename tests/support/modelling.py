@@ -1,6 +1,5 @@
 """Model servers under test: policies that name them, clients that ask them."""
 
-import http.client
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -11,8 +10,9 @@ from typing import Any
 from tests.support import weights
 from tests.support.policies import altered, policy
 from threegate.base.untrusted import Untrusted
+from threegate.gates.core.client import REFUSAL
 from threegate.gates.model.chat.messages import (
-    COMPLETIONS,
+    MAX_REPLY_BYTES,
     ChatRefused,
     ChatReply,
     ChatRequest,
@@ -22,6 +22,7 @@ from threegate.gates.model.chat.messages import (
 from threegate.gates.model.messages import Progress
 from threegate.host.models.server import ModelServer
 from threegate.policy.bundle import Bundle
+from threegate.sandbox.channel import MessageReader, frames
 from threegate.sandbox.machine import find_machine
 
 SECONDS = 120.0
@@ -62,15 +63,6 @@ def served(
         yield server
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("model", timeout=SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = connected(self._path)
-
-
 def connected(path: Path) -> socket.socket:
     """Return a connection to a socket, however long its path is."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -83,22 +75,21 @@ def connected(path: Path) -> socket.socket:
     return sock
 
 
-def asked(path: Path, method: str, place: str, body: bytes | None = None) -> tuple[int, bytes]:
-    """Ask as an ordinary HTTP client does; return status and body."""
-    connection = _Connection(path)
-    try:
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        connection.request(method, place, body, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
+def asked(path: Path, message: bytes) -> bytes:
+    """Send one message, as CORE does; return the message that answers it."""
+    messages = MessageReader(MAX_REPLY_BYTES)
+    with connected(path) as sock:
+        sock.sendall(frames(message))
+        (answer,) = messages.feed(everything(sock))
+        assert not messages.mid_message
+        return answer
 
 
 def completed(path: Path, request: ChatRequest) -> ChatReply | ChatRefused:
     """Ask for a completion; return the reply, or why there is none."""
-    status, body = asked(path, "POST", COMPLETIONS, request.to_bytes())
-    return parse_reply(Untrusted(body)) if status == 200 else parse_refused(Untrusted(body))
+    answer = asked(path, request.to_bytes())
+    refused = answer.startswith(REFUSAL)
+    return parse_refused(Untrusted(answer)) if refused else parse_reply(Untrusted(answer))
 
 
 def question(text: str, *, max_tokens: int = 24, **form: Any) -> ChatRequest:

@@ -19,7 +19,6 @@ from threading import Event, Thread
 from tests.support.gbnf import Grammar
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
-from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Model, Tell
 
 NAME = "obedient"
@@ -201,7 +200,7 @@ async def _serve(
     async def accept() -> None:
         while True:
             sock, _ = await loop.sock_accept(listening)
-            ends = await asyncio.open_connection(sock=sock, limit=MAX_HEAD_BYTES)
+            ends = await asyncio.open_connection(sock=sock)
             tasks.add(asyncio.create_task(front.serve(ends)))
 
     accepting = asyncio.create_task(accept())

@@ -22,6 +22,10 @@ class ChannelBroken(Exception):
     """The other side does not speak the protocol."""
 
 
+class MessageTooLong(ChannelBroken):
+    """A message is longer than the reader accepts."""
+
+
 def frames(message: bytes) -> bytes:
     """Return a whole message as frames."""
     parts = [
@@ -108,6 +112,32 @@ class FrameReader:
     def mid_frame(self) -> bool:
         """Tell whether bytes of an unfinished frame are held."""
         return bool(self._held)
+
+
+class MessageReader:
+    """Takes bytes as they come and gives the whole messages in them; notes are refused."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._frames, self._held, self._max_bytes = FrameReader(), bytearray(), max_bytes
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the messages completed by `data`; raise `ChannelBroken`."""
+        found: list[bytes] = []
+        for kind, piece in self._frames.feed(data):
+            if kind == NOTE:
+                raise ChannelBroken("not a frame of this protocol")
+            self._held += piece
+            if len(self._held) > self._max_bytes:
+                raise MessageTooLong(f"limit {self._max_bytes} bytes")
+            if kind == END:
+                found.append(bytes(self._held))
+                self._held.clear()
+        return found
+
+    @property
+    def mid_message(self) -> bool:
+        """True if bytes of an unfinished message are held."""
+        return bool(self._held) or self._frames.mid_frame
 
 
 def echo() -> None:

@@ -16,6 +16,8 @@ from threegate.sandbox.channel import (
     NOTE,
     ChannelBroken,
     FrameReader,
+    MessageReader,
+    MessageTooLong,
     frames,
     read_message,
 )
@@ -94,3 +96,25 @@ def test_any_bytes_are_frames_or_a_broken_channel(data: bytes) -> None:
     except ChannelBroken:
         return
     assert all(kind in {CHUNK, END, NOTE} and len(piece) <= len(data) for kind, piece in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=200), max_size=5), st.integers(1, 50))
+def test_a_reader_of_messages_finds_them_however_they_arrive(
+    messages: list[bytes], size: int
+) -> None:
+    data = b"".join(map(frames, messages))
+    reader, found = MessageReader(200), []
+    for at in range(0, len(data), size):
+        found += reader.feed(data[at : at + size])
+    assert (found, reader.mid_message) == (messages, False)
+    assert reader.feed(frames(b"x")[:-1]) == []
+    assert reader.mid_message
+
+
+def test_a_reader_of_messages_takes_no_note_and_nothing_longer_than_it_accepts() -> None:
+    assert MessageReader(10).feed(frames(b"x" * 10)) == [b"x" * 10], "control"
+    with pytest.raises(MessageTooLong):
+        MessageReader(10).feed(frames(b"x" * 11)[:-5])
+    with pytest.raises(ChannelBroken):
+        MessageReader(10).feed(HEADER.pack(NOTE, 1) + b"x")

@@ -1,12 +1,11 @@
-"""CORE's one way out: a chat completion over the Unix socket that is bound into its box.
+"""CORE's only connection: a chat completion over the Unix socket that is bound into its sandbox.
 
 SECURITY
-    Reads what a model server says, ours or, behind the bridge, somebody else's.  Head and
-    body are bounded, the whole has one deadline, and what is not a reply of the protocol is
-    none.  Opens AF_UNIX only; the box has no other family.
+    Reads frames of a model server.  The answer is bounded, the exchange has one deadline, and
+    anything but one reply or one refusal of the protocol is an error.  Opens AF_UNIX only; the
+    sandbox has no other family.
 """
 
-import re
 import socket
 import time
 from dataclasses import dataclass
@@ -15,18 +14,16 @@ from typing import Final
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import (
-    COMPLETIONS,
     MAX_REPLY_BYTES,
     ChatReply,
     ChatRequest,
     parse_refused,
     parse_reply,
 )
+from threegate.sandbox.channel import ChannelBroken, MessageReader, frames
 
 MODEL_SOCKET: Final = "/run/model.sock"
-MAX_HEAD_BYTES: Final = 8 * 1024
-_STATUS: Final = re.compile(rb"HTTP/1\.1 ([0-9]{3}) [ -~]{0,100}\r\n")
-_LENGTH: Final = re.compile(rb"(?i:\r\nContent-Length): ?([0-9]{1,9})\r\n")
+REFUSAL: Final = b'{"error":'  # how a refusal begins; a reply is `{"choices":`
 _PIECE: Final = 64 * 1024
 
 
@@ -48,48 +45,36 @@ class Client:
     def ask(self, request: ChatRequest) -> ChatReply:
         """Return the reply, or raise `NoModel`."""
         try:
-            status, body = self._exchange(request.to_bytes())
-            if status == 200:
-                return parse_reply(Untrusted(body))
-            refused = parse_refused(Untrusted(body))
+            answer = self._exchange(request.to_bytes())
+            if not answer.startswith(REFUSAL):
+                return parse_reply(Untrusted(answer))
+            refused = parse_refused(Untrusted(answer))
         except TimeoutError as exc:
             raise NoModel("the model did not answer in time") from exc
         except OSError as exc:
             raise NoModel("the model server does not answer") from exc
-        except ProtocolBroken as exc:
+        except (ChannelBroken, ProtocolBroken) as exc:
             raise NoModel("the model server said what is no reply") from exc
         raise NoModel(refused.message, refused.code)
 
-    def _exchange(self, body: bytes) -> tuple[int, bytes]:
-        head = (
-            f"POST {COMPLETIONS} HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
+    def _exchange(self, request: bytes) -> bytes:
+        reader = MessageReader(MAX_REPLY_BYTES)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(self._left())
             sock.connect(self.path)
-            sock.sendall(head.encode("ascii") + body)
-            return self._answer(sock)
+            sock.sendall(frames(request))
+            while not (found := reader.feed(self._piece(sock))):
+                pass
+        if len(found) > 1 or reader.mid_message:
+            raise ChannelBroken("more than one answer")
+        return found[0]
 
-    def _answer(self, sock: socket.socket) -> tuple[int, bytes]:
-        data = bytearray()
-        while (end := data.find(b"\r\n\r\n")) < 0:
-            self._more(sock, data, MAX_HEAD_BYTES)
-        head = bytes(data[: end + 2])
-        status, length = _STATUS.match(head), _LENGTH.search(head)
-        if status is None or length is None or int(length[1]) > MAX_REPLY_BYTES:
-            raise ProtocolBroken("not an answer")
-        whole = end + 4 + int(length[1])
-        while len(data) < whole:
-            self._more(sock, data, whole)
-        return int(status[1]), bytes(data[end + 4 : whole])
-
-    def _more(self, sock: socket.socket, data: bytearray, most: int) -> None:
+    def _piece(self, sock: socket.socket) -> bytes:
         sock.settimeout(self._left())  # a server that drips gets no time beyond ours
         piece = sock.recv(_PIECE)
-        data += piece
-        if not piece or (len(data) > most and most == MAX_HEAD_BYTES and b"\r\n\r\n" not in data):
-            raise ProtocolBroken("the answer ended early, or never ends")
+        if not piece:
+            raise ChannelBroken("the answer ended early")
+        return piece
 
     def _left(self) -> float:
         left = self.deadline - time.monotonic()

@@ -21,7 +21,8 @@ from threegate.gates.core.messages import (
     Task,
     ToolDraft,
 )
-from threegate.gates.model.chat.messages import ChatRefused, ChatRequest
+from threegate.gates.model.chat.messages import MAX_REPLY_BYTES, ChatRefused, ChatRequest
+from threegate.sandbox.channel import CHUNK, HEADER, NOTE, frames
 
 
 @pytest.fixture(autouse=True)
@@ -325,12 +326,16 @@ def test_no_server_is_no_answer(tmp_path: Path) -> None:
     ("data", "why"),
     [
         (b"", "no reply"),
-        (b"HTTP/1.1 200 OK\r\n\r\n{}", "no reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", "no reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", "no reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe", "no reply"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "no reply"),
+        (frames(b"{}"), "no reply"),
+        (frames(b"\xff\xfe"), "no reply"),
+        (frames(b'{"error":{}}'), "no reply"),
+        (frames(b"x" * (MAX_REPLY_BYTES + 1)), "no reply"),
+        (frames(b"{}")[:-1], "no reply"),
+        (frames(reply("Ice.").to_bytes()) * 2, "no reply"),
+        (HEADER.pack(NOTE, 2) + b"{}", "no reply"),
+        (HEADER.pack(CHUNK, 2**31), "no reply"),
         (b"A" * 100_000, "no reply"),
-        (b"HTTP/1.1 500 X\r\nContent-Length: 2\r\n\r\n{}", "no reply"),
     ],
 )
 def test_a_server_that_speaks_something_else_is_no_model(
@@ -347,6 +352,7 @@ def test_a_server_that_drips_has_no_more_time_than_one_that_hangs(tmp_path: Path
     class Dripping(Scripted):
         def _one(self, client: socket.socket) -> None:
             with suppress(OSError):  # the client has gone
+                client.sendall(HEADER.pack(CHUNK, 250))
                 for _ in range(200):
                     client.sendall(b"x")
                     time.sleep(0.05)

@@ -37,14 +37,7 @@ from threegate.gates.fetch.proxy.server import Find, Proxy, dial
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox import payload
-from threegate.sandbox.channel import (
-    CHUNK,
-    END,
-    ChannelBroken,
-    FrameReader,
-    write_message,
-    write_note,
-)
+from threegate.sandbox.channel import MessageReader, write_message, write_note
 from threegate.sandbox.payload import ANSWERS_FD
 
 RULES_FD: Final = 0
@@ -59,7 +52,7 @@ def serve() -> None:
 
 class _Gate:
     def __init__(self) -> None:
-        self._frames, self._held = FrameReader(), bytearray()
+        self._messages = MessageReader(MAX_RULES_BYTES)
         self._proxy: Proxy | None = None
         self._first: Rules | None = None
         self._serving = False
@@ -88,14 +81,8 @@ class _Gate:
             self._over.set_exception(exc)
 
     def _take(self, data: bytes) -> None:
-        for kind, piece in self._frames.feed(data):
-            if kind == CHUNK and len(self._held) + len(piece) <= MAX_RULES_BYTES:
-                self._held += piece
-            elif kind == END:
-                message, self._held = bytes(self._held), bytearray()
-                self._apply(message)
-            else:
-                raise ChannelBroken("not a frame of this protocol")
+        for message in self._messages.feed(data):
+            self._apply(message)
 
     def _apply(self, message: bytes) -> None:
         rules = parse_rules(Untrusted(message))

@@ -1,9 +1,8 @@
-"""The side CORE sees: one request per connection, one reply at a time, everything bounded.
+"""The side that CORE sees: one request per connection, one reply at a time, everything bounded.
 
-In this order: a head in its one form, a body of the length it names, a request of the
-protocol; a turn; the reply.  Whoever hangs up meanwhile is not answered, and the work for
-them stops.  Work that does not stop when it is told to ends the process: a model that hangs
-must not look like one that thinks.
+A client sends one framed message, waits for its turn and receives one framed message.  If it
+hangs up, the work for it stops.  Work that does not stop when it is told to ends the process:
+a model that hangs must not look like one that thinks.
 
 SECURITY
     Serves CORE, which may be owned.  If this module is wrong, CORE can stop its own model.
@@ -19,21 +18,22 @@ from typing import Any, Final, Protocol
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import (
-    MODELS,
+    MAX_CHAT_BYTES,
     ChatReply,
     ChatRequest,
     Served,
     parse_request,
 )
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.gates.model.front.request import END, MAX_HEAD_BYTES, Head, parse_head, response
 from threegate.gates.model.messages import Progress
+from threegate.sandbox.channel import ChannelBroken, MessageReader, MessageTooLong, frames
 
 MAX_CLIENTS: Final = 8  # one works, the others wait
-HEAD_SECONDS: Final = 10.0
-BODY_SECONDS: Final = 30.0
+REQUEST_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 120.0  # the longest single step of a model: one batch of a prompt
+
+_PIECE: Final = 64 * 1024
 
 Tell = Callable[[Progress], None]
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -74,11 +74,11 @@ class Front:
         case = _Case()
         try:
             try:
-                status, body = 200, await self._answer(case, client[0])
+                answer = await self._answer(case, client[0])
             except Refused as refused:
-                status, body = refused.status, refused.body()
+                answer = refused.body()
             async with asyncio.timeout(WRITE_SECONDS):
-                client[1].write(response(status, body))
+                client[1].write(frames(answer))
                 await client[1].drain()
                 client[1].close()
                 await client[1].wait_closed()
@@ -93,10 +93,7 @@ class Front:
     async def _answer(self, case: "_Case", reader: asyncio.StreamReader) -> bytes:
         if self._clients > MAX_CLIENTS:
             raise Refused(Why.BUSY)
-        head = parse_head(await _within(_head(reader), HEAD_SECONDS))
-        if head.path == MODELS:
-            return self._model.served.to_bytes()
-        request = await _within(_request(reader, head), BODY_SECONDS)
+        request = await _within(_request(reader), REQUEST_SECONDS)
         reply = await self._complete(case, reader, request)
         try:
             return reply.to_bytes()
@@ -162,24 +159,28 @@ async def _unless_gone(
     raise ClientGone
 
 
-async def _head(reader: asyncio.StreamReader) -> bytes:
+async def _request(reader: asyncio.StreamReader) -> ChatRequest:
+    messages = MessageReader(MAX_CHAT_BYTES)
     try:
-        return (await reader.readuntil(END))[: -len(END)]
-    except asyncio.LimitOverrunError as exc:
-        raise Refused(Why.TOO_LARGE, f"a head of more than {MAX_HEAD_BYTES} bytes") from exc
-    except asyncio.IncompleteReadError as exc:
-        raise ClientGone from exc
-
-
-async def _request(reader: asyncio.StreamReader, head: Head) -> ChatRequest:
+        while not (found := messages.feed(await _piece(reader))):
+            pass
+    except MessageTooLong as exc:
+        raise Refused(Why.TOO_LARGE, f"limit {MAX_CHAT_BYTES} bytes") from exc
+    except ChannelBroken as exc:
+        raise Refused(Why.MALFORMED, "not a frame") from exc
+    if len(found) > 1 or messages.mid_message:
+        raise Refused(Why.MALFORMED, "more than one request")
     try:
-        body = await reader.readexactly(head.length)
-    except asyncio.IncompleteReadError as exc:
-        raise ClientGone from exc
-    try:
-        return parse_request(Untrusted(body))
+        return parse_request(Untrusted(found[0]))
     except ProtocolBroken as exc:
         raise Refused(Why.MALFORMED, exc.message) from exc
+
+
+async def _piece(reader: asyncio.StreamReader) -> bytes:
+    piece = await reader.read(_PIECE)
+    if not piece:
+        raise ClientGone
+    return piece
 
 
 async def _within(act: Any, seconds: float) -> Any:

@@ -16,7 +16,6 @@ from threegate.base.limits import MAX_HEADER_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model import messages as protocol
 from threegate.gates.model.front.refused import Refused
-from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Model
 from threegate.gates.model.messages import Bridged, Embedded, Progress, Ready, Remote
 from threegate.sandbox import payload
@@ -81,7 +80,7 @@ class _Listening:
         loop = asyncio.get_running_loop()
         while True:
             sock, _ = await loop.sock_accept(listening)
-            client = await asyncio.open_connection(sock=sock, limit=MAX_HEAD_BYTES)
+            client = await asyncio.open_connection(sock=sock)
             self._start(front.serve(client))
 
     def _heard(self) -> None:

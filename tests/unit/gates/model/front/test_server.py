@@ -8,18 +8,14 @@ from threading import Event
 import pytest
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.model.chat.messages import COMPLETIONS, ChatReply, ChatRequest, Served
+from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front import server
 from threegate.gates.model.front.refused import Refused, Why
-from threegate.gates.model.front.request import MAX_HEAD_BYTES
 from threegate.gates.model.front.server import Front, Stuck, Tell
 from threegate.gates.model.messages import Progress
+from threegate.sandbox.channel import CHUNK, END, HEADER, MAX_CHUNK_BYTES, NOTE, frames
 
-BODY = ChatRequest((("user", "x"),), 5).to_bytes()
-ASKED = (
-    f"POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: application/json\r\n"
-    f"Content-Length: {len(BODY)}\r\n\r\n"
-).encode() + BODY
+ASKED = frames(ChatRequest((("user", "x"),), 5).to_bytes())
 
 
 class Scripted:
@@ -68,7 +64,7 @@ def played(model: Scripted, scene: Scene, *, deadline: float = 30) -> list[Progr
         async def connect() -> tuple[socket.socket, asyncio.Task[None]]:
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            ends = await asyncio.open_connection(sock=theirs, limit=MAX_HEAD_BYTES)
+            ends = await asyncio.open_connection(sock=theirs)
             tasks.append(asyncio.create_task(front.serve(ends)))
             return ours, tasks[-1]
 
@@ -95,7 +91,7 @@ def test_one_works_the_others_wait_and_all_are_answered() -> None:
         for client in clients:
             client.send(ASKED)
         answers = await asyncio.gather(*map(answer, clients))
-        assert all(b"200 OK" in found and b"fine" in found for found in answers)
+        assert all(b"fine" in found for found in answers)
 
     told = played(model, scene)
     assert (model.begun, model.most, len(told)) == (5, 1, 5)
@@ -159,12 +155,11 @@ def test_a_model_that_does_not_stop_ends_everything(monkeypatch: pytest.MonkeyPa
     played(Scripted(lambda _: str(over.wait(30))), scene, deadline=0.1)
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /v1", ASKED[:-1]])
+@pytest.mark.parametrize("sent", [b"", ASKED[:3], ASKED[:-1]])
 def test_a_client_that_sends_no_more_is_told_so(
     sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
-    monkeypatch.setattr(server, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.1)
     model = Scripted(lambda _: "fine")
 
     async def scene(connect: Connect) -> None:
@@ -188,10 +183,49 @@ def test_a_client_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) ->
     played(Scripted(lambda _: "x" * 1_000_000), scene)
 
 
-def test_more_than_one_request_on_a_connection_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (ASKED + ASKED, "TG-MDL-001"),
+        (ASKED + b"\x01", "TG-MDL-001"),
+        (frames(b""), "TG-MDL-001"),
+        (frames(b'{"max_tokens":5}'), "TG-MDL-001"),
+        (HEADER.pack(NOTE, 1) + b"x", "TG-MDL-001"),
+        (HEADER.pack(END, 1) + b"x", "TG-MDL-001"),
+        (HEADER.pack(CHUNK, MAX_CHUNK_BYTES + 1), "TG-MDL-001"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\n\r\n", "TG-MDL-001"),
+        (b"\r\n", "TG-MDL-001"),
+        (frames(b"x" * 1001), "TG-MDL-003"),
+    ],
+)
+def test_every_other_form_of_request_is_refused(
+    sent: bytes, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CHAT_BYTES", 1000)
+    model = Scripted(lambda _: "fine")
+
     async def scene(connect: Connect) -> None:
         client, _ = await connect()
-        client.send(ASKED + ASKED)
+        client.send(ASKED)
+        assert b"fine" in await answer(client), "control"
+        client, _ = await connect()
+        client.send(sent)
+        told = await answer(client)
+        assert code.encode() in told
+        assert b"completions" not in told, "no word of the client"
+
+    played(model, scene)
+    assert model.begun == 1
+
+
+def test_a_second_request_while_the_first_is_worked_on_is_refused() -> None:
+    model = Scripted(until_stopped)
+
+    async def scene(connect: Connect) -> None:
+        client, _ = await connect()
+        client.send(ASKED)
+        await asyncio.to_thread(model.at_work.wait, 30)
+        client.send(ASKED)
         assert b"TG-MDL-001" in await answer(client)
 
-    played(Scripted(until_stopped), scene)
+    played(model, scene)
