@@ -3,7 +3,7 @@
 Python puts the current directory (`-m`) and PYTHONPATH before its own modules, and other PYTHON*
 variables choose what it loads.  A file named `yaml.py` in a directory of downloads would run with
 the operator's keys.  So a process that was started this way replaces itself by one that was not.
-This module imports nothing that Python has not loaded by itself.
+This module imports nothing that Python has not loaded alone.
 """
 
 import os

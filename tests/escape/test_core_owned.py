@@ -140,11 +140,11 @@ MALFORMED = {
     ),
     "a terminal's escapes among its problems": (
         "said(problems=['\\x1b[2J'])",
-        "a problem holds a character that may not stand there",
+        "a problem holds a character that is not allowed there",
     ),
     "a problem of two lines": (
         "said(problems=['x\\nthreegate: all is well'])",
-        "a problem holds a character that may not stand there",
+        "a problem holds a character that is not allowed there",
     ),
     "notes that are not there": ("said(notes=500)", "fewer texts than it names"),
     "a billion notes": ("said(notes=10**9)", "notes is not a number in its range"),

@@ -1,7 +1,7 @@
 """Approval: a human's yes to exact bytes, under exact rules, for a while.
 
 The artifact is signed as a whole by the operator's SSH key; the signature lies beside it.
-Whoever runs the request compares every field with what it is about to do.
+The executor compares every field with what it is about to do.
 
 SECURITY
     Reads bytes that claim to be an approval.  Parsing proves nothing about who wrote
@@ -71,7 +71,8 @@ class Approval:
     not_after: str = spec(TIME, "valid until")
     max_uses: int = spec(Integer(1, bounds.MAX_USES), "how often it may be spent")
     statement: Untrusted[str] = section(
-        BodySection("Statement", bounds.MAX_PURPOSE_CHARS, 1), "what the human was told this means"
+        BodySection("Statement", bounds.MAX_PURPOSE_CHARS, 1),
+        "the explanation shown to the human",
     )
 
     def parents(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@
 
     ### 1
 
-        structure stands in column 0, text never does
+        structure is in column 0, text never is
 
 Because text is indented, nothing inside it can look like a heading, a key or a fence,
 and every Markdown reader shows it as inert preformatted text.

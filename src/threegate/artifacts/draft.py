@@ -1,7 +1,7 @@
 """Drafts of requests, as an operator types them: what has a default may be left out.
 
 A draft looks like the request it becomes.  Keys, sections and the fields of an object may
-stand in any order, a value in any JSON spelling, text as paragraphs, as an indented block
+appear in any order, a value in any JSON spelling, text as paragraphs, as an indented block
 or, for code, in one fence.  The host completes it; the result keeps every rule of the
 format, because it is read back from its own spelling.
 
@@ -33,7 +33,7 @@ from threegate.base.untrusted import Untrusted
 # The body of a draft: sections in any order, text as people type it.
 #
 # SECURITY: reads text from a file that the operator names. A line inside a fence or an indented
-# block is text, whatever it looks like; in a paragraph, a line that starts a heading or a fence is
+# block is always text; in a paragraph, a line that starts a heading or a fence is
 # structure or an error, never text.
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})[A-Za-z0-9_+-]*\Z")
@@ -95,7 +95,7 @@ def _read_text(title: str, lines: list[str]) -> str:
     for line in filled:
         if _STRUCTURE.match(line):
             raise reject(
-                ArtifactReason.BODY_TEXT, f"{title}: {quote(line)} is no plain text; indent it"
+                ArtifactReason.BODY_TEXT, f"{title}: {quote(line)} is not plain text; indent it"
             )
     return "\n".join(lines)
 

@@ -103,7 +103,7 @@ def _explain_keys(found: list[str], keys: tuple[str, ...]) -> NoReturn:
     for key in keys:
         if key not in found:
             raise reject(ArtifactReason.MISSING_KEY, f"key {key} is missing")
-    raise reject(ArtifactReason.KEY_ORDER, f"the keys must stand in the order {', '.join(keys)}")
+    raise reject(ArtifactReason.KEY_ORDER, f"the keys must be in the order {', '.join(keys)}")
 
 
 def _explain_values(keys: tuple[str, ...], values: tuple[str, ...]) -> NoReturn:

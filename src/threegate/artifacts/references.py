@@ -4,7 +4,7 @@ Host and FETCH share this: the host plans by it, a review shows it, and the box 
 checks by it that a URL belongs to what a human approved.  All functions are pure.
 
 SECURITY
-    A URL is an outbound channel.  Whatever a reference holds stays within its own part of
+    A URL is an outbound channel.  The content of a reference stays within its own part of
     the URL, and every URL made here is judged by `policy.hosts` before it is asked.
 """
 

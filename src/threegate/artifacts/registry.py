@@ -2,7 +2,7 @@
 
 SECURITY
     `parse` is the only way bytes become an artifact.  It returns a frozen typed value
-    or raises `ArtifactRejected`, for any bytes whatever.
+    or raises `ArtifactRejected`, for any bytes.
 """
 
 import json

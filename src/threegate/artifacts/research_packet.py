@@ -151,7 +151,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Where one excerpt stands in the source's text."""
+    """Where one excerpt is in the source's text."""
 
     label: Untrusted[str] = spec(Text(200), "what the part is called, such as `abstract`")
     page: int | None = spec(Nullable(Integer(1, 1_000_000)), "page, where the source has pages")

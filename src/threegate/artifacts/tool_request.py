@@ -124,7 +124,7 @@ class Refusal:
 
     record: str = spec(DIGEST, "digest of the stored refusal record")
     construct: Untrusted[str] = spec(Text(200), "what Monty cannot express")
-    line: int = spec(Integer(1, 1_000_000), "where it stands in the code")
+    line: int = spec(Integer(1, 1_000_000), "line of the code")
     reason: Untrusted[str] = spec(Text(), "Monty's words")
 
 

@@ -90,7 +90,7 @@ class Violation:
         Pattern(r"[a-z0-9/._-]{1,120}:[0-9]{1,6}", "file and line"), "where policy says it"
     )
     argument: Untrusted[str] = spec(Text(200), "what was refused")
-    line: int = spec(Integer(0, 1_000_000), "line of the code; 0 if it cannot be told")
+    line: int = spec(Integer(0, 1_000_000), "line of the code; 0 if unknown")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from threegate.base.errors import AuditTampered
 
 FORMAT: Final = "log/1"
 
-# Lines per segment, its header and its seal included, so that entry `seq` stands in
+# Lines per segment, its header and its seal included, so that entry `seq` is in
 # segment `seq // SEGMENT_EVENTS` and a sealed segment is one complete Merkle subtree.
 SEGMENT_EVENTS: Final = 1024
 
@@ -63,7 +63,7 @@ class LogFault(Enum):
     ORDER = "has the sequence number of another entry"
     CHAIN = "does not follow the entry before it"
     TIME = "has no time, or one earlier than the entry before it"
-    KIND = "has a kind that may not stand there"
+    KIND = "has a kind that is not allowed at this place"
     DATA = "holds data that is not canonical JSON"
     HEADER = "does not open its segment"
     SEAL = "does not seal its segment"
@@ -92,7 +92,7 @@ class LogBroken(AuditTampered):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded event, and the digest of the line it stands in."""
+    """One recorded event, and the digest of its line."""
 
     seq: int
     time: str

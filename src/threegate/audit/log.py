@@ -8,9 +8,9 @@ noticed while nothing has happened.
 Callers hold the workspace lock around `create`, `open`, `append` and `refresh`.
 
 SECURITY
-    Whoever can write the directory can rewrite the log; `verify_log` with a checkpoint
+    Anybody who can write the directory can rewrite the log; `verify_log` with a checkpoint
     kept elsewhere shows it.  Opening checks the newest segment and its link to the one
-    before, so it takes a few milliseconds at any size.  A crash is told from tampering:
+    before, so it takes a few milliseconds at any size.  A crash is distinguished from tampering:
     bytes after the last whole line are kept and recorded, a whole line that does not
     fit is refused.
 """
@@ -173,7 +173,7 @@ class AuditLog:
         return self._append(events, time=time, durable=durable)
 
     def set_clock(self, data: Mapping[str, Any], *, time: str) -> Entry:
-        """Write that `time` is right, whatever the entries before say; the caller has it signed."""
+        """Record that `time` is right, even if earlier entries are later; the caller signs it."""
         return self._append([(CLOCK, data)], time=time, durable=True)[0]
 
     def _append(self, events: Events, *, time: str, durable: bool) -> list[Entry]:
@@ -249,7 +249,7 @@ class AuditLog:
         return there.st_size > self._writer.length
 
     def _catch_up(self, visit: Visit | None) -> None:
-        """Follow the files to their end and stand there, ready to write."""
+        """Follow the files to their end, ready to write."""
         chain = self._chain.copy()
         followed = follow(self._dir_fd, chain, start=self._writer.length, visit=visit)
         if self._read_only:

@@ -33,7 +33,7 @@ READ_BYTES: Final = 256 * 1024
 
 _NAME: Final = re.compile(r"segment-([0-9]{8})\.jsonl")
 _HELD_BY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-# What open() answers when the name is no plain file, before fstat can say so.
+# What open() answers when the name is not a plain file, before fstat can say so.
 _NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, errno.ENODEV})
 
 

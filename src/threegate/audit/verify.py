@@ -1,7 +1,7 @@
 """Verification: every line of the log, in one pass, in flat memory.
 
 SECURITY
-    Reads a log that somebody may have rewritten.  Whatever its bytes are, the answer is
+    Reads a log that somebody may have rewritten.  For any bytes, the answer is
     a report; what is wrong is named by segment, line and entry.  Without a checkpoint a
     log that was cut at a line, changed in its last line, or rewritten from some line to
     the end verifies: only a checkpoint from elsewhere knows better.

@@ -7,7 +7,7 @@ Length and first letter are there so that not every piece has to be digested.
 SECURITY
     Reads bytes of web servers and of hostile guests.  It finds a credential as it is, and as
     URLs, JSON, HTML, base64 and hex write it; not in every way somebody could write it down.  A
-    guest is never given one: what is caught here is a mistake of whoever put it into code or
+    guest is never given one: what is caught here is a mistake of the person who put it into code or
     inputs.
 """
 
@@ -31,11 +31,11 @@ class Secret:
         self._found = [text.encode("ascii") for text in spelled(credential or "")]
 
     def stands_in(self, data: bytes) -> bool:
-        """Tell whether the credential stands in `data`."""
+        """True if `data` contains the credential."""
         return any(text in data for text in self._found)
 
     def stands_in_text(self, text: str) -> bool:
-        """Tell whether the credential stands in `text`, percent-encoded or not, in any case."""
+        """True if `text` contains the credential, percent-encoded or not, in any case."""
         plain = text.encode("utf-8", "replace")
         ways = (plain, plain.lower(), unquote(text).encode("utf-8", "replace"))
         return any(self.stands_in(data) for data in ways)
@@ -60,7 +60,7 @@ def marks_of(credentials: Iterable[str], key: bytes) -> tuple[Mark, ...]:
 
 
 class Marks:
-    """Finds whether something that left its mark stands in bytes."""
+    """Finds out whether bytes contain a credential of which only the mark is known."""
 
     def __init__(self, key: bytes, marks: Iterable[Mark]) -> None:
         self._key = key
@@ -69,7 +69,7 @@ class Marks:
             self._known.setdefault((length, first), set()).add(bytes.fromhex(digest))
 
     def stand_in(self, data: bytes) -> bool:
-        """Tell whether any of them stands in `data`, percent-encoded or not."""
+        """True if `data` contains any of them, percent-encoded or not."""
         plain = unquote_to_bytes(data)
         return self._found(data) or (plain != data and self._found(plain))
 

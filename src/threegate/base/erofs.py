@@ -86,7 +86,7 @@ class _Inode:
 def lay_out(nodes: Mapping[str, Node]) -> Layout:
     """Return where the nodes of a tree lie in its image; names are paths below its root.
 
-    Raises ValueError for a name that is no path, or one below what is no directory.
+    Raises ValueError for a name that is not a path, or is below something other than a directory.
     """
     root = _tree(nodes)
     every = list(_walk("", root))
@@ -137,7 +137,7 @@ def _tree(nodes: Mapping[str, Node]) -> _Inode:
         for part in above:
             place = place.below.setdefault(part, _Inode(Directory(), place))
         if not all(isinstance(inode.node, Directory) for inode in _upwards(place)):
-            raise ValueError(f"{path} lies below what is no directory")
+            raise ValueError(f"{path} is below something that is not a directory")
         place.below[name] = _Inode(nodes[path], place)
     return root
 

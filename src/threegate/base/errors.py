@@ -48,7 +48,7 @@ class GateUnavailable(ThreeGateError):
 
 
 class ProtocolBroken(GateUnavailable):
-    """The other side of a gate said what is no message of the protocol."""
+    """The other side of a gate sent something that is not a message of the protocol."""
 
     code = "TG-PRO-001"
     default_hint = "nothing of it was used; `threegate doctor` tests the boxes on this machine"

@@ -142,7 +142,7 @@ def _arxiv(value: str) -> str | None:
     base = value.removesuffix(version)
     if _NEW_ARXIV.fullmatch(base):
         return base + version
-    old = _OLD_ARXIV.fullmatch(base)  # the subject class of `math.GT/0309136` is no part of it
+    old = _OLD_ARXIV.fullmatch(base)  # the subject class of `math.GT/0309136` is not part of it
     return None if old is None else f"{old[1]}/{old[2]}{version}"
 
 

@@ -1,4 +1,4 @@
-"""Which characters may stand in an artifact, and how foreign text is shown.
+"""Characters allowed in an artifact, and how foreign text is shown.
 
 SECURITY
     Everything foreign that reaches a terminal, a log message or an error goes
@@ -50,7 +50,7 @@ _HARMLESS_ASCII: Final = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 
 
 def first_forbidden(utf8: bytes) -> str | None:
-    """Return the first character of valid UTF-8 that may not stand in an artifact.
+    """Return the first character of valid UTF-8 that is not allowed in an artifact.
 
     Dropping harmless ASCII first leaves whole multi-byte sequences and is 20 times
     faster than searching the text itself.
@@ -63,7 +63,7 @@ def first_forbidden(utf8: bytes) -> str | None:
 
 
 def kind_of_forbidden(character: str) -> str:
-    """Return why `character` may not stand in an artifact."""
+    """Return why `character` is not allowed in an artifact."""
     point = ord(character)
     for low, high, kind in FORBIDDEN_RANGES:
         if low <= point <= high:

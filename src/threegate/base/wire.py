@@ -3,7 +3,7 @@ r"""One spelling of a message: a line of canonical JSON, then raw parts of the l
     {"fields":{...},"kind":"job","parts":[812,394,270],"protocol":"tool-lite/1"}\n<812 bytes>...
 
 SECURITY
-    Reads bytes from the other side of a gate, whoever that is by now.  The header is cut
+    Reads bytes from the other side of a gate, which may be compromised.  The header is cut
     off by its own bound, the parts must fill the message exactly, and nothing is decoded
     before its length is known.
 """
@@ -24,7 +24,7 @@ _KEYS: Final = ("fields", "kind", "parts", "protocol")
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A message taken apart; what stands in `fields` has no type yet."""
+    """A message taken apart; the values in `fields` have no type yet."""
 
     kind: str
     fields: dict[str, Any]
@@ -113,11 +113,11 @@ def need_word(value: object, pattern: re.Pattern[str], what: str) -> None:
 
 
 def need_sentence(value: object, most: int, what: str) -> None:
-    """Raise `ProtocolBroken` unless `value` is one line that may stand in an artifact."""
+    """Raise `ProtocolBroken` unless `value` is one line that is allowed in an artifact."""
     need(type(value) is str and 1 <= len(value) <= most, f"{what} is not a sentence")
     assert isinstance(value, str)
     bad = FORBIDDEN.search(value) is not None or "\n" in value or "\t" in value
-    need(not bad, f"{what} holds a character that may not stand there")
+    need(not bad, f"{what} holds a character that is not allowed there")
 
 
 def need_bytes(value: object, most: int, what: str) -> None:

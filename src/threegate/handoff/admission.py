@@ -45,7 +45,7 @@ ADMIT_CONSISTENT: Final = "admit-consistent"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What became of one item."""
+    """The result for one item."""
 
     status: str  # accepted | already | quarantined | refused
     sha256: str
@@ -290,7 +290,7 @@ def admit_packet(
         if store.locate(packet_id) is not None and not again:
             return packet_id, False
         _check_in_place(store, artifact, {})
-        # The packet first: what the log says of the whole change stands beside its name.
+        # The packet first: the log's detail for the whole change is attached to its name.
         acts: list[Act] = [Put(place, f"{packet_id}.md", data)]
         acts += [
             Put(states.BLOBS, digest, blob)

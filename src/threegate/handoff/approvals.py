@@ -1,4 +1,4 @@
-"""What becomes of an approval, and of the request it speaks of, in one batch each.
+"""Transitions of an approval and of the request that it approves, in one batch each.
 
 An approval is `ap-X.md` and `ap-X.sig`; one that may be used more than once has
 `ap-X.uses.json` beside it, which counts.  Which count is right is what the log says.
@@ -88,7 +88,7 @@ def approvals_by_request(store: Store) -> dict[str, list[str]]:
             continue
         try:
             match = _START.match(read_start(directory, name, _START_BYTES))
-        except OSError:  # moved on meanwhile, or a trap; whoever uses it will see
+        except OSError:  # moved on meanwhile, or a trap; its user will find out
             continue
         if match:
             found.setdefault(match[1].decode(), []).append(name.removesuffix(".md"))
@@ -265,7 +265,7 @@ def packed(changes: Iterable[Sequence[Act]]) -> Iterator[list[Act]]:
 
 
 def _refuse_known(store: Store, approval_id: str, approval: Approval) -> None:
-    """Raise `PolicyDenied` for an approval that was here, whatever became of its files."""
+    """Raise `PolicyDenied` for an approval that was here, even if its files are gone."""
     log, name = store.journal.log, f"{approval_id}.md"
     # It is kept only once it has begun, so no entry before that can speak of it.
     if approval.not_before > log.now():

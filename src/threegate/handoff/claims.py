@@ -1,7 +1,7 @@
 """Claiming approved requests: a lease, a use of the approval, room for what runs will leave.
 
 A claim is a lease of a living process.  Requests are claimed in groups, one batch for all:
-the leases, the moves and the uses that are spent stand in the log before anything happens,
+the leases, the moves and the uses that are spent are in the log before anything happens,
 so a crash at any moment spends a use at most once.  Room for results and log is reserved
 first; if there is none, nothing is claimed and nothing is spent.
 """

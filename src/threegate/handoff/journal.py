@@ -1,7 +1,7 @@
 """Transactions on the files of a workspace, each announced in the audit log first.
 
 A batch is all or nothing.  Order: intents (one fdatasync), new files into `incoming`
-(synced), renames and removals, directories synced, outcome.  Whoever takes the lock next
+(synced), renames and removals, directories synced, outcome.  The next holder of the lock
 finds intents without an outcome and either completes the batch, when every byte it needs
 is on disk, or undoes it; what was done is recorded as `recovered`.
 
@@ -175,9 +175,9 @@ class Journal:
             planned.refuse_over(self.quotas, than=self._usage)
         stamp = {"of": len(acts), "op": op}
         # Once for the batch: repeated in every intent, a long detail would grow by its square.
-        told: list[Mapping[str, Any]] = [detail or {}, *({} for _ in acts[1:])]
+        details: list[Mapping[str, Any]] = [detail or {}, *({} for _ in acts[1:])]
         events = [
-            (INTENT, {**act.intent(), **stamp, "detail": dict(told[n]), "n": n})
+            (INTENT, {**act.intent(), **stamp, "detail": dict(details[n]), "n": n})
             for n, act in enumerate(acts)
         ]
         entries = self._append(events, ends=op in ENDINGS - BY_THE_CLOCK)

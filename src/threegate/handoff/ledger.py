@@ -7,7 +7,7 @@ approvals and leases are kept, for they alone move on.
 SECURITY
     A request that ran lies in `done`; renamed into `approved` it would run again without
     anybody being asked, an approval renamed out of `spent` would count once more, and a
-    counter of uses put back would give one more.  So whoever moves one along asks here.
+    counter of uses put back would give one more.  So every move is checked here.
     Reads a log that somebody may have edited: a value of the wrong kind is equal to no
     directory and to no digest.
 """

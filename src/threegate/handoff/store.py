@@ -251,7 +251,7 @@ OF_ONE_FILE: Final = (MISPLACED, OTHER_CONTENT)
 
 @contextmanager
 def set_aside(aside: Aside, request_id: str) -> Iterator[None]:
-    """Note in `aside` that this request was meddled with; raise what is not about one file."""
+    """Note in `aside` that this request was tampered with; raise any error about more than it."""
     try:
         yield
     except HandoffTampered as exc:

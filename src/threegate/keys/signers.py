@@ -73,7 +73,7 @@ class AllowedSigner:
     def refuse(self, *, namespace: str, at: int, past: bool = False) -> None:
         """Raise `SignatureRefused` unless this key may sign in `namespace` at the time `at`.
 
-        A revoked key signs nothing new, whatever the clock shows: it may have been revoked
+        A revoked key signs nothing new, at any time of the clock: it may have been revoked
         while the clock was ahead.  With `past`, what it signed before the revocation counts.
         """
         if not self._covers(namespace):

@@ -92,7 +92,7 @@ def verify(
     """Return who signed `message`, or raise `SignatureRefused`.
 
     `at` is when the signature was made, from the audit log or, for a new one, the clock.
-    Never take it from the signed bytes: whoever stole a key writes any date there.
+    Never take it from the signed bytes: a thief of the key writes any date there.
     `past` is for signatures of the record, which a later revocation leaves as they are.
     """
     signature = parse_signature(armored)

@@ -202,7 +202,7 @@ def ring_for(policy: Compiled, request: ToolRequest) -> ExecutorProfile:
 def joins_three(request: ToolRequest) -> bool:
     """Tell whether a request joins external input, confidential data and a network.
 
-    What a run hears through a network is external, whoever wrote the request.
+    Input that a run receives through a network is external, no matter who wrote the request.
     """
     return request.confidentiality == "confidential" and request.network != "none"
 

@@ -94,7 +94,7 @@ def _file(files: Mapping[str, bytes], name: str) -> bytes:
 
 
 def _unknown(name: str) -> PolicyInvalid:
-    return invalid(PolicyReason.FILE, "policy", f"{quote(name)} is no file of this policy")
+    return invalid(PolicyReason.FILE, "policy", f"{quote(name)} is not a file of this policy")
 
 
 def _read(directory: Path, name: str) -> bytes:

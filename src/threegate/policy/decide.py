@@ -7,7 +7,7 @@ fetch    the URL is in the strict grammar; one host rule covers its host; then t
 execute  the lane exists and is enabled; every limit is known and not above the lane's
          maximum; external functions, profile, imports, programs and network are within
          the lane's rules; the Rule of Two holds; then a human is asked, always.
-read,    the kind stands in the gate's list.
+read,    the gate's list contains the kind.
 draft
 
 SECURITY
@@ -191,8 +191,8 @@ def _in_list(trial: _Trial, gate: str, key: str, kind: str) -> Decision:
     if gate not in _GATES:
         return trial.deny(NO_RULE)
     if kind in trial.policy.words(gate, key):
-        return trial.allow(f"{kind} stands in {key}", gate, key, kind)
-    return trial.deny(f"{quote(kind)} does not stand in {key}", gate, key)
+        return trial.allow(f"{kind} is in {key}", gate, key, kind)
+    return trial.deny(f"{quote(kind)} is not in {key}", gate, key)
 
 
 def may_use_engine(policy: Compiled, engine: str) -> Decision:
@@ -311,8 +311,8 @@ def _may_pass(trial: _Trial, host: str) -> Decision:
 def _rule_of_two(trial: _Trial, request: Execution) -> Decision:
     """Refuse what joins external input, confidential data and a network.
 
-    Whoever wrote it: what a run hears through a network is external input as well.  A label
-    this program does not know counts as the careful one.
+    Input that a run receives through a network is external, no matter who wrote the request.
+    A label this program does not know counts as the careful one.
     """
     joined = (
         request.confidentiality not in {"public", "internal"} and request.network != _NO_NETWORK

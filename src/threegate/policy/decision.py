@@ -53,7 +53,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It may not happen, whoever approves."""
+    """It may not happen, even with an approval."""
 
     rule: RuleRef | None
     reason: str

@@ -2,7 +2,7 @@
 
 SECURITY
     Reads URLs written by CORE, which reads hostile text, and by web servers in redirects.
-    Accepts one spelling: whatever two parsers could read as two hosts is refused, not
+    Accepts one spelling: anything that two parsers could read as two hosts is refused, not
     normalised.  If this module is wrong, a request leaves for a host nobody allowed; the
     proxy still resolves the name itself and refuses addresses that are not public.
 """
@@ -213,7 +213,7 @@ SPECIAL_V4: Final = _rows(
     ("172.16.0.0/12", "private"),  # RFC 1918
     ("192.0.0.0/24", "protocol assignments"),  # RFC 6890
     ("192.0.2.0/24", "documentation"),  # RFC 5737
-    ("192.31.196.0/24", "AS112"),  # RFC 7535: answered by whoever is nearest
+    ("192.31.196.0/24", "AS112"),  # RFC 7535: answered by the nearest server
     ("192.52.193.0/24", "AMT"),  # RFC 7450: multicast relays
     ("192.88.99.0/24", "6to4 relay"),  # RFC 7526
     ("192.168.0.0/16", "private"),  # RFC 1918
@@ -245,7 +245,7 @@ SPECIAL_V6: Final = _rows(
     ("2001:30::/28", "drone identities"),  # RFC 9374
     ("2001::/23", "protocol assignments"),  # RFC 2928, with anycast helpers, AMT and AS112
     ("2001:db8::/32", "documentation"),  # RFC 3849
-    ("2002::/16", "6to4"),  # RFC 3056, whatever IPv4 address is in it
+    ("2002::/16", "6to4"),  # RFC 3056, with any IPv4 address in it
     ("2620:4f:8000::/48", "AS112"),  # RFC 7534
     ("3ffe::/16", "returned"),  # RFC 3701: the 6bone, of nobody since 2006
     ("3fff::/20", "documentation"),  # RFC 9637
@@ -269,7 +269,7 @@ def refused_v4() -> tuple[IPv4Network, ...]:
 def refused_v6() -> tuple[IPv6Network, ...]:
     """Return the fewest networks that hold every IPv6 address of the table and of no registry.
 
-    ISATAP is not among them: it stands in the middle of an address, where no prefix reaches.
+    ISATAP is not among them: it is in the middle of an address, where no prefix reaches.
     """
     named = [network for network, _ in SPECIAL_V6 if isinstance(network, IPv6Network)]
     unassigned = IPv6Network("::/0").address_exclude(GLOBAL_UNICAST)

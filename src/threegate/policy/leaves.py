@@ -196,7 +196,7 @@ class WordChoice(Leaf):
 
 
 def no_further_rule(_: str) -> None:
-    """Accept whatever the pattern accepted."""
+    """Accept everything that the pattern accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Word(Leaf):
 
     def effect(self, old: LeafValue, new: LeafValue) -> Effect:
         if self.optional == "narrowest":
-            # Another value is wider as well: whoever it names had nothing before.
+            # Another value is wider as well: the new name had nothing before.
             return wider_if(new is not None and new != old)
         return "changes"
 

@@ -1,4 +1,4 @@
-"""What stands in a rule block before it has a type: text, lists and key-value blocks, with lines.
+"""Untyped values of a rule block, with their lines: text, lists and key-value blocks.
 
 No scalar has been interpreted: `no` is the text `no` and `22:22:22` is eight characters.
 """

@@ -63,7 +63,7 @@ class RuleGroup:
         found: set[str] = set()
         for entry in node.items:
             value = self.item.read(entry, path, reader)
-            assert isinstance(value, str), "only words stand in a group"
+            assert isinstance(value, str), "a group holds only words"
             if value in found:
                 raise reader.fail(
                     PolicyReason.DUPLICATE, entry.line, f"{quote(value)} stands twice"
@@ -144,7 +144,7 @@ class Examples:
     """What a rule must match, or must not; checked when the policy is read, then dropped."""
 
     words: str
-    needed: bool = False  # whoever reads the section refuses a rule without one
+    needed: bool = False  # the reader of the section refuses a rule without one
 
     def describe(self) -> str:
         """Return what an example is, for people."""

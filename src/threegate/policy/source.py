@@ -4,7 +4,7 @@ SECURITY
     Reads files that may have been edited by anybody who can write to the policy
     directory, or sent by somebody as a proposal.  What a person reads must be what is
     enforced: nothing invisible, no second block, no block inside a comment, and in the
-    block no YAML feature by which a value is not the characters that stand there.
+    block no YAML feature by which a value differs from its characters.
     If this module is wrong, a reviewed policy and an enforced policy differ.
 """
 
@@ -31,7 +31,7 @@ from threegate.policy.nodes import (
 OPENING: Final = "```yaml threegate-policy"
 CLOSING: Final = "```"
 
-# Anywhere in the line: a fence may stand behind a list mark, a quote mark or spaces.
+# Anywhere in the line: a fence may follow a list mark, a quote mark or spaces.
 _OTHER_FENCE: Final = re.compile(r"```|~~~|threegate-policy")
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
 
@@ -88,7 +88,7 @@ def find_block(file: str, text: str) -> RuleBlock:
 
 
 def _check_prose(file: str, number: int, line: str) -> None:
-    # A comment or an element can hide the enforced block from whoever reads the page; a
+    # A comment or an element can hide the enforced block from the reader of the page; a
     # second fence can swallow it, or show one that looks like it and is not enforced.
     if _MARKUP.search(line):
         raise invalid(PolicyReason.FENCE, place(file, number), "HTML in the prose of a policy")

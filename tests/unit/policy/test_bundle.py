@@ -167,7 +167,7 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "gate of no fields": (lambda v: _set(v, "sections/gates/core", {}), "1 to 64 fields"),
     "gate with a path as name": (
         lambda v: v["sections"]["gates"].update({"../core": {"processes": 1}}),
-        "no name of a gate",
+        "not the name of a gate",
     ),
     "gate number as text": (
         lambda v: _set(v, "sections/gates/core/processes", "8"),
@@ -195,15 +195,15 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     ),
     "gate unknown field of an object": (
         lambda v: _set(v, "sections/gates/core/extra", {"a": 1}),
-        "no field of a profile",
+        "not a field of a profile",
     ),
     "gate unknown field of unsorted words": (
         lambda v: _set(v, "sections/gates/core/extra", ["b", "a"]),
-        "no field of a profile",
+        "not a field of a profile",
     ),
     "gate unknown field with a control character": (
         lambda v: _set(v, "sections/gates/core/extra", "a\n"),
-        "no field of a profile",
+        "not a field of a profile",
     ),
     "gate ref": (lambda v: _set(v, "refs/gates/core", 1), "do not name its rules"),
     "ref removed": (lambda v: v["refs"]["fetch"].pop("hosts") and None, "do not name its rules"),

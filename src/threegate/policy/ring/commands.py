@@ -4,8 +4,8 @@ The same function judges a command in the host, in the gate and inside the guest
 a copy of this module.  A command is a list of words; no shell ever reads it.  In order:
 
  1. the program is one of the allowed, by its path or by the one name it has among them;
- 2. no denied pattern stands in the line as it was written;
- 3. no denied pattern stands in the words: quotes, escapes and assignments taken away, words
+ 2. the line as written contains no denied pattern;
+ 3. the words contain no denied pattern: quotes, escapes and assignments taken away, words
     that hold several taken apart, options in any order, clustered, abbreviated or spelled out;
  4. no argument rule of a program among the words denies one of the words behind it, and
     those that it requires stand first.
@@ -39,7 +39,7 @@ EVERYTHING = "*"  # denied: the program is not started at all, not even without 
 
 @dataclass(frozen=True)
 class ArgumentRule:
-    """What programs may not be told, because they would start another program for it."""
+    """Arguments that would make a program start another program."""
 
     name: str
     programs: tuple[str, ...]  # the last parts of their paths
@@ -64,7 +64,7 @@ def base(word: str) -> str:
 def names_of(program: str) -> set[str]:
     """Return what a program may be known as: `vim.tiny` is a vim, `perl5.36-x86_64-linux` a perl.
 
-    Its own name, and that name without what stands behind a character that is no letter.
+    Its own name, and that name cut at the first character that is not a letter.
     """
     name = base(program)
     return {name, *(name[:at] for at, char in enumerate(name) if at and not char.isalpha())}
@@ -94,7 +94,7 @@ def refusal(
         if found is not None:
             return Refusal("denied_patterns", pattern, found)
     for rule in arguments:
-        found = told(rule, argv)
+        found = denied_word(rule, argv)
         if found is not None:
             return Refusal("argument_rules", rule.name, found)
     return None
@@ -110,13 +110,13 @@ def denied_by(pattern: str, argv: Sequence[str]) -> str | None:
     words = [part for word in argv for part in parts_of(word)]
     for at, word in enumerate(words):
         if wanted and base(word) == base(wanted[0]):
-            # Behind a second one stands nothing that does not stand behind the first.
+            # A second one adds nothing that the first does not have.
             return _shown(" ".join(words[at:])) if _all_there(wanted[1:], words[at:]) else None
     return None
 
 
 def parts_of(word: str) -> Iterator[str]:
-    """Yield the words in a word, as whoever unquotes and splits it would see them."""
+    """Yield the words in a word, as a shell that unquotes and splits it would see them."""
     text = _SPACE_BY_NAME.sub(" ", word)
     text = _EMPTY_BY_NAME.sub("", text)
     text = _HEX.sub(lambda found: chr(int(found[1], 16)), text)
@@ -125,7 +125,7 @@ def parts_of(word: str) -> Iterator[str]:
 
 
 def _all_there(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Tell whether every word of a pattern stands among words, in whatever order."""
+    """True if the words contain every word of a pattern, in any order."""
     return all(_is_there(item, words) for item in wanted)
 
 
@@ -152,7 +152,7 @@ def is_long(option: str, word: str) -> bool:
     return len(given) > 2 and given.startswith("--") and option.startswith(given)
 
 
-def told(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
+def denied_word(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
     """Return what a command tells a program of this rule that it must not, or leaves out."""
     behind = False
     names: set[str] = set()  # of the word before
@@ -178,7 +178,7 @@ def _is_told(item: str, word: str, *, old_style: bool) -> bool:
         return is_long(item, word)
     if item.startswith("-") and len(item) == 2:
         if old_style and not word.startswith("-"):
-            return item[1] in word  # all of it is options, however long and whatever is between
+            return item[1] in word  # all of it is options, at any length
         cluster = word.startswith("-") and not word.startswith("--")
         return cluster and item[1] in word.partition("=")[0]
     if item.startswith("-"):

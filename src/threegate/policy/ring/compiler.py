@@ -52,7 +52,7 @@ class Abilities:
     must_prove: frozenset[str] = frozenset()
 
 
-# Programs that run Python: whoever may start one imports past every hook.
+# Programs that run Python: code that may start one imports past every hook.
 PYTHON_PROGRAMS: Final = (
     *("bpython", "graalpy", "ipython", "jython", "micropython", "pdb", "pydoc", "pypy", "pytest"),
     *("python", "xonsh"),
@@ -137,7 +137,7 @@ class NoOp:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the lane of an executor gives it, whatever a profile says."""
+    """What the lane of an executor permits, independent of the profile."""
 
     network: str  # the widest
     disk_bytes: int  # of what it may write; a request's own limit is this at most

@@ -6,8 +6,8 @@
 | `Violation` | the executor | gate, host, Tool Result |
 
 SECURITY
-    A profile is checked when it is built, by whoever builds it.  A violation is the word of
-    whatever ran: it is a note for people, and nothing is decided by it.
+    A profile is checked when it is built, on both sides.  A violation is the word of
+    the program that ran: it is a note for people, and nothing is decided by it.
 """
 
 import hashlib
@@ -169,7 +169,7 @@ class Violation:
     """A rule of the ring that was tried: which, with what, from which line of the code."""
 
     rule: str
-    argument: str  # foreign, printable ASCII: whoever reports it spells out the rest
+    argument: str  # foreign, printable ASCII: the reporter escapes the rest
     line: int  # 0 where the executor cannot tell
 
     def __post_init__(self) -> None:

@@ -137,7 +137,7 @@ def _has(known: Collection[str] | None, module: str) -> bool:
 def _no_program(path: str) -> str:
     """Return why no profile could allow a program, or nothing."""
     if _PROGRAM.fullmatch(path) is None:
-        return "is no program of the image"
+        return "is not a program of the image"
     if base(path).startswith(PYTHON_PROGRAMS):
         return "would import what it likes"
     return ""

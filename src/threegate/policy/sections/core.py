@@ -98,7 +98,7 @@ MODEL: Final = RuleRecord(
 
 ROLE: Final = RuleRecord(
     (
-        RuleField("brief", Sentences(prose(500)), "what the role is told"),
+        RuleField("brief", Sentences(prose(500)), "instructions for the role"),
         RuleField("may_draft", RuleGroup(DRAFTABLE), "artifacts this role may draft"),
     )
 )

@@ -1,7 +1,7 @@
 """The boxes this program starts its gates in, as they were when the policy was applied.
 
 No file says this: profiles belong to the program.  The host hands them over as plain data
-when a policy is compiled, so that whoever signs it signs them too, and a program with wider
+when a policy is compiled, so that the signer signs them too, and a program with wider
 ones shows up as a difference.  Unlike the rules of a file, a stored profile may lack a field
 or hold one this version does not know: after an upgrade `policy diff` must still be able to
 read the bundle in force, and says that the field changes.
@@ -100,7 +100,7 @@ def check_gates(value: Value) -> None:
         try:
             NAME.parse(name)
         except ValueError as exc:
-            raise _refuse(f"{quote(name)} is no name of a gate") from exc
+            raise _refuse(f"{quote(name)} is not the name of a gate") from exc
         if not isinstance(profile, Mapping) or not 1 <= len(profile) <= MAX_FIELDS:
             raise _refuse(f"{name}: expected 1 to {MAX_FIELDS} fields")
         for field, item in profile.items():
@@ -111,7 +111,7 @@ def _check_field(path: Path, item: Value) -> None:
     known = _KINDS.get(path[-1])
     if known is None:
         if not _FIELD.match(path[-1]) or not _is_simple(item):
-            raise _refuse(f"{path[1]}: {quote(path[-1])} is no field of a profile")
+            raise _refuse(f"{path[1]}: {quote(path[-1])} is not a field of a profile")
         return
     assert not isinstance(known.kind, Examples)
     try:

@@ -2,7 +2,7 @@
 
 SECURITY
     Reads policy files and stored bundles through one reader: a bundle is turned back
-    into nodes and typed again, so that nothing can stand in a bundle that could not
+    into nodes and typed again, so that a bundle can hold nothing that could not
     have been written in a file.
 """
 

@@ -21,7 +21,7 @@ from threegate.policy.leaves import (
     WordChoice,
 )
 from threegate.policy.nodes import Effect, Path, PolicyReason, RuleReader, ScalarNode
-from threegate.policy.ring.commands import ArgumentRule, told
+from threegate.policy.ring.commands import ArgumentRule, denied_word
 from threegate.policy.schema import Examples, RuleField, RuleGroup, RuleRecord, RuleTable
 from threegate.policy.sections.fetch import PATTERN
 from threegate.policy.sections.section import Rules, RuleSection, block_of, words_of
@@ -90,7 +90,7 @@ def _hold(
     except ValueError as exc:
         message = f"{key} example {quote(example.text)}: {exc}"
         raise reader.fail(PolicyReason.EXAMPLE, example.line, message) from exc
-    if (told(rule, argv) is not None) != expected:
+    if (denied_word(rule, argv) is not None) != expected:
         verb = "does not refuse" if expected else "refuses"
         message = f"rule {rule.name} {verb} its {key} example {quote(example.text)}"
         raise reader.fail(PolicyReason.EXAMPLE, example.line, message)

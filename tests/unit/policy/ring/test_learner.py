@@ -111,9 +111,12 @@ def test_programs_are_learned_and_none_that_no_profile_could_allow() -> None:
     learned = of(LearnedUse(programs=refused), TOOLS)
     assert set(learned.binaries) == {*TOOLS.binaries, "/usr/bin/sed"}
     assert learned.beyond == (
-        *('"/tmp/x" is no program of the image', '"/usr/bin/../x" is no program of the image'),
+        *(
+            '"/tmp/x" is not a program of the image',
+            '"/usr/bin/../x" is not a program of the image',
+        ),
         '"/usr/bin/python3.11" would import what it likes',
-        '"sh" is no program of the image',
+        '"sh" is not a program of the image',
     )
     assert (
         "/usr/bin/sed"

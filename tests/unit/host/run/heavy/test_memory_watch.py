@@ -39,7 +39,7 @@ def kernel(shared: int, own: int) -> Iterator[list[int]]:
 def test_memory_of_guest_and_kernel_is_seen_and_held_to_its_limit() -> None:
     with kernel(40, 10) as processes:
         enough, little = Watch(40 * MIB), Watch(40 * MIB - 1)
-        processes[0] = 2**22 + 1  # nobody: this process is no part of it
+        processes[0] = 2**22 + 1  # nobody: this process is not part of it
         assert enough.look(processes), "control: what it may have, it may have"
         assert 50 * MIB <= enough.largest_bytes < 90 * MIB
         assert not little.look(processes)
