@@ -26,7 +26,7 @@ from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
 from threegate.host.run.heavy.lane import want_of
-from threegate.host.run.heavy.machines import Conversation, Parts, Use, converse, no_inputs
+from threegate.host.run.heavy.machines import Conversation, Parts, Place, Use, converse, no_inputs
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.tsc import tsc_khz
 
@@ -91,7 +91,9 @@ class Bench:
         self, ask: Callable[[Channels, int], Ask], snapshot: int | None
     ) -> Conversation:
         use = Use(ask, WAKE_SECONDS + self.asked.wall_ms / 1000, snapshot)
-        return converse(find_machine(), self.parts(), self.shape, use, tsc_khz=self.khz)
+        return converse(
+            Place(find_machine(), rules()), self.parts(), self.shape, use, tsc_khz=self.khz
+        )
 
     def ask(self, ends: Channels, disk: int) -> Ask:
         shape = tool_heavy.Shape(self.want.cpus, self.shape.memory_bytes)

@@ -67,6 +67,10 @@ CROSSINGS = [
     ("artifacts", "threegate.policy"),
     ("policy", "threegate.handoff"),
     ("handoff", "threegate.sandbox"),
+    ("host.run", "threegate.sandbox.box"),  # the home of `Start`: see host/open_box.py
+    ("host.models", "threegate.sandbox.box"),
+    ("console", "threegate.sandbox.box"),
+    ("cli", "threegate.sandbox.box"),
 ]
 
 

@@ -71,7 +71,7 @@ class Lab:
         machine = find_machine()
 
         def say(task: Task) -> Said:
-            return ask_core(machine, self.path, task, lambda _: None)
+            return ask_core(machine, self.ws.bundle, self.path, task, lambda _: None)
 
         yield say
 

@@ -23,6 +23,7 @@ from threegate.artifacts.analysis import Analysis
 from threegate.base.errors import ArtifactRejected, GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.host.ask import core_session
+from threegate.host.open_box import in_words
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.verification import verify_workspace
 
@@ -219,8 +220,8 @@ def test_what_is_no_answer_is_refused(core: Owned) -> None:
 # claim TG-C-147
 def test_a_box_that_does_not_keep_to_the_channel_gave_no_answer(core: Owned) -> None:
     found = {kind: refused(core, code) for kind, (code, _) in BROKEN.items()}
-    no_answer = "TG-COR-010: CORE gave no answer"
-    assert found == {kind: f"{no_answer} ({why})" for kind, (_, why) in BROKEN.items()}
+    no_answer = "TG-COR-010: CORE ended: "
+    assert found == {kind: f"{no_answer}{in_words(why)}" for kind, (_, why) in BROKEN.items()}
     accept(core)
 
 
@@ -229,7 +230,7 @@ def test_an_answer_that_does_not_end_is_none(core: Owned, monkeypatch: pytest.Mo
     monkeypatch.setattr(core_session, "GRACE_SECONDS", 1.0)
     monkeypatch.setattr(core, "ws", core.under(deadline_seconds=1))
     for code in ("time.sleep(600)", "write_message(3, said())\ntime.sleep(600)"):
-        assert refused(core, code) == "TG-COR-010: CORE gave no answer (deadline)"
+        assert refused(core, code) == "TG-COR-010: CORE ended: it took longer than allowed"
     accept(core)
 
 

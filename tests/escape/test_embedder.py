@@ -30,7 +30,8 @@ from threegate.gates.model.embedder.messages import (
     parse_greeting,
 )
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
-from threegate.host.models.embedder import PAYLOAD, Embedder
+from threegate.host.models.embedder import Embedder
+from threegate.host.open_box import GATES
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import EMBEDDER
@@ -89,7 +90,7 @@ def test_odd_texts_have_vectors_too(embedder: Embedder) -> None:
 def greeted(place: Path, opening: Opening) -> Ready | Refused:
     """Open a box over two files of a directory; return what it says."""
     given = {"model-file": str(place / "weights"), "vocabulary": str(place / "words")}
-    session = Session.open(find_machine(), Start(EMBEDDER, PAYLOAD, given))
+    session = Session.open(find_machine(), Start(EMBEDDER, GATES[EMBEDDER.name].payload, given))
     try:
         reply = session.ask(opening.to_bytes(), deadline_seconds=60)
         assert reply.why == "done"
@@ -177,7 +178,7 @@ def lying(tmp_path: Path, act: str) -> Embedder:
     weights_file, words = map(str, weights.minilm())
     given = {"model-file": weights_file, "vocabulary": words}
     start = start_with(tmp_path, LIAR.format(act=act), EMBEDDER)
-    found = Embedder(find_machine(), given)
+    found = Embedder(policy().bundle(), find_machine(), given)
     found._session = Session.open(find_machine(), replace(start, given={**start.given, **given}))
     return found
 

@@ -1,5 +1,6 @@
 """A proxy that does not speak as it should: nothing is asked through it, and it is ended."""
 
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -7,10 +8,11 @@ import pytest
 
 from tests.support.policies import policy
 from threegate.base.errors import ThreeGateError
-from threegate.host.proxy import supervisor
+from threegate.host import open_box
 from threegate.host.proxy.sockets import listening
 from threegate.host.proxy.supervisor import Proxy
 from threegate.sandbox.machine import find_machine
+from threegate.sandbox.profiles import PROXY
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ def test_another_one_ends_the_run_before_a_question(
     payload: str,
     code: str,
 ) -> None:
-    monkeypatch.setattr(supervisor, "PAYLOAD", payload)
+    other = replace(open_box.GATES[PROXY.name], payload=payload)
+    monkeypatch.setattr(open_box, "GATES", {**open_box.GATES, PROXY.name: other})
     with pytest.raises(ThreeGateError) as refused:
         start(tmp_path, gone)
     assert refused.value.code == code

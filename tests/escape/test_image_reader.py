@@ -31,14 +31,14 @@ from tests.support.policies import policy
 from tests.support.reports import drawn, small
 from tests.support.samples import digest
 from threegate.base.untrusted import Untrusted
+from threegate.host import open_box
 from threegate.host.provenance.headlines import Headline
-from threegate.host.report import image_view
 from threegate.host.report.facts import Computed, Image, LeftFile
 from threegate.host.report.image_view import Viewer
 from threegate.host.report.png import as_png
 from threegate.sandbox.attacks.runner import applicable
+from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import IMAGE_READER
-from threegate.sandbox.session import run_gate
 
 HIDDEN = b"HIDDEN-IN-THE-FILE"
 
@@ -129,10 +129,10 @@ def test_a_bomb_ends_in_its_box_and_leaves_an_ordinary_one_alone() -> None:
 def owned(monkeypatch: pytest.MonkeyPatch, directory: Path, code: str) -> None:
     """Let the decoder's box run another program, as one does that an image took over."""
 
-    def run(machine: object, _start: object, asked: bytes) -> object:
-        return run_gate(machine, start_with(directory, code, IMAGE_READER), asked)  # type: ignore[arg-type]
+    def start(*_: object, **__: object) -> Start:
+        return start_with(directory, code, IMAGE_READER)
 
-    monkeypatch.setattr(image_view, "run_gate", run)
+    monkeypatch.setattr(open_box, "Start", start)
 
 
 LIES = {

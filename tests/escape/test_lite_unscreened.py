@@ -14,7 +14,7 @@ from tests.support.lite import Lane
 from tests.support.lite_bombs import every
 from tests.support.lite_report import measure
 from tests.support.payloads import start_with
-from threegate.host.run import lite
+from threegate.host import open_box
 from threegate.host.run.lite import LiteBox
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine
@@ -47,10 +47,10 @@ class Unscreened(Lane):
         self._directory = directory
 
     def start(self, machine: Machine) -> LiteBox:
-        def start(profile: Profile, _: str, __: dict[str, str]) -> Start:
+        def start(profile: Profile, *_: object, **__: object) -> Start:
             return start_with(self._directory, UNSCREENED, profile)
 
-        with mock.patch.object(lite, "Start", start):
+        with mock.patch.object(open_box, "Start", start):
             return super().start(machine)
 
 

@@ -42,7 +42,7 @@ from threegate.gates.model.chat.messages import (
     ChatReply,
     Served,
 )
-from threegate.host.models import server as running
+from threegate.host import open_box
 from threegate.host.models.server import ModelServer
 from threegate.sandbox.box import Start
 from threegate.sandbox.channel import frames
@@ -218,7 +218,7 @@ def test_the_kernel_holds_the_bridge_to_its_port(own: OwnServer, tmp_path: Path)
             return Start(*args, **{**kwargs, "ports": (other.port,)})
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(running, "Start", elsewhere)
+            patch.setattr(open_box, "Start", elsewhere)
             with pytest.raises(GateUnavailable) as caught, served(bridged(own.port), tmp_path):
                 pass
         assert caught.value.code == "TG-MDL-010"

@@ -8,9 +8,9 @@ import pytest
 from tests.support import weights
 from tests.support.modelling import bridged, completed, question, said
 from tests.support.ownserver import own_server
+from tests.support.policies import policy, signed_with
 from threegate.base.untrusted import Untrusted
 from threegate.host.models import boxes, embedder
-from threegate.host.models import server as running
 from threegate.host.models.embedder import Embedder
 from threegate.host.models.server import ModelServer
 from threegate.policy.ring.compiler import NOT_PROVED, NoOp, ProfileRejected
@@ -28,13 +28,14 @@ def test_an_embedder_that_has_not_proved_that_it_starts_nothing_is_asked_nothing
     weights_file, words = map(str, weights.minilm())
     given = {"model-file": weights_file, "vocabulary": words}
     noted: list[NoOp] = []
-    honest = Embedder(find_machine(), given, noted.append)
+    honest = Embedder(policy().bundle(), find_machine(), given, noted.append)
     assert len(honest.vectors(TEXT)) == 1, "control"
     honest.close()
     assert noted == [NoOp("embedder", PROVED)]
     # A real box that may fork, and therefore does not try to.
-    monkeypatch.setattr(embedder, "EMBEDDER", replace(EMBEDDER, processes_may_fork=True))
-    able = Embedder(find_machine(), given, noted.append)
+    wider = replace(EMBEDDER, processes_may_fork=True)
+    monkeypatch.setattr(embedder, "EMBEDDER", wider)
+    able = Embedder(signed_with(wider).bundle(), find_machine(), given, noted.append)
     with pytest.raises(
         ProfileRejected, match=r"embedder has not proved .* nothing: fork"
     ) as caught:
@@ -58,8 +59,9 @@ def test_a_bridge_that_has_not_proved_it_is_told_of_no_model(
             assert said(reply) == "Paris", "control"
         asked = len(own.asked)
         assert asked > 0
-        monkeypatch.setattr(boxes, "BRIDGE", replace(BRIDGE, processes_may_fork=True))
-        monkeypatch.setattr(running, "refuse_unapplied_profile", lambda *_: None)
+        wider = replace(BRIDGE, processes_may_fork=True)
+        monkeypatch.setattr(boxes, "BRIDGE", wider)
+        start = (signed_with(wider, bundle).bundle(), *start[1:])
         with (
             pytest.raises(ProfileRejected, match=r"bridge has not proved .*: fork") as caught,
             ModelServer.start(*start, runtime=tmp_path, noted=noted.append),

@@ -88,7 +88,7 @@ def test_what_the_kernel_held_is_in_the_log_and_in_the_result(told: Told) -> Non
 def test_a_run_is_not_called_held_by_rules_that_do_not_hold(told: Told, name: str) -> None:
     assert told["left by a killed one"]["hellos"] == [HOST], "control: with rules it is carried"
     found = told[name]
-    assert found["said"] == "the proxy ended: it did not take the rules (it ended)"
+    assert found["said"] == "the proxy ended: it stopped too early"
     assert found["hellos"] == [], "nothing was carried"
 
 

@@ -46,6 +46,7 @@ from threegate.host.run.heavy.backend import (
 )
 from threegate.host.run.heavy.engine import EMULATION, KVM, find_qemu
 from threegate.host.run.heavy.lane import want_of
+from threegate.host.run.heavy.machines import Place
 from threegate.host.run.heavy.runsc import RUNSC, find_runsc
 from threegate.host.run.heavy.runsc_backend import RunscBackend
 from threegate.host.settings import Settings
@@ -194,7 +195,7 @@ class Lab:
 def backend_for(image: Image, engine: str = ENGINE, cache_home: Path | None = None) -> QemuBackend:
     return QemuBackend(
         engine,
-        machine=find_machine(),
+        place=Place(find_machine(), rules()),
         qemu=find_qemu(),
         image=image,
         cache=cache_home or place(),
@@ -203,7 +204,10 @@ def backend_for(image: Image, engine: str = ENGINE, cache_home: Path | None = No
 
 def runsc_for(image: Image, cache_home: Path | None = None) -> RunscBackend:
     return RunscBackend(
-        machine=find_machine(), runsc=find_runsc(), image=image, cache=cache_home or place()
+        place=Place(find_machine(), rules()),
+        runsc=find_runsc(),
+        image=image,
+        cache=cache_home or place(),
     )
 
 

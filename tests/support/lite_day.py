@@ -22,7 +22,7 @@ from tests.support.boxes import run_as
 from tests.support.lite import Lane
 from tests.support.lite_programs import programs
 from threegate.gates.tool_exec.monty.messages import Outcome
-from threegate.host.run import lite
+from threegate.host import open_box
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import Bind, Profile
 
@@ -64,10 +64,10 @@ def elsewhere(start: Start, library: Path) -> Start:
 def all_boxes_elsewhere(library: Path) -> Iterator[None]:
     """Start every box of the lite lane on the other day while a block runs."""
 
-    def start(profile: Profile, payload: str, given: dict[str, str]) -> Start:
+    def start(profile: Profile, payload: str, given: dict[str, str], *_: Any, **__: Any) -> Start:
         return elsewhere(Start(profile, payload, given), library)
 
-    with mock.patch.object(lite, "Start", start):
+    with mock.patch.object(open_box, "Start", start):
         yield
 
 

@@ -18,7 +18,7 @@ from tests.support.policies import altered
 from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
 from threegate.gates.core.messages import Said, Task
-from threegate.host.ask import core_session
+from threegate.host import open_box
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.request.expressible import Ask
@@ -81,7 +81,9 @@ class Owned:
     def serving(self) -> Iterator[Say]:
         def say(task: Task) -> Said:
             self.tasks.append(task)
-            return ask_core(find_machine(), self.server.path, task, self.told.append)
+            return ask_core(
+                find_machine(), self.ws.bundle, self.server.path, task, self.told.append
+            )
 
         yield say
 
@@ -95,10 +97,10 @@ class Owned:
         lines = "".join(f"    {line}\n" for line in code.splitlines())
         made = start_with(self.place, f"{PRELUDE}\ndef answer(task):\n{lines}", CORE)
 
-        def start(_profile: object, _payload: str, given: dict[str, str]) -> Start:
+        def start(_: object, __: str, given: dict[str, str], *___: object, **____: object) -> Start:
             return replace(made, given={**made.given, **given})
 
-        self.patch.setattr(core_session, "Start", start)
+        self.patch.setattr(open_box, "Start", start)
         return self.question(**wish)
 
     def question(self, **wish: Any) -> Outcome:

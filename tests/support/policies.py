@@ -6,13 +6,14 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from threegate.host.gate_profiles import program_gates
+from threegate.host.gate_profiles import profile_rules, program_gates
 from threegate.keys.public import ED25519, PublicKey
 from threegate.keys.signers import AllowedSigner, Signers, emit
 from threegate.policy.bundle import Compiled, read_sections
 from threegate.policy.compiler import compile_policy, default_files
 from threegate.policy.nodes import plain
 from threegate.policy.sections import SECTION_NAMES
+from threegate.sandbox.profiles import Profile
 
 GATES = program_gates()
 VECTORS = Path(__file__).parents[1] / "unit" / "policy" / "vectors"
@@ -40,6 +41,14 @@ def policy_files(**changes: tuple[str, str]) -> dict[str, bytes]:
 
 def policy(**changes: tuple[str, str]) -> Compiled:
     return compile_policy(policy_files(**changes), gates=GATES)
+
+
+def signed_with(profile: Profile, base: Compiled | None = None) -> Compiled:
+    """Return a policy that was signed with this profile in place of the program's own."""
+    rules = {**GATES[profile.name], **profile_rules(profile)}
+    return altered(
+        base or policy(), lambda sections: sections["gates"].update({profile.name: rules})
+    )
 
 
 def plain_sections(compiled: Compiled) -> dict[str, Any]:

@@ -94,4 +94,4 @@ def lane_that_refuses(check: Check) -> Checked:
 
 def lane_that_is_gone(_: Check) -> Checked:
     """Be a lane whose box cannot be started."""
-    raise GateUnavailable("the lite lane did not open", code="TG-LITE-001")
+    raise GateUnavailable("the lite lane ended: it crashed or reached a limit", code="TG-LITE-001")

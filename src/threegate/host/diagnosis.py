@@ -64,10 +64,10 @@ def _heavy_lane(context: Context, bundle: Bundle) -> list[Check]:
     if bundle.text(*_LANE, "enabled") != "yes":
         return [Check("heavy lane", "not-applicable", "information", "policy does not enable it")]
     with context.out.progress("starting a guest of the heavy lane", 1):
-        return [_engine(context, name) for name in sorted(bundle.words(*_LANE, "engines"))]
+        return [_engine(context, bundle, name) for name in sorted(bundle.words(*_LANE, "engines"))]
 
 
-def _engine(context: Context, name: str) -> Check:
+def _engine(context: Context, bundle: Bundle, name: str) -> Check:
     from threegate.host.images.choice import current
     from threegate.host.run.heavy.lane import open_backend, smallest
     from threegate.host.run.heavy.runsc import KIND, RUNSC
@@ -75,7 +75,7 @@ def _engine(context: Context, name: str) -> Check:
     places = context.settings
     try:
         image = partial(current, config_home=places.config_home)
-        backend = open_backend(name, places.cache_home, image)
+        backend = open_backend(bundle, name, places.cache_home, image)
         want = smallest(backend.image.manifest)
         backend.prepare(want)
         probes = backend.probe(want)

@@ -10,7 +10,7 @@ from threegate.sandbox.filters import FAMILIES, FORBIDDEN, RESOLVER_PORT, assemb
 from threegate.sandbox.orders import Orders, Path
 from threegate.sandbox.profiles import Profile
 from threegate.sandbox.syscalls import Architecture
-from threegate.sandbox.view import CANARY, GATE, LIBRARIES, RUNTIME, View
+from threegate.sandbox.view import CANARY, GATE, LIBRARIES, LOWEST_ADDRESS, RUNTIME, View
 
 _STAGE2: Final = (
     "import sys;sys.path[:]=sys.path[-2:]+['{gate}'];"
@@ -22,7 +22,6 @@ _INNER_UID: Final = "1000"
 # started the box, and has the number of everybody from outside.
 _OUTSIDERS_UID: Final = "65534"
 _BY_IOCTL: Final = ("kvm",)  # devices that are nothing without their own calls
-LOWEST_ADDRESS: Final = "/proc/sys/vm/mmap_min_addr"  # all that is read of a /proc
 PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports
 
 

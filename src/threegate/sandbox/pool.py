@@ -15,27 +15,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox.box import Start
-from threegate.sandbox.launch import Evidence, evidence_of, start_process, view_for
+from threegate.sandbox.launch import view_for
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.session import Answer, run_gate, serve_one
-from threegate.sandbox.supervise import Started, discard
-from threegate.sandbox.view import View
+from threegate.sandbox.session import Answer, WaitingGate
+from threegate.sandbox.supervise import Started
 
 MAX_IDLE_SECONDS: Final = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    started: Started
-    view: View
-    evidence: Evidence
-    since: float
 
 
 class Prestarted:
@@ -53,7 +43,7 @@ class Prestarted:
         assert not start.keep_fds, "a descriptor would be shared by jobs"
         self._machine, self._start, self._size = machine, start, size
         self._idle_seconds = idle_seconds
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[tuple[WaitingGate, float]] = deque()
         self._lock = threading.Lock()
         self._closed = False
         self.fill()
@@ -82,20 +72,8 @@ class Prestarted:
         The process that takes its place is started before this returns, or, without
         `refill`, when `fill` is called.
         """
-        waiting = self._take()
-        if waiting is None:
-            answer = run_gate(
-                self._machine, self._start, request, deadline_seconds=deadline_seconds, note=note
-            )
-        else:
-            answer = serve_one(
-                waiting.started,
-                waiting.evidence,
-                self._start.profile,
-                request,
-                deadline_seconds=deadline_seconds,
-                note=note,
-            )
+        gate = self._take() or WaitingGate(self._machine, self._start)
+        answer = gate.serve(request, deadline_seconds=deadline_seconds, note=note)
         if refill:
             self.fill()
         return answer
@@ -103,39 +81,37 @@ class Prestarted:
     def waiting(self) -> list[Started]:
         """Return the processes that wait."""
         with self._lock:
-            return [item.started for item in self._waiting]
+            return [gate.started for gate, _ in self._waiting]
 
     def fill(self) -> None:
         """Start processes until `size` are waiting; dead and stale ones are replaced."""
         with self._lock:
             self._drop_unusable()
             while not self._closed and len(self._waiting) < self._size:
-                view = view_for(self._machine, self._start)
-                started = start_process(self._machine, self._start, view)
-                evidence = evidence_of(self._machine, self._start, view)
-                self._waiting.append(_Waiting(started, view, evidence, time.monotonic()))
+                gate = WaitingGate(self._machine, self._start)
+                self._waiting.append((gate, time.monotonic()))
 
-    def _take(self) -> _Waiting | None:
+    def _take(self) -> WaitingGate | None:
         with self._lock:
             if self._closed:
                 raise GateUnavailable("the gate is shutting down", code="TG-BOX-022")
             self._drop_unusable()
-            return self._waiting.popleft() if self._waiting else None
+            return self._waiting.popleft()[0] if self._waiting else None
 
     def _drop_unusable(self) -> None:
         view = view_for(self._machine, self._start) if self._waiting else None
         for _ in range(len(self._waiting)):
-            waiting = self._waiting.popleft()
-            old = time.monotonic() - waiting.since > self._idle_seconds
+            gate, since = self._waiting.popleft()
+            old = time.monotonic() - since > self._idle_seconds
             # Another view: the interpreter or our own code on disk is not what it runs.
-            if old or waiting.view != view or waiting.started.has_ended():
-                discard(waiting.started)
+            if old or gate.view != view or gate.started.has_ended():
+                gate.discard()
             else:
-                self._waiting.append(waiting)
+                self._waiting.append((gate, since))
 
     def close(self) -> None:
         """End every waiting process; returns when nothing of them is left."""
         with self._lock:
             self._closed = True
             while self._waiting:
-                discard(self._waiting.popleft().started)
+                self._waiting.popleft()[0].discard()

@@ -26,6 +26,7 @@ from threegate.sandbox.launch import Evidence, evidence_of, not_started, start_p
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import Profile
 from threegate.sandbox.supervise import Ended, Line, Started, discard, kill_meanwhile
+from threegate.sandbox.view import View
 
 START_SECONDS: Final = 20.0
 CLOSE_SECONDS: Final = 5.0
@@ -72,15 +73,15 @@ def run_gate(
 
     Raises `GateUnavailable` if the gate did not prove its lock; then it was sent nothing.
     """
-    started, evidence = start_gate(machine, start)
-    return serve_one(
-        started, evidence, start.profile, request, deadline_seconds=deadline_seconds, note=note
-    )
+    gate = WaitingGate(machine, start)
+    return gate.serve(request, deadline_seconds=deadline_seconds, note=note)
 
 
-def start_gate(machine: Machine, start: Start) -> tuple[Started, Evidence]:
+def start_gate(
+    machine: Machine, start: Start, view: View | None = None
+) -> tuple[Started, Evidence]:
     """Start a gate; the evidence is true once it has said that it is ready."""
-    view = view_for(machine, start)
+    view = view_for(machine, start) if view is None else view
     started = start_process(machine, start, view)
     try:
         return started, evidence_of(machine, start, view)  # while the gate locks itself
@@ -89,38 +90,48 @@ def start_gate(machine: Machine, start: Start) -> tuple[Started, Evidence]:
         raise
 
 
-def serve_one(
-    started: Started,
-    evidence: Evidence,
-    profile: Profile,
-    request: bytes,
-    *,
-    deadline_seconds: float | None = None,
-    note: Note | None = None,
-) -> Answer:
-    """Give a started gate its only message and see it to its end; see `run_gate`."""
-    seconds = min(deadline_seconds or profile.deadline_seconds, profile.deadline_seconds)
-    end = time.monotonic() + seconds
-    answer: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
-    line = Line(started, profile, note=note)
-    try:
-        why = line.greet(min(end, time.monotonic() + START_SECONDS))
-        if why is None and line.is_ready:
-            line.expect(answer)
-            line.send(frames(request), last=True)
-            why = line.wait_for_end(end)
-    except BaseException:  # the operator's interrupt, a note nobody could take
-        line.end("interrupted")
-        answer.close()
-        raise
-    ended = line.end(why)
-    if not ended.ready:
-        answer.close()
-        raise not_started(profile.name, ended)
-    answer.seek(0)
-    if ended.why != "done":
-        answer.truncate()  # half an answer is none
-    return Answer(answer, ended, evidence)
+class WaitingGate:
+    """A started gate that waits for its only message: `serve` it or `discard` it, once."""
+
+    def __init__(self, machine: Machine, start: Start) -> None:
+        self.view = view_for(machine, start)
+        self.started, self.evidence = start_gate(machine, start, self.view)
+        self._profile = start.profile
+
+    def serve(
+        self,
+        request: bytes,
+        *,
+        deadline_seconds: float | None = None,
+        note: Note | None = None,
+    ) -> Answer:
+        """Give the gate its message and wait for its end; see `run_gate`."""
+        limit = self._profile.deadline_seconds
+        end = time.monotonic() + min(deadline_seconds or limit, limit)
+        answer: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
+        line = Line(self.started, self._profile, note=note)
+        try:
+            why = line.greet(min(end, time.monotonic() + START_SECONDS))
+            if why is None and line.is_ready:
+                line.expect(answer)
+                line.send(frames(request), last=True)
+                why = line.wait_for_end(end)
+        except BaseException:  # the operator's interrupt, or a note that could not be stored
+            line.end("interrupted")
+            answer.close()
+            raise
+        ended = line.end(why)
+        if not ended.ready:
+            answer.close()
+            raise not_started(self._profile.name, ended)
+        answer.seek(0)
+        if ended.why != "done":
+            answer.truncate()  # a partial answer is not an answer
+        return Answer(answer, ended, self.evidence)
+
+    def discard(self) -> None:
+        """End the gate without a message; returns when its box is empty."""
+        discard(self.started)
 
 
 class Session:

@@ -29,6 +29,7 @@ from threegate.sandbox.profiles import Profile
 RUNTIME: Final = "/rt"
 LIBRARIES: Final = "/rt/lib"  # for libraries that lie where only this host has a directory
 GATE: Final = "/gate"
+LOWEST_ADDRESS: Final = "/proc/sys/vm/mmap_min_addr"  # the only file of /proc that a box may read
 CANARY: Final = "/canary"  # a readable file that Landlock does not allow: the proof that it works
 # `__pycache__`: compiling these modules at every start would cost as much as locking.
 BASE: Final = (*("__init__.py", "__pycache__", "base", "gates/__init__.py", "sandbox"),)

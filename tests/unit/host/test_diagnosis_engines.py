@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable, StorageFailed, ThreeGateError
 from threegate.host import diagnosis
 from threegate.host.run.heavy import lane
@@ -44,7 +45,7 @@ def test_an_engine_that_answers_is_told_as_what_it_is(
 
     monkeypatch.setattr(lane, "open_backend", lambda *_: Answers())
     context: Any = Places(tmp_path)
-    check = diagnosis._engine(context, engine)
+    check = diagnosis._engine(context, policy().bundle(), engine)
     assert (check.name, check.state) == (f"engine {engine}", "in-force")
     assert check.detail.startswith(said)
 
@@ -64,6 +65,6 @@ def test_an_engine_without_its_files_is_missing_and_not_a_crash(
 
     monkeypatch.setattr(lane, "open_backend", refuse)
     context: Any = Places(tmp_path)
-    check = diagnosis._engine(context, "qemu-emulation")
+    check = diagnosis._engine(context, policy().bundle(), "qemu-emulation")
     assert (check.name, check.state) == ("engine qemu-emulation", "missing")
     assert error.message in check.detail

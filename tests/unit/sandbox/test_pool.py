@@ -147,7 +147,7 @@ def test_every_job_has_a_process_of_its_own(
         started.append(found.process.pid)
         return found
 
-    monkeypatch.setattr("threegate.sandbox.pool.start_process", counting)
+    monkeypatch.setattr("threegate.sandbox.session.start_process", counting)
     with Prestarted(machine, start_with(tmp_path, ECHO), 2) as pool:
         for number in range(4):
             assert said(pool.run(b"%d" % number)) == b"%d" % number

@@ -10,6 +10,7 @@ SECURITY
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,15 +25,13 @@ from threegate.host.models.choice import chosen
 from threegate.host.models.codeless import Noted
 from threegate.host.models.remote import Leaving
 from threegate.host.models.server import ModelServer
+from threegate.host.open_box import ended, open_box
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE
 from threegate.sandbox.session import run_gate
 
-PAYLOAD: Final = "threegate.gates.core.gate:serve"
 GRACE_SECONDS: Final = 10.0  # CORE keeps to the deadline itself; this is for one that does not
-NO_ANSWER: Final = "TG-COR-010"
 MAX_STEPS: Final = 1000  # told of one question
 MAX_WORDS_CHARS: Final = 200
 TOKENS: Final = "the model is"  # how progress within a step begins
@@ -62,7 +61,7 @@ def serving(
     Without `leaving` the model is one of this machine, or there is none.
     """
     machine = find_machine()
-    refuse_unapplied_profile(bundle, CORE)
+    refuse_unapplied_profile(bundle, CORE)  # early: loading a model may take a minute
     host = chosen(bundle).host
     tell("loading the model" if host is None else f"sending the question and its sources to {host}")
 
@@ -76,7 +75,7 @@ def serving(
 
         def say(task: Task) -> Said:
             try:
-                return ask_core(machine, server.socket, task, tell)
+                return ask_core(machine, bundle, server.socket, task, tell)
             except GateUnavailable:
                 server.close()
                 server.refuse_ended()  # the better reason, if that is one
@@ -85,7 +84,7 @@ def serving(
         yield say
 
 
-def ask_core(machine: Machine, socket: Path, task: Task, tell: Tell) -> Said:
+def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: Task, tell: Tell) -> Said:
     """Give one task to a new CORE box; return what it says, or raise `GateUnavailable`."""
     told = 0
 
@@ -97,19 +96,13 @@ def ask_core(machine: Machine, socket: Path, task: Task, tell: Tell) -> Said:
         if told <= MAX_STEPS and STEP.fullmatch(words):
             tell(words)
 
-    answer = run_gate(
-        machine,
-        Start(CORE, PAYLOAD, {"model": str(socket)}),
-        task.to_bytes(),
-        deadline_seconds=task.budget.deadline_ms / 1000 + GRACE_SECONDS,
-        note=heard,
-    )
+    seconds = task.budget.deadline_ms / 1000 + GRACE_SECONDS
+    kind = partial(run_gate, request=task.to_bytes(), deadline_seconds=seconds, note=heard)
+    answer = open_box(kind, machine, bundle, CORE, {"model": str(socket)})
     with answer.message as message:
         data = message.read()
     if answer.ended.why != "done":
-        hint = "ask again; nothing was stored"
-        detail = f"CORE gave no answer ({answer.ended.why})"
-        raise GateUnavailable(detail, code=NO_ANSWER, hint=hint)
+        raise ended(CORE, answer.ended.why)
     said = parse_said(Untrusted(data))
     if isinstance(said, NotSaid):
         hint = "`threegate model status` looks at the model; --extractive needs none"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from threegate.base.errors import PolicyDenied, ThreeGateError
 from threegate.host.fetch import schedule
 from threegate.host.fetch.budgets import Budgets
-from threegate.host.fetch.retrieve_pool import Asker, Given, RetrieveBox, open_box
+from threegate.host.fetch.retrieve_pool import Asker, Given, RetrieveBox, open_retrieve
 from threegate.host.fetch.schedule import Errand, Lanes
 from threegate.host.proxy.machine import anchors, certificates, other_proxy
 from threegate.host.proxy.sockets import listening
@@ -115,7 +115,7 @@ class Network:
         self._lanes.reload(bundle)
 
     def _open_box(self, errand: Errand) -> Asker:
-        box: RetrieveBox = open_box(self._machine, self._given)
+        box: RetrieveBox = open_retrieve(self._machine, self._given)
         self._tell(Opened(box.evidence, errand.host))
         return box
 

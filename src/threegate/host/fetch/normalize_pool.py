@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
@@ -26,28 +27,17 @@ from threegate.gates.fetch.normalize.messages import (
     RetrievalRecord,
     parse_made,
 )
-from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
+from threegate.host.gate_profiles import named_failure
+from threegate.host.open_box import in_words, open_box
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
 from threegate.sandbox.session import Answer
 
-# A box has the code of every reader in view and the libraries of its own alone.
-PAYLOADS: Final = {
-    FETCH_NORMALIZE.name: "threegate.gates.fetch.normalize.gate:serve",
-    FETCH_HTML.name: "threegate.gates.fetch.normalize.gate_html:serve",
-    FETCH_PDF.name: "threegate.gates.fetch.normalize.gate_pdf:serve",
-}
 MAKERS: Final = 4  # and no more than there are processors
 BOX_ENDED: Final = "TG-FET-072"
 _PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
-_WHY: Final = {
-    "deadline": "it took longer than it may",
-    "output": "it said more than it may",
-    "crashed": "it was ended by its limits",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +128,7 @@ class Makers:
             thread.join()
 
     def _work(self) -> None:
-        pools: dict[str, Prestarted] = {}
+        pools: dict[str, tuple[Bundle, Prestarted]] = {}
         try:
             self._pool(pools, FETCH_NORMALIZE)
             while (job := self._jobs.get()) is not None:
@@ -149,15 +139,17 @@ class Makers:
         except Exception as exc:  # noqa: BLE001  # whoever started the run raises it
             self._tell(Stopped(named_failure(exc)))
         finally:
-            for pool in pools.values():
+            for _, pool in pools.values():
                 pool.close()
 
-    def _pool(self, pools: dict[str, Prestarted], profile: Profile) -> Prestarted:
-        refuse_unapplied_profile(self._bundle, profile)
-        if profile.name not in pools:
-            start = Start(profile, PAYLOADS[profile.name], {})
-            pools[profile.name] = Prestarted(self._machine, start, 1)
-        return pools[profile.name]
+    def _pool(self, pools: dict[str, tuple[Bundle, Prestarted]], profile: Profile) -> Prestarted:
+        bundle, pool = self._bundle, pools.get(profile.name)
+        if pool is None or pool[0] is not bundle:
+            if pool is not None:  # its boxes were compared with the policy before this one
+                pool[1].close()
+            kind = partial(Prestarted, size=1)
+            pool = pools[profile.name] = bundle, open_box(kind, self._machine, bundle, profile)
+        return pool[1]
 
 
 def read_answer(item: int, answer: Answer) -> Answered:
@@ -166,7 +158,7 @@ def read_answer(item: int, answer: Answer) -> Answered:
         data = file.read()
     why = answer.ended.why
     if why != "done":
-        detail = f"the normalizer gave no packet: {_WHY.get(why, f'it ended ({why})')}"
+        detail = f"the normalizer gave no packet: {in_words(why)}"
         return Answered(item, None, ArtifactRejected(detail, code=BOX_ENDED))
     try:
         made = parse_made(Untrusted(data))

@@ -17,29 +17,26 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote
 
-from threegate.base.errors import GateUnavailable, ProtocolBroken
+from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import REDACTED
 from threegate.base.limits import MAX_PART_SECONDS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import messages as retrieve
 from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot, Opening
-from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.open_box import in_words, open_session
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
 from threegate.policy.decision import Allow
 from threegate.policy.hosts import parse_url
 from threegate.policy.purposes import PACKETS
-from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE
 from threegate.sandbox.session import Reply, Session
 
-PAYLOAD: Final = "threegate.gates.fetch.retrieve.gate:serve"
 MAX_JOBS: Final = 256
 OPENING_SECONDS: Final = 30.0
 GRACE_SECONDS: Final = 5.0  # the box keeps the deadline itself; this is for one that does not
-NO_OPENING: Final = "TG-FET-065"
 BOX_FAILED: Final = "TG-FET-066"
 BOX_LIED: Final = "TG-FET-067"
 KEY_CAME_BACK: Final = "TG-FET-068"
@@ -118,39 +115,27 @@ class RetrieveBox:
         self._session.close()
 
 
-def open_box(machine: Machine, given: Given) -> RetrieveBox:
+def open_retrieve(machine: Machine, given: Given) -> RetrieveBox:
     """Start a box that works by the rules in force, or raise `GateUnavailable`."""
-    refuse_unapplied_profile(given.bundle, FETCH_RETRIEVE)
     slots = {"proxy": str(given.socket), "certificates": given.certificates}
-    session = Session.open(machine, Start(FETCH_RETRIEVE, PAYLOAD, slots))
-    try:
-        opening = Opening(given.bundle.bundle_bytes(), given.anchors, given.purpose)
-        reply = session.ask(opening.to_bytes(), deadline_seconds=OPENING_SECONDS)
-        _refuse_unopened(reply)
-    except BaseException:
-        session.close()
-        raise
+    opening = Opening(given.bundle.bundle_bytes(), given.anchors, given.purpose)
+    session, _ = open_session(
+        machine,
+        given.bundle,
+        FETCH_RETRIEVE,
+        slots,
+        opening=opening.to_bytes(),
+        parse=retrieve.parse_greeting,
+        seconds=OPENING_SECONDS,
+    )
     return RetrieveBox(session, given.bundle, given.purpose)
-
-
-def _refuse_unopened(reply: Reply) -> None:
-    if reply.why != "done":
-        raise GateUnavailable(f"fetch-retrieve did not open ({reply.why})", code=NO_OPENING)
-    try:
-        answer = retrieve.parse_greeting(Untrusted(reply.message))
-    except ProtocolBroken as exc:
-        detail = "fetch-retrieve does not speak the protocol"
-        raise GateUnavailable(detail, code=NO_OPENING) from exc
-    if isinstance(answer, retrieve.Refused):
-        hint = "`threegate policy diff` shows what is in force"
-        raise GateUnavailable(answer.message, code=answer.code, hint=hint)
 
 
 def _parse(reply: Reply) -> Answer:
     if reply.why == "deadline":
         return failed(BOX_FAILED, "the box gave no answer in time", reason="timed-out")
     if reply.why != "done":
-        return failed(BOX_FAILED, f"the box ended ({reply.why})")
+        return failed(BOX_FAILED, f"the box ended: {in_words(reply.why)}")
     try:
         return retrieve.parse_answer(Untrusted(reply.message))
     except ProtocolBroken:

@@ -3,14 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from threegate.gates.model.messages import SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.host.models.choice import Chosen, model_file, server_socket, threads
 from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
-
-EMBEDDED: Final = "threegate.gates.model.server.gate:serve"
-BRIDGED: Final = "threegate.gates.model.bridge.gate:serve"
 
 Opening = Embedded | Bridged | Remote
 
@@ -20,7 +16,6 @@ class Box:
     """How one model is served; `opening` is told the descriptor CORE comes to."""
 
     profile: Profile
-    payload: str
     opening: Callable[[int], Opening]
     given: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
@@ -30,16 +25,16 @@ def box_of(model: Chosen, cache: Path) -> Box:
     """Return the box of a model on this machine; raise `GateUnavailable`."""
     if model.kind == "embedded":
         given = {"model-file": str(model_file(model, cache))}
-        return Box(MODEL_SERVER, EMBEDDED, lambda fd: _embedded(model, fd), given)
+        return Box(MODEL_SERVER, lambda fd: _embedded(model, fd), given)
     socket = server_socket(model)
     if socket is not None:
         place = f"unix:{SERVER_SOCKET}"
         given = {"server": str(socket)}
-        return Box(BRIDGE_SOCKET, BRIDGED, lambda fd: _bridged(model, fd, place), given)
+        return Box(BRIDGE_SOCKET, lambda fd: _bridged(model, fd, place), given)
     assert model.endpoint is not None
     port = int(model.endpoint.rpartition(":")[2])
     endpoint = model.endpoint
-    return Box(BRIDGE, BRIDGED, lambda fd: _bridged(model, fd, endpoint), ports=(port,))
+    return Box(BRIDGE, lambda fd: _bridged(model, fd, endpoint), ports=(port,))
 
 
 def _embedded(model: Chosen, fd: int) -> Embedded:

@@ -23,29 +23,25 @@ from threegate.gates.model.embedder.messages import (
     MAX_TEXTS,
     Embed,
     Opening,
-    Refused,
     Vectors,
     parse_greeting,
     parse_vectors,
 )
-from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
 from threegate.host.models.choice import NO_FILE
 from threegate.host.models.codeless import Noted, no_op_of
 from threegate.host.models.store import Cache
+from threegate.host.open_box import ended, open_session
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.box import Start
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import EMBEDDER
 from threegate.sandbox.session import Session
 
-PAYLOAD: Final = "threegate.gates.model.embedder.gate:serve"
 LOAD_SECONDS: Final = 120.0
 BATCH_SECONDS: Final = 300.0
 MAX_BATCHES: Final = 256
 OTHER_KIND: Final = "TG-EMB-020"
-BOX_FAILED: Final = "TG-EMB-021"
 
 Told = Callable[[int], None]  # texts done since the last time
 
@@ -54,10 +50,14 @@ class Embedder:
     """The embedding model of a policy; used by the thread that started it."""
 
     def __init__(
-        self, machine: Machine, given: dict[str, str], noted: Noted = lambda _: None
+        self,
+        bundle: Bundle,
+        machine: Machine,
+        given: dict[str, str],
+        noted: Noted = lambda _: None,
     ) -> None:
         self.sha256 = MINILM.sha256  # names the model wherever its vectors are kept
-        self._machine, self._given, self._noted = machine, given, noted
+        self._bundle, self._machine, self._given, self._noted = bundle, machine, given, noted
         self._session: Session | None = None
         self._batches = 0
 
@@ -71,8 +71,7 @@ class Embedder:
         `noted` hears of each box that it runs no code, by which proofs.
         """
         given = _files(bundle, Cache(cache))
-        refuse_unapplied_profile(bundle, EMBEDDER)
-        embedder = cls(machine, given, noted)
+        embedder = cls(bundle, machine, given, noted)
         try:
             yield embedder
         finally:
@@ -107,7 +106,7 @@ class Embedder:
         try:
             reply = session.ask(batch.to_bytes(), deadline_seconds=BATCH_SECONDS)
             if reply.why != "done":
-                raise _failed(reply.why)
+                raise ended(EMBEDDER, reply.why)
             return parse_vectors(Untrusted(reply.message), len(batch.texts))
         except BaseException:
             self.close()  # whoever said what is no vector says nothing more
@@ -117,28 +116,19 @@ class Embedder:
         if self._batches >= MAX_BATCHES:
             self.close()
         if self._session is None:
-            self._session = _open(self._machine, self._given, self._noted)
+            opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
+            self._session, _ = open_session(
+                self._machine,
+                self._bundle,
+                EMBEDDER,
+                self._given,
+                opening=opening.to_bytes(),
+                parse=parse_greeting,
+                seconds=LOAD_SECONDS,
+                proved=lambda evidence: self._noted(no_op_of(evidence)),
+            )
             self._batches = 0
         return self._session
-
-
-def _open(machine: Machine, given: dict[str, str], noted: Noted) -> Session:
-    session = Session.open(machine, Start(EMBEDDER, PAYLOAD, given))
-    try:
-        noted(no_op_of(session.evidence))
-        opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
-        reply = session.ask(opening.to_bytes(), deadline_seconds=LOAD_SECONDS)
-        if reply.why != "done":
-            raise _failed(reply.why)
-        found = parse_greeting(Untrusted(reply.message))
-        if isinstance(found, Refused):
-            hint = "`threegate model remove` removes the model, `model pull` brings it again"
-            detail = f"no vectors: {found.message}"
-            raise GateUnavailable(detail, code=found.code, hint=hint)
-    except BaseException:
-        session.close()
-        raise
-    return session
 
 
 def _files(bundle: Bundle, cache: Cache) -> dict[str, str]:
@@ -160,8 +150,3 @@ def _cut(text: Untrusted[str]) -> Untrusted[str]:
     """Return as much of a text as a message takes, which is more than the model looks at."""
     data = text.open_for_validation().encode("utf-8", "replace")
     return Untrusted(data[:MAX_TEXT_BYTES].decode("utf-8", "ignore"))
-
-
-def _failed(why: str) -> GateUnavailable:
-    hint = "run it again; nothing was kept of the texts it was given"
-    return GateUnavailable(f"the embedder ended: {why}", code=BOX_FAILED, hint=hint)

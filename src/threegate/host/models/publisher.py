@@ -22,7 +22,7 @@ from threegate.base.errors import GateUnavailable, ThreeGateError, disk_errors
 from threegate.base.text import visible
 from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot
 from threegate.host.fetch.network import Places
-from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_box
+from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_retrieve
 from threegate.host.models.catalogue import File
 from threegate.host.models.store import Told
 from threegate.host.proxy.log_entries import Noter
@@ -148,7 +148,7 @@ class Publisher:
         assert file.url is not None
         if self._box is None or not self._box.alive:
             self._drop_box()
-            self._box = open_box(self._machine, self._given)
+            self._box = open_retrieve(self._machine, self._given)
         size = min(self._part_bytes, file.bytes - first_byte)
         return self._box.ask(Ask(file.url, "*/*", size, first_byte=first_byte))
 

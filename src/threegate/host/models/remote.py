@@ -36,7 +36,6 @@ from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import BRIDGE_REMOTE
 
-REMOTE: Final = "threegate.gates.model.bridge.remote_gate:serve"
 LEAVES: Final = "ask.remote"  # the entry of the log, before anything leaves
 NO_PROXY: Final = "TG-MDL-022"
 NO_KEY: Final = "TG-MDL-024"
@@ -122,7 +121,7 @@ def remote_box(
         try:
             proxy.start(bundle)
             given = {"proxy": str(place.path), "certificates": certificates()}
-            yield Box(BRIDGE_REMOTE, REMOTE, opening, given)
+            yield Box(BRIDGE_REMOTE, opening, given)
         except GateUnavailable:
             if ended:
                 raise ended[0] from None

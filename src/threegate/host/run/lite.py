@@ -23,19 +23,16 @@ from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import Check, Checked, Job, Opening, Outcome
-from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.open_box import ended, open_session
 from threegate.host.run.heavy.processor import processor_class
 from threegate.host.run.results import Box, box_of
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.box import Start
-from threegate.sandbox.launch import view_for
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import TOOL_LITE
 from threegate.sandbox.session import Reply, Session
 from threegate.sandbox.view import View
 from threegate.sandbox.worker import WorkerFiles, find_worker
 
-PAYLOAD: Final = "threegate.gates.tool_exec.gate:serve"
 MAX_JOBS: Final = 1000
 OPENING_SECONDS: Final = 20.0
 CHECK_SECONDS: Final = 30.0
@@ -126,8 +123,7 @@ class LiteBox:
         except ProtocolBroken:
             pass
         self._ordinary = False
-        hint = "`threegate doctor` shows whether its box works here"
-        raise GateUnavailable(f"the lite lane gave no answer ({reply.why})", hint=hint)
+        raise ended(TOOL_LITE, "protocol" if reply.why == "done" else reply.why)
 
     def _unusual(self, reply: Reply, state: str, answer: Untrusted[bytes] | None) -> Ran:
         self._ordinary = False
@@ -186,43 +182,30 @@ def open_lite(bundle: Bundle, *, signed: Bundle | None = None) -> Iterator[LiteB
 
 def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
     """Start a box that works by the rules of `bundle`, or raise `GateUnavailable`."""
-    refuse_unapplied_profile(signed, TOOL_LITE)
     worker = find_worker()
     digests = _checked_digests(worker, machine.arch.name)
-    start = Start(TOOL_LITE, PAYLOAD, worker.given())
-    libm = _libm(view_for(machine, start))
-    session = Session.open(machine, start)
-    try:
-        versions = _opened(session, bundle)
-        evidence = session.evidence
-        taking_part = {
-            **versions,
-            **digests,
-            "kernel": evidence.kernel,
-            "libm-sha256": libm,
-            "processor": processor_class(machine.arch.name),
-            "threegate": __version__,
-        }
-        return LiteBox(session, box_of(evidence.profile_sha256, evidence.proofs, taking_part))
-    except BaseException:
-        session.close()
-        raise
-
-
-def _opened(session: Session, bundle: Bundle) -> dict[str, str]:
-    opening = Opening(bundle.bundle_bytes())
-    reply = session.ask(opening.to_bytes(), deadline_seconds=OPENING_SECONDS)
-    if reply.why != "done":
-        raise GateUnavailable(f"the lite lane did not open ({reply.why})", code="TG-LITE-001")
-    try:
-        answer = tool_lite.parse_greeting(Untrusted(reply.message))
-    except ProtocolBroken as exc:
-        detail = "the lite lane does not speak the protocol"
-        raise GateUnavailable(detail, code="TG-LITE-001") from exc
-    if isinstance(answer, tool_lite.Refused):
-        hint = "`threegate policy diff` and `threegate policy apply`: the functions are signed"
-        raise GateUnavailable(answer.message, code=answer.code, hint=hint)
-    return dict(answer.versions)
+    given = worker.given()
+    programs = tuple(Path(given[slot]) for slot in TOOL_LITE.executables)
+    libm = _libm(machine.views.of(TOOL_LITE, programs))
+    session, ready = open_session(
+        machine,
+        signed,
+        TOOL_LITE,
+        given,
+        opening=Opening(bundle.bundle_bytes()).to_bytes(),
+        parse=tool_lite.parse_greeting,
+        seconds=OPENING_SECONDS,
+    )
+    evidence = session.evidence
+    versions = {
+        **ready.versions,
+        **digests,
+        "kernel": evidence.kernel,
+        "libm-sha256": libm,
+        "processor": processor_class(machine.arch.name),
+        "threegate": __version__,
+    }
+    return LiteBox(session, box_of(evidence.profile_sha256, evidence.proofs, versions))
 
 
 def _checked_digests(worker: WorkerFiles, arch: str) -> dict[str, str]:

@@ -361,7 +361,7 @@ def test_drafts_wait_for_a_human_and_name_where_they_come_from(ws: Workspace, in
     ("draft", "lane", "words"),
     [
         (program("class A: pass"), lane_that_refuses, "Monty cannot express it: line 1"),
-        (program("1"), lane_that_is_gone, "the lite lane did not open"),
+        (program("1"), lane_that_is_gone, "the lite lane ended"),
         (wanted("https://evil.example/x?ice"), None, "nobody could approve it"),
         (wanted("file:///etc/passwd"), None, "not a reference"),
         (wanted("doi:10.5555/1", purpose="a\u202eb"), None, "characters"),

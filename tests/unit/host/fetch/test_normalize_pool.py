@@ -16,7 +16,6 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import Made, NotMade, RetrievalRecord
 from threegate.host.fetch import normalize_pool
 from threegate.host.fetch.normalize_pool import (
-    PAYLOADS,
     Answered,
     Makers,
     Stopped,
@@ -24,6 +23,7 @@ from threegate.host.fetch.normalize_pool import (
     job_for,
     read_answer,
 )
+from threegate.host.open_box import GATES
 from threegate.sandbox.session import Answer
 from threegate.sandbox.supervise import Ended
 
@@ -50,7 +50,7 @@ def test_a_document_goes_to_the_box_that_can_read_it(types: tuple[str, ...], pro
     record = read_as(*types)
     job = job_for(7, record, (b"x",) * len(record.answers))
     assert (job.item, job.profile.name) == (7, profile)
-    assert profile in PAYLOADS
+    assert profile in GATES
 
 
 def answer(message: bytes, why: str = "done") -> Answer:
@@ -95,7 +95,8 @@ class Pool:
     start_fails: Exception | None = None
     closed = 0
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, size: int) -> None:
+        assert size == 1
         if self.start_fails is not None:
             raise self.start_fails
 

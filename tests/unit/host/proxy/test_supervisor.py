@@ -15,6 +15,7 @@ from threegate.gates.fetch.proxy.messages import InForce
 from threegate.host.proxy import supervisor
 from threegate.host.proxy.sockets import listening
 from threegate.host.proxy.supervisor import Proxy
+from threegate.sandbox import service
 from threegate.sandbox.supervise import Ended
 
 SECONDS = 60.0
@@ -69,9 +70,9 @@ class Supervised:
         self.decided: Callable[[dict[str, Any]], None] = lambda _: None
         self.line = type("Played", (Line,), {})
         self._directory = directory
-        monkeypatch.setattr(supervisor, "Line", self.line)
+        monkeypatch.setattr(service, "Line", self.line)
         monkeypatch.setattr(supervisor, "resolver", lambda: "/dev/null")
-        monkeypatch.setattr(supervisor, "start_gate", lambda *_: (None, None))
+        monkeypatch.setattr(service, "start_gate", lambda *_: (None, None))
 
     def run(self, *, until_gone: bool = False) -> ThreeGateError | None:
         """Start and close it; return what was told, if anything."""
@@ -107,7 +108,7 @@ def test_what_keeps_it_from_starting_is_raised_to_who_starts_it(
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(supervisor, "start_gate", refuse)
+    monkeypatch.setattr(service, "start_gate", refuse)
     with pytest.raises(GateUnavailable) as refused:
         supervised.run()
     assert refused.value.code == code

@@ -15,6 +15,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
 from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES, NotRead
+from threegate.host import open_box
 from threegate.host.report import image_view, outputs
 from threegate.host.report.collection import gather
 from threegate.host.report.facts import Image, LeftFile, Report, Table
@@ -210,15 +211,15 @@ def test_without_the_signed_box_the_report_says_what_to_do(
             "the box is another", code="TG-BOX-040", hint="`threegate policy apply`"
         )
 
-    monkeypatch.setattr(image_view, "refuse_unapplied_profile", refuse)
+    monkeypatch.setattr(open_box, "refuse_unapplied_profile", refuse)
     found = Viewer(ws.bundle)(Untrusted(png()))
     assert found == (
-        "there is no box to decode it in: the box is another; `threegate policy apply`"
+        "there is no sandbox to decode it in: the box is another; `threegate policy apply`"
     )
 
 
 def test_a_machine_that_has_run_out_is_said(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_out(*_: object) -> None:
+    def run_out(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(image_view, "run_gate", run_out)

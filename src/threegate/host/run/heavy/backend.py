@@ -13,9 +13,10 @@ import io
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from threegate.base.erofs import File, lay_out, write
 from threegate.base.errors import GateUnavailable, ProtocolBroken, disk_errors
@@ -35,14 +36,14 @@ from threegate.host.run.heavy.engine import (
     Shape,
     command,
 )
-from threegate.host.run.heavy.machines import Conversation, Parts, Use, converse
+from threegate.host.run.heavy.machines import Conversation, Parts, Place, Use, converse
 from threegate.host.run.heavy.processor import processor
 from threegate.host.run.heavy.templates import Template, Templates
+from threegate.policy.bundle import Bundle
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import OFF
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
-from threegate.sandbox.machine import Machine
 from threegate.sandbox.tsc import tsc_khz
 
 NOT_USABLE: Final = "TG-ERA-002"
@@ -120,6 +121,9 @@ class Backend(Protocol):
     def run(self, want: Want, asked: Asked) -> Ran:
         """Run one job in a machine of its own; whatever happens there is an outcome."""
 
+    def under(self, bundle: Bundle) -> Self:
+        """Return the same engine under another policy; what was prepared is shared."""
+
     def close(self) -> None:
         """Let go of everything."""
 
@@ -130,11 +134,9 @@ class Backend(Protocol):
 class QemuBackend:
     """QEMU's microvm machine, with one of its accelerators."""
 
-    def __init__(
-        self, name: str, *, machine: Machine, qemu: Qemu, image: Image, cache: Path
-    ) -> None:
+    def __init__(self, name: str, *, place: Place, qemu: Qemu, image: Image, cache: Path) -> None:
         self.name = name
-        self._machine, self._qemu, self.image = machine, qemu, image
+        self.place, self._qemu, self.image = place, qemu, image
         self._templates = Templates(cache / "templates")
         self._found: dict[Want, Template] = {}
         self._khz: int | None = None
@@ -201,6 +203,12 @@ class QemuBackend:
             talk = self._converse(want, use)
         return ran_of(talk, template.sha256)
 
+    def under(self, bundle: Bundle) -> Self:
+        """Return the same engine under another policy; what was prepared is shared."""
+        other = copy(self)
+        other.place = Place(self.place.machine, bundle)
+        return other
+
     def close(self) -> None:
         """Nothing is open between two runs."""
         self._found.clear()
@@ -233,7 +241,7 @@ class QemuBackend:
             scratch.mkdir(parents=True, exist_ok=True)
         parts = Parts(self._qemu, self.image.kernel, self.image.initramfs, layers, scratch)
         use = replace(use, has_gateway=want.has_gateway)
-        return converse(self._machine, parts, self._shape(want), use, tsc_khz=self._rate())
+        return converse(self.place, parts, self._shape(want), use, tsc_khz=self._rate())
 
     def _rate(self) -> int:
         if self._khz is None:

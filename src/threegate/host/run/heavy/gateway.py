@@ -14,16 +14,12 @@ SECURITY
     wrong, a run reaches hosts that nobody approved for it.
 """
 
-import io
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Final
 
 from threegate.artifacts.tool_request import GatewayTerms
@@ -36,7 +32,8 @@ from threegate.gates.run_gateway import messages as said
 from threegate.gates.run_gateway.messages import Opening, Told, parse_opened, parse_told
 from threegate.handoff.store import Store
 from threegate.host.fetch.credentials import all_credentials
-from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
+from threegate.host.gate_profiles import refuse_unapplied_profile
+from threegate.host.open_box import ended, open_box
 from threegate.host.proxy.log_entries import Noter
 from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.sockets import listening
@@ -50,20 +47,14 @@ from threegate.policy.purposes import RUNS
 from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, ExecutorProfile
 from threegate.policy.sections.fetch import OWN_PROXY
 from threegate.policy.sections.tool_exec import KERNEL
-from threegate.sandbox.box import Start
-from threegate.sandbox.channel import frames
-from threegate.sandbox.launch import Evidence, not_started
-from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.launch import Evidence
+from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import GATEWAY, PROXY, RUN_PROXY
-from threegate.sandbox.session import START_SECONDS, start_gate
-from threegate.sandbox.supervise import Line
+from threegate.sandbox.service import ServiceGate
 
-PAYLOAD: Final = "threegate.gates.run_gateway.gate:serve"
 ASKED: Final = "gateway.asked"  # the entry of the log, one for each ask of a run
 NO_GATEWAY: Final = "TG-ERA-006"
 OPEN_SECONDS: Final = 20.0
-CLOSE_SECONDS: Final = 5.0
-SLICE_SECONDS: Final = 0.1
 KEY_BYTES: Final = 16
 _DIGEST: Final = "sha256:"
 RULE: Final = "executor_network"
@@ -177,16 +168,17 @@ def opened_gateway(
             passed.told.append(told)
 
         given = {"proxy": str(place), "certificates": certificates()}
-        start = Start(GATEWAY, PAYLOAD, given, keep_fds=(channel,))
-        running = Running(find_machine(), start, note)
-        stack.callback(running.close)
+        kind = partial(ServiceGate, note=note, failed=partial(ended, GATEWAY))
+        gate = open_box(kind, find_machine(), bundle, GATEWAY, given, keep_fds=(channel,))
+        stack.callback(gate.close)
         stack.callback(ours.close)  # first: a gateway whose guest is gone ends by itself
         opening = _opening(bundle, network, passed.places, outward, channel)
-        passed.evidence.append(running.start(opening.to_bytes()))
+        gate.ask(opening.to_bytes(), parse_opened, seconds=OPEN_SECONDS)
+        passed.evidence.append(gate.evidence)
         theirs.close()
         yield engine, passed
-    if running.error is not None:
-        raise running.error
+    if gate.fault is not None:  # a note that could not be read or stored
+        raise gate.fault
 
 
 @contextmanager
@@ -242,70 +234,3 @@ def _opening(
         marks=marks_of(outward.credentials(), key),
         places=places,
     )
-
-
-class Running:
-    """The gateway's box, in a thread of its own: it ends with the thread that started it."""
-
-    def __init__(self, machine: Machine, start: Start, note: Callable[[bytes], None]) -> None:
-        self._machine, self._start, self._note = machine, start, note
-        self._close = Event()
-        self._opened: Future[Evidence] = Future()
-        self._thread: Thread | None = None
-        self.error: Exception | None = None
-
-    def start(self, opening: bytes) -> Evidence:
-        """Start the box and open it, or raise `GateUnavailable`."""
-        self._thread = Thread(target=self._run, args=(opening,), name="gateway", daemon=True)
-        self._thread.start()
-        return self._opened.result()
-
-    def close(self) -> None:
-        """End it, whatever it does."""
-        self._close.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self, opening: bytes) -> None:
-        try:
-            line, evidence = self._open(opening)
-        except Exception as exc:  # noqa: BLE001  # whoever waits for the start raises it
-            self._opened.set_exception(named_failure(exc))
-            return
-        self._opened.set_result(evidence)
-        why: str | None = "interrupted"
-        try:
-            why = self._listen(line)
-        except Exception as exc:  # noqa: BLE001  # a note that could not be taken, or logged
-            self.error = named_failure(exc)
-        line.end(why)
-
-    def _open(self, opening: bytes) -> tuple[Line, Evidence]:
-        started, evidence = start_gate(self._machine, self._start)
-        line = Line(started, GATEWAY, note=self._note)
-        answer = io.BytesIO()
-        why = line.greet(time.monotonic() + START_SECONDS)
-        if why is not None or not line.is_ready:
-            raise not_started(GATEWAY.name, line.end(why))
-        try:
-            line.expect(answer)
-            line.send(frames(opening))
-            why = line.wait_for_answer(time.monotonic() + OPEN_SECONDS)
-            if why is not None or not line.is_answered:
-                detail = f"the gateway did not open ({why or 'it ended'})"
-                raise GateUnavailable(detail, code=NO_GATEWAY)
-            parse_opened(Untrusted(answer.getvalue()))
-        except BaseException:
-            line.end("interrupted")
-            raise
-        return line, evidence
-
-    def _listen(self, line: Line) -> str | None:
-        """Hear what it tells until it is gone or closed; a gateway without a guest ends itself."""
-        end: float | None = None
-        while True:
-            if self._close.is_set() and end is None:
-                end = time.monotonic() + CLOSE_SECONDS
-            why = line.wait_for_end(time.monotonic() + SLICE_SECONDS)
-            if why != "deadline" or (end is not None and time.monotonic() > end):
-                return why

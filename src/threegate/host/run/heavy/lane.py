@@ -33,6 +33,7 @@ from threegate.host.run.heavy.engine import EMULATION, KVM, MIB, find_qemu
 from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway, refuse_unusable
 from threegate.host.run.heavy.image_programs import layers_for, programs_in
 from threegate.host.run.heavy.kernel_allowlist import compile_here
+from threegate.host.run.heavy.machines import Place
 from threegate.host.run.heavy.runsc import RUNSC, find_runsc
 from threegate.host.run.heavy.runsc_backend import RunscBackend
 from threegate.host.run.ready import Ready
@@ -118,20 +119,18 @@ def smallest(manifest: Manifest) -> Want:
     return Want(1, MIN_MEMORY_MIB, layers, (), NOTHING)
 
 
-def open_backend(name: str, cache: Path, find_image: FindImage) -> Backend:
+def open_backend(bundle: Bundle, name: str, cache: Path, find_image: FindImage) -> Backend:
     """Return an engine with a guest image, or raise `GateUnavailable`."""
     if name not in BY_STRENGTH:
         raise GateUnavailable(f"{name} is not built", code=NO_ENGINE_NAMED)
     images = Images(cache / "images")
     if name == RUNSC:
         runsc = find_runsc()
-        return RunscBackend(
-            machine=find_machine(), runsc=runsc, image=find_image(images), cache=cache
-        )
+        place = Place(find_machine(), bundle)
+        return RunscBackend(place=place, runsc=runsc, image=find_image(images), cache=cache)
     qemu = find_qemu()
-    return QemuBackend(
-        name, machine=find_machine(), qemu=qemu, image=find_image(images), cache=cache
-    )
+    place = Place(find_machine(), bundle)
+    return QemuBackend(name, place=place, qemu=qemu, image=find_image(images), cache=cache)
 
 
 def profiles_of(engine: str) -> tuple[Profile, ...]:
@@ -209,7 +208,8 @@ class HeavyLane:
         lane = HeavyLane(
             bundle, self._cache, self._find_image, say=self._say, outward=self._outward
         )
-        lane._backends, lane._stopper = self._backends, self._stopper
+        lane._backends = {name: one.under(bundle) for name, one in self._backends.items()}
+        lane._stopper = self._stopper
         lane._lasting = self._lasting
         return lane
 
@@ -250,10 +250,10 @@ class HeavyLane:
         raise found
 
     def _prepared(self, name: str, wanted: Callable[[Manifest], Want]) -> tuple[Backend, Want]:
-        for profile in profiles_of(name):
+        for profile in profiles_of(name):  # before a use is spent: a run may start nothing here
             refuse_unapplied_profile(self._bundle, profile)
         if name not in self._backends:
-            self._backends[name] = open_backend(name, self._cache, self._find_image)
+            self._backends[name] = open_backend(self._bundle, name, self._cache, self._find_image)
         backend = self._backends[name]
         want = wanted(backend.image.manifest)
         self._programs_of(backend, want)

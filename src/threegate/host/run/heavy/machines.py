@@ -6,14 +6,16 @@ SECURITY
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import disk_errors
 from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Ask, Channels
+from threegate.host.open_box import open_box
 from threegate.host.run.heavy import channels as wiring
 from threegate.host.run.heavy.engine import (
     IN_DISK_BYTES,
@@ -24,16 +26,48 @@ from threegate.host.run.heavy.engine import (
     Shape,
     command,
 )
-from threegate.sandbox.box import Start
+from threegate.policy.bundle import Bundle
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.profiles import ENGINE, TOOL_HEAVY
-from threegate.sandbox.session import serve_one, start_gate
-from threegate.sandbox.supervise import Ended, discard
+from threegate.sandbox.profiles import ENGINE, TOOL_HEAVY, Profile
+from threegate.sandbox.session import WaitingGate
+from threegate.sandbox.supervise import Ended
 
-PAYLOAD: Final = "threegate.gates.tool_exec.era.gate:serve"
 GRACE_SECONDS: Final = 30.0
+
+
+OpenEngine = Callable[[], Companion]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where machines run: what confines them here, and the policy that signed their boxes."""
+
+    machine: Machine
+    bundle: Bundle
+
+    def engine(
+        self,
+        profile: Profile,
+        given: Mapping[str, str],
+        program: tuple[str, ...],
+        *,
+        keep_fds: tuple[int, ...],
+        cpus: tuple[int, ...] = (),
+    ) -> OpenEngine:
+        """Return what starts one box of an engine."""
+        return partial(
+            open_box,
+            Companion,
+            self.machine,
+            self.bundle,
+            profile,
+            given,
+            program=program,
+            keep_fds=keep_fds,
+            cpus=cpus,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +106,7 @@ class Use:
     gateway: int | None = None  # the engine's end of it; None: it leads nowhere
 
 
-def converse(
-    machine: Machine, parts: Parts, shape: Shape, use: Use, *, tsc_khz: int
-) -> Conversation:
+def converse(place: Place, parts: Parts, shape: Shape, use: Use, *, tsc_khz: int) -> Conversation:
     """Start a machine and its gate, give the gate its message, and end both.
 
     Raises `GateUnavailable` if one of the boxes did not prove its lock.
@@ -91,15 +123,15 @@ def converse(
             wiring.greet_engine(monitor)
         else:
             wiring.give_engine(monitor, name=SNAPSHOT_NAME, fd=use.snapshot_to)
-        start = _engine_start(parts, shape, handed, tsc_khz=tsc_khz)
+        engine = _engine(place, parts, shape, handed, tsc_khz=tsc_khz)
         # Found by a clone the moment it goes on, while the gate is still being confined.
         greeted = "" if use.snapshot is None else wiring.greet_guest(agent)
-        return talk(machine, (start,), Channels(agent, monitor, greeted), use, ends=ends)
+        return talk(place, (engine,), Channels(agent, monitor, greeted), use, ends=ends)
 
 
 def talk(
-    machine: Machine,
-    starts: Sequence[Start],
+    place: Place,
+    engines: Sequence[OpenEngine],
     channels: Channels,
     use: Use,
     *,
@@ -112,30 +144,32 @@ def talk(
     first box is the engine itself, which `watched` may watch while the gate works.
     """
     with ExitStack() as boxes:
-        engines = [boxes.enter_context(Companion(machine, start)) for start in starts]
-        use.begun(engines[0])
+        started = [boxes.enter_context(start()) for start in engines]
+        use.begun(started[0])
         kept = [channels.agent, channels.monitor, *([] if use.inputs is None else [use.inputs])]
-        started, evidence = start_gate(machine, Start(TOOL_HEAVY, PAYLOAD, {}, keep_fds=(*kept,)))
+        gate = open_box(WaitingGate, place.machine, place.bundle, TOOL_HEAVY, keep_fds=(*kept,))
         try:
             ends.close()  # whoever of them ends first, the others must hear it
-            for engine in engines:
+            for engine in started:
                 engine.ready()
             asked = use.ask(channels, use.inputs or 0).to_bytes()
         except BaseException:
-            discard(started)
+            gate.discard()
             raise
         seconds = use.seconds + GRACE_SECONDS
-        with watched(engines[0]):
-            answer = serve_one(started, evidence, TOOL_HEAVY, asked, deadline_seconds=seconds)
+        with watched(started[0]):
+            answer = gate.serve(asked, deadline_seconds=seconds)
         with answer.message as message:
             said = message.read()
-        ended = [engine.end(patience_seconds=use.patience_seconds) for engine in engines]
+        ended = [engine.end(patience_seconds=use.patience_seconds) for engine in started]
     return Conversation(
-        said, answer.ended, ended[0], (evidence, *(engine.evidence for engine in engines))
+        said, answer.ended, ended[0], (gate.evidence, *(engine.evidence for engine in started))
     )
 
 
-def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -> Start:
+def _engine(
+    place: Place, parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int
+) -> OpenEngine:
     # Narrower than what was signed: this guest's memory, and no accelerator it does not use.
     profile = replace(
         ENGINE,
@@ -146,7 +180,7 @@ def _engine_start(parts: Parts, shape: Shape, handed: Handed, *, tsc_khz: int) -
     resumed = tuple(fd for fd in (handed.snapshot, handed.gateway) if fd is not None)
     given = parts.qemu.given(kernel=parts.kernel, initramfs=parts.initramfs)
     program = command(shape, handed, tsc_khz=tsc_khz)
-    return Start(profile, "exec", given, program, keep_fds=(*fds, *resumed))
+    return place.engine(profile, given, program, keep_fds=(*fds, *resumed))
 
 
 def outlet(use: Use, idle: ExitStack) -> int | None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import GUEST_NAME
 from threegate.host.run.heavy.engine import MIB, NO_ENGINE
-from threegate.sandbox.box import LOWEST_ADDRESS
+from threegate.sandbox.view import LOWEST_ADDRESS
 
 RUNSC: Final = "runsc"
 KIND: Final = "user-space kernel, not a microVM"

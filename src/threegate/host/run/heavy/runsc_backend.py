@@ -8,9 +8,10 @@ SECURITY
 """
 
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from threegate.base.errors import disk_errors
 from threegate.gates.tool_exec.era import messages as tool_heavy
@@ -30,11 +31,11 @@ from threegate.host.run.heavy.backend import (
     ran_of,
 )
 from threegate.host.run.heavy.engine import MIB
-from threegate.host.run.heavy.machines import Conversation, Use
+from threegate.host.run.heavy.machines import Conversation, Place, Use
 from threegate.host.run.heavy.memory_watch import Watch
 from threegate.host.run.heavy.runsc import KIND, RUNSC, Runsc
 from threegate.host.run.heavy.user_kernel import Guest, converse
-from threegate.sandbox.machine import Machine
+from threegate.policy.bundle import Bundle
 
 START_SECONDS: Final = 120
 
@@ -44,8 +45,8 @@ class RunscBackend:
 
     name: str = RUNSC
 
-    def __init__(self, *, machine: Machine, runsc: Runsc, image: Image, cache: Path) -> None:
-        self._machine, self._runsc, self.image = machine, runsc, image
+    def __init__(self, *, place: Place, runsc: Runsc, image: Image, cache: Path) -> None:
+        self.place, self._runsc, self.image = place, runsc, image
         self._scratch = cache / "runsc"
         self._trees: dict[tuple[str, ...], tuple[Path, str]] = {}
 
@@ -81,6 +82,12 @@ class RunscBackend:
         largest = max(ran.peak_memory_bytes, watch.largest_bytes)
         return replace(ran, outcome=_judged(ran.outcome, watch), peak_memory_bytes=largest)
 
+    def under(self, bundle: Bundle) -> Self:
+        """Return the same engine under another policy; what was prepared is shared."""
+        other = copy(self)
+        other.place = Place(self.place.machine, bundle)
+        return other
+
     def close(self) -> None:
         """Nothing is open between two runs."""
         self._trees.clear()
@@ -97,7 +104,7 @@ class RunscBackend:
     def _converse(self, want: Want, use: Use) -> tuple[Conversation, Watch]:
         tree, _ = self._tree(want)
         guest = Guest(self._runsc, tree, self._scratch, want.cpus, want.memory_mib)
-        return converse(self._machine, guest, replace(use, has_gateway=want.has_gateway))
+        return converse(self.place, guest, replace(use, has_gateway=want.has_gateway))
 
     def _tree(self, want: Want) -> tuple[Path, str]:
         if want.layers not in self._trees:

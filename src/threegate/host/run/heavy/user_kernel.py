@@ -21,7 +21,7 @@ from typing import Final
 from threegate.gates.tool_exec.era.messages import Channels
 from threegate.host.run.heavy import channels as wiring
 from threegate.host.run.heavy.engine import MIB
-from threegate.host.run.heavy.machines import Conversation, Use, outlet, talk
+from threegate.host.run.heavy.machines import Conversation, OpenEngine, Place, Use, outlet, talk
 from threegate.host.run.heavy.memory_watch import Watch, watching
 from threegate.host.run.heavy.runsc import (
     Ends,
@@ -30,8 +30,6 @@ from threegate.host.run.heavy.runsc import (
     kernel_command,
     specification,
 )
-from threegate.sandbox.box import Start
-from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import GIB, RUNSC_FILES, RUNSC_KERNEL
 
 ADDRESSES_BYTES: Final = 4 * GIB  # of the kernel beyond its guest's memory
@@ -48,7 +46,7 @@ class Guest:
     memory_mib: int
 
 
-def converse(machine: Machine, guest: Guest, use: Use) -> tuple[Conversation, Watch]:
+def converse(place: Place, guest: Guest, use: Use) -> tuple[Conversation, Watch]:
     """Start a guest and its gate, give the gate its message, and end all of them.
 
     Raises `GateUnavailable` if one of the boxes did not prove its lock.
@@ -63,16 +61,16 @@ def converse(machine: Machine, guest: Guest, use: Use) -> tuple[Conversation, Wa
         port = outlet(use, idle)
         streams = (stream, wiring.nothing(ends) if port is None else port, wiring.nothing(ends))
         handed = Ends(accepting, specs[0], wiring.nothing(ends), files, read, streams)
-        starts = (
-            _kernel_start(guest, handed),
-            _files_start(guest, spec=specs[1], files=showing, mounts=write),
+        engines = (
+            _kernel(place, guest, handed),
+            _files(place, guest, spec=specs[1], files=showing, mounts=write),
         )
         channels = Channels(agent, control)
-        said = talk(machine, starts, channels, use, ends=ends, watched=partial(watching, watch))
+        said = talk(place, engines, channels, use, ends=ends, watched=partial(watching, watch))
     return said, watch
 
 
-def _kernel_start(guest: Guest, ends: Ends) -> Start:
+def _kernel(place: Place, guest: Guest, ends: Ends) -> OpenEngine:
     memory = guest.memory_mib * MIB
     # Narrower than what was signed: this guest's memory, in whole GiB, as the kernel takes it.
     profile = replace(
@@ -82,9 +80,8 @@ def _kernel_start(guest: Guest, ends: Ends) -> Start:
     )
     fds = (ends.control, ends.spec, ends.started, ends.files, ends.mounts, *ends.streams)
     here = sorted(os.sched_getaffinity(0))
-    return Start(
+    return place.engine(
         profile,
-        "exec",
         guest.runsc.kernel_given(),
         kernel_command(ends, cpus=guest.cpus, memory_mib=guest.memory_mib),
         keep_fds=fds,
@@ -92,7 +89,7 @@ def _kernel_start(guest: Guest, ends: Ends) -> Start:
     )
 
 
-def _files_start(guest: Guest, *, spec: int, files: int, mounts: int) -> Start:
+def _files(place: Place, guest: Guest, *, spec: int, files: int, mounts: int) -> OpenEngine:
     program = files_command(spec=spec, files=files, mounts=mounts)
     given = guest.runsc.files_given(guest.tree)
-    return Start(RUNSC_FILES, "exec", given, program, keep_fds=(spec, files, mounts))
+    return place.engine(RUNSC_FILES, given, program, keep_fds=(spec, files, mounts))

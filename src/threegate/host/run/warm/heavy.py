@@ -63,6 +63,7 @@ class HeavyExecutor:
     def adopt(self, signed: Signed) -> None:
         """Take other rules over that leave the snapshot as it is."""
         self.lane, self._bundle = self.lane.under(signed.bundle), signed.bundle
+        self._backend = self._backend.under(signed.bundle)
 
     def enforced(self) -> Resumable:
         """Resume a clone and have it prove its ring; return what holds."""

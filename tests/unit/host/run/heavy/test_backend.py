@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.policies import policy
 from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
@@ -22,11 +23,12 @@ from threegate.host.run.heavy import backend, processor
 from threegate.host.run.heavy.backend import NOT_USABLE, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Qemu
 from threegate.host.run.heavy.lane import NOTHING
-from threegate.host.run.heavy.machines import Conversation, Use
+from threegate.host.run.heavy.machines import Conversation, Place, Use
 from threegate.sandbox.launch import Evidence
-from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.machine import find_machine
 from threegate.sandbox.supervise import Ended
 
+PLACE = Place(find_machine(), policy().bundle())
 WANT = Want(1, 128, ("base", "agent"), (), NOTHING)
 DONE = Ended("done", 0, True, 1, 1, 1, 1, Untrusted(b""))
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
@@ -40,7 +42,7 @@ class Engines:
     booted: int = 0
     probed: list[bytes] = field(default_factory=list)
 
-    def converse(self, _: Machine, __: object, ___: object, use: Use, **____: int) -> Conversation:
+    def converse(self, _: Place, __: object, ___: object, use: Use, **____: int) -> Conversation:
         asked = use.ask(Channels(10, 11), 0)
         if isinstance(asked, Prepare):
             assert use.snapshot_to is not None
@@ -66,17 +68,13 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Engines:
 def opened(tmp_path: Path) -> QemuBackend:
     """Return what a new command has: it knows of the cache only."""
     image = kept(tmp_path / "images")
-    return QemuBackend(
-        EMULATION, machine=find_machine(), qemu=Qemu(), image=image, cache=tmp_path / "cache"
-    )
+    return QemuBackend(EMULATION, place=PLACE, qemu=Qemu(), image=image, cache=tmp_path / "cache")
 
 
 def found(tmp_path: Path, digest: str) -> QemuBackend:
     """Return the same with the image that is there, whatever became of it."""
     image = Images(tmp_path / "images").find(digest)
-    return QemuBackend(
-        EMULATION, machine=find_machine(), qemu=Qemu(), image=image, cache=tmp_path / "cache"
-    )
+    return QemuBackend(EMULATION, place=PLACE, qemu=Qemu(), image=image, cache=tmp_path / "cache")
 
 
 def of_another_boot(tmp_path: Path) -> None:

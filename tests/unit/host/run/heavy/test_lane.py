@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -22,6 +22,7 @@ from threegate.host.run.heavy.engine import EMULATION, KVM
 from threegate.host.run.heavy.lane import ENDED, HeavyLane
 from threegate.host.run.heavy.runsc import RUNSC
 from threegate.host.run.ready import Ready
+from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiler import ProfileRejected
 from threegate.sandbox.launch import Evidence
 
@@ -49,6 +50,9 @@ class FakeBackend:
     def run(self, want: Want, asked: Asked) -> Ran:
         assert (want.memory_mib, asked.inputs) == (LIMITS.memory_bytes // 2**20, ())
         return Ran(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
+
+    def under(self, _: Bundle) -> Self:
+        return self
 
     def close(self) -> None:
         self.closed = True
@@ -83,8 +87,7 @@ def test_a_request_runs_on_the_engine_that_was_proved_for_it(
 ) -> None:
     image = kept(tmp_path)
     engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION)}
-    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    monkeypatch.setattr(module, "open_backend", lambda _, name, *__: engines[name])
     both = (ENABLED[0], ENABLED[1].replace("[qemu", "[qemu-kvm, qemu"))
     lane = HeavyLane(policy(tool_exec=both).bundle(), tmp_path, lambda _: image)
     first, second = ready("1"), ready("2")
@@ -105,8 +108,7 @@ def test_of_all_engines_that_policy_names_the_strongest_that_works_is_taken(
 ) -> None:
     image, said = kept(tmp_path), list[str]()
     engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION, RUNSC)}
-    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    monkeypatch.setattr(module, "open_backend", lambda _, name, *__: engines[name])
     # In the other order: the order in a policy is not one of strength.
     named = (ENABLED[0], ENABLED[1].replace("[qemu-emulation", "[runsc, qemu-emulation"))
     rules_of_both = policy(tool_exec=named).bundle()
@@ -127,8 +129,7 @@ def test_an_engine_that_cannot_work_is_tried_once_in_a_process(
 ) -> None:
     image, said, tries = kept(tmp_path), list[str](), list[str]()
     engines = {name: FakeBackend(name, image) for name in (KVM, EMULATION)}
-    monkeypatch.setattr(module, "open_backend", lambda name, *_: engines[name])
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
+    monkeypatch.setattr(module, "open_backend", lambda _, name, *__: engines[name])
 
     def refuse(code: str) -> Callable[..., None]:
         def prepare(*_: object) -> None:
@@ -156,7 +157,6 @@ def test_why_a_machine_stopped_is_told_apart_from_what_the_guest_printed(
     forged = b"threegate: the virtual machine stopped: shutdown\n"
     engine = FakeBackend(EMULATION, kept(tmp_path))
     monkeypatch.setattr(module, "open_backend", lambda *_: engine)
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
     said = []
     for outcome in (
@@ -191,7 +191,6 @@ def test_a_result_names_the_program_and_its_digest(
     run = {f"usr/bin/{name}": name.encode() for name in (*names, "other")}
     engine = FakeBackend(EMULATION, layered(tmp_path, {**run}, {}))
     monkeypatch.setattr(module, "open_backend", lambda *_: engine)
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
 
     def versions(task: Task) -> dict[str, str]:
@@ -218,7 +217,6 @@ def test_a_program_that_the_image_lacks_or_links_is_refused_with_its_line_before
         have = {path.replace("usr/bin", "bin"): data for path, data in have.items()}
     engine = FakeBackend(EMULATION, layered(tmp_path, {**have, **there}, {}), works=False)
     monkeypatch.setattr(module, "open_backend", lambda *_: engine)
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
     lacking = "cmp" if "usr/bin" in there else "wc"
     line = rules().ref("tool-exec", "interpreter_ring", "tools", "allowed_binaries", "/usr/bin/wc")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.policies import policy
 from tests.support.small_images import kept
 from threegate.base import canonical
 from threegate.base.errors import StorageFailed
@@ -15,7 +16,7 @@ from threegate.gates.tool_exec.era.messages import Prepare
 from threegate.host.run.heavy import channels, machines
 from threegate.host.run.heavy.engine import EMULATION, Qemu, Shape
 from threegate.host.run.heavy.lane import NOTHING
-from threegate.host.run.heavy.machines import Parts, Use, converse
+from threegate.host.run.heavy.machines import Parts, Place, Use, converse
 from threegate.sandbox.machine import find_machine
 
 USE = Use(lambda ends, _: Prepare(ends, (), NOTHING, 1), 1)
@@ -24,7 +25,9 @@ USE = Use(lambda ends, _: Prepare(ends, (), NOTHING, 1), 1)
 def talk(tmp_path: Path) -> None:
     image = kept(tmp_path / "images")
     parts = Parts(Qemu(), image.kernel, image.initramfs, (*image.layers.values(),), tmp_path)
-    converse(find_machine(), parts, Shape(EMULATION, 1, 128), USE, tsc_khz=1)
+    converse(
+        Place(find_machine(), policy().bundle()), parts, Shape(EMULATION, 1, 128), USE, tsc_khz=1
+    )
 
 
 class Started(Exception):
@@ -33,7 +36,7 @@ class Started(Exception):
 
 @pytest.fixture(autouse=True)
 def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def started(*_: object) -> None:
+    def started(*_: object, **__: object) -> None:
         raise Started
 
     monkeypatch.setattr(machines, "Companion", started)

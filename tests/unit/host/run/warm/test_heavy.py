@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -22,7 +22,7 @@ from threegate.host.run.warm.heavy import HeavyExecutor, HeavyKind, WarmLane
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.pool import Pool
 from threegate.host.run.warm.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
-from threegate.policy.bundle import Compiled
+from threegate.policy.bundle import Bundle, Compiled
 from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 
@@ -72,6 +72,9 @@ class FakeBackend:
         outcome = Outcome("crashed" if ended else "ok", None if ended else 0)
         return Ran(outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
 
+    def under(self, _: Bundle) -> Self:
+        return self
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -92,7 +95,6 @@ def edited(rules: Compiled, **changes: Any) -> Compiled:
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     found = FakeBackend(kept(tmp_path))
     monkeypatch.setattr(module, "open_backend", lambda *_: found)
-    monkeypatch.setattr(module, "refuse_unapplied_profile", lambda *_: None)
     return found
 
 
