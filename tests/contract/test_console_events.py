@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from threegate.console import application, events, messages, server, sessions
-from threegate.console.metrics import Metrics
+from threegate.console import access, application, events, messages, server
+from threegate.console.events import Metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "src" / "threegate"
@@ -15,10 +15,10 @@ TELLS = ("tell", "_tell", "log", "_event")
 ELSEWHERE = {"executor": {"executor", "kind", "state", "generation", "policy", "reason", "code"}}
 ROW = re.compile(r"^\| (`[^|]+`) \| ([^|]*) \|", re.MULTILINE)
 LIMITS = {
-    "once, for ten minutes": sessions.LINK_SECONDS == 600,
-    "after four hours without a request": sessions.IDLE_SECONDS == 4 * 3600,
-    "and after a day": sessions.LONGEST_SECONDS == 24 * 3600,
-    "eight browsers": sessions.MAX_SESSIONS == 8,
+    "once, for ten minutes": access.LINK_SECONDS == 600,
+    "after four hours without a request": access.IDLE_SECONDS == 4 * 3600,
+    "and after a day": access.LONGEST_SECONDS == 24 * 3600,
+    "eight browsers": access.MAX_SESSIONS == 8,
     "A form holds 64 KiB": messages.MAX_BODY_BYTES == 64 * 1024,
     "240 requests at once and then 60 a second": (
         (application._BURST, application._PER_SECOND) == (240, 60)

@@ -12,6 +12,7 @@ from tests.support.console import fresh, now
 from tests.support.console_scene import PICTURES, Scene, read_all, scene
 from tests.support.papers import found_by_search, paper, shelf
 from tests.support.samples import box, fetch_request
+from threegate.console.routes import PAGES
 
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
 CANDIDATES = (
@@ -103,15 +104,11 @@ def test_every_page_is_there_and_accessible(served: Scene) -> None:
     tab = served.tab()
     (waiting,) = served.hold(fetch_request(created=now(), references=(box("10.1000/182"),)))
     paths = {
-        **{name: f"/{name}" for name in ("inbox", "ask", "analyses", "results", "policy")},
+        **{page.path.removeprefix("/"): page.path for page in PAGES if page.listed},
         "packets": "/packets?q=ice",
-        "audit": "/audit",
-        "fetch": "/fetch",
         "search": "/search",
         "candidates": f"/candidates/{found}",
-        "run": "/run",
         "run-heavy": "/run?backend=era&limits=wall_ms%3D10s&name-1=rows",  # every part is open
-        "doctor": "/doctor",
         "packet": f"/artifact/{packet}",
         "answer": f"/artifact/{analysis}",
         "provenance": f"/provenance/{analysis}",

@@ -24,7 +24,7 @@ from tests.support.console_scene import (
 from tests.support.papers import paper
 from tests.support.samples import box, fetch_request
 from threegate.base.text import FORBIDDEN
-from threegate.console.request_checks import POLICY
+from threegate.console.access import POLICY
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
 

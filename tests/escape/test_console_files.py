@@ -23,7 +23,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import OutputFile
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
-from threegate.console.files import POLICY
+from threegate.console.file_pages import POLICY
 from threegate.gates.image_reader.decoder import points_of
 from threegate.gates.image_reader.messages import Pixels
 from threegate.host.report.outputs import MOST_COLUMNS, MOST_ROWS

@@ -21,6 +21,7 @@ from tests.support.console_scene import (
 from tests.support.papers import paper
 from tests.support.samples import box
 from threegate.base.text import FORBIDDEN, visible
+from threegate.console.routes import PAGES
 from threegate.gates.fetch.normalize.hazards import Findings, show
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")
@@ -57,7 +58,7 @@ def test_hostile_sources_answers_and_results_are_inert_on_every_page(
     (result,) = served.result(text)
     answer = served.cli("ask", "--extractive", "Does ice float?", "--json").json["id"]
     (request,) = served.hold(fresh("# " + text.replace("\n", "\n# ") + "\nx = 1\n"))
-    paths = ["/packets?q=img", "/results", "/analyses", "/inbox", "/audit", "/doctor"]
+    paths = ["/packets?q=img", *(page.path for page in PAGES if page.listed)]
     paths += [f"/artifact/{packet}?text=1&offset=3&length=400", f"/request/{request}/bytes"]
     paths += [f"/artifact/{one}" for one in (packet, result, answer)]
     paths += [f"/request/{request}", f"/provenance/{packet}"]

@@ -21,7 +21,7 @@ from tests.support.policies import altered
 from tests.support.workspaces import settings_for, soft_signer
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ThreeGateError
-from threegate.console.dispatcher import Dispatcher, tools
+from threegate.console.workspace_threads import Dispatcher, tools
 from threegate.gates.tool_exec.monty.messages import Job
 from threegate.gates.tool_exec.monty.rule_messages import Enforced
 from threegate.handoff.records import INTENT

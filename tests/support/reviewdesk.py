@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from threegate.host.output import terminal_encoding
+from threegate.host.review.approval import TermBounds
 from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.terminal.cells import spelling
 from threegate.host.review.terminal.loop import ReviewSession
@@ -22,7 +23,7 @@ from threegate.host.review.terminal.state import (
     WaitingRequest,
 )
 
-TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=5, max_seconds=86_400)
+TERMS = TermsChoice(1, 3600, TermBounds(3600, 5, 86_400))
 ID = "tr-" + "0123456789abcdef" * 4
 
 
@@ -40,7 +41,7 @@ class TextDesk:
         item = WaitingRequest(ID, "held", "core", 60, 1, self._spell(self._text))
         return ReviewQueue((item,), 1) if self._here else ReviewQueue((), 0)
 
-    def fate(self, request_id: str) -> str:
+    def state(self, request_id: str) -> str:
         return f"{request_id} is denied"
 
     def sheet(self, request_id: str) -> OpenedSheet:

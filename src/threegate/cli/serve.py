@@ -101,7 +101,7 @@ def _socket(args: argparse.Namespace, context: Context) -> "Path | None":
 
 
 def _print_link(args: argparse.Namespace, context: Context) -> int:
-    from threegate.console.links import new_link, place_of
+    from threegate.console.service import new_link, place_of
 
     place = place_of(context.settings.state_home, args.port, _socket(args, context))
     context.out.line(new_link(place))
@@ -109,7 +109,7 @@ def _print_link(args: argparse.Namespace, context: Context) -> int:
 
 
 def _print_unit(args: argparse.Namespace, context: Context) -> int:
-    from threegate.console.unit import unit
+    from threegate.console.service import unit
 
     root, place = context.root(args), _socket(args, context)
     words = [sys.executable, "-I", "-m", "threegate", "serve"]

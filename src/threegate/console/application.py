@@ -1,15 +1,14 @@
-"""From a request to an answer: the doors, the session, the page.
+"""From a request to an answer: access checks, the session, the page.
 
 SECURITY
-    The one way in.  What is answered without a session is listed here: the login, our own
-    style sheet and script, and counts.  Everything a browser posts carries the token of its
+    The only way in.  What is answered without a session is listed here: the login, our own
+    style sheet and script, and counts.  Every form that a browser posts carries the token of its
     session.
 """
 
-import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -21,12 +20,13 @@ from threegate.base.errors import (
     ThreeGateError,
     UsageError,
 )
-from threegate.console import request_checks
+from threegate.console import access
+from threegate.console.access import BrowserSession, RateLimit, Sessions
 from threegate.console.ask_page import QuestionRunner
-from threegate.console.dispatcher import Dispatcher
-from threegate.console.downloads import Downloads
-from threegate.console.events import Events
-from threegate.console.inbox import Inbox
+from threegate.console.events import Events, LogWatch, Metrics
+from threegate.console.fetch_pages import SearchRunner
+from threegate.console.file_pages import Downloads, Pictures
+from threegate.console.inbox_page import Inbox
 from threegate.console.messages import (
     MAX_BODY_BYTES,
     MAX_UPLOAD_BYTES,
@@ -36,14 +36,9 @@ from threegate.console.messages import (
     plain,
     redirect,
 )
-from threegate.console.metrics import Metrics
-from threegate.console.pages import PLACE, Templates
-from threegate.console.pictures import Pictures
-from threegate.console.search_page import SearchRunner
+from threegate.console.page import PLACE, Call, ConsolePage, Templates
 from threegate.console.server import TOO_MANY
-from threegate.console.sessions import BrowserSession, RateLimit, Sessions
-from threegate.console.watch import LogWatch
-from threegate.console.workspace_threads import WorkspaceThread
+from threegate.console.workspace_threads import Dispatcher, WorkspaceThread
 from threegate.host.command_context import Context
 from threegate.host.request.inputs import largest_input
 from threegate.host.review.approval import Signing
@@ -55,42 +50,8 @@ _STATIC: Final = {
 }
 _BURST, _PER_SECOND = 240.0, 60.0  # of all requests together; a page is three
 _LOGINS, _LOGINS_PER_SECOND = 8.0, 0.1
-# Whoever is refused must not be able to fill a journal, or the memory for pages that come again.
+# A refused client must not be able to fill the journal, or the memory for reconnecting pages.
 _TOLD, _TOLD_PER_SECOND = 32.0, 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request of somebody who was let in."""
-
-    app: "App"
-    request: Request
-    session: BrowserSession
-    subject: str = ""  # what the path names
-
-    def page(self, name: str, /, status: int = HTTPStatus.OK, **values: object) -> Response:
-        """Return a page of this session."""
-        values.setdefault("heard", self.app.events.position)
-        path = self.request.path
-        return self.app.pages.page(name, self.session, status, path, **values)
-
-
-Handler = Callable[[Call], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """What is at a path; one group of its pattern is the subject."""
-
-    method: str
-    pattern: re.Pattern[str]
-    handler: Handler
-
-
-def route(method: str, pattern: str, handler: Handler) -> Route:
-    """Return a route; `ID` in the pattern is an artifact's id."""
-    whole = pattern.replace("ID", "((?:rp|fr|tr|ap|res|an)-[0-9a-f]{64})")
-    return Route(method, re.compile(rf"\A{whole}\Z"), handler)
 
 
 def _telling() -> RateLimit:
@@ -106,8 +67,8 @@ class App:
     port: int
     hosts: frozenset[str]
     cookie: str
-    routes: Sequence[Route]
-    pages: Templates
+    pages: Sequence[ConsolePage]
+    templates: Templates
     events: Events
     sessions: Sessions
     reading: WorkspaceThread
@@ -132,20 +93,16 @@ class App:
     _refusals: RateLimit = field(default_factory=_telling)
 
     async def room(self, head: Request) -> int:
-        """Return how many bytes may follow a head: more than a form's for files of our own alone.
+        """Return how many bytes may follow a head: more than a form's only for our own uploads.
 
-        Whoever has no session or comes from elsewhere is told so without having been read.
+        A request without a session, or from elsewhere, is refused without reading its body.
         """
         known = self.sessions.find(head.cookie(self.cookie), _agent(head))
-        if (
-            known is None
-            or request_checks.refusal(head, self.hosts)
-            or not request_checks.brings_files(head)
-        ):
+        if known is None or access.refusal(head, self.hosts) or not access.brings_files(head):
             return MAX_BODY_BYTES
         try:
-            largest = await self.reading.do(lambda desk: largest_input(desk.ws.bundle))
-        except ThreeGateError:  # told on the page
+            largest = await self.reading.do(lambda live: largest_input(live.ws.bundle))
+        except ThreeGateError:  # shown on the page
             return MAX_BODY_BYTES
         return MAX_BODY_BYTES + min(largest, MAX_UPLOAD_BYTES)
 
@@ -154,7 +111,7 @@ class App:
         began = time.perf_counter()
         response = await self._answer(request)
         seconds = time.perf_counter() - began
-        path = "/login" if request.path.startswith(request_checks.LOGIN) else request.path
+        path = "/login" if request.path.startswith(access.LOGIN) else request.path
         self.metrics.answered(response.status, seconds)
         if response.refused and not self._told(response.refused):
             return response
@@ -168,36 +125,34 @@ class App:
         return response
 
     async def _answer(self, request: Request) -> Response:
-        refused = request_checks.refusal(request, self.hosts)
+        refused = access.refusal(request, self.hosts)
         if refused is None and not self._all.take():
             words = "too many requests at once"
-            refused = request_checks.RefusedRequest(
-                HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words
-            )
+            refused = access.RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, access.TOO_MANY, words)
         if refused is not None:
             return self.refuse(refused)
         if request.path in _STATIC and request.method == "GET":
             return _static(*_STATIC[request.path])
         if request.path == "/metrics" and request.method == "GET":
             return await self._measured()
-        if request.path.startswith(request_checks.LOGIN) and request.method == "GET":
+        if request.path.startswith(access.LOGIN) and request.method == "GET":
             return self._enter(request)
         session = self.sessions.find(request.cookie(self.cookie), _agent(request))
         if session is None:
             return self._unknown()
         return await self._within(request, session)
 
-    def refuse(self, refused: request_checks.RefusedRequest) -> Response:
+    def refuse(self, refused: access.RefusedRequest) -> Response:
         """Return a refusal."""
         found = plain(refused.status, f"refused: {refused.reason} [{refused.code}]")
         return replace(found, refused=refused.code)
 
     def _unknown(self) -> Response:
-        found = self.pages.page("closed", None, HTTPStatus.UNAUTHORIZED)
-        return replace(found, refused=request_checks.NO_SESSION)
+        found = self.templates.page("closed", None, HTTPStatus.UNAUTHORIZED)
+        return replace(found, refused=access.NO_SESSION)
 
     def _told(self, code: str) -> bool:
-        """Count a refusal; tell it too, and say so, unless too many were told lately."""
+        """Count a refusal; report it unless too many were reported lately; tell whether it was."""
         self.metrics.refused(code)
         if not self._refusals.take():
             return False
@@ -205,10 +160,8 @@ class App:
         return True
 
     def turned_away(self, reason: str) -> None:
-        """Count a connection that was not listened to, and tell it in the same measure."""
-        self.metrics.refused(
-            request_checks.TOO_MANY if reason == TOO_MANY else request_checks.OTHER_USER
-        )
+        """Count a refused connection, and report it at the same rate."""
+        self.metrics.refused(access.TOO_MANY if reason == TOO_MANY else access.OTHER_USER)
         if self._strangers.take():
             self.events.tell("turned-away", reason=reason)
 
@@ -216,11 +169,9 @@ class App:
         if not self._logins.take():
             words = "too many logins at once"
             return self.refuse(
-                request_checks.RefusedRequest(
-                    HTTPStatus.TOO_MANY_REQUESTS, request_checks.TOO_MANY, words
-                )
+                access.RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, access.TOO_MANY, words)
             )
-        token = request.path.removeprefix(request_checks.LOGIN)
+        token = request.path.removeprefix(access.LOGIN)
         cookie = self.sessions.enter(token, _agent(request))
         if cookie is None:
             return self._unknown()
@@ -233,17 +184,14 @@ class App:
             if request.method == "POST" and not session.is_form_of(request.form().get("csrf", "")):
                 words = "the form is not of this session"
                 return self.refuse(
-                    request_checks.RefusedRequest(
-                        HTTPStatus.FORBIDDEN, request_checks.WRONG_TOKEN, words
-                    )
+                    access.RefusedRequest(HTTPStatus.FORBIDDEN, access.WRONG_TOKEN, words)
                 )
-            for one in self.routes:
-                found = one.pattern.match(request.path)
-                if found is not None and one.method == request.method:
-                    subject = found[1] if found.groups() else ""
-                    answer = await one.handler(Call(self, request, session, subject))
+            for page in self.pages:
+                subject, handler = page.subject(request.path), page.handler(request.method)
+                if subject is not None and handler is not None:
+                    answer = await handler(Call(self, request, session, page, subject))
                     if request.method == "POST":
-                        self.watch.look()  # what somebody just did is no news to their next page
+                        self.watch.look()  # so that their next page does not report it as news
                     return answer
         except Malformed as exc:
             return plain(HTTPStatus.BAD_REQUEST, f"not answered: {exc}")
@@ -251,18 +199,18 @@ class App:
             return self._failed(request, session, exc)
         except Exception as exc:  # noqa: BLE001 -- a page that fails must not end the console
             return self._failed(request, session, self._unexpected(exc))
-        return self.pages.page("missing", session, HTTPStatus.NOT_FOUND)
+        return self.templates.page("missing", session, HTTPStatus.NOT_FOUND)
 
     def _failed(self, request: Request, session: BrowserSession, error: ThreeGateError) -> Response:
-        """Return the page of an error, with the way back to what was to be done."""
+        """Return the page of an error, with a link back to the form."""
         self.metrics.failed(error.code)
         posted = request.method == "POST"
         back = request.path.removesuffix("/approve").removesuffix("/deny") if posted else ""
         status = _status(error, posted=posted)
-        return self.pages.page("failed", session, status, error=error, back=back)
+        return self.templates.page("failed", session, status, error=error, back=back)
 
     def _unexpected(self, exc: Exception) -> ThreeGateError:
-        # Its own words may be foreign, and are told to nobody.
+        # The exception's own words may be foreign, and are not shown.
         frame = traceback.extract_tb(exc.__traceback__)[-1]
         where = f"{Path(frame.filename).name}:{frame.lineno}"
         self.events.tell("bug", kind=type(exc).__name__, where=where)

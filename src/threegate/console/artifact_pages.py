@@ -1,8 +1,9 @@
-"""Pages to read: packets, answers, results, where they come from, and questions.
+"""Pages of stored artifacts: lists, packets, answers, results, provenance and reports.
 
 SECURITY
-    Shows what artifacts hold.  Every text goes through the spelling of the reports, and stands
-    in elements of its own.
+    Shows foreign text.  Every text goes through the spelling of the reports and is in its own
+    element.  A report is a separate document that loads and runs nothing; its own content policy
+    allows its one style sheet and no script.
 """
 
 from dataclasses import dataclass
@@ -10,16 +11,13 @@ from functools import partial
 from typing import Any, Final
 
 from threegate.artifacts.analysis import Analysis
-from threegate.artifacts.ids import is_id, prefix_of
+from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
-from threegate.console.application import Call
-from threegate.console.files import left_by
-from threegate.console.messages import Malformed, Response, as_json, redirect
-from threegate.console.review_pages import page_number
-from threegate.console.workspace_threads import Desk
-from threegate.host.ask.answer import Wish
+from threegate.console.file_pages import left_by
+from threegate.console.messages import HTML, Malformed, Response, redirect
+from threegate.console.page import Call, ConsolePage, page_number, pages_of
 from threegate.host.ask.text_form import Brought, how_made, label_line, plain
 from threegate.host.fetch.candidates import is_search
 from threegate.host.provenance.graph import Graph, provenance
@@ -34,7 +32,14 @@ from threegate.host.provenance.retraction import (
     retractions,
 )
 from threegate.host.provenance.texts import texts_of
+from threegate.host.report.blocks import Block
+from threegate.host.report.collection import gather
+from threegate.host.report.layout import lay_out
+from threegate.host.report.markdown import as_markdown
+from threegate.host.report.page import as_page, policy_of
+from threegate.host.report.pdf import as_pdf
 from threegate.host.report.recheck import relabelled
+from threegate.host.workspace.changes import LiveWorkspace
 from threegate.host.workspace.index import Row
 from threegate.host.workspace.origin import PacketOrigin
 from threegate.host.workspace.places import Reader, refuse_absent
@@ -42,16 +47,15 @@ from threegate.host.workspace.render import Shown, field_lines, section_texts, s
 
 PAGE: Final = 25
 LISTS: Final = {
-    "packets": ("Packets", ("rp",)),
-    "analyses": ("Answers", ("an",)),
-    "results": ("Results", ("res",)),
+    "/packets": ("Packets", ("rp",)),
+    "/analyses": ("Answers", ("an",)),
+    "/results": ("Results", ("res",)),
 }
-MAX_QUESTION_CHARS: Final = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactListing:
-    """A page of artifacts: each with its headline, and with what must be known first."""
+    """A page of artifacts: each with its headline and its warnings."""
 
     rows: list[tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]]
     number: int
@@ -60,46 +64,46 @@ class ArtifactListing:
     @property
     def pages(self) -> int:
         """How many pages there are."""
-        return max(1, -(-self.total // PAGE))
+        return pages_of(self.total, PAGE)
 
 
 async def listing(call: Call) -> Response:
-    """Show a page of a kind of artifacts, the newest or those that hold some words."""
-    name = call.request.path.removeprefix("/")
-    title, kinds = LISTS[name]
+    """Show a page of one kind of artifacts: the newest, or those with the words of a search."""
+    _, kinds = LISTS[call.page.path]
     words = call.request.query.get("q", "").strip()
-    number = page_number(call.request.query.get("page", "1"))
-    found = await call.app.reading.do(partial(_listed, kinds, words, number))
-    return call.page("listing", here=name, title=title, page=found, q=words)
+    found = await call.app.reading.do(partial(_listed, kinds, words, page_number(call)))
+    return call.show("listing", page=found, q=words)
 
 
-def _listed(kinds: tuple[str, ...], words: str, number: int, desk: Desk) -> ArtifactListing:
+def _listed(
+    kinds: tuple[str, ...], words: str, number: int, live: LiveWorkspace
+) -> ArtifactListing:
     skip = (number - 1) * PAGE
     if words:
-        rows = desk.index.search(words, kinds, limit=PAGE, skip=skip)
-        total = desk.index.count_found(words, kinds)
+        rows = live.index.search(words, kinds, limit=PAGE, skip=skip)
+        total = live.index.count_found(words, kinds)
     else:
-        rows = desk.index.page(kinds, state=None, limit=PAGE, skip=skip)
-        total = desk.index.count(kinds, state=None)
-    look, retracted = _look(desk), retractions(desk.ws.store, desk.index)
+        rows = live.index.page(kinds, state=None, limit=PAGE, skip=skip)
+        total = live.index.count(kinds, state=None)
+    look, retracted = _look(live), retractions(live.ws.store, live.index)
     read = {row.id: look.read(row.id) for row in rows}
     page = {
         one: marked(headline_for(one, found, look), found, retracted) for one, found in read.items()
     }
-    page = repeats_noted(desk.index, page)
+    page = repeats_noted(live.index, page)
     shown = [
-        (row, page[row.id], _origin(desk, row.id), _cautions(look, page[row.id], read[row.id]))
+        (row, page[row.id], _origin(live, row.id), _cautions(look, page[row.id], read[row.id]))
         for row in rows
     ]
     return ArtifactListing(shown, number, total)
 
 
-def _look(desk: Desk) -> Lookup:
-    return lookup(Reader(desk.ws.store), desk.index)
+def _look(live: LiveWorkspace) -> Lookup:
+    return lookup(Reader(live.ws.store), live.index)
 
 
-def _origin(desk: Desk, artifact_id: str) -> PacketOrigin | None:
-    return desk.index.origin(artifact_id) if prefix_of(artifact_id) == "rp" else None
+def _origin(live: LiveWorkspace, artifact_id: str) -> PacketOrigin | None:
+    return live.index.origin(artifact_id) if prefix_of(artifact_id) == "rp" else None
 
 
 def _cautions(look: Lookup, headline: Headline, packet: Artifact | None) -> tuple[str, ...]:
@@ -110,15 +114,15 @@ def _cautions(look: Lookup, headline: Headline, packet: Artifact | None) -> tupl
 
 
 async def artifact(call: Call) -> Response:
-    """Show an artifact; of a quote that is named, the place."""
+    """Show an artifact, with the quote marked that a link names."""
     if prefix_of(call.subject) in ("fr", "tr"):
         return redirect(f"/request/{call.subject}")
     read = await call.app.reading.do(partial(_read, call.subject))
     found = read.artifact
     if isinstance(found, Analysis):
-        return call.page(
+        return call.show(
             "analysis",
-            here="analyses",
+            here="/analyses",
             analysis=read.cited,
             headline=read.headline,
             labels=label_line(found, read.brought),
@@ -128,9 +132,9 @@ async def artifact(call: Call) -> Response:
     place = _place(call.request.query)
     texts = _texts(found, view, place)
     of_run = isinstance(found, ToolResult)
-    return call.page(
+    return call.show(
         "artifact",
-        here="results" if of_run else "packets",
+        here="/results" if of_run else "/packets",
         of_run=of_run,
         left=await left_by(call, found) if isinstance(found, ToolResult) else (),
         view=view,
@@ -154,21 +158,21 @@ class _Read:
     cited: dict[str, Any]  # of an answer: claims and sources
 
 
-def _read(artifact_id: str, desk: Desk) -> _Read:
-    store = desk.ws.store
+def _read(artifact_id: str, live: LiveWorkspace) -> _Read:
+    store = live.ws.store
     refuse_absent(store, artifact_id)
-    look = _look(desk)
+    look = _look(live)
     found, cited = store.read(artifact_id), dict[str, Any]()
     resting: Brought = ()
     if isinstance(found, Analysis):
-        found = relabelled(store, desk.index, found)
-        resting = brought_cites(found, brought(store, desk.index.origin))
+        found = relabelled(store, live.index, found)
+        resting = brought_cites(found, brought(store, live.index.origin))
         cited = plain(artifact_id, found, look, resting)
     headline = headline_for(artifact_id, found, look)
     return _Read(
         found,
         headline,
-        _origin(desk, artifact_id),
+        _origin(live, artifact_id),
         _cautions(look, headline, found),
         resting,
         cited,
@@ -176,7 +180,7 @@ def _read(artifact_id: str, desk: Desk) -> _Read:
 
 
 def _place(query: Any) -> tuple[int, int, int] | None:
-    """Return which characters of which text a link asks for."""
+    """Return the text and the characters that a link names."""
     values = [query.get(name) for name in ("text", "offset", "length")]
     if None in values:
         return None
@@ -189,7 +193,7 @@ def _place(query: Any) -> tuple[int, int, int] | None:
 def _texts(
     found: Artifact, view: Shown, place: tuple[int, int, int] | None
 ) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Return each text under its heading, in pieces: the quote that is sought, and the rest."""
+    """Return each text under its heading, in pieces: the quote, and the rest."""
     made = [(heading, [(text, False)]) for heading, text in section_texts(view.sections)]
     quotable = texts_of(found)
     if place is None or not 0 < place[0] <= len(quotable):
@@ -197,7 +201,7 @@ def _texts(
     number, start, end = place[0], place[1], place[1] + place[2]
     if not start < end <= len(quotable[number - 1].open_for_display()):
         return made
-    # Numbered as they stand there; equal beginnings are no reason to take another one.
+    # Texts are found by number, not by content: two texts may begin alike.
     heading, ((text, _),) = made[number - 1]
     pieces = [(text[:start], False), (text[start:end], True), (text[end:], False)]
     made[number - 1] = heading, pieces
@@ -205,45 +209,66 @@ def _texts(
 
 
 async def provenance_page(call: Call) -> Response:
-    """Show what an artifact was made from, and what was made from it."""
+    """Show the provenance of an artifact, as a list and a picture."""
     graph = await call.app.reading.do(partial(_graph, call.subject))
-    return call.page("provenance", graph=graph, lines=as_text(graph).split("\n"))
+    return call.show("provenance", graph=graph, lines=as_text(graph).split("\n"))
 
 
 async def provenance_picture(call: Call) -> Response:
-    """Draw the same."""
+    """Send the picture of the provenance."""
     graph = await call.app.reading.do(partial(_graph, call.subject))
     return Response(body=as_svg(graph).encode("utf-8"), kind="image/svg+xml")
 
 
-def _graph(artifact_id: str, desk: Desk) -> Graph:
-    return provenance(desk.ws.store, desk.index, artifact_id)
+def _graph(artifact_id: str, live: LiveWorkspace) -> Graph:
+    return provenance(live.ws.store, live.index, artifact_id)
 
 
-async def ask(call: Call) -> Response:
-    """Show the form, and the question that is being answered."""
-    roles = await call.app.reading.do(lambda desk: sorted(desk.ws.bundle.words("core", "roles")))
-    continues = call.request.query.get("continues", "")
-    if continues and not is_id(continues):
-        raise Malformed("that is not the id of an answer")
-    return call.page("ask", job=call.app.asking.job, roles=roles, continues=continues)
+# -- reports -----------------------------------------------------------------------------
 
 
-async def state(call: Call) -> Response:
-    """Tell a page whether its question is answered, should it have missed that."""
-    return as_json({"over": not call.app.asking.busy})
+_FILES: Final = {
+    "md": (as_markdown, "text/markdown; charset=utf-8"),
+    "pdf": (as_pdf, "application/pdf"),
+}
 
 
-async def start(call: Call) -> Response:
-    """Begin to answer a question."""
-    form = call.request.form()
-    question = form.get("question", "").replace("\r\n", "\n").strip()
-    continues = form.get("continues", "").strip()
-    if not 0 < len(question) <= MAX_QUESTION_CHARS:
-        raise Malformed("a question has 1 to 4000 characters")
-    if continues and not is_id(continues):
-        raise Malformed("that is not the id of an answer")
-    query, role = form.get("query", "").strip(), form.get("role", "")
-    wish = Wish(question, [], query or None, continues or None, role or None)
-    call.app.asking.start(wish, extractive=form.get("extractive") == "yes")
-    return redirect("/ask")
+async def report(call: Call) -> Response:
+    """Show the report on an answer."""
+    body, policy = await call.app.slow.do(partial(_page, call.subject))
+    return Response(body=body, kind=HTML, policy=f"{policy}; frame-ancestors 'none'")
+
+
+async def report_file(call: Call) -> Response:
+    """Send the report as a file."""
+    form = call.request.path.rpartition("/")[2]
+    body = await call.app.slow.do(partial(_file, call.subject, form))
+    name = f'attachment; filename="report-{short(call.subject)}.{form}"'
+    return Response(body=body, kind=_FILES[form][1], headers=(("Content-Disposition", name),))
+
+
+def _page(analysis_id: str, live: LiveWorkspace) -> tuple[bytes, str]:
+    blocks = _blocks(analysis_id, live)
+    return as_page(blocks), policy_of(blocks)
+
+
+def _file(analysis_id: str, form: str, live: LiveWorkspace) -> bytes:
+    return _FILES[form][0](_blocks(analysis_id, live))
+
+
+def _blocks(analysis_id: str, live: LiveWorkspace) -> list[Block]:
+    refuse_absent(live.ws.store, analysis_id)
+    return lay_out(gather(live.ws, live.index, analysis_id))
+
+
+PAGES: Final = (
+    *(
+        ConsolePage(path, listing, title=title, listed=True, follows=True)
+        for path, (title, _) in LISTS.items()
+    ),
+    ConsolePage("/artifact/ID", artifact),
+    ConsolePage("/provenance/ID", provenance_page),
+    ConsolePage("/provenance/ID/picture", provenance_picture),
+    ConsolePage("/report/(an-[0-9a-f]{64})", report),
+    ConsolePage("/report/(an-[0-9a-f]{64})/(?:md|pdf)", report_file),
+)

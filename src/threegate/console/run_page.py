@@ -1,9 +1,9 @@
-"""The page on which the operator asks for a run, in either lane.
+"""The page for runs: the operator requests a program, in either lane.
 
 SECURITY
-    Nothing here runs.  The form says what `threegate request new` takes, and what it says is
-    judged by the same function; the request waits for a signature.  Inputs are artifacts by
-    their ids, or files that came with the form: what a browser calls a file is never opened.
+    Nothing runs here.  The form has the fields of `threegate request new`, and the same function
+    judges them; the request waits for a signature.  Inputs are artifacts by their ids, or files
+    that came with the form.  A file name from a browser is never opened.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,12 @@ from functools import partial
 from typing import Final
 
 from threegate.artifacts.ids import is_id
+from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.tool_request import BACKENDS
 from threegate.base.errors import ThreeGateError, UsageError
 from threegate.base.untrusted import Untrusted
-from threegate.console.application import Call
-from threegate.console.fetch_page import LEVELS, one_of, status_of, text_of, told_of
 from threegate.console.messages import MAX_UPLOAD_BYTES, Response, UploadedFile, redirect
-from threegate.console.workspace_threads import Desk
+from threegate.console.page import Call, ConsolePage, lines_of, one_of, status_of, text_of
 from threegate.host.output import counted
 from threegate.host.request.code import code_of
 from threegate.host.request.creation import (
@@ -33,6 +32,7 @@ from threegate.host.request.expressible import NotExpressible, asking
 from threegate.host.request.inputs import Handed, largest_input
 from threegate.host.request.options import offered_functions
 from threegate.host.review.characters import on_one_line
+from threegate.host.workspace.changes import LiveWorkspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.tool_exec import REQUEST_LIMITS
 
@@ -47,11 +47,11 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunOffer:
-    """What the policy in force offers to a form."""
+    """What the policy in force offers in the form."""
 
     functions: list[str]
     profiles: list[str]
-    lanes: list[tuple[str, str]]  # each with where it is switched off, if it is
+    lanes: list[tuple[str, str]]  # each with the rule that disables it, if any
     most_bytes: int
 
 
@@ -61,16 +61,16 @@ async def run(call: Call) -> Response:
 
 
 async def _run_form(call: Call, typed: Mapping[str, str], problems: Sequence[str]) -> Response:
-    offered = await call.app.reading.do(lambda desk: _offered(desk.ws.bundle))
+    offered = await call.app.reading.do(lambda live: _offered(live.ws.bundle))
     fields = {name: typed.get(name, "") for name in _FIELDS}
     names = {number: typed.get(_NAME + number, "") for number in FILES}
-    return call.page(
+    return call.show(
         "run",
         status_of(problems),
         typed=fields,
         names=names,
         problems=problems,
-        levels=LEVELS,
+        levels=CONFIDENTIALITY,
         offered=offered,
         reasons=REASONS,
         limits=REQUEST_LIMITS,
@@ -104,7 +104,7 @@ async def run_wanted(call: Call) -> Response:
         wanted = _wanted(typed, files)
         made = await call.app.slow.do(partial(_made, wanted))
     except ThreeGateError as exc:
-        message, *hints = told_of(exc)
+        message, *hints = lines_of(exc)
         refused = [_refusal(exc)] if isinstance(exc, NotExpressible) else []
         again = ["choose the files again: a browser does not keep them"] if files else []
         return await _run_form(call, typed, [message, *refused, *hints, *again])
@@ -116,15 +116,15 @@ async def run_wanted(call: Call) -> Response:
     return redirect(f"/request/{made.id}")
 
 
-def _made(wanted: Wanted, desk: Desk) -> Made:
-    with asking(desk.ws) as ask:
-        return make_request(desk.ws, wanted, ask)
+def _made(wanted: Wanted, live: LiveWorkspace) -> Made:
+    with asking(live.ws) as ask:
+        return make_request(live.ws, wanted, ask)
 
 
 def _wanted(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> Wanted:
     lines = {name: _lines(typed, name) for name in _LINES}
     for one in lines["inputs"]:
-        # Anything else would be the name of a file, and a form opens none.
+        # Anything else would be a file name, and a form opens no file.
         if not is_id(one.partition("=")[2]):
             raise UsageError("an input is a name, = and the id of a packet, result or answer")
     code, level = typed.get("code", "").replace("\r\n", "\n"), typed.get("confidentiality", "")
@@ -135,7 +135,7 @@ def _wanted(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> Want
         backend=one_of(BACKENDS, typed.get("backend") or DEFAULT_BACKEND),
         why=one_of(REASONS, typed["why"]) if typed.get("why") else None,
         profile=typed.get("profile") or None,
-        confidentiality=one_of(LEVELS, level) if level else None,
+        confidentiality=one_of(CONFIDENTIALITY, level) if level else None,
         inputs=lines["inputs"],
         handed=_handed(typed, files),
         functions=_chosen(typed),
@@ -168,3 +168,6 @@ def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list
 
 def _refusal(error: NotExpressible) -> str:
     return f"{error.refused.construct}: {error.refused.reason}"
+
+
+PAGES: Final = (ConsolePage("/run", run, run_wanted, title="Run", listed=True),)

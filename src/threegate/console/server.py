@@ -1,20 +1,27 @@
-"""HTTP on one socket: h11 reads and writes the protocol, everything else is bounded here.
+"""HTTP on one socket: h11 reads and writes the protocol; sizes, times and peers are checked here.
+
+Every account of a machine can reach its loopback, so the kernel is asked who owns the other end.
 
 SECURITY
-    Speaks with whoever connects, before anybody is known.  Sizes, times and the number of
-    connections are bounded; what h11 does not understand ends the connection.
+    Speaks with any process that connects, before anybody is known.  Sizes, times and the number
+    of connections are bounded.  A request that h11 does not understand ends the connection.  A
+    peer whose owner the kernel does not name counts as another user.
 """
 
 import asyncio
+import os
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
 import h11
 
+from threegate.console.access import HEADERS, POLICY
 from threegate.console.messages import (
     MAX_BODY_BYTES,
     BodyTooLong,
@@ -24,9 +31,49 @@ from threegate.console.messages import (
     plain,
     read_request,
 )
-from threegate.console.peers import is_ours
-from threegate.console.request_checks import HEADERS, POLICY
 from threegate.policy.leaves import BYTES
+
+# -- the owner of the other end ----------------------------------------------------------
+
+
+_TABLE: Final = Path("/proc/net/tcp")
+_LOCAL, _REMOTE, _UID, _INODE = 1, 2, 7, 9  # columns
+_NOBODY: Final = "0"  # the inode of an end that was closed; the kernel then says uid 0 of anybody's
+
+
+def is_ours(connection: socket.socket) -> bool:
+    """Tell whether the other end is a process of the user who runs the console."""
+    return uid_of(connection) == os.geteuid()
+
+
+def uid_of(connection: socket.socket) -> int | None:
+    """Return to whom the other end belongs, None if nobody says."""
+    if connection.family == socket.AF_UNIX:
+        size = struct.calcsize("3i")
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        return int(struct.unpack("3i", found)[1])
+    try:
+        here, there = connection.getsockname(), connection.getpeername()
+    except OSError:  # it broke off already
+        return None
+    return uid_in(_TABLE.read_text("ascii"), near=there, far=here)
+
+
+def uid_in(table: str, *, near: tuple[str, int], far: tuple[str, int]) -> int | None:
+    """Return the owner of the end `near` of a connection in the kernel's table."""
+    wanted = (_spelled(near), _spelled(far))
+    for line in table.splitlines()[1:]:
+        columns = line.split()
+        if (columns[_LOCAL], columns[_REMOTE]) == wanted:
+            return int(columns[_UID]) if columns[_INODE] != _NOBODY else None
+    return None
+
+
+def _spelled(end: tuple[str, int]) -> str:
+    """Return an end as the table spells it: the address as a number of this machine's order."""
+    (number,) = struct.unpack("=I", socket.inet_aton(end[0]))
+    return f"{number:08X}:{end[1]:04X}"
+
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 64

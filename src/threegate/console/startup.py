@@ -1,7 +1,7 @@
-"""The console as a process: what it listens on, what it starts, and how it ends.
+"""The console as a process: its socket, its threads, its start and its end.
 
 SECURITY
-    Listens on loopback or on a file of the operator's alone, and on nothing else.
+    Listens on loopback or on a file that only the operator can open, and on nothing else.
 """
 
 import asyncio
@@ -18,19 +18,16 @@ from typing import Final
 
 from threegate.base.errors import EX_INTERRUPTED, GateUnavailable, ThreeGateError, UsageError
 from threegate.base.text import visible
+from threegate.console.access import LOGIN, Sessions, names_of
 from threegate.console.application import App
 from threegate.console.ask_page import QuestionRunner
-from threegate.console.dispatcher import Dispatcher, fetches, tools
-from threegate.console.events import Events, Sink
-from threegate.console.links import giving_links, place_of
-from threegate.console.pages import Templates
-from threegate.console.request_checks import LOGIN, names_of
-from threegate.console.routes import ROUTES
-from threegate.console.search_page import SearchRunner
+from threegate.console.events import Events, LogWatch, Sink
+from threegate.console.fetch_pages import SearchRunner
+from threegate.console.page import Templates
+from threegate.console.routes import PAGES
 from threegate.console.server import MAX_CONNECTIONS, ConsoleServer
-from threegate.console.sessions import Sessions
-from threegate.console.watch import LogWatch
-from threegate.console.workspace_threads import WorkspaceThread
+from threegate.console.service import giving_links, place_of
+from threegate.console.workspace_threads import Dispatcher, WorkspaceThread, fetches, tools
 from threegate.host.command_context import Context
 from threegate.host.proxy.sockets import PRIVATE, listening_at
 from threegate.host.review.approval import Signing
@@ -43,25 +40,25 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class ServePlan:
-    """What the console is started with."""
+    """The options of `threegate serve`."""
 
     root: Path
     port: int
-    socket: Path | None  # listened on in place of the port, which is then the browser's own
-    runs: bool  # whether what is approved runs by itself
-    warm: int  # executors that wait for it
-    context: Context  # for what asks, which speaks of its progress
+    socket: Path | None  # listens here instead of on the port, which is then the browser's
+    runs: bool  # whether approved requests run
+    warm: int  # executors that wait for them
+    context: Context  # of the command
     signing: Signing
     now: Callable[[], str]
     sink: Sink
-    link: Callable[[str], None] | None  # told the first login link, and nobody else is
+    link: Callable[[str], None] | None  # receives the first login link
 
 
 def listening_on(port: int) -> socket.socket:
     """Return a socket that listens on loopback; raise `GateUnavailable`."""
     if not 0 <= port <= 65535:
         raise UsageError(f"{port} is not a port")
-    # By its number: only then does the loop send what is small at once.
+    # With the protocol number: only then does asyncio set TCP_NODELAY.
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -92,7 +89,7 @@ def _listening(plan: ServePlan) -> Iterator[socket.socket]:
 
 
 def serve(plan: ServePlan) -> None:
-    """Serve until a signal says to end."""
+    """Serve until a signal ends it."""
     with _listening(plan) as listening:
         asyncio.run(_serve(plan, listening))
 
@@ -100,7 +97,7 @@ def serve(plan: ServePlan) -> None:
 async def _serve(plan: ServePlan, listening: socket.socket) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in _SIGNALS:
-        loop.add_signal_handler(number, _told_to_end, stop)
+        loop.add_signal_handler(number, _interrupted, stop)
     events = Events(loop, plan.now, plan.sink)
     settings, port = plan.context.settings, plan.port
     if plan.socket is None:
@@ -110,7 +107,7 @@ async def _serve(plan: ServePlan, listening: socket.socket) -> None:
     server = ConsoleServer(app.answer, app.room, app.turned_away)
     background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
     try:
-        await app.reading.do(lambda _: None)  # what is wrong with the workspace is said at once
+        await app.reading.do(lambda _: None)  # so that a broken workspace fails at once
         warm.start()
         for dispatcher in app.dispatchers:
             dispatcher.start()
@@ -153,8 +150,8 @@ def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
         port=port,
         hosts=names_of(port),
         cookie=f"threegate-{port}",
-        routes=ROUTES,
-        pages=Templates(visible(plan.root.name)),
+        pages=PAGES,
+        templates=Templates(visible(plan.root.name), PAGES),
         events=events,
         sessions=Sessions(time.monotonic),
         reading=WorkspaceThread(plan.root, "read", seals=seals),
@@ -175,14 +172,14 @@ def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
     return app
 
 
-def _told_to_end(stop: asyncio.Event) -> None:
+def _interrupted(stop: asyncio.Event) -> None:
     if stop.is_set():
-        os._exit(EX_INTERRUPTED)  # boxes end with us, and their claims with the lease
+        os._exit(EX_INTERRUPTED)  # sandboxes end with this process, and their claims with the lease
     stop.set()
 
 
 async def _close(app: App, background: list["asyncio.Task[None]"]) -> None:
-    """End everything that was started; what is claimed runs to its end and is stored."""
+    """End every thread; claimed requests run to their end and are stored."""
     loop = asyncio.get_running_loop()
     for task in background:
         task.cancel()
@@ -191,9 +188,9 @@ async def _close(app: App, background: list["asyncio.Task[None]"]) -> None:
         dispatcher.stop()
     for dispatcher in app.dispatchers:
         await loop.run_in_executor(None, dispatcher.join)
-    doing = (app.asking.office, app.searching.office)
-    for office in (app.reading, app.deciding, app.slow, *doing):
-        await office.close()
+    doing = (app.asking.thread, app.searching.thread)
+    for thread in (app.reading, app.deciding, app.slow, *doing):
+        await thread.close()
 
 
 async def _end(stop: asyncio.Event, app: App) -> None:
@@ -205,14 +202,14 @@ async def _end(stop: asyncio.Event, app: App) -> None:
 
 
 async def _watch(app: App) -> None:
-    """Tell every page that something changed, whoever changed it."""
+    """Tell every page when the workspace changed."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         app.watch.look()
 
 
 async def _rate(app: App) -> None:
-    """Rate what waits before anybody asks, a few at a time; whatever happens, it goes on."""
+    """Rate waiting requests in advance, a few at a time; errors do not end it."""
     told = ""
     while True:
         more = False

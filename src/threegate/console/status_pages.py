@@ -1,4 +1,4 @@
-"""Pages about the workspace itself: its policy, its log, and what confines the gates here."""
+"""Pages of the workspace itself: its policy, its log, and the confinement of the gates."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -6,10 +6,8 @@ from typing import Any, Final
 
 from threegate.audit.entry import Entry
 from threegate.base.errors import ThreeGateError
-from threegate.console.application import Call
 from threegate.console.messages import Malformed, Response
-from threegate.console.review_pages import page_number
-from threegate.console.workspace_threads import Desk
+from threegate.console.page import Call, ConsolePage, page_number, pages_of
 from threegate.host.command_context import Context
 from threegate.host.diagnosis import key_of_operator, of_policy
 from threegate.host.output import Output
@@ -18,6 +16,7 @@ from threegate.host.policy.rules import SECTIONS, rules_of
 from threegate.host.run.warm.board import Row, executors
 from threegate.host.settings import unix_now
 from threegate.host.status import overview
+from threegate.host.workspace.changes import LiveWorkspace
 from threegate.host.workspace.history import history, told
 from threegate.host.workspace.verification import Report, verify_workspace
 from threegate.policy.bundle import diff
@@ -40,32 +39,32 @@ class PolicyView:
 
 
 async def policy(call: Call) -> Response:
-    """Show the rules in force, and how the files differ."""
-    return call.page("policy", rules=await call.app.reading.do(_rules))
+    """Show the rules in force, and the differences in the files."""
+    return call.show("policy", rules=await call.app.reading.do(_rules))
 
 
-def _rules(desk: Desk) -> PolicyView:
-    bundle = desk.ws.bundle
+def _rules(live: LiveWorkspace) -> PolicyView:
+    bundle = live.ws.bundle
     sections = [(name, list(rules_of(bundle, name))) for name in SECTIONS]
     changes: tuple[Change, ...] = ()
     problem = ""
     try:
-        changes = tuple(diff(bundle, edited(desk.ws)))
+        changes = tuple(diff(bundle, edited(live.ws)))
     except ThreeGateError as exc:
         problem = f"{exc.message} [{exc.code}]"
-    rows = executors(desk.ws.store.journal.log)
+    rows = executors(live.ws.store.journal.log)
     return PolicyView(bundle.generation, bundle.digest, sections, changes, problem, rows)
 
 
 async def audit(call: Call) -> Response:
     """Show a page of the log, newest first."""
-    number = page_number(call.request.query.get("page", "1"))
+    number = page_number(call)
     entries, total = await call.app.reading.do(partial(_entries, number))
     return _timeline(call, entries, total, number, None)
 
 
-def _entries(number: int, desk: Desk) -> tuple[list[Entry], int]:
-    log, skip = desk.ws.store.journal.log, (number - 1) * PAGE
+def _entries(number: int, live: LiveWorkspace) -> tuple[list[Entry], int]:
+    log, skip = live.ws.store.journal.log, (number - 1) * PAGE
     return history(log, None, limit=PAGE, skip=skip, progress=lambda _: None)
 
 
@@ -73,44 +72,51 @@ def _timeline(
     call: Call, entries: list[Entry], total: int, number: int, report: Report | None
 ) -> Response:
     rows = [(one.seq, one.time, one.kind, told(one)) for one in reversed(entries)]
-    pages = max(1, -(-total // PAGE))
-    return call.page("audit", rows=rows, total=total, number=number, pages=pages, report=report)
+    pages = pages_of(total, PAGE)
+    return call.show("audit", rows=rows, total=total, number=number, pages=pages, report=report)
 
 
 async def verify(call: Call) -> Response:
-    """Compare everything in the workspace with its log."""
+    """Compare the whole workspace with its log."""
     report = await call.app.slow.do(partial(_verified, call.app.asking.quiet))
     entries, total = await call.app.reading.do(partial(_entries, 1))
     return _timeline(call, entries, total, 1, report)
 
 
-def _verified(out: Output, desk: Desk) -> Report:
-    ws = desk.ws
+def _verified(out: Output, live: LiveWorkspace) -> Report:
+    ws = live.ws
     return verify_workspace(
         ws.root, given=[], clock=unix_now, progress=out.progress, seals=ws.seals
     )
 
 
 async def doctor(call: Call) -> Response:
-    """Show where the workspace stands; the boxes are tried when asked for."""
-    return call.page("doctor", facts=await _facts(call), diagnosis=None, key=None)
+    """Show the state of the workspace; the sandboxes are tried on request."""
+    return call.show("doctor", facts=await _facts(call), diagnosis=None, key=None)
 
 
 async def examined(call: Call) -> Response:
-    """Start every gate and say what confines it."""
+    """Start every gate and show what confines it."""
     if not call.app.examining.take():
-        raise Malformed("the boxes were tried this moment")
+        raise Malformed("the sandboxes were tried a moment ago")
     context = replace(call.app.context, out=call.app.asking.quiet)
     diagnosis = await call.app.slow.do(partial(_diagnosed, context))
     key = key_of_operator(context)
-    return call.page("doctor", facts=await _facts(call), diagnosis=diagnosis, key=key)
+    return call.show("doctor", facts=await _facts(call), diagnosis=diagnosis, key=key)
 
 
-def _diagnosed(context: Context, desk: Desk) -> Diagnosis:
-    """Return what `threegate doctor` finds in this workspace."""
-    ours = of_policy(context, desk.ws.root, desk.ws.bundle)
+def _diagnosed(context: Context, live: LiveWorkspace) -> Diagnosis:
+    """Return the findings of `threegate doctor` in this workspace."""
+    ours = of_policy(context, live.ws.root, live.ws.bundle)
     return Diagnosis((*examine(lambda _: None).checks, *ours))
 
 
 async def _facts(call: Call) -> dict[str, Any]:
-    return await call.app.reading.do(lambda desk: overview(desk.ws, desk.index))
+    return await call.app.reading.do(lambda live: overview(live.ws, live.index))
+
+
+PAGES: Final = (
+    ConsolePage("/policy", policy, title="Policy", listed=True, follows=True),
+    ConsolePage("/audit", audit, verify, title="Audit", listed=True, follows=True),
+    ConsolePage("/doctor", doctor, examined, title="Doctor", listed=True, follows=True),
+)

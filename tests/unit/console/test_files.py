@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from tests.support.policies import policy
 from threegate.base.untrusted import Untrusted
-from threegate.console import pictures
-from threegate.console.downloads import (
+from threegate.console import file_pages
+from threegate.console.access import BrowserSession
+from threegate.console.file_pages import (
     MAX_SENDING_BYTES,
     PIECE_BYTES,
     Download,
     Downloads,
+    header_name,
 )
-from threegate.console.files import header_name
 from threegate.console.messages import Malformed
-from threegate.console.sessions import BrowserSession
 from threegate.host.report.facts import Image
 
 FILE_BYTES = MAX_SENDING_BYTES // 2
@@ -86,9 +86,9 @@ def test_a_picture_is_decoded_once_under_each_policy(monkeypatch: pytest.MonkeyP
             decoded.append(data.open_for_validation())
             return "damaged" if decoded[-1] == b"bad" else Image(1, 1, 1, 1, b"")
 
-    monkeypatch.setattr(pictures, "Viewer", Viewer)
-    monkeypatch.setattr(pictures, "MAX_KEPT", 2)
-    bundle, kept = policy().bundle(), pictures.Pictures()
+    monkeypatch.setattr(file_pages, "Viewer", Viewer)
+    monkeypatch.setattr(file_pages, "MAX_KEPT", 2)
+    bundle, kept = policy().bundle(), file_pages.Pictures()
     for data in (b"a", b"a", b"b", b"a", b"c", b"a", b"b", b"bad", b"bad"):
         kept.viewer(bundle)(Untrusted(data))
     assert decoded == [b"a", b"b", b"c", b"b", b"bad", b"bad"], "the latest are kept, no refusal is"

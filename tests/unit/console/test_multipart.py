@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.console import messages, request_checks
-from threegate.console.messages import Malformed, Request, UploadedFile
-from threegate.console.multipart import MAX_PARTS, NotAForm, boundary_of, parts_of
+from threegate.console import access, messages
+from threegate.console.messages import (
+    MAX_PARTS,
+    Malformed,
+    NotAForm,
+    Request,
+    UploadedFile,
+    boundary_of,
+    parts_of,
+)
 
 BOUNDARY = "----WebKitFormBoundaryAbCd0123"
 KIND = f"multipart/form-data; boundary={BOUNDARY}"
@@ -108,10 +115,10 @@ def test_which_forms_have_parts(kind: str, boundary: str | None) -> None:
 
 
 def test_files_come_in_by_one_page_alone() -> None:
-    assert request_checks.brings_files(request(b""))
+    assert access.brings_files(request(b""))
     for path in ("/logout", "/fetch", "/search", "/run/", f"/request/tr-{'0' * 64}/approve"):
-        assert not request_checks.brings_files(request(b"", path)), path
-    assert not request_checks.brings_files(request(b"", kind=messages.FORM))
+        assert not access.brings_files(request(b"", path)), path
+    assert not access.brings_files(request(b"", kind=messages.FORM))
 
 
 @given(st.binary(max_size=300), st.text(max_size=20))

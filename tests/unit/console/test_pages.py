@@ -10,8 +10,8 @@ from tests.support.reviewing import held, program
 from tests.support.samples import escalated, fetch_request
 from tests.support.workspaces import make_workspace
 from threegate.base.errors import PolicyDenied
-from threegate.console.pages import PLACE, Templates
-from threegate.console.sheet_parts import digest_of, needs_typing
+from threegate.console.page import PLACE, Templates
+from threegate.console.request_page import digest_of, needs_typing
 from threegate.host.workspace.workspace import Workspace
 
 HOSTILE = "<script>x</script>\u202e\u200b\x1b[31m\"'&\n<b>"

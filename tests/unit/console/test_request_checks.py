@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.console import request_checks
+from threegate.console import access
 from threegate.console.messages import FORM, Malformed, Request, fields_of, read_request
-from threegate.console.peers import uid_in
+from threegate.console.server import uid_in
 
-HOSTS = request_checks.names_of(7433)
+HOSTS = access.names_of(7433)
 GET = Request("GET", "/inbox", {}, {"host": "127.0.0.1:7433"})
 POST = Request(
     "POST",
@@ -42,47 +42,47 @@ PARTED = "multipart/form-data; boundary=----abcdefgh"
     ],
 )
 def test_what_comes_from_the_console_itself_comes_in(request_: Request) -> None:
-    assert request_checks.refusal(request_, HOSTS) is None
+    assert access.refusal(request_, HOSTS) is None
 
 
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (without(GET, "host"), request_checks.WRONG_HOST),
-        (with_headers(GET, host="rebound.test:7433"), request_checks.WRONG_HOST),
-        (with_headers(GET, host="127.0.0.1"), request_checks.WRONG_HOST),
-        (with_headers(GET, host="127.0.0.1:7434"), request_checks.WRONG_HOST),
-        (with_headers(GET, host="localhost.rebound.test:7433"), request_checks.WRONG_HOST),
-        (replace(GET, method="OPTIONS"), request_checks.WRONG_METHOD),
-        (replace(GET, method="HEAD"), request_checks.WRONG_METHOD),
-        (with_headers(GET, origin="http://127.0.0.1:8080"), request_checks.WRONG_ORIGIN),
-        (with_headers(GET, sec_fetch_site="cross-site"), request_checks.WRONG_ORIGIN),
-        (with_headers(GET, sec_fetch_site="same-site"), request_checks.WRONG_ORIGIN),
-        (without(POST, "origin"), request_checks.WRONG_ORIGIN),
-        (with_headers(POST, origin="null"), request_checks.WRONG_ORIGIN),
-        (with_headers(POST, origin="https://127.0.0.1:7433"), request_checks.WRONG_ORIGIN),
-        (with_headers(POST, origin="http://localhost:7433"), request_checks.WRONG_ORIGIN),
-        (with_headers(POST, content_type="text/plain"), request_checks.NOT_A_FORM),
-        (with_headers(POST, content_type=PARTED), request_checks.NOT_A_FORM),
+        (without(GET, "host"), access.WRONG_HOST),
+        (with_headers(GET, host="rebound.test:7433"), access.WRONG_HOST),
+        (with_headers(GET, host="127.0.0.1"), access.WRONG_HOST),
+        (with_headers(GET, host="127.0.0.1:7434"), access.WRONG_HOST),
+        (with_headers(GET, host="localhost.rebound.test:7433"), access.WRONG_HOST),
+        (replace(GET, method="OPTIONS"), access.WRONG_METHOD),
+        (replace(GET, method="HEAD"), access.WRONG_METHOD),
+        (with_headers(GET, origin="http://127.0.0.1:8080"), access.WRONG_ORIGIN),
+        (with_headers(GET, sec_fetch_site="cross-site"), access.WRONG_ORIGIN),
+        (with_headers(GET, sec_fetch_site="same-site"), access.WRONG_ORIGIN),
+        (without(POST, "origin"), access.WRONG_ORIGIN),
+        (with_headers(POST, origin="null"), access.WRONG_ORIGIN),
+        (with_headers(POST, origin="https://127.0.0.1:7433"), access.WRONG_ORIGIN),
+        (with_headers(POST, origin="http://localhost:7433"), access.WRONG_ORIGIN),
+        (with_headers(POST, content_type="text/plain"), access.NOT_A_FORM),
+        (with_headers(POST, content_type=PARTED), access.NOT_A_FORM),
         (
             with_headers(replace(POST, path="/run"), content_type=PARTED, origin="null"),
-            request_checks.WRONG_ORIGIN,
+            access.WRONG_ORIGIN,
         ),
     ],
 )
 def test_everything_else_stays_outside(request_: Request, code: str) -> None:
-    found = request_checks.refusal(request_, HOSTS)
+    found = access.refusal(request_, HOSTS)
     assert found is not None
     assert found.code == code
 
 
 def test_no_answer_lets_another_page_read_frame_or_load_anything() -> None:
-    headers = dict(request_checks.HEADERS)
-    allowed = dict(part.split(" ", 1) for part in request_checks.POLICY.split("; "))
+    headers = dict(access.HEADERS)
+    allowed = dict(part.split(" ", 1) for part in access.POLICY.split("; "))
     assert allowed["default-src"] == "'none'"
     assert allowed["frame-ancestors"] == "'none'"
     assert allowed["script-src"] == allowed["style-src"] == "'self'"
-    assert "unsafe" not in request_checks.POLICY
+    assert "unsafe" not in access.POLICY
     assert not any(name.lower().startswith("access-control") for name in headers)
 
 

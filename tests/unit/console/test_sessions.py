@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from threegate.console import sessions
-from threegate.console.sessions import RateLimit, Sessions
+from threegate.console import access
+from threegate.console.access import RateLimit, Sessions
 
 
 @dataclass
@@ -22,7 +22,7 @@ def test_a_link_works_once_and_not_for_long() -> None:
     assert found.enter(link, "me") is not None, "control"
     assert found.enter(link, "me") is None
     late = found.link()
-    clock.now += sessions.LINK_SECONDS + 1
+    clock.now += access.LINK_SECONDS + 1
     assert found.enter(late, "me") is None
 
 
@@ -33,11 +33,11 @@ def test_a_cookie_is_of_one_browser_and_ends() -> None:
     assert found.find(cookie, "me") is not None, "control"
     assert found.find(cookie, "somebody else") is None
     assert found.find("", "me") is None
-    clock.now += sessions.IDLE_SECONDS + 1
+    clock.now += access.IDLE_SECONDS + 1
     assert found.find(cookie, "me") is None
     again = found.enter(found.link(), "me") or ""
     for _ in range(10):
-        clock.now += sessions.IDLE_SECONDS - 1
+        clock.now += access.IDLE_SECONDS - 1
         found.find(again, "me")
     assert found.find(again, "me") is None, "nobody stays for ever"
 
@@ -69,14 +69,14 @@ def test_what_was_shown_is_taken_once_and_by_its_own_session() -> None:
 
 def test_forms_links_and_sessions_do_not_pile_up() -> None:
     found = Sessions(Clock())
-    links = [found.link() for _ in range(sessions.MAX_LINKS + 1)]
+    links = [found.link() for _ in range(access.MAX_LINKS + 1)]
     assert found.enter(links[0], "me") is None, "the oldest is forgotten"
-    cookies = [found.enter(found.link(), "me") or "" for _ in range(sessions.MAX_SESSIONS + 1)]
-    assert len(found) == sessions.MAX_SESSIONS
+    cookies = [found.enter(found.link(), "me") or "" for _ in range(access.MAX_SESSIONS + 1)]
+    assert len(found) == access.MAX_SESSIONS
     assert found.find(cookies[0], "me") is None
     session = found.find(cookies[-1], "me")
     assert session is not None
-    tokens = [session.show("tr-x", "d", 0.0) for _ in range(sessions.MAX_VIEWS + 1)]
+    tokens = [session.show("tr-x", "d", 0.0) for _ in range(access.MAX_VIEWS + 1)]
     assert session.take(tokens[0]) is None
     assert session.take(tokens[-1]) is not None
 

@@ -13,8 +13,9 @@ from tests.support.workspaces import make_workspace, take_in
 from threegate.base.errors import StorageFailed
 from threegate.console import startup
 from threegate.console.events import Events
-from threegate.console.inbox import Inbox
-from threegate.console.workspace_threads import Desk, WorkspaceThread
+from threegate.console.inbox_page import Inbox
+from threegate.console.workspace_threads import WorkspaceThread
+from threegate.host.workspace.changes import LiveWorkspace
 
 SECONDS = 60.0
 
@@ -27,11 +28,11 @@ class Meddled(Inbox):
         self._errors = list(errors)
         self._loop, self.rated = asyncio.get_running_loop(), asyncio.Event()
 
-    def rate_some(self, desk: Desk) -> bool:
+    def rate_some(self, live: LiveWorkspace) -> bool:
         """Fail as long as there is a reason to, then rate."""
         if self._errors:
             raise self._errors.pop(0)
-        more = super().rate_some(desk)
+        more = super().rate_some(live)
         self._loop.call_soon_threadsafe(self.rated.set)
         return more
 
@@ -49,15 +50,15 @@ def test_rating_goes_on_after_an_error_which_is_told_once(
         events = Events(asyncio.get_running_loop(), lambda: "now", told.append)
         failed = StorageFailed("the disk is full")
         inbox = Meddled(failed, failed, ValueError("x"), ValueError("y"), failed)
-        office = WorkspaceThread(ws.root, "read")
-        app: Any = SimpleNamespace(reading=office, inbox=inbox, events=events)
+        thread = WorkspaceThread(ws.root, "read")
+        app: Any = SimpleNamespace(reading=thread, inbox=inbox, events=events)
         task = asyncio.create_task(startup._rate(app))
         both = [task, asyncio.create_task(inbox.rated.wait())]
         await asyncio.wait(both, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
         assert (task.done(), inbox.rated.is_set()) == (False, True), "it went on, and rates"
         task.cancel()
         await asyncio.gather(*both, return_exceptions=True)
-        await office.close()
+        await thread.close()
 
     asyncio.run(rated())
     assert [one["event"] for one in told] == ["not-rated", "bug", "not-rated"]

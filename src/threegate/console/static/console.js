@@ -140,7 +140,7 @@
   };
   const gone = () => news("No news any more.");
   // A browser has six connections to a server, and a stream keeps one: one tab listens for all.
-  const follows = ["inbox", "request", "listing", "policy", "audit", "doctor"].some((one) => document.body.classList.contains(`page-${one}`));
+  const follows = "follows" in document.body.dataset;
   // What takes a while, `ask` or `search`: told by news, and asked for should news be missed.
   const doing = $("asking")?.dataset.asking;
   const isOver = () => fetch(`/${doing}/state`).then((answer) => answer.json()).then((found) => {

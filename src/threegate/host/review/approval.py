@@ -27,8 +27,14 @@ from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.ids import make_id, prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
-from threegate.base.errors import PolicyDenied, SignatureRefused, StorageFailed, UsageError
-from threegate.base.text import visible
+from threegate.base.errors import (
+    PolicyDenied,
+    SignatureRefused,
+    StorageFailed,
+    ThreeGateError,
+    UsageError,
+)
+from threegate.base.text import quote, visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals
 from threegate.host.keys.signatures import UNKNOWN, Signer, kind_of
@@ -116,11 +122,38 @@ _AGAIN: Final = "look at it again with `threegate review show {}`"
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the approver grants beyond yes; None takes what policy gives."""
+    """How often and how long an approval is valid; without a length of time, policy's default."""
 
     uses: int = 1
     seconds: int | None = None
     accept_rule_of_two: bool = False
+
+    @classmethod
+    def read(cls, uses: str, lifetime: str | None, *, accept_rule_of_two: bool) -> "Terms":
+        """Return terms as people write them, such as 3 and 30m; raise `UsageError`."""
+        if not (uses.isascii() and uses.isdigit() and len(uses) < 6):
+            raise UsageError("the number of uses is not a number")
+        try:
+            seconds = SECONDS.parse(lifetime) if lifetime else None
+        except ValueError as exc:
+            detail = f"{quote(lifetime or '')} is not a length of time"
+            raise UsageError(detail, hint="like 30m, 2h or 1d") from exc
+        return cls(int(uses), seconds, accept_rule_of_two)
+
+
+@dataclass(frozen=True, slots=True)
+class TermBounds:
+    """The terms that policy gives and allows."""
+
+    usual_seconds: int
+    max_uses: int
+    max_seconds: int
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> "TermBounds":
+        """Return the bounds of a policy."""
+        names = ("lifetime_seconds", "max_uses", "max_lifetime_seconds")
+        return cls(*(bundle.integer("handoff", "approval", name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +232,15 @@ def refuse(ws: Workspace, sheet: Sheet, terms: Terms) -> None:
         _refuse_joined(sheet, terms)
 
 
+def objection(ws: Workspace, sheet: Sheet) -> str:
+    """Return why no approval of `sheet` is possible, with its code; nothing if one is."""
+    try:
+        refuse(ws, sheet, Terms(accept_rule_of_two=True))
+    except ThreeGateError as exc:
+        return f"{exc.message} [{exc.code}]"
+    return ""
+
+
 def signer_named(ws: Workspace, key: PublicKey) -> str:
     """Return whom a key belongs to; raise `SignatureRefused` unless it may approve now."""
     entry = ws.bundle.signers.find(key)
@@ -212,7 +254,7 @@ def signer_named(ws: Workspace, key: PublicKey) -> str:
 
 def draft(bundle: Bundle, sheet: Sheet, terms: Terms, *, approver: str, now: int) -> Approval:
     """Return the approval to sign: what `sheet` shows, under the policy it was judged by."""
-    usual = bundle.integer("handoff", "approval", "lifetime_seconds")
+    usual = TermBounds.of(bundle).usual_seconds
     end = now + (usual if terms.seconds is None else terms.seconds)
     request, monty = sheet.request, sheet.lane == "monty"
     made = Approval(
@@ -260,15 +302,14 @@ def _not_waiting(request_id: str, state: str = "not waiting") -> PolicyDenied:
 
 def refuse_terms(bundle: Bundle, terms: Terms) -> None:
     """Raise `UsageError` unless policy lets an approval be for so many uses and so long."""
-    path = ("handoff", "approval")
-    most, longest = bundle.integer(*path, "max_uses"), bundle.integer(*path, "max_lifetime_seconds")
-    if not 1 <= terms.uses <= most:
+    path, bounds = ("handoff", "approval"), TermBounds.of(bundle)
+    if not 1 <= terms.uses <= bounds.max_uses:
         where = bundle.ref(*path, "max_uses")
-        raise UsageError(f"{terms.uses} uses, {where} allows 1 to {most}")
-    if terms.seconds is not None and not 1 <= terms.seconds <= longest:
+        raise UsageError(f"{terms.uses} uses, {where} allows 1 to {bounds.max_uses}")
+    if terms.seconds is not None and not 1 <= terms.seconds <= bounds.max_seconds:
         where = bundle.ref(*path, "max_lifetime_seconds")
-        asked = SECONDS.show(terms.seconds)
-        raise UsageError(f"a lifetime of {asked}, {where} allows 1s to {SECONDS.show(longest)}")
+        asked, longest = SECONDS.show(terms.seconds), SECONDS.show(bounds.max_seconds)
+        raise UsageError(f"a lifetime of {asked}, {where} allows 1s to {longest}")
 
 
 def _refuse_denied(sheet: Sheet) -> None:

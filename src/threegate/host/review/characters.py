@@ -286,3 +286,9 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def in_lines(foreign: str) -> list[str]:
     """Return foreign text line by line, suspicious characters spelled out."""
     return [on_one_line(line.expandtabs(4)) for line in foreign.split("\n")]
+
+
+def spelled_bytes(row: bytes) -> str:
+    """Return bytes as printable ASCII from which they can be read back: others in hex."""
+    text = row.decode("latin-1").replace("\\", "\\\\")
+    return "".join(c if " " <= c <= "~" else f"\\x{ord(c):02x}" for c in text)

@@ -15,7 +15,6 @@ from threegate.host.output import terminal_encoding
 from threegate.host.review.decisions import settle
 from threegate.host.review.requests import name_meddled
 from threegate.host.review.terminal.cells import spelling
-from threegate.host.review.terminal.desk import WorkspaceDesk
 from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import (
     ApproveRequest,
@@ -48,13 +47,15 @@ from threegate.host.review.terminal.state import (
     with_sheet,
 )
 from threegate.host.review.terminal.views import frame
+from threegate.host.review.terminal.workspace import WorkspaceReview
+from threegate.host.workspace.changes import LiveWorkspace
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 
 
-class ReviewDesk(Protocol):
+class ReviewPort(Protocol):
     """The workspace, as far as a reviewer needs it."""
 
     def changed(self) -> bool:
@@ -65,7 +66,7 @@ class ReviewDesk(Protocol):
         """Return the requests that wait."""
         ...
 
-    def fate(self, request_id: str) -> str:
+    def state(self, request_id: str) -> str:
         """Return the state of a request that waits no more."""
         ...
 
@@ -89,15 +90,15 @@ class ReviewDesk(Protocol):
 class ReviewSession:
     """One run of the interactive review."""
 
-    def __init__(self, desk: ReviewDesk, screen: Screen) -> None:
-        self._desk, self._screen = desk, screen
+    def __init__(self, port: ReviewPort, screen: Screen) -> None:
+        self._port, self._screen = port, screen
         self._state = State(*screen.size)
         self._code: int | None = None
         self._is_new = False  # the next frame is a question, or a request nobody chose to see
 
     def run(self) -> int:
         """Go on until the reviewer leaves; return the exit code."""
-        self._state = refreshed(self._state, self._desk.waiting(), {})
+        self._state = refreshed(self._state, self._port.waiting(), {})
         while self._code is None:
             self._turn()
         return self._code
@@ -153,15 +154,15 @@ class ReviewSession:
     def _do(self, effect: Effect) -> None:
         match effect:
             case Open(id=request_id):
-                self._state = opened(self._state, self._desk.sheet(request_id))
+                self._state = opened(self._state, self._port.sheet(request_id))
             case OpenRaw(id=request_id):
                 title = f"{short(request_id)}: its bytes"
-                self._state = reading(self._state, title, self._desk.raw(request_id))
+                self._state = reading(self._state, title, self._port.raw(request_id))
             case DenyRequest(id=request_id, reason=reason):
-                self._decided(request_id, self._desk.deny(request_id, reason))
+                self._decided(request_id, self._port.deny(request_id, reason))
             case ApproveRequest(id=request_id, uses=uses, seconds=seconds):
                 with self._screen.aside():
-                    words = self._desk.approve(request_id, uses=uses, seconds=seconds)
+                    words = self._port.approve(request_id, uses=uses, seconds=seconds)
                 self._decided(request_id, words)
             case Quit(code=code):
                 self._code = code
@@ -173,13 +174,13 @@ class ReviewSession:
     def _decided(self, request_id: str, words: str) -> None:
         """Go to the next request after a decision."""
         was_showing = isinstance(self._state.mode, SheetMode)
-        queue = self._desk.waiting()
+        queue = self._port.waiting()
         items = tuple(one for one in queue.items if one.id != request_id)
         after = neighbour(self._state, items)
         state = replace(self._state, items=items, total=queue.total, at=after, mode=ListMode())
         self._state = say(replace(state, meddled=queue.meddled), words)
         if was_showing and after and after not in state.skipped:
-            self._state = opened(self._state, self._desk.sheet(after))
+            self._state = opened(self._state, self._port.sheet(after))
 
     def _look_again(self) -> None:
         try:
@@ -188,15 +189,15 @@ class ReviewSession:
             self._explain(exc)
 
     def _refresh_if_changed(self) -> None:
-        if not self._desk.changed():
+        if not self._port.changed():
             return
-        queue = self._desk.waiting()
+        queue = self._port.waiting()
         here = {item.id for item in queue.items}
         named = {*here, *queue.meddled}
         gone = [item.id for item in self._state.items if item.id not in named]
-        fates = {one: self._desk.fate(one) for one in gone}
+        states = {one: self._port.state(one) for one in gone}
         before = self._state.at
-        self._state = refreshed(self._state, queue, fates)
+        self._state = refreshed(self._state, queue, states)
         self._is_new = self._is_new or self._state.at != before
         self._read_again()
 
@@ -206,7 +207,7 @@ class ReviewSession:
         on_screen = mode.below if isinstance(mode, TextMode) else mode
         if not isinstance(on_screen, SheetMode | ConfirmMode):
             return
-        sheet, before = self._desk.sheet(at), self._state.sheets[at]
+        sheet, before = self._port.sheet(at), self._state.sheets[at]
         if sheet.document.lines != before.document.lines or sheet.terms != before.terms:
             words = "what is said here about it changed: look at it again"
             self._state = say(opened(self._state, sheet), words)
@@ -236,9 +237,10 @@ def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
         settle(ws, out.note, aside)
         with context.index(ws) as index:  # shows its progress while the terminal is nobody's
             encoding = terminal_encoding(sys.stdout.encoding)
-            desk = WorkspaceDesk(ws, index, signing, out.note, spelling(encoding), aside)
+            live, spell = LiveWorkspace(ws, index), spelling(encoding)
+            port = WorkspaceReview(live, signing, out.note, spell, aside)
             out.flush()
             with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
-                code = ReviewSession(desk, screen).run()
+                code = ReviewSession(port, screen).run()
     meddled = name_meddled(aside, out.error)
     return code or meddled

@@ -246,12 +246,13 @@ def _confirming(state: State, mode: ConfirmMode, key: Key) -> Answer:
 
 def _other_uses(terms: TermsChoice, *, more: bool) -> TermsChoice:
     uses = terms.uses + (1 if more else -1)
-    return replace(terms, uses=min(max(uses, 1), terms.max_uses))
+    return replace(terms, uses=min(max(uses, 1), terms.bounds.max_uses))
 
 
 def _other_lifetime(terms: TermsChoice, *, more: bool) -> TermsChoice:
-    choices = {*LIFETIMES_SECONDS, terms.seconds, terms.usual_seconds, terms.max_seconds}
-    allowed = sorted(one for one in choices if one <= terms.max_seconds)
+    usual, longest = terms.bounds.usual_seconds, terms.bounds.max_seconds
+    choices = {*LIFETIMES_SECONDS, terms.seconds, usual, longest}
+    allowed = sorted(one for one in choices if one <= longest)
     index = allowed.index(terms.seconds) + (1 if more else -1)
     return replace(terms, seconds=allowed[min(max(index, 0), len(allowed) - 1)])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
+from threegate.host.review.approval import TermBounds
 from threegate.host.review.terminal.cells import broken, cut
 from threegate.host.review.terminal.pager import PagedDocument, PagerView, at_place, looked
 
@@ -40,13 +41,11 @@ class ReviewQueue:
 
 @dataclass(frozen=True, slots=True)
 class TermsChoice:
-    """How often and how long an approval is valid, and what policy has to say about that."""
+    """The terms that are chosen, and what policy allows."""
 
     uses: int
     seconds: int
-    usual_seconds: int
-    max_uses: int
-    max_seconds: int
+    bounds: TermBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +205,16 @@ def reading(state: State, title: str, found: PagedDocument) -> State:
     return replace(state, mode=TextMode(title, PagerView(found), below))
 
 
-def refreshed(state: State, queue: ReviewQueue, fates: Mapping[str, str]) -> State:
-    """Return the state with a new list; `fates` has what became of requests that left it.
+def refreshed(state: State, queue: ReviewQueue, states: Mapping[str, str]) -> State:
+    """Return the state with a new list; `states` has what became of requests that left it.
 
     Whoever looks at a request that somebody else decided is told so, and is back at the list.
     """
     items, known = queue.items, {item.id for item in state.items}
     left = [item for item in items if item.id not in known]
-    words = _meddled_words(state, queue) or _fate_words(state.at, fates)
+    words = _meddled_words(state, queue) or _decided_words(state.at, states)
     words = words or (f"{len(left)} more waiting" if left and known else "")
-    gone = state.at in fates or (state.at != "" and state.at not in {item.id for item in items})
+    gone = state.at in states or (state.at != "" and state.at not in {item.id for item in items})
     return replace(
         state,
         items=items,
@@ -244,11 +243,11 @@ def _meddled_words(state: State, queue: ReviewQueue) -> str:
     return f"{new[0]}{more}" if new else ""
 
 
-def _fate_words(current: str, fates: Mapping[str, str]) -> str:
-    if current in fates:
-        return f"{short(current)} was decided elsewhere: it is {fates[current]} now"
-    if fates:
-        one = next(iter(fates))
-        more = f" and {len(fates) - 1} more" if len(fates) > 1 else ""
+def _decided_words(current: str, states: Mapping[str, str]) -> str:
+    if current in states:
+        return f"{short(current)} was decided elsewhere: it is {states[current]} now"
+    if states:
+        one = next(iter(states))
+        more = f" and {len(states) - 1} more" if len(states) > 1 else ""
         return f"{short(one)}{more} decided elsewhere"
     return ""

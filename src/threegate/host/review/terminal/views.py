@@ -228,8 +228,8 @@ def _purpose(state: State) -> StyledRow:
 def _question(state: State, mode: ConfirmMode) -> list[StyledRow]:
     terms, sheet = mode.terms, state.sheets[state.at]
     uses, seconds = f"uses      {terms.uses}", f"lifetime  {lifetime(terms.seconds)}"
-    most = f"   (policy: at most {terms.max_uses})"
-    longest = f"   (policy: at most {lifetime(terms.max_seconds)})"
+    most = f"   (policy: at most {terms.bounds.max_uses})"
+    longest = f"   (policy: at most {lifetime(terms.bounds.max_seconds)})"
     texts = [
         ("request", ""),
         *((line, "title") for line in _indented(state.at, state.columns)),

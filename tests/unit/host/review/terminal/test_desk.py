@@ -21,9 +21,15 @@ from threegate.host.keys.signatures import Signer
 from threegate.host.review import decisions
 from threegate.host.review.parts import RuleOfTwo, plain
 from threegate.host.review.sheet import read_sheet
-from threegate.host.review.terminal.desk import MAX_LISTED, WorkspaceDesk, _notices, _numbered
 from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import MAX_TYPED_CHARS
+from threegate.host.review.terminal.workspace import (
+    MAX_LISTED,
+    WorkspaceReview,
+    _notices,
+    _numbered,
+)
+from threegate.host.workspace.changes import LiveWorkspace
 from threegate.host.workspace.history import how_given
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace, open_workspace
@@ -46,7 +52,7 @@ class Place:
 
     ws: Workspace
     clock: Clock
-    desk: WorkspaceDesk
+    desk: WorkspaceReview
     told: list[str] = field(default_factory=list)
     signer: Signer = field(default_factory=soft_signer)
 
@@ -73,7 +79,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     def tell(words: str) -> None:
         found.told.append(words)
 
-    found = Place(ws, clock, WorkspaceDesk(ws, index, signing, tell, visible))
+    found = Place(ws, clock, WorkspaceReview(LiveWorkspace(ws, index), signing, tell, visible))
     yield found
     index.close()
     ws.close()
@@ -107,7 +113,7 @@ def test_a_sheet_has_everything_and_its_code(place: Place) -> None:
         assert word in shown
     assert "sum(rows) / len(rows)" in shown
     assert found.refusal == ""
-    assert found.terms.max_uses > 1
+    assert found.terms.bounds.max_uses > 1
     assert any("Network: none" in words for words in found.means)
 
 
@@ -155,7 +161,7 @@ def test_what_somebody_else_decided_is_not_approved_again(place: Place) -> None:
     assert approvals_by_request(place.ws.store) == {}
     with pytest.raises(UsageError, match="does not wait"):
         place.desk.deny(request_id, "no")
-    assert place.desk.fate(request_id) == "denied"
+    assert place.desk.state(request_id) == "denied"
 
 
 def test_denying_keeps_the_reason(place: Place) -> None:
@@ -200,7 +206,7 @@ def test_what_waited_too_long_is_not_offered(place: Place) -> None:
     assert place.desk.waiting().total == 1, "control"
     place.clock.now += 20 * 86_400
     assert place.desk.waiting().items == ()
-    assert place.desk.fate(request_id) == "expired"
+    assert place.desk.state(request_id) == "expired"
 
 
 def test_what_policy_denies_says_so_before_anybody_is_asked(place: Place) -> None:
@@ -217,7 +223,7 @@ def test_the_rule_of_two_is_named_in_the_question(place: Place) -> None:
 
 
 def test_a_request_forgotten_meanwhile_is_gone(place: Place) -> None:
-    assert place.desk.fate("tr-" + "0" * 64) == "gone"
+    assert place.desk.state("tr-" + "0" * 64) == "gone"
 
 
 def unescaped(rows: list[str]) -> bytes:
@@ -231,7 +237,7 @@ def unescaped(rows: list[str]) -> bytes:
 
 @given(st.binary(max_size=300))
 def test_the_bytes_view_can_be_read_back(data: bytes) -> None:
-    rows = [plain(line.spans) for line in _numbered(data.decode("latin-1").split("\n"))]
+    rows = [plain(line.spans) for line in _numbered(data.split(b"\n"))]
     assert all(row.isascii() and row.isprintable() for row in rows)
     assert unescaped(rows) == data
 

@@ -22,7 +22,7 @@ class FakeDesk:
     here: dict[str, WaitingRequest] = field(
         default_factory=lambda: {w.id: w for w in map(waiting, "abc")}
     )
-    fates: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
     acts: list[tuple[object, ...]] = field(default_factory=list)
     busy: bool = False
     lines: int = 10
@@ -37,8 +37,8 @@ class FakeDesk:
     def waiting(self) -> ReviewQueue:
         return ReviewQueue(tuple(self.here.values()), len(self.here), dict(self.meddled))
 
-    def fate(self, request_id: str) -> str:
-        return self.fates[request_id]
+    def state(self, request_id: str) -> str:
+        return self.states[request_id]
 
     def sheet(self, request_id: str) -> OpenedSheet:
         self.refuse_decided(request_id)
@@ -67,7 +67,7 @@ class FakeDesk:
             raise UsageError(f"{request_id} is not waiting (any more)")
 
     def decide_elsewhere(self, request_id: str, fate: str) -> None:
-        self.fates[request_id] = fate
+        self.states[request_id] = fate
         del self.here[request_id]
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from threegate.host.review.approval import TermBounds
 from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.terminal.pager import document
 from threegate.host.review.terminal.press import (
@@ -36,7 +37,7 @@ from threegate.host.review.terminal.state import (
     resized,
 )
 
-TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=3, max_seconds=86_400)
+TERMS = TermsChoice(1, 3600, TermBounds(3600, 3, 86_400))
 
 
 def waiting(name: str) -> WaitingRequest:
@@ -191,7 +192,7 @@ def test_uses_and_lifetime_stay_within_policy() -> None:
 
 
 def test_a_lifetime_of_policy_that_is_no_usual_one_can_be_left_and_found_again() -> None:
-    odd = replace(TERMS, seconds=77, usual_seconds=77, max_seconds=100)
+    odd = TermsChoice(1, 77, TermBounds(77, 3, 100))
     state = replace(seen(), mode=ConfirmMode(odd, on_uses=False))
     assert pressed(state, "right", "y")[1] == ApproveRequest(A, 1, 100)
     assert pressed(state, "right", "left", "y")[1] == ApproveRequest(A, 1, 77)

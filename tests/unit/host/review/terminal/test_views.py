@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.host.review.terminal.test_press import A, listed, pressed, seen, showing
+from threegate.host.review.approval import TermBounds
 from threegate.host.review.parts import StyledLine, StyledSpan, plain
 from threegate.host.review.terminal.cells import width
 from threegate.host.review.terminal.pager import document
@@ -26,7 +27,7 @@ from threegate.host.review.terminal.state import (
 from threegate.host.review.terminal.views import age, frame, lifetime
 
 HOSTILE = st.text(st.sampled_from("a漢😀e\u0301א\u05b0 |>\u3000"), max_size=300)
-TERMS = TermsChoice(uses=1, seconds=3600, usual_seconds=3600, max_uses=10, max_seconds=86_400)
+TERMS = TermsChoice(1, 3600, TermBounds(3600, 10, 86_400))
 
 
 def described(state: State) -> str:

@@ -1,21 +1,24 @@
-"""A new login link without a new start: asked for on a socket that only the operator can open.
+"""The console as a service: a unit for systemd, and new login links without a restart.
+
+A link is requested on a socket that only the operator can open.
 
 SECURITY
-    Whoever gets a link is let in.  The socket lies in a directory of the operator's, or beside
-    the console's own, with mode 0600; both ends ask the kernel whose process the other one is.
-    Nothing is read from who asks.
+    A link logs one browser in.  The socket is in a directory of the operator's, or beside the
+    console's own, with mode 0600; both ends ask the kernel who owns the other one.  Nothing is
+    read from the client.
 """
 
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from threegate.base.errors import GateUnavailable
-from threegate.console.peers import is_ours
+from threegate.base.errors import GateUnavailable, UsageError
+from threegate.base.text import visible
+from threegate.console.server import is_ours
 from threegate.handoff.disk import storage_errors
 from threegate.host.proxy.sockets import PRIVATE, listening_at
 
@@ -78,3 +81,45 @@ def _asked(name: str) -> str:
     if not data.startswith(b"http://127.0.0.1:") or not data.isascii():
         raise ConnectionRefusedError("no link")
     return data.decode("ascii")
+
+
+# -- systemd -----------------------------------------------------------------------------
+
+
+_UNIT = """\
+# Made by `threegate serve --print-unit`. To use it:
+#   threegate serve --print-unit > ~/.config/systemd/user/threegate-console.service
+#   systemctl --user enable --now threegate-console
+#   threegate serve --link
+# A service has no terminal: a key with a passphrase needs your agent (`--key agent`).
+[Unit]
+Description=ThreeGate: the console
+
+[Service]
+Type=exec
+ExecStart={command}
+Restart=on-failure
+RestartSec=5
+# What is claimed comes to its end; what is killed then is found by the next start.
+KillMode=mixed
+TimeoutStopSec=15min
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def unit(command: Sequence[str]) -> str:
+    """Return the unit that runs a command; raise `UsageError` for words no unit can hold."""
+    return _UNIT.format(command=" ".join(map(_word, command)))
+
+
+def _word(text: str) -> str:
+    if visible(text) != text:
+        raise UsageError(
+            "a unit cannot name that place", hint=f"{visible(text)} has odd characters"
+        )
+    for old, new in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$")):
+        text = text.replace(old, new)
+    return f'"{text}"'

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import short
-from threegate.base.errors import GateUnavailable, HandoffTampered, ThreeGateError
+from threegate.base.errors import GateUnavailable, HandoffTampered
 from threegate.handoff.states import state_of
 from threegate.host.keys.signatures import Signer, kind_of
 from threegate.host.output import counted
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing, statement
-from threegate.host.review.characters import exposed
+from threegate.host.review.characters import exposed, spelled_bytes
 from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.render import lines
 from threegate.host.review.requests import WAITING, read_request
@@ -25,9 +25,7 @@ from threegate.host.review.sheet import QueueItem, Sheet, listed, read_sheet, to
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.cells import Spell
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.workspace.changes import Mark, followed, mark_of
-from threegate.host.workspace.index import Index
-from threegate.host.workspace.workspace import Workspace
+from threegate.host.workspace.changes import LiveWorkspace
 
 MAX_LISTED: Final = 200  # the oldest; the others come up as these are decided
 _PURPOSE_CHARS: Final = 300
@@ -35,48 +33,45 @@ _AGAIN: Final = StyledSpan("      : ", "dim")
 
 
 @dataclass
-class WorkspaceDesk:
+class WorkspaceReview:
     """One open workspace; `tell` speaks on the terminal while somebody else has it."""
 
-    ws: Workspace
-    index: Index
+    live: LiveWorkspace
     signing: Signing
     tell: Callable[[str], None]
     spell: Spell
     meddled: dict[str, HandoffTampered] = field(default_factory=dict)  # all that were found so far
     _shown: dict[str, Sheet] = field(default_factory=dict)
-    _mark: Mark = ("", 0)
 
     def changed(self) -> bool:
-        """Tell whether the log grew: everything that happens is announced there."""
-        return mark_of(self.ws.root) != self._mark
+        """Tell whether anything was decided or came in since the list was read."""
+        return self.live.changed()
 
     def waiting(self) -> shown.ReviewQueue:
-        """Return the requests that wait, after time and policy decided theirs."""
-        self._follow()
-        decisions.sweep(self.ws, self.meddled)
-        self._mark = mark_of(self.ws.root)
-        self.index.catch_up(_silent)
+        """Return the waiting requests, after expiry and voided approvals are settled."""
+        self.live.follow(always=True)
+        decisions.sweep(self.live.ws, self.meddled)
+        self.live.follow(always=False)  # takes in what the sweep itself changed
         aside: dict[str, HandoffTampered] = {}
-        items = listed(self.ws, self.index, WAITING, limit=MAX_LISTED, skip=0, aside=aside)
+        ws, index = self.live.ws, self.live.index
+        items = listed(ws, index, WAITING, limit=MAX_LISTED, skip=0, aside=aside)
         found = tuple(map(self._waiting, items))
         self.meddled |= aside
         wrong = {one: f"{exc.message} [{exc.code}]" for one, exc in self.meddled.items()}
-        return shown.ReviewQueue(found, total(self.index, WAITING) - len(aside), wrong)
+        return shown.ReviewQueue(found, total(index, WAITING) - len(aside), wrong)
 
-    def fate(self, request_id: str) -> str:
-        """Return where a request is that waits no more."""
-        place = self.ws.store.locate(request_id)
+    def state(self, request_id: str) -> str:
+        """Return the state of a request that no longer waits."""
+        place = self.live.ws.store.locate(request_id)
         return "gone" if place is None else state_of(place)
 
     def sheet(self, request_id: str) -> shown.OpenedSheet:
         """Return everything about a request; the same again as long as nothing changed."""
-        self._follow()
-        self.index.catch_up(_silent)
-        found = read_sheet(self.ws, request_id, self.index)
+        self.live.follow(always=True)
+        found = read_sheet(self.live.ws, request_id, self.live.index)
         before = self._shown.get(request_id)
         if before is not None and replace(found, now=before.now) == before:
-            found = before  # only its age is another: what was seen of it stays seen
+            found = before  # only its age differs: what was seen of it stays seen
         self._shown[request_id] = found
         words = statement(found, uses=1, begin=found.now, end=found.now + 1).split("\n")
         return shown.OpenedSheet(
@@ -84,38 +79,34 @@ class WorkspaceDesk:
             document(lines(found), self.spell),
             self._terms(),
             tuple(_notices(found)),
-            tuple(words[1:]),  # the first one is about uses and time, which are still chosen
-            self._refusal(found),
+            tuple(words[1:]),  # without the first, about uses and time: they are still chosen
+            approval.objection(self.live.ws, found),
         )
 
     def raw(self, request_id: str) -> PagedDocument:
         """Return the bytes: printable ASCII as it is, backslashes doubled, others in hex."""
-        data, _, _ = read_request(self.ws, request_id)
-        rows = data.decode("latin-1").split("\n")
-        return document(_numbered(rows), self.spell)
+        data, _, _ = read_request(self.live.ws, request_id)
+        return document(_numbered(data.split(b"\n")), self.spell)
 
     def approve(self, request_id: str, *, uses: int, seconds: int) -> str:
         """Sign and keep an approval of the sheet that was shown."""
-        self._follow()
-        sheet = self._shown[request_id]
+        self.live.follow(always=True)
+        sheet, ws = self._shown[request_id], self.live.ws
         terms = approval.Terms(uses, seconds, accept_rule_of_two=sheet.rule_of_two.joined)
-        signer, key = self.signing(self.ws)
+        signer, key = self.signing(ws)
         self.tell(f"signing an approval of {request_id}, {counted(uses, 'use')}")
-        given = approval.approve(self.ws, sheet, Patient(signer), key, terms, given="terminal")
+        given = approval.approve(ws, sheet, Patient(signer), key, terms, given="terminal")
         until = f"until {given.approval.not_after}, {counted(uses, 'use')}"
         self.tell(f"approved {request_id} {until}: {given.id}")
         return f"approved {short(request_id)} {until}"
 
     def deny(self, request_id: str, reason: str) -> str:
         """Deny a request."""
-        self._follow()
-        decisions.deny(self.ws, request_id, reason)
+        self.live.follow(always=True)
+        decisions.deny(self.live.ws, request_id, reason)
         return f"denied {short(request_id)}"
 
     # -- helpers -------------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        self.ws = followed(self.ws)
 
     def _waiting(self, item: QueueItem) -> shown.WaitingRequest:
         first = item.purpose.partition("\n")[0][:_PURPOSE_CHARS]
@@ -124,23 +115,8 @@ class WorkspaceDesk:
         return shown.WaitingRequest(*about, item.flags, purpose)
 
     def _terms(self) -> shown.TermsChoice:
-        path = ("handoff", "approval")
-        usual = self.ws.bundle.integer(*path, "lifetime_seconds")
-        return shown.TermsChoice(
-            uses=1,
-            seconds=usual,
-            usual_seconds=usual,
-            max_uses=self.ws.bundle.integer(*path, "max_uses"),
-            max_seconds=self.ws.bundle.integer(*path, "max_lifetime_seconds"),
-        )
-
-    def _refusal(self, sheet: Sheet) -> str:
-        """Return what stands against any approval, so that nobody is asked in vain."""
-        try:
-            approval.refuse(self.ws, sheet, approval.Terms(accept_rule_of_two=True))
-        except ThreeGateError as exc:
-            return f"{exc.message} [{exc.code}]"
-        return ""
+        bounds = approval.TermBounds.of(self.live.ws.bundle)
+        return shown.TermsChoice(1, bounds.usual_seconds, bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +150,7 @@ def _names(sheet: Sheet) -> list[str]:
     return sorted({flag.name for flag in sheet.flags})
 
 
-def _numbered(rows: Iterable[str]) -> Iterable[StyledLine]:
+def _numbered(rows: Iterable[bytes]) -> Iterable[StyledLine]:
     for number, row in enumerate(rows, 1):
-        text = row.replace("\\", "\\\\")
-        words = "".join(c if " " <= c <= "~" else f"\\x{ord(c):02x}" for c in text)
-        yield StyledLine((StyledSpan(words),), StyledSpan(f"{number:>5} | ", "dim"), _AGAIN)
-
-
-def _silent(_: int, __: int) -> None:
-    return None
+        head = StyledSpan(f"{number:>5} | ", "dim")
+        yield StyledLine((StyledSpan(spelled_bytes(row)),), head, _AGAIN)
