@@ -86,7 +86,7 @@ def test_other_files_beside_the_policy_are_left_alone(directory: Path) -> None:
 
 
 def test_unknown_name_is_refused_by_the_pure_compiler_too() -> None:
-    with pytest.raises(PolicyInvalid, match=r"\Apolicy: \"x\" is no file"):
+    with pytest.raises(PolicyInvalid, match=r"\Apolicy: \"x\" is not a file"):
         compile_policy({**policy_files(), "x": b""}, gates=GATES)
 
 
