@@ -141,10 +141,10 @@ def _run_rows(served: Scene, rounds: int) -> list[Plain]:
                 with (watch if number else Watch()).lap():  # what is loaded once is no run's cost
                     report: Any = act(request_id)
                 assert value_of(report) == program.expected
-    what = "run one approved request in a box that waits, durable"
+    what = "run one approved request in a sandbox that waits, durable"
     return [
-        _row(what, warm.seconds, "a box started for it, as `threegate run ID`", cold.seconds),
-        _row(what, warm.seconds, "a box that is open, as in `run --all`", standing.seconds),
+        _row(what, warm.seconds, "a sandbox started for it, as `threegate run ID`", cold.seconds),
+        _row(what, warm.seconds, "a sandbox that is open, as in `run --all`", standing.seconds),
     ]
 
 
@@ -176,10 +176,10 @@ def _push_rows(served: Scene, rounds: int) -> list[Plain]:
             box.close()
     finally:
         pool.close()
-    peer = "a box started anew under the policy and read back"
+    peer = "a sandbox started afresh under the policy and read back"
     return [
         _row(
-            "hand a policy to a box that waits, and read it back", alone.seconds, peer, anew.seconds
+            "hand a policy to a sandbox that waits, and read it back", alone.seconds, peer, anew.seconds
         ),
         _row(
             f"from applied to acknowledged in the log, {LOOKS}", pushed.seconds, peer, anew.seconds
@@ -193,7 +193,7 @@ def _stop_row(served: Scene, rounds: int) -> Plain:
         stopped.seconds.append(_stopped(served))
         killed.seconds.append(_killed(served))
     what = f"from a policy that stops to the result of the run it ends, {LOOKS}"
-    return _row(what, stopped.seconds, "the same box killed by hand", killed.seconds)
+    return _row(what, stopped.seconds, "the same sandbox killed by hand", killed.seconds)
 
 
 def _stopped(served: Scene) -> float:
@@ -243,7 +243,7 @@ def _snapshot_rows(guest: Bench, rounds: int) -> list[Plain]:
         for name, act in acts.items():
             with watches[name].lap():
                 act()
-    peer, bare = "bare QEMU resumed with the same job, no box", watches["bare"].seconds
+    peer, bare = "bare QEMU resumed with the same job, no sandbox", watches["bare"].seconds
     return [
         _row("a job in a clone of a snapshot that waits", watches["job"].seconds, peer, bare),
         _row("its readback after a push: a clone", watches["readback"].seconds, peer, bare),

@@ -80,7 +80,7 @@ def _start_rows(name: str, found: Mapping[str, list[float]], others: Sequence[Pe
         _row(
             warm,
             found["warm"],
-            "the same boxes, cold boot",
+            "the same sandboxes, cold boot",
             found["cold"],
             target=f"at most {MOST_OF_COLD:.0%} of cold (here {of_cold:.0%})",
             most_times=MOST_OF_COLD,
@@ -88,13 +88,13 @@ def _start_rows(name: str, found: Mapping[str, list[float]], others: Sequence[Pe
         _row(
             warm,
             found["warm"],
-            "bare QEMU, same image and snapshot, no box",
+            "bare QEMU, same image and snapshot, no sandbox",
             found["bare warm"],
             target=f"at most {MOST_TIMES_BARE:g} times the peer's time",
             most_times=MOST_TIMES_BARE,
         ),
         _row(warm, found["warm"], "the same, asked for nothing but the job", found["bare job"]),
-        _row(cold, found["cold"], "bare QEMU, same image, no box", found["bare cold"]),
+        _row(cold, found["cold"], "bare QEMU, same image, no sandbox", found["bare cold"]),
     ]
     for peer in others:
         if peer.missing:
@@ -145,7 +145,7 @@ def _memory_rows(name: str, guest: Bench) -> list[Plain]:
     guest_mib = f"{guest.want.memory_mib} MiB"
     idle = _idle(guest) / 2**20
     return [
-        alone(f"{name}: memory of an idle machine of {guest_mib}, boxes and all", idle, "MiB PSS"),
+        alone(f"{name}: memory of an idle machine of {guest_mib}, sandboxes and all", idle, "MiB PSS"),
         alone(f"{name}: memory of a running one, at most", _running(guest) / 2**20, "MiB PSS"),
     ]
 

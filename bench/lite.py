@@ -26,7 +26,7 @@ from threegate.host.workspace.workspace import Workspace
 MOST_TIMES_RAW: Final = 1.2
 LARGE: Final = {"wall_ms": 30_000, "memory_bytes": 512 * 2**20, "output_bytes": 2**20}
 SLOW_EVERY: Final = 5  # rounds
-SMALL: Final = "a small transform in an open box: approval checked, run, answered"
+SMALL: Final = "a small transform in an open sandbox: approval checked, run, answered"
 
 
 def run(sizes: Sizes, directory: Path) -> Plain:
@@ -41,7 +41,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
 
 
 class _Ours:
-    """The lane without the workspace: approval check and run, in a box that is open."""
+    """The lane without the workspace: approval check and run, in a sandbox that is open."""
 
     def __init__(self, ws: Workspace, programs: Sequence[Program], **limits: int) -> None:
         ids = approved(ws, programs, **limits)
@@ -87,7 +87,7 @@ def _raw() -> Iterator[Run]:
 
 def _small_rows(sizes: Sizes, ws: Workspace) -> list[Plain]:
     """Return a row for each peer: the worked examples in turns, time for one of them."""
-    others = [Peer("pydantic-monty, fresh worker, no box", _raw), *peers()]
+    others = [Peer("pydantic-monty, fresh worker, no sandbox", _raw), *peers()]
     with ExitStack() as stack:
         stack.callback(ws.close)
         ours = _Ours(ws, small_transforms())
@@ -165,7 +165,7 @@ def _large_rows(sizes: Sizes, ws: Workspace) -> list[Plain]:
             theirs.append(_seconds(raw, [program]))
             whole.append(_seconds(lambda _: value_of(finish(next(waiting))), [program]))
     size = sum(map(len, program.documents.values())) / 1e6
-    what = f"JSON transform of {sizes.rows:,} rows, {size:.1f} MB, in an open box"
+    what = f"JSON transform of {sizes.rows:,} rows, {size:.1f} MB, in an open sandbox"
     peer = "pydantic-monty, fresh worker, json.loads inside"
     return [
         _row(what, lane, peer, theirs, most_times=MOST_TIMES_RAW),

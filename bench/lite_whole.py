@@ -33,7 +33,7 @@ LOOK_EVERY: Final = 50
 
 
 class OneByOne:
-    """Runs approved requests in a box that is open: all that `run` does for each, in order."""
+    """Runs approved requests in a sandbox that is open: all that `run` does for each, in order."""
 
     def __init__(self, ws: Workspace, rules: Rules, lane: lifecycle._Lane) -> None:
         self._ws, self._rules, self._lane = ws, rules, lane
@@ -89,7 +89,7 @@ def single_rows(sizes: Sizes, directory: Path) -> list[Plain]:
 def _single_row(percent: int, ours: Watch, theirs: Watch, syncs: int) -> Plain:
     judged = percent == 50
     return compare(
-        f"run one approved request in an open box, durable, {percent} % within",
+        f"run one approved request in an open sandbox, durable, {percent} % within",
         ours.at(percent) * 1e3,
         peer=f"pydantic-monty, fresh worker, and {syncs} flushes of the same kinds",
         theirs=theirs.at(percent) * 1e3,

@@ -118,7 +118,7 @@ def _cold(machine: Machine, start: Start, count: int) -> list[Plain]:
     return [
         row,
         compare(
-            f"start {name} and get an answer, against no box at all",
+            f"start {name} and get an answer, against no sandbox at all",
             gate,
             peer="bare python",
             theirs=bare,
