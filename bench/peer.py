@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from threegate.artifacts import limits
+from threegate.base import limits
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https://[a-z0-9.-]+(/[!-~]*)?$", max_length=2000)]
