@@ -144,8 +144,8 @@ def summary(results: dict[str, Result], now: str, tests: list[str]) -> str:
     others = ", ".join(sorted({one.revision for one in ran} - {now})) or "none"
     about = f"`make slow` at {now} on {os.cpu_count()} cores, {days[0]} to {days[-1]}. Load"
     about += f" {loads[0]} to {loads[-1]}. Other revisions of results: {others}."
-    page = [f"# Slow tests, {days[-1]}", "", about, "", "| file | tests | passed | time (s) |"]
-    page.append("|---|---|---|---|")
+    head = "| file | tests | passed | time (s) |\n|---|---|---|---|"
+    page = [f"# Slow tests, {days[-1]}", "", about, "", head]
     for name in [*dict.fromkeys(map(file_of, tests)), "all"]:
         its = [test for test in tests if name in ("all", file_of(test))]
         known = [results[test] for test in its if test in results]
@@ -162,9 +162,9 @@ def main() -> int:
     parser.add_argument("--any-revision", action="store_true", help="... or at any other")
     parser.add_argument("--summary", type=Path, metavar="FILE", help="write a page of Markdown")
     parser.add_argument("words", nargs="*", metavar="WORD", help="only tests whose id contains it")
-    args = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    tests, now = collected(args.words or [""]), revision()
+    args, now = parser.parse_args(), revision()
+    tests = collected(args.words or [""])
     PLACE.mkdir(parents=True, exist_ok=True)
     lines = STATE.read_text("utf-8").splitlines() if STATE.exists() else []
     before = [Result(**json.loads(line)) for line in lines]
@@ -188,13 +188,13 @@ def main() -> int:
     return int(any(one.outcome in ("failed", "died") for one in results.values()))
 
 
-def child(writing: str, *options: str) -> int:
-    """Run as the pytest process of one file."""
+def pytest_of_one_file(writing: str, *options: str) -> int:
     os.setpgrp()  # an interruption comes from the parent, once
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
     os.set_inheritable(int(writing), False)  # a process that a test leaves must not hold it open
     with os.fdopen(int(writing), "w", encoding="utf-8") as to:
         return int(pytest.main(["-m", "slow", *options], plugins=[Reporter(to)]))
 
 
 if __name__ == "__main__":
-    sys.exit(child(*sys.argv[2:]) if sys.argv[1:2] == ["--child"] else main())
+    sys.exit(pytest_of_one_file(*sys.argv[2:]) if sys.argv[1:2] == ["--child"] else main())
