@@ -142,6 +142,7 @@ pip_install() {
 }
 
 install_packages() {
+  rm -rf .mypy_cache # it remembers which packages were missing
   # Hashes only, wheels only: no package runs code of its own while it is installed.
   "$PYTHON" -m venv --clear "$VENV" &&
     pip_install --require-hashes --only-binary :all: -r requirements/dev.txt

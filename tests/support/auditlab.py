@@ -7,14 +7,16 @@ import random
 import shutil
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from threegate.audit import AuditLog, Entry
+from threegate.audit.checkpoint import MerkleTree
 from threegate.audit.entry import SEGMENT_EVENTS
 
 WORKSPACE = "0123456789abcdef0123456789abcdef"
@@ -28,6 +30,18 @@ FORK = multiprocessing.get_context("fork")
 
 def clock() -> int:
     return NOW
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """Return the hash of one entry (RFC 6962, section 2.1)."""
+    return sha256(b"\0" + data).digest()
+
+
+def root_of(leaves: Iterable[bytes]) -> bytes:
+    """Return the root over `leaves` (leaf hashes)."""
+    tree = MerkleTree()
+    tree.extend(leaves)
+    return tree.root()
 
 
 def new_log(directory: Path, *, size: int = 1) -> AuditLog:

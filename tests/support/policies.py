@@ -11,11 +11,17 @@ from threegate.keys.public import ED25519, PublicKey
 from threegate.keys.signers import AllowedSigner, Signers, emit
 from threegate.policy.bundle import Compiled, read_sections
 from threegate.policy.compiler import compile_policy, default_files
-from threegate.policy.nodes import plain
+from threegate.policy.nodes import Effect, plain
 from threegate.policy.sections import SECTION_NAMES
 from threegate.sandbox.profiles import Profile
 
 GATES = program_gates()
+# The effect of a change that is taken back.
+OPPOSITE: dict[Effect, Effect] = {
+    "widens": "narrows",
+    "narrows": "widens",
+    "changes": "changes",
+}
 VECTORS = Path(__file__).parents[1] / "unit" / "policy" / "vectors"
 
 

@@ -35,11 +35,6 @@ HASH_BYTES = 32
 EMPTY_ROOT = sha256(b"").digest()
 
 
-def leaf_hash(data: bytes) -> bytes:
-    """Return the hash of one entry."""
-    return sha256(b"\0" + data).digest()
-
-
 def node_hash(left: bytes, right: bytes) -> bytes:
     """Return the hash of the node above `left` and `right`."""
     return sha256(b"\1" + left + right).digest()
@@ -101,13 +96,6 @@ class MerkleTree:
         twin = MerkleTree()
         twin._size, twin._frontier = self._size, self._frontier.copy()
         return twin
-
-
-def root_of(leaves: Iterable[bytes]) -> bytes:
-    """Return the root over `leaves` (leaf hashes)."""
-    tree = MerkleTree()
-    tree.extend(leaves)
-    return tree.root()
 
 
 CODE = "TG-AUD-004"

@@ -7,7 +7,7 @@ SECURITY
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,6 @@ from threegate.handoff.disk import (
 )
 from threegate.handoff.journal import MAX_FILE_BYTES, Journal, Move
 from threegate.handoff.ledger import Ledger, Tail
-from threegate.handoff.records import Quota
 
 AUDIT: Final = "audit"
 MISPLACED: Final = "TG-HND-015"
@@ -57,9 +56,7 @@ class Store:
         AuditLog.create(root / AUDIT, workspace=workspace, clock=clock)
 
     @classmethod
-    def open(
-        cls, root: Path, *, clock: Callable[[], int], quotas: Mapping[str, Quota] | None = None
-    ) -> "Store":
+    def open(cls, root: Path, *, clock: Callable[[], int]) -> "Store":
         """Open a workspace; an interrupted change is settled first.
 
         On a read-only file system it is not: `journal.unfinished` and `journal.log.is_torn` say
@@ -79,9 +76,7 @@ class Store:
 
         with held(lock):  # opening may have to recover a torn last line
             log = AuditLog.open(root / AUDIT, clock=clock, visit=visit, read_only=read_only)
-        journal = Journal(
-            directories, log, lock, quotas or {}, tail=tail, ledger=ledger, read_only=read_only
-        )
+        journal = Journal(directories, log, lock, {}, tail=tail, ledger=ledger, read_only=read_only)
         return cls(root, directories, journal)
 
     def locate(self, artifact_id: str) -> str | None:

@@ -59,7 +59,6 @@ OTHER_SIGNER: Final = "TG-APR-006"
 OUTSIDE_WINDOW: Final = "TG-APR-007"
 TOO_GENEROUS: Final = "TG-APR-008"
 RULE_OF_TWO: Final = "TG-APR-009"
-USES_SPENT: Final = "TG-APR-010"
 
 _LIMIT_SHAPES: Final = shapes_of(RunLimits)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from threegate.base.errors import PolicyInvalid
 
@@ -77,12 +77,6 @@ def plain(value: Value) -> Any:
 # One difference between two policies, and whether it permits more.
 
 Effect = Literal["widens", "narrows", "changes"]
-
-OPPOSITE: Final[dict[Effect, Effect]] = {
-    "widens": "narrows",
-    "narrows": "widens",
-    "changes": "changes",
-}
 
 
 @dataclass(frozen=True, slots=True)

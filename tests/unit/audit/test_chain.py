@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.auditlab import WORKSPACE
+from tests.support.auditlab import WORKSPACE, leaf_hash, root_of
 from threegate.audit.chain import LAST, NOTHING_BEFORE, Chain
-from threegate.audit.checkpoint import leaf_hash, root_of
 from threegate.audit.entry import (
     MAX_LINE_BYTES,
     SEGMENT_EVENTS,

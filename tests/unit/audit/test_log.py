@@ -18,14 +18,15 @@ from tests.support.auditlab import (
     clock,
     copy_log,
     ids,
+    leaf_hash,
     new_log,
     numbered,
+    root_of,
     segment_files,
     write_files,
 )
 from threegate.audit import AuditLog, LogBroken, LogFault, verify_log
 from threegate.audit.chain import LAST
-from threegate.audit.checkpoint import leaf_hash, root_of
 from threegate.audit.entry import MAX_TORN_BYTES, SEGMENT_EVENTS
 from threegate.base.errors import AuditTampered, AuditUnavailable, VersionUnsupported
 

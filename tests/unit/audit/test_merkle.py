@@ -5,7 +5,8 @@ from hashlib import sha256
 
 import pytest
 
-from threegate.audit.checkpoint import EMPTY_ROOT, MerkleTree, leaf_hash, root_of
+from tests.support.auditlab import leaf_hash, root_of
+from threegate.audit.checkpoint import EMPTY_ROOT, MerkleTree
 
 # The inputs and roots of the certificate-transparency reference implementation.
 INPUTS = [

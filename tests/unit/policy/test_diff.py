@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.policies import GATES, policy, policy_files
+from tests.support.policies import GATES, OPPOSITE, policy, policy_files
 from threegate.policy.bundle import diff
 from threegate.policy.compiler import compile_policy
 from threegate.policy.leaves import Leaf
-from threegate.policy.nodes import OPPOSITE, Change, Value
+from threegate.policy.nodes import Change, Value
 from threegate.policy.schema import RuleRecord, RuleTable
 from threegate.policy.sections import BY_NAME
 

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.policies import GATES, altered, plain_sections, policy, policy_files
+from tests.support.policies import GATES, OPPOSITE, altered, plain_sections, policy, policy_files
 from threegate.base.errors import PolicyInvalid
 from threegate.policy.bundle import Compiled, diff, parse_bundle
 from threegate.policy.compiler import compile_policy
 from threegate.policy.decide import Execution, may_connect, may_execute, may_fetch
 from threegate.policy.decision import Allow, Ask, Decision, Deny
 from threegate.policy.leaves import Leaf, Number, Word, WordChoice
-from threegate.policy.nodes import OPPOSITE
 from threegate.policy.schema import Examples, RuleGroup, RuleRecord, RuleTable, Sentences, ValueKind
 from threegate.policy.sections import SECTION_NAMES, SECTIONS
 from threegate.policy.sections.gates import PROFILE

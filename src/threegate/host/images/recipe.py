@@ -13,7 +13,6 @@ AGENT: Final = "agent"
 # Names the package of the current kernel among its dependencies; itself empty.
 KERNEL_NAMED_BY: Final = "linux-image-cloud-amd64"
 ARCHITECTURE: Final = "amd64"
-PYTHON: Final = "python3.11"
 
 BASE: Final = (
     *("coreutils", "dash", "diffutils", "findutils", "grep", "gzip", "libacl1", "libattr1"),

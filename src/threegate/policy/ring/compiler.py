@@ -224,15 +224,13 @@ def may_enforce(
     return Allow(policy.ref(_SECTION, RING, name), f"{kind} can enforce profile {name}")
 
 
-def beyond_every_executor(
-    policy: Compiled, *, executors: Executors = EXECUTORS
-) -> Iterator[tuple[RuleRef, str]]:
+def beyond_every_executor(policy: Compiled) -> Iterator[tuple[RuleRef, str]]:
     """Yield where a profile is offered that no executor of the lane could enforce, and why.
 
     Networks are left out: which of them there are is a matter of the machine.
     """
     for lane in sorted(policy.words(_SECTION, "lanes")):
-        kinds = [(kind, able) for kind, able in executors.items() if able.lane == lane]
+        kinds = [(kind, able) for kind, able in EXECUTORS.items() if able.lane == lane]
         for name in sorted(policy.words(_SECTION, "lanes", lane, "profiles")):
             found = [next(_beyond(policy, kind, name, able), None) for kind, able in kinds]
             if found and found[-1] is not None and None not in found:
