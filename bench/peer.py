@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from threegate.base import limits
+from threegate.artifacts import limits
+from threegate.base.limits import MAX_COUNT, MAX_LINE_CHARS
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https://[a-z0-9.-]+(/[!-~]*)?$", max_length=2000)]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=limits.MAX_LINE_CHARS)]
-Count = Annotated[int, Field(ge=0, le=limits.MAX_COUNT)]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARS)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Source = Literal[
     "arxiv",
     "crossref",
