@@ -1,8 +1,10 @@
 """What every test shares: no silent skips in CI, one hypothesis profile, the outside corpus."""
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,30 @@ settings.register_profile(
     "threegate", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=IN_CI
 )
 settings.load_profile("threegate")
+
+
+_OWN_PLACE = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every run a directory of its own for temporary files.
+
+    pytest puts the runs of one account into one directory, and each that starts closes it to other
+    accounts: the gates of a run that is under way could not read their files any more.
+    """
+    if config.option.basetemp is None:
+        place = Path(tempfile.mkdtemp(prefix="threegate-tests-"))
+        place.chmod(0o755)
+        config.stash[_OWN_PLACE] = place
+        config.option.basetemp = str(place / "run")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    place = session.config.stash.get(_OWN_PLACE, None)
+    if place is not None and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        shutil.rmtree(place, ignore_errors=True)  # after a failure they are there to be looked at
 
 
 @pytest.fixture(autouse=True)

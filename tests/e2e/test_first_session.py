@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import weights
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, starter
+from tests.support.boxes import IS_ROOT, open_to_all, ordinary_uid, starter
 from tests.support.origins.scholarly import WORLD
 from tests.support.reports import read_page, read_pdf
 
@@ -96,7 +96,7 @@ def test_the_session_without_model_and_terminal_ends_well(tmp_path: Path, who: s
     if IS_ROOT and who == "ordinary user":
         open_to_all(tmp_path)
         for place in (tmp_path, tmp_path / "home", tmp_path / "tmp"):
-            os.chown(place, ORDINARY_UID, ORDINARY_UID)
+            os.chown(place, ordinary_uid(), ordinary_uid())
     process = starter(who).start(
         "tests.e2e.test_first_session:demo",
         (sys.executable,),

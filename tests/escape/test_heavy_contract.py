@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, open_to_all, run_as
+from tests.support.boxes import IS_ROOT, open_to_all, ordinary_uid, run_as
 from tests.support.heavy import ENGINE, LIMITS, MIB, Lab, Task, image, lab_of
 from tests.support.ring import lab_with
 from threegate.host.run.heavy.backend import NOT_USABLE, Ran
@@ -236,11 +236,11 @@ def test_an_ordinary_user_gets_the_same(engine: str, tmp_path: Path) -> None:
     shutil.copytree(image().place, tmp_path / "images" / image().digest)
     if IS_ROOT:  # control: the other tests run as root, whose boxes have uids of their own
         for path in (tmp_path, *tmp_path.rglob("*")):
-            os.chown(path, ORDINARY_UID, ORDINARY_UID)
+            os.chown(path, ordinary_uid(), ordinary_uid())
     if engine == KVM:  # control: who is not in the group of the device does not get it
         assert told_to_a_user(engine, tmp_path)[0] == NOT_USABLE
     groups = groups_of(["kvm"]) if engine == KVM else []
-    uid = ORDINARY_UID if IS_ROOT else os.getuid()
+    uid = ordinary_uid()
     expected = ["ok", "hello\n", uid, False, "tool-heavy"]
     assert told_to_a_user(engine, tmp_path, groups=groups) == expected
 

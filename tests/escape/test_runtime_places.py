@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, open_to_all, run_as
+from tests.support.boxes import IS_ROOT, STARTERS, open_to_all, ordinary_uid, run_as
 from threegate.base.errors import GateUnavailable
 from threegate.handoff.claims import current_lease
 from threegate.host.proxy.sockets import listening, listening_at
@@ -38,7 +38,7 @@ def test_the_runtime_directory_of_another_account_is_not_used(tmp_path: Path) ->
     runtime_home = tmp_path / "1000"
     runtime_home.mkdir(mode=0o700)
     assert placed_in(runtime_home), "control: our own closed directory is used"
-    os.chown(runtime_home, ORDINARY_UID, ORDINARY_UID)
+    os.chown(runtime_home, ordinary_uid(), ordinary_uid())
     assert os.access(runtime_home, os.W_OK), "control: root could write there"
     assert not placed_in(runtime_home)
     assert list(runtime_home.iterdir()) == []
@@ -92,7 +92,7 @@ def test_no_name_that_another_account_takes_in_advance_stops_us(
     monkeypatch.setattr(runtime, "_TEMPORARY", tmp_path)
     known = f"{mine.pid}-{mine.started}-{mine.boot}"
     names = [str(tmp_path / f"threegate-fetch-{known}{tail}") for tail in ("", "-" + "0" * 16)]
-    subprocess.run(["/bin/mkdir", *names], check=True, user=ORDINARY_UID, cwd="/")
+    subprocess.run(["/bin/mkdir", *names], check=True, user=ordinary_uid(), cwd="/")
     with listening(None) as found:
         with closing(socket.socket(socket.AF_UNIX)) as client:
             client.connect(str(found.path))

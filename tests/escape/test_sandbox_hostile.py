@@ -1,6 +1,5 @@
 """Owned gates against their host: each ends for the right reason, in time, and leaves nothing."""
 
-import os
 import secrets
 import signal
 import subprocess
@@ -9,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, repository, said, starter
+from tests.support.boxes import IS_ROOT, STARTERS, ordinary_uid, repository, said, starter
 from tests.support.mutating import identities, marked
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
@@ -175,7 +174,7 @@ def test_gate_has_one_uid_and_no_groups_of_its_starter(who: str) -> None:
     host = _hold(who, mark)
     found = identities(mark)
     _end(host)
-    ordinary = ORDINARY_UID if IS_ROOT else os.getuid()
+    ordinary = ordinary_uid()
     uid = gate_uid(FETCH_NORMALIZE.name) if who == "root" else ordinary
     assert found, "control: the gate was found"
     words = [item.split() for item in found]

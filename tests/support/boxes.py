@@ -1,5 +1,6 @@
 """Boxes under test: who starts them, and what the escape suite says about them."""
 
+import fcntl
 import json
 import os
 import stat
@@ -7,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,36 @@ from threegate.sandbox.attacks.results import AttackResult
 from threegate.sandbox.session import Answer
 from threegate.sandbox.syscalls import architecture
 
-ORDINARY_UID = 4242
+ORDINARY_UIDS = range(42_000, 42_256)  # nobody's by convention
+LEASES = Path("/run/threegate-tests")  # root's own: nobody else can hold a lease there
 IS_ROOT = os.geteuid() == 0
 # Root can be both; an ordinary user is what they are.
 STARTERS = ("ordinary user", "root") if IS_ROOT else ("ordinary user",)
 REPORT = "threegate.sandbox.attacks.report:main"
 ATTACK_SECONDS = 1_500  # against one that hangs: every box is attacked once, on a busy machine too
+
+
+def leased_uid(place: Path = LEASES, uids: Sequence[int] = ORDINARY_UIDS) -> int:
+    """Take a uid that no other process of tests on this machine has; until this one ends.
+
+    The kernel counts much per uid: processes, keys, queues, pipes.
+    """
+    place.mkdir(mode=0o700, exist_ok=True)
+    for uid in uids:
+        fd = os.open(place / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+        else:
+            return uid  # the descriptor stays open: it is the lease
+    raise AssertionError(f"every uid of {uids} is taken by other tests")
+
+
+@cache
+def ordinary_uid() -> int:
+    """Return the uid of the ordinary user: our own, or for root one that nobody else tests with."""
+    return leased_uid() if IS_ROOT else os.geteuid()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +58,7 @@ class Ran:
 
 def starter(who: str, groups: Sequence[int] = ()) -> Outsider:
     """Return how to run our own Python as `who`, outside any box."""
-    uid = ORDINARY_UID if IS_ROOT and who == "ordinary user" else None
+    uid = ordinary_uid() if IS_ROOT and who == "ordinary user" else None
     return Outsider(uid, architecture().numbers["unshare"], tuple(groups))
 
 
@@ -42,7 +68,7 @@ def run_as(
     """Run `module:function` as `who`, with a home of its own."""
     with tempfile.TemporaryDirectory(prefix="threegate-home-") as home:
         if IS_ROOT and who == "ordinary user":
-            os.chown(home, ORDINARY_UID, ORDINARY_UID)
+            os.chown(home, ordinary_uid(), ordinary_uid())
         process = starter(who, groups).start(
             target,
             arguments,
@@ -63,7 +89,7 @@ def played_as(who: str, scenes: str) -> dict[str, Any]:
     """Play `module:function` on a test internet as `who`; return what it tells."""
     with tempfile.TemporaryDirectory(prefix="threegate-internet-") as directory:
         if IS_ROOT and who == "ordinary user":
-            os.chown(directory, ORDINARY_UID, ORDINARY_UID)
+            os.chown(directory, ordinary_uid(), ordinary_uid())
         ran = run_as(who, "tests.support.internet:inside", scenes, directory)
     assert ran.code == 0, ran.err
     found: dict[str, Any] = json.loads(ran.out)

@@ -19,6 +19,7 @@ from typing import Any, Self
 from tests.support.internet import ROOT
 from threegate.host.deploy.containers import IMAGE, PROGRAM, WORKSPACE
 from threegate.host.deploy.place import OWNER, Place
+from threegate.sandbox import kernel
 
 SECONDS = 60.0
 UNIFIED = "/sys/fs/cgroup/unified"
@@ -110,7 +111,12 @@ class Containers:
 
 
 def _prepare(directory: Path) -> None:
-    """Make this mount namespace one in which crun starts."""
+    """Make this mount namespace one in which crun starts, apart from any other podman.
+
+    podman keeps its locks in /dev/shm, one file for every store of an account, and clears them
+    when a store is new: two runs at once would then wait for each other's containers.
+    """
+    kernel.mount("tmpfs", "/dev/shm", "tmpfs", 0)
     (directory / "containers.conf").write_text(_CONF, "utf-8")
     if os.path.ismount(UNIFIED):
         subprocess.run(["umount", UNIFIED], check=True)

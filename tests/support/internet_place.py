@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID, STARTERS, repository, starter
+from tests.support.boxes import IS_ROOT, STARTERS, ordinary_uid, repository, starter
 from tests.support.cli import PYTHON, Cli, Done, made, write
 from tests.support.internet import (
     NAMESPACES,
@@ -62,7 +62,7 @@ class Place:
         """Give what the test made to whoever runs the commands."""
         if IS_ROOT and self.who == "ordinary user":
             for item in (path, *path.rglob("*")):
-                os.chown(item, ORDINARY_UID, ORDINARY_UID, follow_symlinks=False)
+                os.chown(item, ordinary_uid(), ordinary_uid(), follow_symlinks=False)
 
     def run(
         self,

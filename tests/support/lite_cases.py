@@ -75,7 +75,7 @@ def _fetch(kept: Path) -> None:
         assert done.returncode == 0, f"pip could not fetch the cases: {done.stderr[-2000:]}"
         kept.parent.mkdir(parents=True, exist_ok=True)
         (got,) = directory.glob("*.tar.gz")
-        partial = kept.with_suffix(".partial")
+        partial = kept.with_suffix(f".{os.getpid()}")  # another checkout may fetch it, too
         partial.write_bytes(got.read_bytes())
         partial.replace(kept)
 

@@ -30,7 +30,7 @@ Address = IPv4Address | IPv6Address
 
 NO_FILTER: Final = "TG-BOX-060"
 TABLE: Final = "threegate_runs"
-LOCK: Final = Path("/run/threegate-runs.lock")  # root's: two runs would share one uid
+LOCKS: Final = Path("/run")  # root's own: nobody else can hold a lock there
 NFT_SECONDS: Final = 20
 WAIT_SECONDS: Final = 600.0  # for another run: this one was claimed already
 LOOK_SECONDS: Final = 0.1
@@ -161,25 +161,33 @@ def reaching(profile: str) -> Iterator[Reach]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep every other run of this machine out: a uid has one list of addresses."""
-    fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Keep every other run of this network out: a uid has one list of addresses in a network.
+
+    Tables belong to a network namespace, so a run in another one need not wait.
+    """
+    lock = LOCKS / f"threegate-runs-{os.stat('/proc/self/ns/net').st_ino}.lock"
+    end = time.monotonic() + WAIT_SECONDS
+    while (fd := _locked(lock)) is None:
+        if time.monotonic() > end:
+            raise _unavailable("another run has had this network for too long")
+        time.sleep(LOOK_SECONDS)
     try:
-        end = time.monotonic() + WAIT_SECONDS
-        while not _locked(fd):
-            if time.monotonic() > end:
-                raise _unavailable("another run has had this network for too long")
-            time.sleep(LOOK_SECONDS)
         yield
     finally:
+        lock.unlink(missing_ok=True)  # namespaces come and go
         os.close(fd)
 
 
-def _locked(fd: int) -> bool:
-    try:
+def _locked(lock: Path) -> int | None:
+    """Return a descriptor that holds the lock, or None while another run holds it."""
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with suppress(BlockingIOError):
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        # The run before us may have removed the file after we opened it.
+        if os.fstat(fd).st_nlink:
+            return fd
+    os.close(fd)
+    return None
 
 
 def _run(nft: Path, words: tuple[str, ...], text: str = "") -> "subprocess.CompletedProcess[str]":

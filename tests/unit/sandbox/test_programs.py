@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, ORDINARY_UID
+from tests.support.boxes import IS_ROOT, ordinary_uid
 from threegate.sandbox.programs import SEARCH, find_program, is_unexchangeable
 
 
@@ -42,10 +42,10 @@ def test_a_program_that_others_may_write_is_not_found(program: Path, part: str, 
 # claim TG-C-415
 def test_a_program_of_another_account_is_not_found(program: Path) -> None:
     assert find_program("tool") == program, "control"
-    os.chown(program, ORDINARY_UID, ORDINARY_UID)
+    os.chown(program, ordinary_uid(), ordinary_uid())
     assert find_program("tool") is None
     os.chown(program, 0, 0)
-    os.chown(program.parent, ORDINARY_UID, ORDINARY_UID)
+    os.chown(program.parent, ordinary_uid(), ordinary_uid())
     assert find_program("tool") is None
 
 

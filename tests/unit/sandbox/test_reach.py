@@ -68,7 +68,7 @@ def test_a_machine_that_cannot_hold_says_why(
 def test_one_run_at_a_time_has_the_uid(
     machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(reach, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(reach, "LOCKS", tmp_path)
     monkeypatch.setattr(reach, "WAIT_SECONDS", 0.0)
     assert machine["code"] == 0
     with (
@@ -79,3 +79,31 @@ def test_one_run_at_a_time_has_the_uid(
         pytest.fail("two runs would share one list")
     with reach.reaching("run-proxy"):
         pass  # control: when it is over, the next one has it
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_in_another_network_does_not_wait(
+    machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reach, "LOCKS", tmp_path)
+    monkeypatch.setattr(reach, "WAIT_SECONDS", 0.0)
+    assert machine["code"] == 0
+    here = os.stat("/proc/self/ns/net")
+    with reach.reaching("run-proxy"):
+        monkeypatch.setattr(os, "stat", lambda _: os.stat_result((0, here.st_ino + 1, *here[2:])))
+        with reach.reaching("run-proxy"):
+            assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_lock_that_the_run_before_has_removed_holds_nothing(tmp_path: Path) -> None:
+    lock, open_file = tmp_path / "lock", os.open
+
+    def removed(*words: Any) -> int:
+        found = open_file(*words)
+        lock.unlink()
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "open", removed)
+        assert reach._locked(lock) is None
+    assert reach._locked(lock) is not None, "control"

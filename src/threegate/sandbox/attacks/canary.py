@@ -18,6 +18,7 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import sys
 from pathlib import Path
 
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 PR_SET_PTRACER = 0x59616D61
 ANYBODY = 2**64 - 1
-SHM_KEY_BASE = 0x54470000
+SMALLEST_QUEUE = struct.pack(
+    "8l", 0, 1, 16, 0, 0, 0, 0, 0
+)  # the bytes of queues are counted per uid
+NEW = 0o3600  # made, not found: what a killed canary left may have the same key
 MAX_TOKEN_BYTES = 256
 
 
@@ -39,6 +43,8 @@ class Canary:
 
     def __init__(self, directory: str, secret: str) -> None:
         self._directory, self._secret = Path(directory), secret
+        # Not by process id: another one may have left something of that name.
+        self._name = f"threegate-canary-{os.urandom(8).hex()}"
         self._selector = selectors.DefaultSelector()
         self._seen: set[str] = set()
         self._signals = 0
@@ -58,7 +64,7 @@ class Canary:
         tcp = self._listen(socket.AF_INET, ("0.0.0.0", 0))  # noqa: S104  # a host address
         tcp6 = self._listen(socket.AF_INET6, ("::", 0)) if address6 else tcp
         udp = self._datagrams(socket.AF_INET, ("0.0.0.0", 0))  # noqa: S104
-        abstract = f"threegate-canary-{os.getpid()}"
+        abstract = self._name
         self._listen(socket.AF_UNIX, "\0" + abstract)
         self._datagrams(socket.AF_UNIX, f"\0{abstract}-datagram")
         self._listen(socket.AF_UNIX, str(self._directory / "stream"))
@@ -83,20 +89,20 @@ class Canary:
         }
 
     def _system_v(self) -> dict[str, Any]:
-        key = SHM_KEY_BASE | os.getpid() & 0xFFFF
-        self._segment = call("shmget", key, 4096, 0o1600)
+        key = _made_segment()
+        self._segment = call("shmget", key, 0, 0)
         at = call("shmat", self._segment, 0, 0)
         ctypes.memmove(at, self._secret.encode(), len(self._secret))
         self._semaphore = call("semget", 0, 1, 0o1600)
         self._messages = call("msgget", 0, 0o1600)
-        self._queue = f"threegate-canary-{os.getpid()}"
-        call("mq_open", self._queue.encode(), os.O_RDWR | os.O_CREAT, 0o600, 0)
+        queue, options = self._name.encode(), os.O_RDWR | os.O_CREAT | os.O_EXCL
+        call("mq_open", queue, options, 0o600, ctypes.create_string_buffer(SMALLEST_QUEUE))
         return {
             "shm_key": key,
             "shm_id": self._segment,
             "sem_id": self._semaphore,
             "msg_id": self._messages,
-            "queue": self._queue,
+            "queue": self._name,
         }
 
     def _listen(self, family: int, address: Any) -> socket.socket:
@@ -163,7 +169,16 @@ class Canary:
         call("shmctl", self._segment, 0, 0)
         call("semctl", self._semaphore, 0, 0, 0)
         call("msgctl", self._messages, 0, 0)
-        libc("mq_unlink", f"/{self._queue}".encode())
+        libc("mq_unlink", f"/{self._name}".encode())
+
+
+def _made_segment() -> int:
+    """Make a System V segment under a key that is free; return the key."""
+    while True:
+        key = int.from_bytes(os.urandom(4), "little") >> 1 | 1  # 0 would mean: no key
+        with contextlib.suppress(FileExistsError):
+            call("shmget", key, 4096, NEW)
+            return key
 
 
 def _anybody_may_trace() -> None:

@@ -207,7 +207,9 @@ def key_of_the_session(facts: Facts) -> str:
 
 @attempt("EPERM")
 def key_added(facts: Facts) -> str:
-    key = call("add_key", b"user", b"tg-added", b"x", 1, SESSION_KEYRING)
+    # A name of its own: every attack of one login has the same keyring.
+    name = b"tg-added-" + os.urandom(8).hex().encode()
+    key = call("add_key", b"user", name, b"x", 1, SESSION_KEYRING)
     with contextlib.suppress(OSError):  # a box may be able to add one and not to remove it
         call("keyctl", KEYCTL_UNLINK, key, SESSION_KEYRING)
     return "added"
