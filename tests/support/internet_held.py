@@ -25,7 +25,7 @@ from tests.support.origins.runs import HOST, INNER, MOVING, UNLISTED, WORLD
 from tests.support.payloads import MODULE, start_with
 from tests.support.wires import PUBLIC, PUBLIC_6, Wire
 from threegate.base.errors import ThreeGateError
-from threegate.gates.fetch.proxy.dns import A, Question
+from threegate.gates.fetch.proxy.dns import A, DnsQuery
 from threegate.sandbox import reach
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine, gate_uid
@@ -36,7 +36,7 @@ KERNEL = "kernel-allowlist"
 ASKED = replace(NETWORK, hosts=tuple(sorted((HOST, INNER, MOVING))))
 LOCAL = (443, 53)
 TOLD = f"onswg4tfor.{UNLISTED}"
-QUESTION = Question(7, TOLD, A).to_bytes()
+QUESTION = DnsQuery(7, TOLD, A).to_bytes()
 
 # What an owned proxy would do: it has the box, the uid and the network, and its own program.
 OWNED = f"""

@@ -19,7 +19,7 @@ from threading import Event, Thread
 from tests.support.gbnf import Grammar
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
-from threegate.gates.model.front.server import Front, Model, Tell
+from threegate.gates.model.front.server import CompletionModel, Front, Tell
 
 NAME = "obedient"
 CONTEXT_TOKENS = 32_768
@@ -167,7 +167,7 @@ class _Obeying:
 
 
 @contextmanager
-def serving(model: Model, directory: Path, *, seconds: float = 60) -> Iterator[Path]:
+def serving(model: CompletionModel, directory: Path, *, seconds: float = 60) -> Iterator[Path]:
     """Serve a double on a Unix socket, through the front that the real servers have."""
     path = directory / "double.sock"
     ready, over = Event(), Event()
@@ -191,7 +191,7 @@ def serving(model: Model, directory: Path, *, seconds: float = 60) -> Iterator[P
 
 
 async def _serve(
-    model: Model, listening: socket.socket, seconds: float, ready: Event, over: Event
+    model: CompletionModel, listening: socket.socket, seconds: float, ready: Event, over: Event
 ) -> None:
     loop = asyncio.get_running_loop()
     front = Front(model, deadline_seconds=seconds, tell=lambda _: None)

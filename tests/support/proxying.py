@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.support.policies import altered, policy
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.refused import Reason, Refused
-from threegate.gates.fetch.proxy.resolver import Found
-from threegate.gates.fetch.proxy.server import Proxy
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.resolver import Resolved
+from threegate.gates.fetch.proxy.server import ProxyServer
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import PACKETS
@@ -55,13 +55,13 @@ class Lab:
     tasks: list[asyncio.Task[bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.proxy = Proxy(self.rules, self.own, self._find, self._dial, purpose=self.purpose)
+        self.proxy = ProxyServer(self.rules, self.own, self._find, self._dial, purpose=self.purpose)
 
-    async def _find(self, name: str) -> Found:
+    async def _find(self, name: str) -> Resolved:
         self.asked.append(name)
         if name not in self.names:
-            raise Refused(Reason.NO_SUCH_NAME)
-        return Found(tuple(ip_address(text) for text in self.names[name]), self.nat64)
+            raise TunnelRefused(TunnelReason.NO_SUCH_NAME)
+        return Resolved(tuple(ip_address(text) for text in self.names[name]), self.nat64)
 
     async def _dial(self, address: str) -> Ends:
         self.dialled.append(address)

@@ -13,7 +13,7 @@ from tests.support.samples import escalated, tool_request
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.tool_request import GatewayTerms, ToolRequest
 from threegate.base.errors import PolicyDenied
-from threegate.gates.fetch.proxy.rules import Allowed, Denied, judge_name
+from threegate.gates.fetch.proxy.rules import NameDenied, TunnelBounds, judge_name
 from threegate.policy.approvals import (
     OTHER_LANE,
     _check_lane,
@@ -171,13 +171,13 @@ def test_confidential_data_and_a_gateway_are_refused_whoever_wrote_the_code(
 
 def test_a_proxy_of_a_run_knows_the_hosts_its_request_lists() -> None:
     bundle = POLICY.bundle()
-    assert isinstance(judge_name(bundle, HOST, RUNS, NETWORK.hosts), Allowed), "control"
+    assert isinstance(judge_name(bundle, HOST, RUNS, NETWORK.hosts), TunnelBounds), "control"
     for hosts in ((), (SECOND, INNER)):
         found = judge_name(bundle, HOST, RUNS, hosts)
-        assert isinstance(found, Denied)
+        assert isinstance(found, NameDenied)
         assert found.why == "not a host that the request lists"
     beyond = judge_name(bundle, "api.example.org", RUNS, ("api.example.org",))
-    assert isinstance(beyond, Denied), "a list cannot widen what policy grants"
+    assert isinstance(beyond, NameDenied), "a list cannot widen what policy grants"
     assert GRANTED == ("*.run-data.org",)
 
 

@@ -7,7 +7,7 @@ Where the guess was still too low the server says so, and less is shown.
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.gates.core.fences import Line
+from threegate.gates.core.fences import QuotedSentence
 
 _BYTES_FOR_TWO_TOKENS: Final = 5
 _LINE_TOKENS: Final = 4  # the number before a sentence
@@ -21,9 +21,9 @@ def guessed_tokens(text: str) -> int:
     return 2 * len(text.encode("utf-8")) // _BYTES_FOR_TWO_TOKENS + 1
 
 
-def portions(lines: Sequence[Line], room: int) -> list[list[Line]]:
+def portions(lines: Sequence[QuotedSentence], room: int) -> list[list[QuotedSentence]]:
     """Return the sentences in as few portions as fit, in order; too long ones are left out."""
-    found: list[list[Line]] = []
+    found: list[list[QuotedSentence]] = []
     used = room + 1
     for line in lines:
         size = guessed_tokens(line.text) + _LINE_TOKENS

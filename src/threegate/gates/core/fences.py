@@ -29,7 +29,7 @@ class MarkerSpoken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QuotedSentence:
     """One sentence as the model sees it, and where it stands."""
 
     cited: Cited
@@ -37,7 +37,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class QuotedData:
     """What is put before the model at once."""
 
     text: str
@@ -49,17 +49,17 @@ class Shown:
         return {cited.source for cited in self.cites.values()}
 
 
-def lines_of(sources: Sequence[Source], marker: str) -> Iterator[Line]:
+def lines_of(sources: Sequence[Source], marker: str) -> Iterator[QuotedSentence]:
     """Yield every sentence of every source, in order; raise `MarkerSpoken`."""
     for number, source in enumerate(sources, 1):
         for excerpt, text in enumerate(source.excerpts, 1):
             if marker in text:
                 raise MarkerSpoken
             for at, sentence in enumerate(sentences(text), 1):
-                yield Line(Cited(number, excerpt, at), _plain(sentence))
+                yield QuotedSentence(Cited(number, excerpt, at), _plain(sentence))
 
 
-def fenced(sources: Sequence[Source], lines: Sequence[Line], marker: str) -> Shown:
+def fenced(sources: Sequence[Source], lines: Sequence[QuotedSentence], marker: str) -> QuotedData:
     """Return these sentences, in blocks by source, with numbers from 1."""
     written: list[str] = []
     cites: dict[int, Cited] = {}
@@ -74,7 +74,7 @@ def fenced(sources: Sequence[Source], lines: Sequence[Line], marker: str) -> Sho
         written.append(f"[{number}] {line.text}")
         cites[number] = line.cited
     written += [_end(marker)] if last else []
-    return Shown("\n".join(written), cites)
+    return QuotedData("\n".join(written), cites)
 
 
 def listed(head: str, texts: Sequence[str], marker: str) -> str:

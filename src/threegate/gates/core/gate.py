@@ -13,7 +13,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.core.client import MODEL_SOCKET, Client, NoModel
 from threegate.gates.core.fences import MarkerSpoken
 from threegate.gates.core.messages import MAX_TASK_BYTES, NotSaid, Said, Task, parse_task
-from threegate.gates.core.questions import Asking, NoAnswer
+from threegate.gates.core.questions import Conversation, NoAnswer
 from threegate.gates.core.steps import answer
 from threegate.sandbox.channel import write_note
 from threegate.sandbox.payload import ANSWERS_FD, answer_once
@@ -34,7 +34,7 @@ def say(task: Task, path: str) -> Said | NotSaid:
     """Return what there is to say, or why there is nothing."""
     client = Client(path, time.monotonic() + task.budget.deadline_ms / 1000)
     try:
-        return answer(task, Asking(client, task.budget.retries), _tell)
+        return answer(task, Conversation(client, task.budget.retries), _tell)
     except NoModel as exc:
         return NotSaid(NO_MODEL, exc.message)
     except NoAnswer as exc:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from threegate.base.identifiers import parse_reference
-from threegate.gates.core.fences import Line
+from threegate.gates.core.fences import QuotedSentence
 
 MAX_NAMED: Final = 24
 MAX_REFERENCE_CHARS: Final = 200
@@ -24,7 +24,7 @@ _CANDIDATE: Final = re.compile(
 _AFTER: Final = ".,;:!?'*_)]}>"  # ends a sentence or a bracket round the reference
 
 
-def named(lines: Sequence[Line]) -> tuple[str, ...]:
+def named(lines: Sequence[QuotedSentence]) -> tuple[str, ...]:
     """Return the references in these sentences, each once, in order."""
     found: dict[str, None] = {}
     for line in lines:

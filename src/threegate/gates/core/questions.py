@@ -29,7 +29,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(slots=True)
-class Asking:
+class Conversation:
     """Asks a model, and counts."""
 
     client: Client

@@ -13,7 +13,7 @@ from typing import Any, Final
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import grammars
-from threegate.gates.core.fences import Shown
+from threegate.gates.core.fences import QuotedData
 from threegate.gates.core.messages import Cited, Claimed
 
 _STAND_IN: Final = "\N{REPLACEMENT CHARACTER}"  # for what may not stand in an artifact
@@ -24,14 +24,14 @@ class NoReply(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NextStep:
     """What the model would do next."""
 
     compute: str
     fetch: tuple[tuple[str, str], ...]  # reference, why
 
 
-def read_claims(text: str, shown: Shown, *, most: int) -> tuple[Claimed, ...]:
+def read_claims(text: str, shown: QuotedData, *, most: int) -> tuple[Claimed, ...]:
     """Return the claims in a reply; a number that was not shown makes it none."""
     claims = _list(_object(text, ("claims",))["claims"], most)
     return _once_each([_claim(item, shown) for item in claims])
@@ -48,7 +48,7 @@ def _once_each(claims: Sequence[Claimed]) -> tuple[Claimed, ...]:
     return tuple(found.values())
 
 
-def _claim(item: Any, shown: Shown) -> Claimed:
+def _claim(item: Any, shown: QuotedData) -> Claimed:
     if type(item) is not dict or set(item) != {"text", "from"}:
         raise NoReply("a claim of another form")
     numbers = _list(item["from"], grammars.MAX_CITES)
@@ -60,12 +60,12 @@ def _claim(item: Any, shown: Shown) -> Claimed:
     return Claimed(Untrusted(_line(item["text"], grammars.MAX_CLAIM_CHARS)), tuple(cites))
 
 
-def read_wanted(text: str, references: Sequence[str]) -> Wanted:
+def read_wanted(text: str, references: Sequence[str]) -> NextStep:
     """Return what a reply asks for next; a reference that was not shown makes it none."""
     value = _object(text, ("compute", "fetch"))
     compute = _line(value["compute"], grammars.MAX_GOAL_CHARS, least=0)
     sources = _list(value["fetch"], grammars.MAX_REFERENCES)
-    return Wanted(compute, tuple(_reference(item, references) for item in sources))
+    return NextStep(compute, tuple(_reference(item, references) for item in sources))
 
 
 def _reference(item: Any, references: Sequence[str]) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.core import prompts, words
 from threegate.gates.core.budget import FIXED_TOKENS, guessed_tokens, portions
 from threegate.gates.core.client import NoModel
-from threegate.gates.core.fences import Line, Shown, fenced, lines_of, listed
+from threegate.gates.core.fences import QuotedData, QuotedSentence, fenced, lines_of, listed
 from threegate.gates.core.grammars import claims_form, code_form, next_form
 from threegate.gates.core.messages import (
     Claimed,
@@ -30,8 +30,8 @@ from threegate.gates.core.messages import (
     ToolDraft,
 )
 from threegate.gates.core.named import named
-from threegate.gates.core.questions import Asking, NoAnswer, TooLong
-from threegate.gates.core.replies import Wanted, read_claims, read_code, read_wanted
+from threegate.gates.core.questions import Conversation, NoAnswer, TooLong
+from threegate.gates.core.replies import NextStep, read_claims, read_code, read_wanted
 from threegate.gates.model.chat.messages import Message
 
 MAP_CLAIMS: Final = 3
@@ -51,7 +51,7 @@ Tell = Callable[[str], None]
 @dataclass(slots=True)
 class _Run:
     task: Task
-    asking: Asking
+    asking: Conversation
     tell: Tell
     room: int
     denied: str  # quoted; empty if nothing was
@@ -59,7 +59,7 @@ class _Run:
     notes: list[Claimed] = field(default_factory=list)
 
 
-def answer(task: Task, asking: Asking, tell: Tell) -> Said:
+def answer(task: Task, asking: Conversation, tell: Tell) -> Said:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
     denied = listed(words.DENIALS, task.denied, task.marker) if task.denied else ""
@@ -91,7 +91,9 @@ def _output(task: Task) -> int:
     return min(task.budget.output_tokens, task.budget.context_tokens // 2)
 
 
-def _claims(run: _Run, lines: Sequence[Line]) -> tuple[tuple[Claimed, ...], Shown, int]:
+def _claims(
+    run: _Run, lines: Sequence[QuotedSentence]
+) -> tuple[tuple[Claimed, ...], QuotedData, int]:
     """Return the answer's claims, what was before the model then, and the sentences seen."""
     while True:
         cut = portions(lines, run.room)
@@ -112,9 +114,9 @@ def _claims(run: _Run, lines: Sequence[Line]) -> tuple[tuple[Claimed, ...], Show
         return found, shown, used
 
 
-def _mapped(run: _Run, cut: Sequence[Sequence[Line]]) -> list[Line]:
+def _mapped(run: _Run, cut: Sequence[Sequence[QuotedSentence]]) -> list[QuotedSentence]:
     """Ask about each portion; return the sentences that the notes cite, in order."""
-    cited: dict[object, Line] = {}
+    cited: dict[object, QuotedSentence] = {}
     for number, portion in enumerate(cut, 1):
         run.tell(f"reading part {number} of {len(cut)}")
         shown = _shown(run, portion)
@@ -128,13 +130,13 @@ def _mapped(run: _Run, cut: Sequence[Sequence[Line]]) -> list[Line]:
     return list(cited.values())
 
 
-def _shown(run: _Run, lines: Sequence[Line]) -> Shown:
+def _shown(run: _Run, lines: Sequence[QuotedSentence]) -> QuotedData:
     shown = fenced(run.task.sources, lines, run.task.marker)
     run.seen |= shown.sources
     return shown
 
 
-def _ask_claims(run: _Run, shown: Shown, step: str, *, most: int) -> tuple[Claimed, ...]:
+def _ask_claims(run: _Run, shown: QuotedData, step: str, *, most: int) -> tuple[Claimed, ...]:
     form = claims_form(shown.cites, most=most)
     messages = prompts.about(run.task, shown.text, step)
     return run.asking.ask(
@@ -146,7 +148,7 @@ def _ask_claims(run: _Run, shown: Shown, step: str, *, most: int) -> tuple[Claim
 
 
 def _drafts(
-    run: _Run, lines: Sequence[Line], claims: Sequence[Claimed], shown: Shown
+    run: _Run, lines: Sequence[QuotedSentence], claims: Sequence[Claimed], shown: QuotedData
 ) -> tuple[Draft, ...]:
     may = run.task.may_draft
     if not may or not run.task.budget.drafts:
@@ -172,7 +174,7 @@ def _drafts(
     return ()
 
 
-def _next(run: _Run, shown: Shown, fetch: str) -> tuple[Message, ...]:
+def _next(run: _Run, shown: QuotedData, fetch: str) -> tuple[Message, ...]:
     step = f"{words.NEXT}\n{fetch}"
     if not run.denied:
         return prompts.about(run.task, shown.text, step)
@@ -180,7 +182,7 @@ def _next(run: _Run, shown: Shown, fetch: str) -> tuple[Message, ...]:
 
 
 def _tool(
-    run: _Run, wanted: Wanted, lines: Sequence[Line], claims: Sequence[Claimed]
+    run: _Run, wanted: NextStep, lines: Sequence[QuotedSentence], claims: Sequence[Claimed]
 ) -> tuple[Draft, ...]:
     """Ask for a program for the operator's question, not for what the model proposed."""
     if not wanted.compute:
@@ -206,7 +208,7 @@ def _joined(*blocks: str) -> str:
     return "\n".join(filter(None, blocks))
 
 
-def _fetch(wanted: Wanted) -> tuple[Draft, ...]:
+def _fetch(wanted: NextStep) -> tuple[Draft, ...]:
     return tuple(
         FetchDraft(Untrusted(why), (Untrusted(reference),)) for reference, why in wanted.fetch
     )

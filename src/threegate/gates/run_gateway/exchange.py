@@ -46,7 +46,7 @@ _REASONS: Final = {
 }
 
 
-class No(Exception):
+class AskRefused(Exception):
     """It is not asked, or there is no answer; `detail` is our own text."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -55,7 +55,7 @@ class No(Exception):
 
 
 @dataclass(slots=True)
-class Case:
+class AskCase:
     """One ask: what is known of it so far, for the note that ends it."""
 
     host: str = ""
@@ -66,7 +66,7 @@ class Case:
 Tell = Callable[[Told], None]
 
 
-class Asking:
+class RunGateway:
     """What one run may still ask."""
 
     def __init__(self, opening: Opening, tell: Tell, socket: str = PROXY_SOCKET) -> None:
@@ -82,39 +82,39 @@ class Asking:
 
     def answer(self, ask: Ask, body: bytes | None) -> bytes:
         """Return what the guest hears; without a `body` it was longer than `most`."""
-        case = Case()
+        case = AskCase()
         self._asked += 1
         try:
             head, data = self._carried(case, ask, body)
-        except No as no:
+        except AskRefused as no:
             self._told(case, ask, no.reason)
             return say.no_frame(no.reason, no.detail, self._rules.places.get(no.reason, ""))
         self._told(case, ask, "")
         heard: dict[str, str] = {name: head.headers[name] for name in HEARD if name in head.headers}
         return say.answer_frames(head.status, heard, data)
 
-    def _told(self, case: Case, ask: Ask, reason: str) -> None:
+    def _told(self, case: AskCase, ask: Ask, reason: str) -> None:
         # A guest that asks on and on is told so; the log hears of it once.
         if self._asked <= self._rules.requests + 1:
             host = case.host[: say.MAX_ARGUMENT_CHARS]
             self._tell(Told(case.down, host, ask.line, ask.method, reason, case.up))
 
-    def _carried(self, case: Case, ask: Ask, body: bytes | None) -> tuple[ResponseHead, bytes]:
+    def _carried(self, case: AskCase, ask: Ask, body: bytes | None) -> tuple[ResponseHead, bytes]:
         if self._asked > self._rules.requests:
-            raise No(say.SPENT, f"limit {self._rules.requests} requests")
+            raise AskRefused(say.SPENT, f"limit {self._rules.requests} requests")
         url = _url(case, ask.url)
         if url.host not in self._rules.hosts:
-            raise No(say.HOST, "the request does not list it")
+            raise AskRefused(say.HOST, "the request does not list it")
         if ask.method not in self._rules.methods:
-            raise No(say.METHOD, f"allowed: {', '.join(self._rules.methods) or 'none'}")
+            raise AskRefused(say.METHOD, f"allowed: {', '.join(self._rules.methods) or 'none'}")
         exchange = _exchange(ask, url, body, min(MAX_HEAD_BYTES, self._down))
         if self._marks.stand_in(exchange.request):
-            raise No(say.CREDENTIAL, "a credential of the operator stands in it")
+            raise AskRefused(say.CREDENTIAL, "a credential of the operator stands in it")
         if body is None or len(exchange.request) > self._up:
-            raise No(say.UP, f"{self._up} bytes of {self._rules.up_bytes} are left")
+            raise AskRefused(say.UP, f"{self._up} bytes of {self._rules.up_bytes} are left")
         return self._sent(case, url.host, exchange)
 
-    def _sent(self, case: Case, host: str, exchange: Exchange) -> tuple[ResponseHead, bytes]:
+    def _sent(self, case: AskCase, host: str, exchange: Exchange) -> tuple[ResponseHead, bytes]:
         deadline = Deadline(self._rules.seconds)
         try:
             stream = self._way.open(host, deadline).stream
@@ -128,25 +128,25 @@ class Asking:
                 case.down = stream.received
                 self._down = max(0, self._down - stream.received)
         except ConnectionLost as exc:
-            raise No(say.FAILED, "the connection broke off") from exc
+            raise AskRefused(say.FAILED, "the connection broke off") from exc
         except NotRetrieved as exc:
-            raise No(_REASONS.get(exc.failure, say.FAILED), exc.message) from exc
+            raise AskRefused(_REASONS.get(exc.failure, say.FAILED), exc.message) from exc
 
     def _answered(
         self, stream: ByteStream, exchange: Exchange, deadline: Deadline
     ) -> tuple[ResponseHead, bytes]:
         if not self._down:
-            raise No(say.DOWN, "nothing more may come")
+            raise AskRefused(say.DOWN, "nothing more may come")
         head = exchange.head(stream, deadline)
         left = max(0, self._down - stream.received + exchange.behind)
         return head, exchange.body(stream, most=left, deadline=deadline)
 
 
-def _url(case: Case, text: str) -> Url:
+def _url(case: AskCase, text: str) -> Url:
     try:
         url = parse_url(text)
     except ValueError as exc:
-        raise No(say.URL, str(exc)) from exc
+        raise AskRefused(say.URL, str(exc)) from exc
     case.host = url.host
     return url
 
@@ -155,7 +155,7 @@ def _exchange(ask: Ask, url: Url, body: bytes | None, max_head_bytes: int) -> Ex
     named = {name.lower(): value.strip(" ") for name, value in ask.headers.items()}
     strange = sorted(set(named) - set(HEADERS))
     if strange or len(named) < len(ask.headers):
-        raise No(say.HEAD, f"allowed: {', '.join(HEADERS)}")
+        raise AskRefused(say.HEAD, f"allowed: {', '.join(HEADERS)}")
     headers = [
         ("Host", url.host),
         ("User-Agent", f"ThreeGate/{threegate.__version__}"),
@@ -166,6 +166,6 @@ def _exchange(ask: Ask, url: Url, body: bytes | None, max_head_bytes: int) -> Ex
     if ask.method == "POST":
         headers.append(("Content-Length", str(len(body or b""))))
     elif body:
-        raise No(say.METHOD, f"{ask.method} has no body")
+        raise AskRefused(say.METHOD, f"{ask.method} has no body")
     target = url.path if url.query is None else f"{url.path}?{url.query}"
     return Exchange(ask.method, target, headers, body or b"", max_head_bytes=max_head_bytes)

@@ -12,7 +12,7 @@ from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.run_gateway import messages as say
-from threegate.gates.run_gateway.exchange import Asking
+from threegate.gates.run_gateway.exchange import RunGateway
 from threegate.gates.run_gateway.messages import Told, opened, parse_ask, parse_opening
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message, write_note
@@ -35,7 +35,7 @@ def _serve() -> None:
     if message is None:
         return
     opening = parse_opening(Untrusted(message))
-    asking = Asking(opening, _tell)
+    asking = RunGateway(opening, _tell)
     write_message(ANSWERS_FD, opened())
     try:
         while True:
@@ -48,7 +48,7 @@ def _tell(told: Told) -> None:
     write_note(ANSWERS_FD, told.to_bytes())
 
 
-def answer_one(fd: int, asking: Asking) -> None:
+def answer_one(fd: int, asking: RunGateway) -> None:
     """Hear one ask and answer it; raise `Hung`, or `ProtocolBroken`."""
     ask = parse_ask(_frame(fd, say.ASK, say.MAX_HEAD_BYTES, first=True) or b"")
     body = _frame(fd, say.BODY, asking.most)

@@ -22,7 +22,7 @@ from threegate.gates.fetch.proxy.limits import (
     MAX_DNS_NAME_BYTES,
     MAX_DNS_RECORDS,
 )
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 A, CNAME, AAAA = 1, 5, 28
 _SIZES: Final = {A: 4, AAAA: 16}
@@ -38,7 +38,7 @@ Name = tuple[bytes, ...]  # labels, in lower case
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DnsQuery:
     """What was asked, and the number the answer must bear."""
 
     ident: int
@@ -63,36 +63,36 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """The addresses a question leads to; `truncated` if it must be asked again over TCP."""
 
     addresses: tuple[bytes, ...]
     truncated: bool = False
 
 
-def parse_answer(untrusted: bytes, question: Question) -> Answer:
+def parse_answer(untrusted: bytes, question: DnsQuery) -> DnsAnswer:
     """Return what `untrusted` answers to `question`; raise `Refused`.
 
     No address of this kind is an answer too.
     """
     if not _HEAD.size <= len(untrusted) <= MAX_DNS_BYTES:
-        raise Refused(Reason.ANSWER_BROKEN)
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
     ident, flags, questions, answers, _, _ = _HEAD.unpack_from(untrusted)
     start = _HEAD.size + len(question.tail)
     asked = untrusted[_HEAD.size : start].lower()
     if ident != question.ident or questions != 1 or asked != question.tail.lower():
-        raise Refused(Reason.ANSWER_OTHER)
+        raise TunnelRefused(TunnelReason.ANSWER_OTHER)
     if not flags & _RESPONSE or flags & _OPCODE:
-        raise Refused(Reason.ANSWER_OTHER)
+        raise TunnelRefused(TunnelReason.ANSWER_OTHER)
     if flags & _TRUNCATED:
-        return Answer((), truncated=True)
+        return DnsAnswer((), truncated=True)
     if flags & _RCODE == _NO_SUCH_NAME:
-        raise Refused(Reason.NO_SUCH_NAME)
+        raise TunnelRefused(TunnelReason.NO_SUCH_NAME)
     if flags & _RCODE:
-        raise Refused(Reason.RESOLVER_FAILED, f"code {flags & _RCODE}")
+        raise TunnelRefused(TunnelReason.RESOLVER_FAILED, f"code {flags & _RCODE}")
     if answers > MAX_DNS_RECORDS:
-        raise Refused(Reason.ANSWER_BROKEN, f"more than {MAX_DNS_RECORDS} records")
-    return Answer(_follow(_records(untrusted, start, answers, question.kind), question))
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN, f"more than {MAX_DNS_RECORDS} records")
+    return DnsAnswer(_follow(_records(untrusted, start, answers, question.kind), question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ def _records(data: bytes, at: int, count: int, kind: int) -> _Records:
     for _ in range(count):
         owner, at = _name(data, at)
         if at + _FIXED.size > len(data):
-            raise Refused(Reason.ANSWER_BROKEN)
+            raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
         type_, class_, _, length = _FIXED.unpack_from(data, at)
         at += _FIXED.size
         if at + length > len(data):
-            raise Refused(Reason.ANSWER_BROKEN)
+            raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
         if class_ == _INTERNET and type_ == kind:
             if length != _SIZES[kind]:
-                raise Refused(Reason.ANSWER_BROKEN, "an address of another length")
+                raise TunnelRefused(TunnelReason.ANSWER_BROKEN, "an address of another length")
             found.addresses.setdefault(owner, []).append(data[at : at + length])
         elif class_ == _INTERNET and type_ == CNAME:
             _add_alias(found, owner, _alias(data, at, length))
@@ -124,16 +124,16 @@ def _records(data: bytes, at: int, count: int, kind: int) -> _Records:
 def _alias(data: bytes, at: int, length: int) -> Name:
     target, end = _name(data, at)
     if end != at + length:
-        raise Refused(Reason.ANSWER_BROKEN)
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
     return target
 
 
 def _add_alias(found: _Records, owner: Name, target: Name) -> None:
     if found.aliases.setdefault(owner, target) != target:  # a choice nobody may make for us
-        raise Refused(Reason.ANSWER_BROKEN, "two aliases of one name")
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN, "two aliases of one name")
 
 
-def _follow(records: _Records, question: Question) -> tuple[bytes, ...]:
+def _follow(records: _Records, question: DnsQuery) -> tuple[bytes, ...]:
     name = question.labels
     for _ in range(MAX_CNAMES + 1):
         target = records.aliases.get(name)
@@ -141,10 +141,10 @@ def _follow(records: _Records, question: Question) -> tuple[bytes, ...]:
             break
         name = target
     else:
-        raise Refused(Reason.ALIAS_CHAIN, f"limit {MAX_CNAMES}")
+        raise TunnelRefused(TunnelReason.ALIAS_CHAIN, f"limit {MAX_CNAMES}")
     addresses = tuple(dict.fromkeys(records.addresses.get(name, ())))
     if len(addresses) > MAX_ADDRESSES:
-        raise Refused(Reason.ANSWER_BROKEN, f"more than {MAX_ADDRESSES} addresses")
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN, f"more than {MAX_ADDRESSES} addresses")
     return addresses
 
 
@@ -159,24 +159,24 @@ def _name(data: bytes, at: int) -> tuple[Name, int]:
             target = (length & ~_POINTER) << 8 | _byte(data, at + 1)
             end = at + 2 if end is None else end
             if not _HEAD.size <= target < limit:  # only backwards, so it ends
-                raise Refused(Reason.ANSWER_BROKEN, "a name that points forward")
+                raise TunnelRefused(TunnelReason.ANSWER_BROKEN, "a name that points forward")
             at = limit = target
             continue
         if length & _POINTER:
-            raise Refused(Reason.ANSWER_BROKEN)
+            raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
         at += 1
         if not length:
             return tuple(labels), at if end is None else end
         size += 1 + length
         if at + length > len(data) or size > MAX_DNS_NAME_BYTES:
-            raise Refused(Reason.ANSWER_BROKEN)
+            raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
         labels.append(data[at : at + length].lower())
         at += length
 
 
 def _byte(data: bytes, at: int) -> int:
     if at >= len(data):
-        raise Refused(Reason.ANSWER_BROKEN)
+        raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
     return data[at]
 
 

@@ -33,7 +33,7 @@ from threegate.gates.fetch.proxy.messages import (
 )
 from threegate.gates.fetch.proxy.pins import pin, refuse_unheld
 from threegate.gates.fetch.proxy.resolver import Resolver
-from threegate.gates.fetch.proxy.server import Find, Proxy, dial
+from threegate.gates.fetch.proxy.server import Find, ProxyServer, dial
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox import payload
@@ -53,7 +53,7 @@ def serve() -> None:
 class _Gate:
     def __init__(self) -> None:
         self._messages = MessageReader(MAX_RULES_BYTES)
-        self._proxy: Proxy | None = None
+        self._proxy: ProxyServer | None = None
         self._first: Rules | None = None
         self._serving = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,7 +113,7 @@ class _Gate:
     def _say(self, policy: Bundle, pinned: tuple[Address, ...] = ()) -> None:
         write_message(ANSWERS_FD, InForce(policy.generation, policy.digest, pinned).to_bytes())
 
-    async def _accept(self, proxy: Proxy, listen_fd: int) -> None:
+    async def _accept(self, proxy: ProxyServer, listen_fd: int) -> None:
         listening = socket.socket(fileno=listen_fd)
         listening.setblocking(False)  # noqa: FBT003
         loop, room = asyncio.get_running_loop(), asyncio.Semaphore(MAX_CLIENTS)
@@ -134,7 +134,7 @@ class _Gate:
             self._end(exc)  # a decision that could not be told, or a bug: nothing goes on
 
 
-async def _see(proxy: Proxy, client: Ends, room: asyncio.Semaphore) -> None:
+async def _see(proxy: ProxyServer, client: Ends, room: asyncio.Semaphore) -> None:
     """See one client to its end; whoever was refused keeps its place for a moment.
 
     Each refusal is an entry of the audit log: an owned FETCH could fill the disk with them.
@@ -146,8 +146,8 @@ async def _see(proxy: Proxy, client: Ends, room: asyncio.Semaphore) -> None:
         room.release()
 
 
-def _proxy(rules: Rules, policy: Bundle, find: Find) -> Proxy:
-    return Proxy(policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts)
+def _proxy(rules: Rules, policy: Bundle, find: Find) -> ProxyServer:
+    return ProxyServer(policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts)
 
 
 def _is_same(rules: Rules, first: Rules) -> bool:

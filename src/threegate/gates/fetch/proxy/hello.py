@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.gates.fetch.proxy.limits import MAX_EXTENSIONS, MAX_HELLO_BYTES, MAX_RECORD_BYTES
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 _HANDSHAKE: Final = 22
 _RECORD_TYPES: Final = frozenset({20, 21, _HANDSHAKE, 23})
@@ -35,7 +35,7 @@ def check_hello(untrusted: bytes, name: str) -> bool:
     message = _message(untrusted)
     if message is None:
         if len(untrusted) >= MAX_HELLO_BYTES:
-            raise Refused(Reason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
+            raise TunnelRefused(TunnelReason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
         return False
     _check_name(_server_name(message), name)
     return True
@@ -48,12 +48,12 @@ def _message(untrusted: bytes) -> bytes | None:
         head = untrusted[at : at + _RECORD_HEAD]
         # Version 3.x; the first record may say 3.1 for the sake of old servers.
         if head[0] != _HANDSHAKE or head[1:2] not in (b"", b"\x03"):
-            raise Refused(Reason.NOT_TLS)
+            raise TunnelRefused(TunnelReason.NOT_TLS)
         if len(head) < _RECORD_HEAD:
             return None
         length = int.from_bytes(head[3:5], "big")
         if not 0 < length <= MAX_RECORD_BYTES:  # an empty record would let it go on for ever
-            raise Refused(Reason.NOT_TLS)
+            raise TunnelRefused(TunnelReason.NOT_TLS)
         at += _RECORD_HEAD
         held += untrusted[at : at + length]
         at += length
@@ -67,21 +67,21 @@ def _message(untrusted: bytes) -> bytes | None:
 def _whole(held: bytearray) -> int | None:
     """Return where the handshake message ends, if it is all there."""
     if held and held[0] != _CLIENT_HELLO:
-        raise Refused(Reason.NOT_HELLO)
+        raise TunnelRefused(TunnelReason.NOT_HELLO)
     if len(held) < _MESSAGE_HEAD:
         return None
     end = _MESSAGE_HEAD + int.from_bytes(held[1:_MESSAGE_HEAD], "big")
     if end > MAX_HELLO_BYTES:
-        raise Refused(Reason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
+        raise TunnelRefused(TunnelReason.HELLO_LONG, f"limit {MAX_HELLO_BYTES} bytes")
     return end if len(held) >= end else None
 
 
 def _refuse_rest(held: bytearray, end: int, more: bool) -> None:  # noqa: FBT001
     # A second message in the same record, which the server might take for the real one.
     if len(held) > end:
-        raise Refused(Reason.HELLO_BROKEN, "more in the record")
+        raise TunnelRefused(TunnelReason.HELLO_BROKEN, "more in the record")
     if more:  # early data would be sent before the server has shown who it is
-        raise Refused(Reason.HELLO_BROKEN, "more behind the record")
+        raise TunnelRefused(TunnelReason.HELLO_BROKEN, "more behind the record")
 
 
 class _Reader:
@@ -96,7 +96,7 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         if size > self.rest:
-            raise Refused(Reason.HELLO_BROKEN)
+            raise TunnelRefused(TunnelReason.HELLO_BROKEN)
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -116,7 +116,7 @@ def _server_name(message: bytes) -> bytes | None:
     found: bytes | None = None
     for kind, body in _extensions(reader):
         if kind in _ENCRYPTED:
-            raise Refused(Reason.NAME_ENCRYPTED)
+            raise TunnelRefused(TunnelReason.NAME_ENCRYPTED)
         if kind == _SERVER_NAME:
             found = _host_name(body)
     return found
@@ -127,13 +127,13 @@ def _extensions(reader: _Reader) -> Iterator[tuple[int, _Reader]]:
         return
     block = reader.vector(2)
     if reader.rest:
-        raise Refused(Reason.HELLO_BROKEN)
+        raise TunnelRefused(TunnelReason.HELLO_BROKEN)
     seen: set[int] = set()
     while block.rest:
         kind = block.number(2)
         # Two of a kind: one server would read the first, another one the last.
         if kind in seen or len(seen) == MAX_EXTENSIONS:
-            raise Refused(Reason.HELLO_BROKEN, "an extension twice, or too many")
+            raise TunnelRefused(TunnelReason.HELLO_BROKEN, "an extension twice, or too many")
         seen.add(kind)
         yield kind, block.vector(2)
 
@@ -142,18 +142,18 @@ def _host_name(body: _Reader) -> bytes:
     names = body.vector(2)
     kind, name = names.number(1), names.vector(2)
     if kind or names.rest or body.rest:  # exactly one name, of the one kind there is
-        raise Refused(Reason.HELLO_BROKEN, "not one host name")
+        raise TunnelRefused(TunnelReason.HELLO_BROKEN, "not one host name")
     return name.take(name.rest)
 
 
 def _check_name(found: bytes | None, name: str) -> None:
     if found is None:
-        raise Refused(Reason.NAME_MISSING)
+        raise TunnelRefused(TunnelReason.NAME_MISSING)
     if _ADDRESS.match(found):
-        raise Refused(Reason.NAME_IS_ADDRESS)
+        raise TunnelRefused(TunnelReason.NAME_IS_ADDRESS)
     # In the very spelling of the request: no capitals, no dot at the end.
     if _NAME.match(found) is None or found != name.encode("ascii"):
-        raise Refused(Reason.NAME_DIFFERS)
+        raise TunnelRefused(TunnelReason.NAME_DIFFERS)
 
 
 class Records:
@@ -187,12 +187,12 @@ class Records:
     def _begin(self) -> None:
         head = self._head
         if head[0] not in _RECORD_TYPES or bytes(head[1:2]) not in (b"", b"\x03"):
-            raise Refused(Reason.NOT_TLS)
+            raise TunnelRefused(TunnelReason.NOT_TLS)
         if len(head) < _RECORD_HEAD:
             return
         self._left = int.from_bytes(head[3:5], "big")
         if not 0 < self._left <= MAX_RECORD_BYTES:
-            raise Refused(Reason.NOT_TLS)
+            raise TunnelRefused(TunnelReason.NOT_TLS)
         encrypted = head[0] == 23  # from here on nothing can be read
         keeps = self._hello is not None and not encrypted
         self._hello = bytearray(head) if keeps else None

@@ -20,8 +20,8 @@ from threegate.gates.fetch.proxy.limits import (
     RESOLVER_PORT,
     RESOLVER_SECONDS,
 )
-from threegate.gates.fetch.proxy.refused import Refused
-from threegate.gates.fetch.proxy.resolver import Found
+from threegate.gates.fetch.proxy.refused import TunnelRefused
+from threegate.gates.fetch.proxy.resolver import Resolved
 from threegate.gates.fetch.proxy.rules import judge_addresses
 
 LOOPBACK: Final = "127.0.0.1"  # can always be tried, and nothing of it leaves this machine
@@ -33,36 +33,36 @@ REFUSED: Final = frozenset({errno.EHOSTUNREACH, errno.EACCES, errno.EPERM})
 class Pinned:
     """What each name led to when it was asked for, or why it leads nowhere."""
 
-    found: Mapping[str, Found | Refused]
+    found: Mapping[str, Resolved | TunnelRefused]
 
-    async def find(self, name: str) -> Found:
+    async def find(self, name: str) -> Resolved:
         """Return what was found then; raise `Refused` as it was refused then."""
         found = self.found[name]
-        if isinstance(found, Refused):
-            raise Refused(found.reason, found.detail)
+        if isinstance(found, TunnelRefused):
+            raise TunnelRefused(found.reason, found.detail)
         return found
 
     def addresses(self, own: tuple[Address, ...]) -> tuple[Address, ...]:
         """Return what may be dialled: addresses of names of which every one may be."""
         allowed: dict[Address, None] = {}
         for found in self.found.values():
-            if isinstance(found, Refused):
+            if isinstance(found, TunnelRefused):
                 continue
             try:
                 judge_addresses(found.addresses, own, found.nat64)
-            except Refused:
+            except TunnelRefused:
                 continue  # asked for it, the proxy refuses and says why
             allowed |= dict.fromkeys(found.addresses[:MAX_DIALLED])
         return tuple(sorted(allowed, key=lambda one: (one.version, one.packed)))
 
 
-async def pin(find: Callable[[str], Awaitable[Found]], hosts: tuple[str, ...]) -> Pinned:
+async def pin(find: Callable[[str], Awaitable[Resolved]], hosts: tuple[str, ...]) -> Pinned:
     """Ask for every name once."""
 
-    async def one(name: str) -> Found | Refused:
+    async def one(name: str) -> Resolved | TunnelRefused:
         try:
             return await find(name)
-        except Refused as refused:
+        except TunnelRefused as refused:
             return refused
 
     return Pinned(dict(zip(hosts, await asyncio.gather(*map(one, hosts)), strict=True)))

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class TunnelReason(StrEnum):
     """What was wrong; a stable word each."""
 
     # the request
@@ -45,9 +45,9 @@ class Reason(StrEnum):
     NAME_DIFFERS = "sni-differs"
 
 
-class Refused(Exception):
+class TunnelRefused(Exception):
     """Something is not as it must be; `detail` is our own text, without foreign bytes."""
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
+    def __init__(self, reason: TunnelReason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
         self.reason, self.detail = reason, detail

@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from threegate.gates.fetch.proxy.limits import MAX_REQUEST_BYTES
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 END: Final = b"\r\n\r\n"
 _LINE: Final = re.compile(rb"CONNECT ([a-z0-9.-]{1,253}):(\d{1,5}) HTTP/1\.1\Z")
@@ -23,21 +23,21 @@ def parse_request(untrusted: bytes) -> str | None:
     """Return the name asked for, or None while the request is not whole; raise `Refused`."""
     head, end, behind = untrusted.partition(END)
     if len(head) + len(END) > MAX_REQUEST_BYTES:
-        raise Refused(Reason.REQUEST_LONG, f"limit {MAX_REQUEST_BYTES} bytes")
+        raise TunnelRefused(TunnelReason.REQUEST_LONG, f"limit {MAX_REQUEST_BYTES} bytes")
     if not end:
         _refuse_early(untrusted)
         return None
     if behind:  # a client that does not wait would send its hello to whoever answers
-        raise Refused(Reason.EARLY_BYTES)
+        raise TunnelRefused(TunnelReason.EARLY_BYTES)
     line, *headers = head.split(b"\r\n")
     found = _LINE.match(line)
     if found is None:
-        raise Refused(_what_is_wrong(line))
+        raise TunnelRefused(_what_is_wrong(line))
     name, port = found[1], found[2]
     if port != b"443":
-        raise Refused(Reason.OTHER_PORT)
+        raise TunnelRefused(TunnelReason.OTHER_PORT)
     if headers != [b"Host: " + name + b":443"]:
-        raise Refused(Reason.HOST_DIFFERS)
+        raise TunnelRefused(TunnelReason.HOST_DIFFERS)
     return name.decode("ascii")
 
 
@@ -45,8 +45,8 @@ def _refuse_early(untrusted: bytes) -> None:
     """Do not wait for the end of what can no longer become a request."""
     method = b"CONNECT "
     if not method.startswith(untrusted[: len(method)]):
-        raise Refused(Reason.NOT_CONNECT)
+        raise TunnelRefused(TunnelReason.NOT_CONNECT)
 
 
-def _what_is_wrong(line: bytes) -> Reason:
-    return Reason.REQUEST_BROKEN if line.startswith(b"CONNECT ") else Reason.NOT_CONNECT
+def _what_is_wrong(line: bytes) -> TunnelReason:
+    return TunnelReason.REQUEST_BROKEN if line.startswith(b"CONNECT ") else TunnelReason.NOT_CONNECT

@@ -13,21 +13,21 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from threegate.gates.fetch.addresses import NAT64_PROBE, Address, nat64_prefix
-from threegate.gates.fetch.proxy.dns import AAAA, A, Answer, Question, parse_answer
+from threegate.gates.fetch.proxy.dns import AAAA, A, DnsAnswer, DnsQuery, parse_answer
 from threegate.gates.fetch.proxy.limits import (
     MAX_DNS_BYTES,
     NEXT_RESOLVER_SECONDS,
     RESOLVER_PORT,
     RESOLVER_SECONDS,
 )
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 # A cached resolver that lost its own network answers SERVFAIL to everything.
-_NO_ANSWER: Final = frozenset({Reason.RESOLVER_SILENT, Reason.RESOLVER_FAILED})
+_NO_ANSWER: Final = frozenset({TunnelReason.RESOLVER_SILENT, TunnelReason.RESOLVER_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Resolved:
     """The addresses of a name, and how this network carries IPv4 in IPv6 at this moment."""
 
     addresses: tuple[Address, ...]
@@ -40,23 +40,23 @@ class Resolver:
 
     servers: tuple[str, ...]
 
-    async def find(self, name: str) -> Found:
+    async def find(self, name: str) -> Resolved:
         """Return what `name` leads to; raise `Refused`, as `NO_NETWORK` if nothing resolves."""
         # The probe is asked each time: a laptop changes its network, and with it the prefix.
         four, six, probed = await asyncio.gather(
             self._try(name, A), self._try(name, AAAA), self._try(NAT64_PROBE, AAAA)
         )
-        refused = [one for one in (four, six, probed) if isinstance(one, Refused)]
+        refused = [one for one in (four, six, probed) if isinstance(one, TunnelRefused)]
         if len(refused) == 3 and all(one.reason in _NO_ANSWER for one in refused):
-            raise Refused(Reason.NO_NETWORK)
-        if isinstance(four, Refused) or isinstance(six, Refused):
+            raise TunnelRefused(TunnelReason.NO_NETWORK)
+        if isinstance(four, TunnelRefused) or isinstance(six, TunnelRefused):
             raise refused[0]
-        return Found(tuple(ip_address(packed) for packed in (*four, *six)), _prefixes(probed))
+        return Resolved(tuple(ip_address(packed) for packed in (*four, *six)), _prefixes(probed))
 
-    async def _try(self, name: str, kind: int) -> tuple[bytes, ...] | Refused:
+    async def _try(self, name: str, kind: int) -> tuple[bytes, ...] | TunnelRefused:
         try:
             return await self.ask(name, kind)
-        except Refused as refused:
+        except TunnelRefused as refused:
             return refused
 
     async def ask(self, name: str, kind: int) -> tuple[bytes, ...]:
@@ -72,7 +72,7 @@ class Resolver:
             async with asyncio.timeout(RESOLVER_SECONDS):
                 for first in asyncio.as_completed(asked):
                     answer = await first
-                    if isinstance(answer, Refused):
+                    if isinstance(answer, TunnelRefused):
                         raise answer
                     if answer is not None:
                         return answer.addresses
@@ -81,37 +81,39 @@ class Resolver:
         finally:
             for task in asked:
                 task.cancel()
-        raise Refused(Reason.RESOLVER_SILENT)
+        raise TunnelRefused(TunnelReason.RESOLVER_SILENT)
 
 
-def _prefixes(probed: tuple[bytes, ...] | Refused) -> frozenset[IPv6Network]:
-    if isinstance(probed, Refused):  # no server has to know that name
+def _prefixes(probed: tuple[bytes, ...] | TunnelRefused) -> frozenset[IPv6Network]:
+    if isinstance(probed, TunnelRefused):  # no server has to know that name
         return frozenset()
     found = (nat64_prefix(IPv6Address(packed)) for packed in probed)
     return frozenset(prefix for prefix in found if prefix is not None)
 
 
-async def _ask(server: str, name: str, kind: int, *, after: float) -> Answer | Refused | None:
+async def _ask(
+    server: str, name: str, kind: int, *, after: float
+) -> DnsAnswer | TunnelRefused | None:
     """Return what a server says, None if it cannot be reached."""
     await asyncio.sleep(after)
-    question = Question(int.from_bytes(os.urandom(2), "big"), name, kind)
+    question = DnsQuery(int.from_bytes(os.urandom(2), "big"), name, kind)
     try:
         answer = await _by_datagram(server, question)
         if answer.truncated:
             answer = await _by_stream(server, question)
-    except Refused as refused:
+    except TunnelRefused as refused:
         return refused
     except (OSError, EOFError):
         return None
     # Over TCP nothing has to be cut.
-    return Refused(Reason.ANSWER_BROKEN) if answer.truncated else answer
+    return TunnelRefused(TunnelReason.ANSWER_BROKEN) if answer.truncated else answer
 
 
 def _family(server: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in server else socket.AF_INET
 
 
-async def _by_datagram(server: str, question: Question) -> Answer:
+async def _by_datagram(server: str, question: DnsQuery) -> DnsAnswer:
     loop = asyncio.get_running_loop()
     with socket.socket(_family(server), socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)  # noqa: FBT003
@@ -122,13 +124,13 @@ async def _by_datagram(server: str, question: Question) -> Answer:
             data = await loop.sock_recv(sock, MAX_DNS_BYTES)
             try:
                 return parse_answer(data, question)
-            except Refused as refused:
+            except TunnelRefused as refused:
                 # Somebody guesses numbers; the true answer may still come.
-                if refused.reason != Reason.ANSWER_OTHER:
+                if refused.reason != TunnelReason.ANSWER_OTHER:
                     raise
 
 
-async def _by_stream(server: str, question: Question) -> Answer:
+async def _by_stream(server: str, question: DnsQuery) -> DnsAnswer:
     loop = asyncio.get_running_loop()
     sock = socket.socket(_family(server), socket.SOCK_STREAM)
     try:

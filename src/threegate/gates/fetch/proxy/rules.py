@@ -18,7 +18,7 @@ from threegate.gates.fetch.proxy.limits import (
     MODEL_TUNNELS,
     RUN_TUNNELS,
 )
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES, may_connect
 from threegate.policy.decision import Allow, RuleRef
@@ -27,7 +27,7 @@ from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class TunnelBounds:
     """What the rule for a name grants each tunnel to it."""
 
     rule: RuleRef | None
@@ -40,7 +40,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class NameDenied:
     """Why the policy has nothing for a name."""
 
     rule: RuleRef | None
@@ -49,16 +49,16 @@ class Denied:
 
 def judge_name(
     policy: Bundle, name: str, purpose: str = PACKETS, hosts: Collection[str] = ()
-) -> Allowed | Denied:
+) -> TunnelBounds | NameDenied:
     """Return what the policy says about `name` to a proxy of this purpose.
 
     `hosts` are those a run's request lists: policy says which it may, not which it does.
     """
     decision = may_connect(policy, name, purpose)
     if purpose == RUNS and name not in hosts:
-        return Denied(decision.rule, "not a host that the request lists")
+        return NameDenied(decision.rule, "not a host that the request lists")
     if not isinstance(decision, Allow):
-        return Denied(decision.rule, decision.reason)
+        return NameDenied(decision.rule, decision.reason)
     downloads = download_list(purpose)
     if downloads is not None:
         return _for_downloads(policy, decision.rule, downloads)
@@ -69,11 +69,11 @@ def judge_name(
     return _for_packets(policy, decision.rule, name)
 
 
-def _for_packets(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
+def _for_packets(policy: Bundle, rule: RuleRef | None, name: str) -> TunnelBounds:
     hosts = ("fetch", "hosts")
     pattern = next(found for found in policy.words(*hosts) if matches(found, name))
     body = policy.integer(*hosts, pattern, "response_bytes")
-    return Allowed(
+    return TunnelBounds(
         rule,
         down_bytes=_wrapped(policy, body),
         seconds=policy.integer("fetch", "deadline_seconds"),
@@ -81,9 +81,9 @@ def _for_packets(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
     )
 
 
-def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
+def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> TunnelBounds:
     path = ("fetch", "downloads", name)
-    return Allowed(
+    return TunnelBounds(
         rule,
         down_bytes=_wrapped(policy, policy.integer(*path, "response_bytes")),
         seconds=policy.integer(*path, "deadline_seconds"),
@@ -91,14 +91,14 @@ def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> Allowed:
     )
 
 
-def _for_model(policy: Bundle, rule: RuleRef | None) -> Allowed:
+def _for_model(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
     """Return the bounds of one question: the proxy of a model lives for no longer."""
     model = ("core", "model")
     # One for each request and one to ask which models there are; each anchor has its own try.
     asked = policy.integer(*model, "remote_requests") + 1
     tunnels = asked * len(policy.words("fetch", "trust_anchors"))
     sent = _wrapped(policy, policy.integer(*model, "remote_bytes"))
-    return Allowed(
+    return TunnelBounds(
         rule,
         down_bytes=_wrapped(policy, MODEL_DOWN_BYTES),
         seconds=policy.integer("core", "answer", "deadline_seconds"),
@@ -109,12 +109,12 @@ def _for_model(policy: Bundle, rule: RuleRef | None) -> Allowed:
     )
 
 
-def _for_run(policy: Bundle, rule: RuleRef | None) -> Allowed:
+def _for_run(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
     """Return what policy grants any run; its gateway holds it to what its request says."""
     requests = policy.integer(*GATEWAY_RULES, "requests")
     tunnels = requests * len(policy.words("fetch", "trust_anchors"))
     sent = _wrapped(policy, policy.integer(*GATEWAY_RULES, "up_bytes"))
-    return Allowed(
+    return TunnelBounds(
         rule,
         down_bytes=_wrapped(policy, policy.integer(*GATEWAY_RULES, "down_bytes")),
         seconds=policy.integer(*GATEWAY_RULES, "deadline_seconds"),
@@ -139,8 +139,8 @@ def judge_addresses(
     around; half of a rebinding attack is exactly this.
     """
     if not found:
-        raise Refused(Reason.NO_ADDRESS)
+        raise TunnelRefused(TunnelReason.NO_ADDRESS)
     for address in found:
         why = refusal(address.packed, own, nat64=nat64)
         if why is not None:
-            raise Refused(Reason.ADDRESS, f"{address} is {why}")
+            raise TunnelRefused(TunnelReason.ADDRESS, f"{address} is {why}")

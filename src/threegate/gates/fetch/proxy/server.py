@@ -26,28 +26,33 @@ from threegate.gates.fetch.proxy.limits import (
     MAX_TUNNELS,
     ORIGIN_PORT,
 )
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.request import parse_request
-from threegate.gates.fetch.proxy.resolver import Found
-from threegate.gates.fetch.proxy.rules import Denied, judge_addresses, judge_name
+from threegate.gates.fetch.proxy.resolver import Resolved
+from threegate.gates.fetch.proxy.rules import NameDenied, judge_addresses, judge_name
 from threegate.gates.fetch.proxy.tunnel import Ends, Spent, Tunnel, carry
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import RuleRef
 from threegate.policy.purposes import PACKETS
 
-Find = Callable[[str], Awaitable[Found]]
+Find = Callable[[str], Awaitable[Resolved]]
 Dial = Callable[[str], Awaitable[Ends]]
 Tell = Callable[[dict[str, Any]], None]
 
 OPENED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _GATEWAY: Final = frozenset(
-    {Reason.RESOLVER_SILENT, Reason.RESOLVER_FAILED, Reason.NO_SUCH_NAME, Reason.NO_ADDRESS}
-    | {Reason.UNREACHABLE, Reason.NO_NETWORK}
+    {
+        TunnelReason.RESOLVER_SILENT,
+        TunnelReason.RESOLVER_FAILED,
+        TunnelReason.NO_SUCH_NAME,
+        TunnelReason.NO_ADDRESS,
+    }
+    | {TunnelReason.UNREACHABLE, TunnelReason.NO_NETWORK}
 )
 
 
 @dataclass(slots=True)
-class Case:
+class ClientCase:
     """One client: what is known about it so far, for the line that ends it."""
 
     host: str | None = None
@@ -73,7 +78,7 @@ class Case:
         }
 
 
-class Proxy:
+class ProxyServer:
     """Decides about clients under the rules it was last given."""
 
     def __init__(
@@ -97,33 +102,33 @@ class Proxy:
         self._policy, self._own, self._hosts = policy, own, hosts
         for tunnel in self._tunnels:
             judged = judge_name(policy, tunnel.name, self._purpose, hosts)
-            if isinstance(judged, Denied):
-                tunnel.end(Reason.NOT_ALLOWED)
+            if isinstance(judged, NameDenied):
+                tunnel.end(TunnelReason.NOT_ALLOWED)
             else:
                 tunnel.hold_to(judged)
 
     async def serve(self, client: Ends, tell: Tell) -> bool:
         """See one client to its end; tell whether it got a tunnel."""
-        case = Case()
+        case = ClientCase()
         self._clients += 1
         try:
             await self._serve(case, client, tell)
             return True
-        except Refused as refused:
+        except TunnelRefused as refused:
             tell(case.line("deny", refused.reason, detail=refused.detail))
             if not case.answered:
                 await _answer(client[1], refused.reason)
         except (OSError, EOFError):
-            tell(case.line("deny", Reason.CLIENT_GONE))
+            tell(case.line("deny", TunnelReason.CLIENT_GONE))
         finally:
             self._clients -= 1
             client[1].close()
         return False
 
-    async def _serve(self, case: Case, client: Ends, tell: Tell) -> None:
+    async def _serve(self, case: ClientCase, client: Ends, tell: Tell) -> None:
         if self._clients > MAX_TUNNELS:
-            raise Refused(Reason.TOO_MANY)
-        case.host = await _within(_request(client[0]), CLIENT_SECONDS, Reason.CLIENT_SLOW)
+            raise TunnelRefused(TunnelReason.TOO_MANY)
+        case.host = await _within(_request(client[0]), CLIENT_SECONDS, TunnelReason.CLIENT_SLOW)
         tunnel = self._admit(case, case.host)
         self._tunnels.append(tunnel)  # from here on a change of policy reaches it
         try:
@@ -138,21 +143,21 @@ class Proxy:
         finally:
             self._tunnels.remove(tunnel)
 
-    def _admit(self, case: Case, name: str) -> Tunnel:
+    def _admit(self, case: ClientCase, name: str) -> Tunnel:
         judged = judge_name(self._policy, name, self._purpose, self._hosts)
         case.rule = judged.rule
-        if isinstance(judged, Denied):
-            raise Refused(Reason.NOT_ALLOWED, judged.why)
+        if isinstance(judged, NameDenied):
+            raise TunnelRefused(TunnelReason.NOT_ALLOWED, judged.why)
         same = sum(tunnel.allowed.rule == judged.rule for tunnel in self._tunnels)
         if same >= judged.tunnels:
-            raise Refused(Reason.TOO_MANY, f"limit {judged.tunnels}")
+            raise TunnelRefused(TunnelReason.TOO_MANY, f"limit {judged.tunnels}")
         if judged.in_all is not None and self._spent.tunnels >= judged.in_all:
-            raise Refused(Reason.SPENT, f"limit {judged.in_all}")
+            raise TunnelRefused(TunnelReason.SPENT, f"limit {judged.in_all}")
         self._spent.tunnels += 1
         cut = asyncio.get_running_loop().create_future()
         return Tunnel(name, judged, cut, self._spent)
 
-    async def _connect(self, case: Case) -> Ends:
+    async def _connect(self, case: ClientCase) -> Ends:
         """Dial the addresses that were judged, and nothing that is resolved again."""
         for address in case.addresses[:MAX_DIALLED]:
             try:
@@ -162,17 +167,17 @@ class Proxy:
             except (OSError, TimeoutError):
                 continue
         case.address = None
-        raise Refused(Reason.UNREACHABLE)
+        raise TunnelRefused(TunnelReason.UNREACHABLE)
 
     async def _carry(
-        self, case: Case, tunnel: Tunnel, client: Ends, origin: Ends, tell: Tell
+        self, case: ClientCase, tunnel: Tunnel, client: Ends, origin: Ends, tell: Tell
     ) -> None:
         client[1].write(OPENED)
         case.answered = True
         reading = _hello(client[0], tunnel.name)
-        hello = await _within(reading, CLIENT_SECONDS, Reason.CLIENT_SLOW)
+        hello = await _within(reading, CLIENT_SECONDS, TunnelReason.CLIENT_SLOW)
         if tunnel.cut.done():  # the policy changed while we waited
-            raise Refused(tunnel.cut.result())
+            raise TunnelRefused(tunnel.cut.result())
         tell(case.line("allow", "opened"))
         tunnel.count_up(len(hello))
         origin[1].write(hello)
@@ -181,12 +186,12 @@ class Proxy:
         tell(case.line("cut" if why else "closed", why or "done", counted=counted))
 
 
-async def _within(act: Awaitable[Any], seconds: float, reason: Reason) -> Any:
+async def _within(act: Awaitable[Any], seconds: float, reason: TunnelReason) -> Any:
     try:
         async with asyncio.timeout(seconds):
             return await act
     except TimeoutError as exc:
-        raise Refused(reason) from exc
+        raise TunnelRefused(reason) from exc
 
 
 async def _request(client: asyncio.StreamReader) -> str:
@@ -206,15 +211,15 @@ async def _hello(client: asyncio.StreamReader, name: str) -> bytes:
 async def _more(client: asyncio.StreamReader, most: int) -> bytes:
     data = await client.read(most)
     if not data:
-        raise Refused(Reason.CLIENT_GONE)
+        raise TunnelRefused(TunnelReason.CLIENT_GONE)
     return data
 
 
-async def _answer(client: asyncio.StreamWriter, reason: Reason) -> None:
+async def _answer(client: asyncio.StreamWriter, reason: TunnelReason) -> None:
     code = "403 Forbidden"
     if reason in _GATEWAY:
         code = "502 Bad Gateway"
-    elif reason == Reason.TOO_MANY:
+    elif reason == TunnelReason.TOO_MANY:
         code = "503 Service Unavailable"
     head = f"HTTP/1.1 {code}\r\nContent-Length: 0\r\nX-ThreeGate-Reason: {reason}\r\n\r\n"
     try:
@@ -233,7 +238,7 @@ async def dial(address: str) -> Ends:
         await asyncio.get_running_loop().sock_connect(sock, (address, ORIGIN_PORT))
         # A connection to one's own address has it at both ends, whatever the list said.
         if sock.getsockname()[0] == sock.getpeername()[0]:
-            raise Refused(Reason.ADDRESS, f"{address} is this machine")
+            raise TunnelRefused(TunnelReason.ADDRESS, f"{address} is this machine")
         return await asyncio.open_connection(sock=sock)
     except BaseException:
         sock.close()

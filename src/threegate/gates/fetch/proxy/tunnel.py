@@ -6,8 +6,8 @@ from typing import Any
 
 from threegate.gates.fetch.proxy.hello import Records
 from threegate.gates.fetch.proxy.limits import PIECE_BYTES
-from threegate.gates.fetch.proxy.refused import Reason, Refused
-from threegate.gates.fetch.proxy.rules import Allowed
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.rules import TunnelBounds
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -25,14 +25,14 @@ class Tunnel:
     """One tunnel; `cut` may be given a reason from outside, at any time."""
 
     name: str
-    allowed: Allowed
-    cut: "asyncio.Future[Reason]"
+    allowed: TunnelBounds
+    cut: "asyncio.Future[TunnelReason]"
     spent: Spent = field(default_factory=Spent)
     up: int = 0
     down: int = 0
     time: asyncio.Timeout | None = None  # while it carries
 
-    def hold_to(self, allowed: Allowed) -> None:
+    def hold_to(self, allowed: TunnelBounds) -> None:
         """Keep other bounds from now on, counted from its beginning."""
         sooner, self.allowed = self.allowed.seconds - allowed.seconds, allowed
         if self.time is not None and not self.time.expired():
@@ -46,15 +46,15 @@ class Tunnel:
         self.spent.up += size
         in_all = self.allowed.up_in_all
         if self.up > self.allowed.up_bytes or (in_all is not None and self.spent.up > in_all):
-            raise Refused(Reason.UP_BYTES)
+            raise TunnelRefused(TunnelReason.UP_BYTES)
 
-    def end(self, reason: Reason) -> None:
+    def end(self, reason: TunnelReason) -> None:
         """Cut the tunnel; the first reason stays."""
         if not self.cut.done():
             self.cut.set_result(reason)
 
 
-async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> Reason | None:
+async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> TunnelReason | None:
     """Carry bytes until either side is done; return why it was cut instead, if it was.
 
     A client that is done has closed: TLS needs no half-open connection, and an origin that
@@ -69,11 +69,11 @@ async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> Reason | None:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         _raise_from(pumps)
     except TimeoutError:
-        return Reason.LIFETIME
-    except Refused as refused:
+        return TunnelReason.LIFETIME
+    except TunnelRefused as refused:
         return refused.reason
     except OSError:
-        return Reason.BROKEN
+        return TunnelReason.BROKEN
     finally:
         tunnel.time = None
         for pump in pumps:
@@ -104,7 +104,7 @@ async def _downward(
 ) -> None:
     while data := await origin.read(PIECE_BYTES):
         if tunnel.down + len(data) > tunnel.allowed.down_bytes:
-            raise Refused(Reason.DOWN_BYTES)
+            raise TunnelRefused(TunnelReason.DOWN_BYTES)
         tunnel.down += len(data)
         client.write(data)
         await client.drain()

@@ -12,7 +12,7 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.references import is_question_of, parse_reference
 from threegate.base.errors import PolicyDenied
 from threegate.gates.fetch.retrieve.messages import Ask, Authority
-from threegate.gates.fetch.retrieve.rules import Rules
+from threegate.gates.fetch.retrieve.rules import RetrieveRules
 from threegate.policy.approvals import OTHER_LANE, RULE_OF_TWO, Approved, Presented, check_approval
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_fetch
@@ -21,7 +21,7 @@ from threegate.policy.decision import Allow, Deny
 OTHER_QUESTION: Final = "TG-FET-029"
 
 
-def check_authority(rules: Rules, ask: Ask, *, now: int) -> None:
+def check_authority(rules: RetrieveRules, ask: Ask, *, now: int) -> None:
     """Raise `PolicyDenied` unless somebody who may decide it wants this URL asked for.
 
     A download is a set-up command's, of a pinned digest; the host's list is all that counts.

@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from threegate.gates.fetch.retrieve.requests import Hop
-from threegate.gates.fetch.retrieve.rules import Rules
+from threegate.gates.fetch.retrieve.requests import HopRequest
+from threegate.gates.fetch.retrieve.rules import RetrieveRules
 from threegate.gates.http_library.client import (
     ConnectionLost,
     Deadline,
@@ -40,7 +40,7 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class OpenResponse:
     """A server that has answered: the head of its response, and the way to the rest."""
 
     connection: Connection
@@ -59,11 +59,11 @@ class Answered:
 class Connections:
     """Asks hops; keeps one connection, to the host asked last."""
 
-    def __init__(self, rules: Rules, way: Way) -> None:
+    def __init__(self, rules: RetrieveRules, way: Way) -> None:
         self._rules, self._way = rules, way
         self._kept: Connection | None = None
 
-    def ask(self, hop: Hop, deadline: Deadline) -> "Answered":
+    def ask(self, hop: HopRequest, deadline: Deadline) -> "OpenResponse":
         """Send a request and return the head of its answer; raise `NotRetrieved`."""
         kept = self._take(hop.address.host)
         if kept is not None:
@@ -78,7 +78,9 @@ class Connections:
             message = "the connection broke off before an answer"
             raise NotRetrieved(Failure.CUT, message) from exc
 
-    def _exchange(self, hop: Hop, connection: Connection, deadline: Deadline) -> "Answered":
+    def _exchange(
+        self, hop: HopRequest, connection: Connection, deadline: Deadline
+    ) -> "OpenResponse":
         exchange = hop.exchange(
             contact=self._rules.contact,
             absolute=self._way.absolute,
@@ -91,9 +93,9 @@ class Connections:
         except BaseException:
             connection.stream.close()
             raise
-        return Answered(connection, exchange, head)
+        return OpenResponse(connection, exchange, head)
 
-    def keep(self, answered: "Answered") -> None:
+    def keep(self, answered: "OpenResponse") -> None:
         """Keep a connection whose answer was read to its end, if it may be used again."""
         stream = answered.connection.stream
         if answered.head.keeps and not answered.exchange.behind and not stream.has_more:

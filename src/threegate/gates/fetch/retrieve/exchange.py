@@ -19,11 +19,11 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.answers import got, not_got, sentence
 from threegate.gates.fetch.retrieve.authority import check_authority
-from threegate.gates.fetch.retrieve.connections import Answered, Connections, Way
+from threegate.gates.fetch.retrieve.connections import Connections, OpenResponse, Way
 from threegate.gates.fetch.retrieve.messages import REDIRECTS, Ask, Got, NotGot
 from threegate.gates.fetch.retrieve.parts import part_of
-from threegate.gates.fetch.retrieve.requests import Hop, first_hop, next_hop
-from threegate.gates.fetch.retrieve.rules import Rules
+from threegate.gates.fetch.retrieve.requests import HopRequest, first_hop, next_hop
+from threegate.gates.fetch.retrieve.rules import RetrieveRules
 from threegate.gates.fetch.retrieve.statuses import refuse_status
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
 from threegate.gates.fetch.retrieve.urls import Address, check_url, follow
@@ -39,7 +39,7 @@ NO_TYPE: Final = "application/octet-stream"  # of what has no body
 
 
 @dataclass(slots=True)
-class _Case:
+class _Question:
     """One question on its way."""
 
     ask: Ask
@@ -52,12 +52,12 @@ class _Case:
 class Retriever:
     """Answers one question after the other under one set of rules."""
 
-    def __init__(self, rules: Rules, way: Way) -> None:
+    def __init__(self, rules: RetrieveRules, way: Way) -> None:
         self._rules, self._connections = rules, Connections(rules, way)
 
     def answer(self, ask: Ask) -> Got | NotGot:
         """Return what came of a question; raises nothing that a server could bring about."""
-        case = _Case(ask, Deadline(self._rules.seconds), Secret(ask.credential), [])
+        case = _Question(ask, Deadline(self._rules.seconds), Secret(ask.credential), [])
         try:
             return self._answer(case)
         except NotRetrieved as exc:
@@ -70,7 +70,7 @@ class Retriever:
         """Let go of what was kept for the next question."""
         self._connections.drop()
 
-    def _answer(self, case: _Case) -> Got:
+    def _answer(self, case: _Question) -> Got:
         hop = self._first(case)
         seen = {hop.address.text}
         while True:
@@ -85,7 +85,7 @@ class Retriever:
             seen.add(address.text)
             hop = next_hop(case.ask, address)
 
-    def _first(self, case: _Case) -> Hop:
+    def _first(self, case: _Question) -> HopRequest:
         try:
             address = check_url(case.ask.url)
         except ValueError as exc:
@@ -95,7 +95,7 @@ class Retriever:
         check_authority(self._rules, case.ask, now=int(time.time()))
         return first_hop(case.ask, address, rule)
 
-    def _redirect(self, case: _Case, hop: Hop, head: ResponseHead) -> Address:
+    def _redirect(self, case: _Question, hop: HopRequest, head: ResponseHead) -> Address:
         """Return where a redirect leads, once that was judged like the first URL."""
 
         def refused(why: Failure, message: str) -> NotRetrieved:
@@ -120,7 +120,7 @@ class Retriever:
         case.hops.append((hop.shown, head.status))
         return address
 
-    def _finish(self, case: _Case, hop: Hop, answered: Answered) -> Got:
+    def _finish(self, case: _Question, hop: HopRequest, answered: OpenResponse) -> Got:
         try:
             types, total, body = self._body(case, hop, answered)
         except BaseException:
@@ -133,7 +133,7 @@ class Retriever:
         return got(head, secret, **way, hops=hops, types=types, body=body, total=total)
 
     def _body(
-        self, case: _Case, hop: Hop, answered: Answered
+        self, case: _Question, hop: HopRequest, answered: OpenResponse
     ) -> tuple[tuple[str, str], int | None, bytes]:
         head = answered.head
         if head.status == NOT_CHANGED and hop.conditional:

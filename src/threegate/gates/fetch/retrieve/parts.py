@@ -20,7 +20,7 @@ _RANGE: Final = re.compile(r"bytes (0|[1-9][0-9]{0,12})-(0|[1-9][0-9]{0,12})/([1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """How many bytes are to come, and of how many; without a total it is the whole."""
 
     size: int
@@ -34,13 +34,13 @@ class Part:
             )
 
 
-def part_of(ask: Ask, head: ResponseHead) -> Part:
+def part_of(ask: Ask, head: ResponseHead) -> FilePart:
     """Return what comes with an answer to a question for a part; raise `NotRetrieved`."""
     assert ask.first_byte is not None
     if head.status == OK:
         if ask.first_byte:
             raise NotRetrieved(Failure.STATUS, "the server sends no parts", status=head.status)
-        return Part(ask.most_bytes, None)
+        return FilePart(ask.most_bytes, None)
     if head.status != PART:
         refuse_status(head, now=time.time())
     found = _RANGE.fullmatch(head.header("content-range") or "")
@@ -52,4 +52,4 @@ def part_of(ask: Ask, head: ResponseHead) -> Part:
         raise NotRetrieved(Failure.ANSWER, "another part than the one that was asked for")
     if total > MAX_DOWNLOAD_BYTES:
         raise NotRetrieved(Failure.TOO_LARGE, f"the file is larger than {MAX_DOWNLOAD_BYTES} bytes")
-    return Part(last - first + 1, total)
+    return FilePart(last - first + 1, total)

@@ -25,7 +25,7 @@ _OURS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class HopRequest:
     """One request: where it goes, how that is reported, and what it says besides."""
 
     address: Address = field(repr=False)
@@ -56,7 +56,7 @@ def identification(contact: str | None) -> str:
     return product if contact is None else f"{product} (mailto:{contact})"
 
 
-def first_hop(ask: Ask, address: Address, rule: HostRule) -> Hop:
+def first_hop(ask: Ask, address: Address, rule: HostRule) -> HopRequest:
     """Return the request for the URL that was asked for; raise `NotRetrieved`."""
     headers = list(_always(ask))
     if ask.etag is not None:
@@ -64,19 +64,19 @@ def first_hop(ask: Ask, address: Address, rule: HostRule) -> Hop:
     if ask.last_modified is not None:
         headers.append(("If-Modified-Since", ask.last_modified))
     if ask.credential is None:
-        return Hop(address, address.text, tuple(headers))
+        return HopRequest(address, address.text, tuple(headers))
     if rule.credential is None:
         raise NotRetrieved(Failure.CREDENTIAL, f"policy has no credential for {address.host}")
     place, name = rule.credential
     if place == "query":
-        return Hop(
+        return HopRequest(
             _with_query(address, name, ask.credential),
             _with_query(address, name, REDACTED).text,
             tuple(headers),
         )
     if name.lower() in _OURS:
         raise NotRetrieved(Failure.CREDENTIAL, f"a credential cannot be the header {name}")
-    return Hop(address, address.text, (*headers, (name, ask.credential)))
+    return HopRequest(address, address.text, (*headers, (name, ask.credential)))
 
 
 def _with_query(address: Address, name: str, value: str) -> Address:
@@ -88,9 +88,9 @@ def _with_query(address: Address, name: str, value: str) -> Address:
         raise NotRetrieved(Failure.URL, message) from exc
 
 
-def next_hop(ask: Ask, address: Address) -> Hop:
+def next_hop(ask: Ask, address: Address) -> HopRequest:
     """Return the request after a redirect: no credential, no condition."""
-    return Hop(address, address.text, _always(ask))
+    return HopRequest(address, address.text, _always(ask))
 
 
 def _always(ask: Ask) -> tuple[tuple[str, str], ...]:

@@ -34,7 +34,7 @@ class HostRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RetrieveRules:
     """The section `fetch` of a bundle, as far as one question needs it."""
 
     bundle: Bundle
@@ -73,7 +73,7 @@ class Rules:
         return HostRule(None, MAX_BODY_BYTES, None)
 
 
-def rules_of(bundle: Bundle, purpose: str = PACKETS) -> Rules:
+def rules_of(bundle: Bundle, purpose: str = PACKETS) -> RetrieveRules:
     """Return the rules in `bundle` for this purpose; raise `PolicyDenied` if it has none."""
     downloads = download_list(purpose)
     listed = downloads is not None and bundle.has("fetch", "downloads", downloads)
@@ -86,7 +86,7 @@ def rules_of(bundle: Bundle, purpose: str = PACKETS) -> Rules:
     contact = bundle.value("fetch", "contact")
     assert contact is None or isinstance(contact, str)
     way = bundle.text("fetch", "proxy")
-    return Rules(
+    return RetrieveRules(
         bundle,
         contact,
         redirects=bundle.integer("fetch", "redirects"),

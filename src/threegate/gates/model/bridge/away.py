@@ -21,7 +21,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.http_library.client import ByteStream, Deadline
 from threegate.gates.http_library.tunnel import PROXY_SOCKET, Tunnels, make_anchors
 from threegate.gates.model.bridge.upstream import Stopped, completed, parse_json, request
-from threegate.gates.model.front.refused import Refused, Why
+from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
 from threegate.gates.model.messages import Remote
 
 CONNECT_SECONDS: Final = 30.0
@@ -33,7 +33,7 @@ _STATUSES: Final = {
 }
 
 
-class Away:
+class RemoteServer:
     """The remote machine; lives for one question."""
 
     def __init__(self, opening: Remote, socket: str = PROXY_SOCKET) -> None:
@@ -49,7 +49,7 @@ class Away:
         try:
             anchors = make_anchors(dict(opening.anchors))
         except GateUnavailable as exc:
-            raise Refused(Why.UNREACHABLE, exc.message) from exc
+            raise NoCompletion(NoCompletionReason.UNREACHABLE, exc.message) from exc
         self._way = Tunnels(anchors, socket)
 
     def ask(self, path: str, body: bytes | None, *, end: float, stopped: Stopped) -> Any:
@@ -66,9 +66,9 @@ class Away:
     def _count(self, request: bytes, *, is_question: bool) -> None:
         """Refuse what would be more than one question may send; nothing of it leaves then."""
         if self._requests < is_question:
-            raise Refused(Why.SPENT, "its requests are used up")
+            raise NoCompletion(NoCompletionReason.SPENT, "its requests are used up")
         if self._bytes < len(request):
-            raise Refused(Why.SPENT, "its bytes are used up")
+            raise NoCompletion(NoCompletionReason.SPENT, "its bytes are used up")
         self._requests -= is_question
         self._bytes -= len(request)
 
@@ -77,8 +77,8 @@ class Away:
         try:
             plain = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
         except (ValueError, RecursionError) as exc:
-            raise Refused(Why.FOREIGN, "not JSON") from exc
+            raise NoCompletion(NoCompletionReason.FOREIGN, "not JSON") from exc
         # As it came and as it reads: a key may be written with escapes.
         if any(secret.stands_in(text) for secret in self._secrets for text in (answer, plain)):
-            raise Refused(Why.REPEATED)
+            raise NoCompletion(NoCompletionReason.REPEATED)
         return found

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import threegate
 from threegate.gates.model.bridge.foreign import question, refuse_missing, reply
-from threegate.gates.model.bridge.upstream import Stopped, Upstream
+from threegate.gates.model.bridge.upstream import LocalServer, Stopped
 from threegate.gates.model.chat.messages import COMPLETIONS, MODELS, ChatReply, ChatRequest, Served
 from threegate.gates.model.front.server import Tell
 from threegate.gates.model.front.startup import Opened, run
@@ -26,10 +26,10 @@ def serve() -> None:
 
 
 def _opened(opening: Bridged) -> Opened:
-    return bridge_to(Upstream(opening.port), opening, OPENING_SECONDS)
+    return bridge_to(LocalServer(opening.port), opening, OPENING_SECONDS)
 
 
-def bridge_to(server: "Server", opening: Bridged | Remote, seconds: float) -> Opened:
+def bridge_to(server: "ForeignServer", opening: Bridged | Remote, seconds: float) -> Opened:
     """Return the bridge to a server, once that has said that it offers the model."""
     served = Served(opening.name, None, opening.context_tokens)
     bridge = Bridge(served, server, deadline_seconds=opening.deadline_seconds)
@@ -37,7 +37,7 @@ def bridge_to(server: "Server", opening: Bridged | Remote, seconds: float) -> Op
     return bridge, {"threegate": threegate.__version__}
 
 
-class Server(Protocol):
+class ForeignServer(Protocol):
     """Whoever is asked."""
 
     def ask(self, path: str, body: bytes | None, *, end: float, stopped: Stopped) -> Any:
@@ -47,7 +47,7 @@ class Server(Protocol):
 class Bridge:
     """A model of somebody else's server."""
 
-    def __init__(self, served: Served, upstream: Server, *, deadline_seconds: float) -> None:
+    def __init__(self, served: Served, upstream: ForeignServer, *, deadline_seconds: float) -> None:
         self.served, self._upstream = served, upstream
         self._seconds = deadline_seconds
 

@@ -10,7 +10,7 @@ SECURITY
 from typing import Final
 
 from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
-from threegate.gates.model.bridge.away import Away
+from threegate.gates.model.bridge.away import RemoteServer
 from threegate.gates.model.bridge.gate import bridge_to
 from threegate.gates.model.front.startup import Opened, run
 from threegate.gates.model.messages import Remote, parse_remote
@@ -24,4 +24,4 @@ def serve() -> None:
 
 
 def _opened(opening: Remote) -> Opened:
-    return bridge_to(Away(opening), opening, OPENING_SECONDS)
+    return bridge_to(RemoteServer(opening), opening, OPENING_SECONDS)

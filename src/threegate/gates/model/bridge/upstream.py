@@ -21,7 +21,7 @@ from threegate.gates.http_library.client import (
     ResponseCut,
 )
 from threegate.gates.model.chat.messages import MAX_REPLY_BYTES
-from threegate.gates.model.front.refused import Refused, Why
+from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
 from threegate.gates.model.messages import SERVER_SOCKET
 
 LOOPBACK: Final = "127.0.0.1"
@@ -30,18 +30,18 @@ MAX_BODY_BYTES: Final = 2 * MAX_REPLY_BYTES  # foreign servers write more around
 CONNECT_SECONDS: Final = 5.0
 # Why there is no response, as CORE is told.
 _WHY: Final = {
-    Failure.ANSWER: Why.FOREIGN,
-    Failure.CUT: Why.FOREIGN,
-    Failure.DEADLINE: Why.DEADLINE,
-    Failure.ENCODED: Why.FOREIGN,
-    Failure.TOO_LARGE: Why.FOREIGN_TOO_LARGE,
+    Failure.ANSWER: NoCompletionReason.FOREIGN,
+    Failure.CUT: NoCompletionReason.FOREIGN,
+    Failure.DEADLINE: NoCompletionReason.DEADLINE,
+    Failure.ENCODED: NoCompletionReason.FOREIGN,
+    Failure.TOO_LARGE: NoCompletionReason.FOREIGN_TOO_LARGE,
 }
 
 Stopped = Callable[[], bool]
 Open = Callable[[], ByteStream]
 
 
-class Upstream:
+class LocalServer:
     """A server on one port of loopback, or on the socket that is bound into the sandbox."""
 
     def __init__(self, port: int | None) -> None:
@@ -62,7 +62,7 @@ class Upstream:
         except OSError as exc:
             sock.close()
             where = "its socket" if self._port is None else f"{LOOPBACK}:{self._port}"
-            raise Refused(Why.UNREACHABLE, f"nothing at {where}") from exc
+            raise NoCompletion(NoCompletionReason.UNREACHABLE, f"nothing at {where}") from exc
         return ByteStream(sock)
 
 
@@ -91,16 +91,18 @@ def completed(
             head = exchange.head(stream, deadline)
             if head.status != 200:  # also a redirect
                 told = f", {statuses[head.status]}" if head.status in statuses else ""
-                raise Refused(Why.FOREIGN_STATUS, f"status {head.status}{told}")
+                raise NoCompletion(NoCompletionReason.FOREIGN_STATUS, f"status {head.status}{told}")
             return exchange.body(stream, most=MAX_BODY_BYTES, deadline=deadline)
         finally:
             stream.close()
     except ResponseCut as exc:
-        raise Refused(Why.FOREIGN, "it hung up before its answer") from exc
+        raise NoCompletion(NoCompletionReason.FOREIGN, "it hung up before its answer") from exc
     except ConnectionLost as exc:
-        raise Refused(Why.UNREACHABLE, "it hung up") from exc
+        raise NoCompletion(NoCompletionReason.UNREACHABLE, "it hung up") from exc
     except NotRetrieved as exc:
-        raise Refused(_WHY.get(exc.failure, Why.UNREACHABLE), exc.message) from exc
+        raise NoCompletion(
+            _WHY.get(exc.failure, NoCompletionReason.UNREACHABLE), exc.message
+        ) from exc
 
 
 def parse_json(untrusted: bytes) -> Any:
@@ -108,4 +110,4 @@ def parse_json(untrusted: bytes) -> Any:
     try:
         return json.loads(untrusted.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        raise Refused(Why.FOREIGN, "not JSON") from exc
+        raise NoCompletion(NoCompletionReason.FOREIGN, "not JSON") from exc

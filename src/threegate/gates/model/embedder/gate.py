@@ -24,7 +24,7 @@ from threegate.gates.model.embedder.messages import (
 )
 from threegate.gates.model.embedder.minilm import MiniLm
 from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
 from threegate.gates.model.embedder.tensors import read_tensors
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
@@ -47,7 +47,7 @@ def _serve() -> int:
         return 0  # the host changed its mind
     try:
         model = opened(parse_opening(Untrusted(first)))
-    except Refused as refused:
+    except EmbedderRefused as refused:
         answer = protocol.Refused(refused.code, refused.sentence)
         write_message(ANSWERS_FD, answer.to_bytes())
         return EX_UNAVAILABLE
@@ -64,15 +64,17 @@ def opened(
     opening: Opening, weights: Path = WEIGHTS_FILE, vocabulary: Path = VOCABULARY_FILE
 ) -> MiniLm:
     """Return the model in two files, if they are the ones that were named; raise `Refused`."""
-    words = _checked(vocabulary, MAX_VOCABULARY_BYTES, opening.vocabulary, Why.OTHER_VOCABULARY)
-    numbers = _checked(weights, MAX_WEIGHTS_BYTES, opening.weights, Why.OTHER_WEIGHTS)
+    words = _checked(
+        vocabulary, MAX_VOCABULARY_BYTES, opening.vocabulary, EmbedderRefusal.OTHER_VOCABULARY
+    )
+    numbers = _checked(weights, MAX_WEIGHTS_BYTES, opening.weights, EmbedderRefusal.OTHER_WEIGHTS)
     return MiniLm(read_tensors(numbers), Pieces(read_vocabulary(words)))
 
 
-def _checked(path: Path, most: int, digest: str, why: Why) -> bytes:
+def _checked(path: Path, most: int, digest: str, why: EmbedderRefusal) -> bytes:
     """Return the very bytes the digest was taken of, so that nobody can change them between."""
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most or sha256(data).hexdigest() != digest:
-        raise Refused(why)
+        raise EmbedderRefused(why)
     return data

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from threegate.gates.model.embedder.messages import DIMENSIONS
 from threegate.gates.model.embedder.pieces import MAX_PIECES, WORDS, Pieces
-from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
 
 del os.environ["OPENBLAS_NUM_THREADS"]  # nobody else reads it
 
@@ -70,9 +70,9 @@ class MiniLm:
         for name, shape in shapes().items():
             found = tensors.get(name)
             if found is None or found.shape != shape or found.dtype != np.dtype("<f4"):
-                raise Refused(Why.OTHER_MODEL)
+                raise EmbedderRefused(EmbedderRefusal.OTHER_MODEL)
             if not np.isfinite(found).all():
-                raise Refused(Why.NOT_FINITE)
+                raise EmbedderRefused(EmbedderRefusal.NOT_FINITE)
         self._tensors, self._pieces = tensors, pieces
 
     def vector(self, text: str) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final
 
-from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
 
 WORDS: Final = 30_522
 MAX_PIECES: Final = 256  # the model's own bound, with its two controls
@@ -35,12 +35,12 @@ def read_vocabulary(data: bytes) -> dict[str, int]:
     try:
         lines = data.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as exc:
-        raise Refused(Why.BAD_VOCABULARY) from exc
+        raise EmbedderRefused(EmbedderRefusal.BAD_VOCABULARY) from exc
     found = {line: number for number, line in enumerate(lines)}
     if len(lines) != WORDS or len(found) != WORDS or not found.keys() >= _CONTROLS:
-        raise Refused(Why.BAD_VOCABULARY)
+        raise EmbedderRefused(EmbedderRefusal.BAD_VOCABULARY)
     if not all(1 <= len(line) <= MAX_PIECE_CHARS for line in lines):
-        raise Refused(Why.BAD_VOCABULARY)
+        raise EmbedderRefused(EmbedderRefusal.BAD_VOCABULARY)
     return found
 
 

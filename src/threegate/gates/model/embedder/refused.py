@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Why(Enum):
+class EmbedderRefusal(Enum):
     """The codes, and what each means."""
 
     OTHER_WEIGHTS = ("TG-EMB-001", "the weights are not those of the policy")
@@ -15,9 +15,9 @@ class Why(Enum):
     NOT_FINITE = ("TG-EMB-007", "the weights are not all numbers")
 
 
-class Refused(Exception):
+class EmbedderRefused(Exception):
     """There will be no vectors."""
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: EmbedderRefusal) -> None:
         super().__init__(why.value[1])
         self.code, self.sentence = why.value

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from threegate.gates.model.embedder.refused import Refused, Why
+from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
 
 MAX_HEADER_BYTES: Final = 1024 * 1024
 MAX_TENSORS: Final = 1024
@@ -33,15 +33,15 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
     header, body = _header(data)
     header.pop("__metadata__", None)
     if not 0 < len(header) <= MAX_TENSORS:
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     places = {name: _place(entry) for name, entry in header.items()}
     at = 0
     for _, _, begin, end in sorted(places.values(), key=lambda place: place[2:]):
         if begin != at:  # no gap to hide in, no byte that is two numbers
-            raise Refused(Why.BAD_TENSOR)
+            raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
         at = end
     if at != len(body):
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     return {
         name: np.frombuffer(body[begin:end], kind).reshape(shape)
         for name, (kind, shape, begin, end) in places.items()
@@ -52,16 +52,16 @@ def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
     start = _LENGTH_BYTES + length
     if len(data) < _LENGTH_BYTES or not 2 <= length <= MAX_HEADER_BYTES or start > len(data):
-        raise Refused(Why.NO_HEADER)
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER)
     try:
         text = data[_LENGTH_BYTES:start].decode("utf-8")
         found = json.loads(
             text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_no_number
         )
     except (ValueError, RecursionError) as exc:
-        raise Refused(Why.NO_HEADER) from exc
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER) from exc
     if type(found) is not dict:
-        raise Refused(Why.NO_HEADER)
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER)
     return found, memoryview(data)[start:]
 
 
@@ -79,16 +79,16 @@ def _no_number(_: str) -> NoReturn:
 def _place(entry: Any) -> tuple["np.dtype[Any]", tuple[int, ...], int, int]:
     """Return type, shape, first byte and the byte after the last one of a tensor."""
     if type(entry) is not dict or sorted(entry) != ["data_offsets", "dtype", "shape"]:
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     name, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     kind = _TYPES.get(name) if type(name) is str else None
     if kind is None or not _whole_numbers(shape) or not _whole_numbers(offsets):
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     if len(shape) > MAX_DIMENSIONS or len(offsets) != 2 or max(shape, default=0) > MAX_SIDE:
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     begin, end = offsets
     if end - begin != prod(shape) * kind.itemsize:
-        raise Refused(Why.BAD_TENSOR)
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
     return kind, tuple(shape), begin, end
 
 

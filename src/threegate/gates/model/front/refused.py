@@ -5,7 +5,7 @@ from enum import Enum
 from threegate.gates.model.chat.messages import ChatRefused
 
 
-class Why(Enum):
+class NoCompletionReason(Enum):
     """What can be wrong: code, sentence."""
 
     MALFORMED = "TG-MDL-001", "not a request of this server"
@@ -27,10 +27,10 @@ class Why(Enum):
     REPEATED = "TG-MDL-018", "the remote machine repeats the key it was sent"
 
 
-class Refused(Exception):
+class NoCompletion(Exception):
     """A request that gets no reply; `detail` are our own words."""
 
-    def __init__(self, why: Why, detail: str = "") -> None:
+    def __init__(self, why: NoCompletionReason, detail: str = "") -> None:
         self.code, sentence = why.value
         self.sentence = f"{sentence}: {detail}" if detail else sentence
         super().__init__(self.sentence)

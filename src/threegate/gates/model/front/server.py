@@ -24,7 +24,7 @@ from threegate.gates.model.chat.messages import (
     Served,
     parse_request,
 )
-from threegate.gates.model.front.refused import Refused, Why
+from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
 from threegate.gates.model.messages import Progress
 from threegate.sandbox.channel import ChannelBroken, MessageReader, MessageTooLong, frames
 
@@ -39,7 +39,7 @@ Tell = Callable[[Progress], None]
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Model(Protocol):
+class CompletionModel(Protocol):
     """Whoever writes replies; `complete` runs in a thread of its own and looks at `stop`."""
 
     @property
@@ -61,7 +61,7 @@ class Stuck(Exception):
 class Front:
     """Serves the clients of one model."""
 
-    def __init__(self, model: Model, *, deadline_seconds: float, tell: Tell) -> None:
+    def __init__(self, model: CompletionModel, *, deadline_seconds: float, tell: Tell) -> None:
         self._model, self._tell = model, tell
         self._deadline = deadline_seconds
         self._turn = asyncio.Lock()
@@ -71,11 +71,11 @@ class Front:
     async def serve(self, client: Ends) -> None:
         """See one client to its end, and the work for it; raise `Stuck`."""
         self._clients += 1
-        case = _Case()
+        case = _Client()
         try:
             try:
                 answer = await self._answer(case, client[0])
-            except Refused as refused:
+            except NoCompletion as refused:
                 answer = refused.body()
             async with asyncio.timeout(WRITE_SECONDS):
                 client[1].write(frames(answer))
@@ -90,18 +90,18 @@ class Front:
         if case.stopping is not None:
             await case.stopping
 
-    async def _answer(self, case: "_Case", reader: asyncio.StreamReader) -> bytes:
+    async def _answer(self, case: "_Client", reader: asyncio.StreamReader) -> bytes:
         if self._clients > MAX_CLIENTS:
-            raise Refused(Why.BUSY)
+            raise NoCompletion(NoCompletionReason.BUSY)
         request = await _within(_request(reader), REQUEST_SECONDS)
         reply = await self._complete(case, reader, request)
         try:
             return reply.to_bytes()
         except ProtocolBroken as exc:
-            raise Refused(Why.FAILED, "its reply is too long") from exc
+            raise NoCompletion(NoCompletionReason.FAILED, "its reply is too long") from exc
 
     async def _complete(
-        self, case: "_Case", reader: asyncio.StreamReader, request: ChatRequest
+        self, case: "_Client", reader: asyncio.StreamReader, request: ChatRequest
     ) -> ChatReply:
         end = asyncio.get_running_loop().time() + self._deadline
         gone = asyncio.ensure_future(reader.read(1))
@@ -112,7 +112,7 @@ class Front:
             gone.cancel()
 
     async def _work(
-        self, case: "_Case", request: ChatRequest, gone: "asyncio.Future[bytes]", end: float
+        self, case: "_Client", request: ChatRequest, gone: "asyncio.Future[bytes]", end: float
     ) -> ChatReply:
         stop, loop = Event(), asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._model.complete, request, stop, self._tell)
@@ -136,7 +136,7 @@ class Front:
 
 
 @dataclass(slots=True)
-class _Case:
+class _Client:
     """One client: the work for it that is being stopped."""
 
     stopping: "asyncio.Task[None] | None" = None
@@ -153,9 +153,9 @@ async def _unless_gone(
         return act.result()
     act.cancel()
     if gone not in done:
-        raise Refused(Why.DEADLINE)
+        raise NoCompletion(NoCompletionReason.DEADLINE)
     if gone.exception() is None and gone.result():
-        raise Refused(Why.MALFORMED, "more than one request")
+        raise NoCompletion(NoCompletionReason.MALFORMED, "more than one request")
     raise ClientGone
 
 
@@ -165,15 +165,15 @@ async def _request(reader: asyncio.StreamReader) -> ChatRequest:
         while not (found := messages.feed(await _piece(reader))):
             pass
     except MessageTooLong as exc:
-        raise Refused(Why.TOO_LARGE, f"limit {MAX_CHAT_BYTES} bytes") from exc
+        raise NoCompletion(NoCompletionReason.TOO_LARGE, f"limit {MAX_CHAT_BYTES} bytes") from exc
     except ChannelBroken as exc:
-        raise Refused(Why.MALFORMED, "not a frame") from exc
+        raise NoCompletion(NoCompletionReason.MALFORMED, "not a frame") from exc
     if len(found) > 1 or messages.mid_message:
-        raise Refused(Why.MALFORMED, "more than one request")
+        raise NoCompletion(NoCompletionReason.MALFORMED, "more than one request")
     try:
         return parse_request(Untrusted(found[0]))
     except ProtocolBroken as exc:
-        raise Refused(Why.MALFORMED, exc.message) from exc
+        raise NoCompletion(NoCompletionReason.MALFORMED, exc.message) from exc
 
 
 async def _piece(reader: asyncio.StreamReader) -> bytes:
@@ -188,4 +188,4 @@ async def _within(act: Any, seconds: float) -> Any:
         async with asyncio.timeout(seconds):
             return await act
     except TimeoutError as exc:
-        raise Refused(Why.TOO_SLOW) from exc
+        raise NoCompletion(NoCompletionReason.TOO_SLOW) from exc

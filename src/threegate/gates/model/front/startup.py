@@ -15,8 +15,8 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.limits import MAX_HEADER_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model import messages as protocol
-from threegate.gates.model.front.refused import Refused
-from threegate.gates.model.front.server import Front, Model
+from threegate.gates.model.front.refused import NoCompletion
+from threegate.gates.model.front.server import CompletionModel, Front
 from threegate.gates.model.messages import Bridged, Embedded, Progress, Ready, Remote
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message, write_note
@@ -25,7 +25,7 @@ from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE
 OPENING_FD: Final = 0
 
 Opening = Embedded | Bridged | Remote
-Opened = tuple[Model, Mapping[str, str]]
+Opened = tuple[CompletionModel, Mapping[str, str]]
 
 
 def run(
@@ -49,7 +49,7 @@ def _run(
     opening: Opening = parse(Untrusted(message))
     try:
         model, versions = opened(opening)
-    except Refused as refused:
+    except NoCompletion as refused:
         answer = protocol.Refused(refused.code, refused.sentence)
         write_message(ANSWERS_FD, answer.to_bytes())
         return EX_UNAVAILABLE
@@ -59,7 +59,7 @@ def _run(
 
 
 class _Listening:
-    def __init__(self, model: Model, opening: Opening) -> None:
+    def __init__(self, model: CompletionModel, opening: Opening) -> None:
         self._model, self._opening = model, opening
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None]

@@ -18,7 +18,7 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.controls import broken_up, pattern_of
-from threegate.gates.model.front.refused import Refused, Why
+from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
 from threegate.gates.model.front.server import Tell
 from threegate.gates.model.messages import Progress
 from threegate.gates.model.server.vocabulary import control_tokens
@@ -46,7 +46,7 @@ class Llama:
         try:
             self._server = xllamacpp.Server(_parameters(path, served, threads))
         except RuntimeError as exc:
-            raise Refused(Why.NOT_LOADED) from exc
+            raise NoCompletion(NoCompletionReason.NOT_LOADED) from exc
 
     def complete(self, request: ChatRequest, stop: Event, tell: Tell) -> ChatReply:
         """Return the reply to `request`; raise `Refused`."""
@@ -101,7 +101,9 @@ def _grammar(schema: str) -> str:
     try:
         return str(xllamacpp.json_schema_to_grammar(schema))
     except (RuntimeError, TypeError, ValueError) as exc:
-        raise Refused(Why.NO_GRAMMAR, "no grammar can be made of the schema") from exc
+        raise NoCompletion(
+            NoCompletionReason.NO_GRAMMAR, "no grammar can be made of the schema"
+        ) from exc
 
 
 class _Writing:
@@ -148,14 +150,14 @@ class _Writing:
                 served.name,
             )
         except (KeyError, ProtocolBroken) as exc:
-            raise Refused(Why.FAILED, "its reply is not one") from exc
+            raise NoCompletion(NoCompletionReason.FAILED, "its reply is not one") from exc
 
 
-def _refused(error: dict[str, Any]) -> Refused:
+def _refused(error: dict[str, Any]) -> NoCompletion:
     """Return our own words for an error of the library; its words may hold anybody's."""
     tokens, most = error.get("n_prompt_tokens"), error.get("n_ctx")
     if type(tokens) is int and type(most) is int:
-        return Refused(Why.TOO_LONG, f"{tokens} tokens, limit {most}")
+        return NoCompletion(NoCompletionReason.TOO_LONG, f"{tokens} tokens, limit {most}")
     if error.get("type") == "invalid_request_error":
-        return Refused(Why.NO_GRAMMAR)
-    return Refused(Why.FAILED)
+        return NoCompletion(NoCompletionReason.NO_GRAMMAR)
+    return NoCompletion(NoCompletionReason.FAILED)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.fetch.proxy.dns import AAAA, CNAME, A, Question, parse_answer, resolvers
+from threegate.gates.fetch.proxy.dns import AAAA, CNAME, A, DnsQuery, parse_answer, resolvers
 from threegate.gates.fetch.proxy.limits import MAX_ADDRESSES, MAX_CNAMES, MAX_DNS_RECORDS
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
-ASKED = Question(0x1234, "api.crossref.org", A)
+ASKED = DnsQuery(0x1234, "api.crossref.org", A)
 ONE, TWO = bytes([104, 18, 0, 1]), bytes([104, 18, 0, 2])
 ASKED_AGAIN = b"\xc0\x0c"  # points at the name in the question
 
@@ -40,14 +40,14 @@ def addresses(*found: bytes) -> tuple[bytes, ...]:
     return parse_answer(answer(*found), ASKED).addresses
 
 
-def reason(data: bytes, question: Question = ASKED) -> Reason:
-    with pytest.raises(Refused) as caught:
+def reason(data: bytes, question: DnsQuery = ASKED) -> TunnelReason:
+    with pytest.raises(TunnelRefused) as caught:
         parse_answer(data, question)
     return caught.value.reason
 
 
 def test_the_question_is_the_one_of_the_standard() -> None:
-    assert Question(1, "a.bc", AAAA).to_bytes() == (
+    assert DnsQuery(1, "a.bc", AAAA).to_bytes() == (
         b"\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x02bc\x00\x00\x1c\x00\x01"
     )
 
@@ -58,10 +58,10 @@ def test_addresses_of_the_name_are_returned_once_each() -> None:
 
 
 def test_addresses_of_sixteen_bytes_are_read_for_their_own_question() -> None:
-    asked = Question(0x1234, "api.crossref.org", AAAA)
+    asked = DnsQuery(0x1234, "api.crossref.org", AAAA)
     data = answer(record(ASKED_AGAIN, AAAA, bytes(16)), asked=asked.tail)
     assert parse_answer(data, asked).addresses == (bytes(16),)
-    assert reason(data) == Reason.ANSWER_OTHER
+    assert reason(data) == TunnelReason.ANSWER_OTHER
 
 
 def test_aliases_lead_to_the_addresses_in_any_order() -> None:
@@ -88,47 +88,47 @@ def chain(length: int) -> list[bytes]:
 
 def test_a_chain_of_aliases_ends_at_the_limit() -> None:
     assert addresses(*chain(MAX_CNAMES)) == (ONE,)
-    assert reason(answer(*chain(MAX_CNAMES + 1))) == Reason.ALIAS_CHAIN
+    assert reason(answer(*chain(MAX_CNAMES + 1))) == TunnelReason.ALIAS_CHAIN
 
 
 def test_a_ring_of_aliases_ends() -> None:
     to, back = name("b.example"), ASKED_AGAIN
     ring = answer(record(ASKED_AGAIN, CNAME, to), record(to, CNAME, back))
-    assert reason(ring) == Reason.ALIAS_CHAIN
+    assert reason(ring) == TunnelReason.ALIAS_CHAIN
 
 
 def test_two_aliases_of_one_name_are_refused() -> None:
     first, second = (record(ASKED_AGAIN, CNAME, name(to)) for to in ("a.example", "b.example"))
-    assert reason(answer(first, second)) == Reason.ANSWER_BROKEN
+    assert reason(answer(first, second)) == TunnelReason.ANSWER_BROKEN
     assert addresses(first, first) == ()
 
 
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (answer(ident=0x1235), Reason.ANSWER_OTHER),
-        (answer(flags=0x0180), Reason.ANSWER_OTHER),
-        (answer(flags=0x8980), Reason.ANSWER_OTHER),
-        (answer(asked=Question(0, "api.crossref.net", A).tail), Reason.ANSWER_OTHER),
-        (answer(asked=b""), Reason.ANSWER_OTHER),
-        (answer(flags=0x8183), Reason.NO_SUCH_NAME),
-        (answer(flags=0x8182), Reason.RESOLVER_FAILED),
-        (answer(flags=0x8185), Reason.RESOLVER_FAILED),
-        (b"", Reason.ANSWER_BROKEN),
-        (answer()[:11], Reason.ANSWER_BROKEN),
-        (answer(count=1), Reason.ANSWER_BROKEN),
-        (answer(count=MAX_DNS_RECORDS + 1), Reason.ANSWER_BROKEN),
-        (answer(record(ASKED_AGAIN, A, ONE + b"\0")), Reason.ANSWER_BROKEN),
-        (answer(record(ASKED_AGAIN, A, ONE)[:-1]), Reason.ANSWER_BROKEN),
-        (answer(record(ASKED_AGAIN, CNAME, name("a.b") + b"\0")), Reason.ANSWER_BROKEN),
-        (answer(record(b"\xc0\xff", A, ONE)), Reason.ANSWER_BROKEN),
-        (answer(record(b"\xc0\x22", A, ONE)), Reason.ANSWER_BROKEN),  # at itself
-        (answer(record(b"\xc0\x00", A, ONE)), Reason.ANSWER_BROKEN),  # into the head
-        (answer(record(b"\x40a", A, ONE)), Reason.ANSWER_BROKEN),
-        (answer(record(5 * (b"\x3f" + 63 * b"a") + b"\0", A, ONE)), Reason.ANSWER_BROKEN),
+        (answer(ident=0x1235), TunnelReason.ANSWER_OTHER),
+        (answer(flags=0x0180), TunnelReason.ANSWER_OTHER),
+        (answer(flags=0x8980), TunnelReason.ANSWER_OTHER),
+        (answer(asked=DnsQuery(0, "api.crossref.net", A).tail), TunnelReason.ANSWER_OTHER),
+        (answer(asked=b""), TunnelReason.ANSWER_OTHER),
+        (answer(flags=0x8183), TunnelReason.NO_SUCH_NAME),
+        (answer(flags=0x8182), TunnelReason.RESOLVER_FAILED),
+        (answer(flags=0x8185), TunnelReason.RESOLVER_FAILED),
+        (b"", TunnelReason.ANSWER_BROKEN),
+        (answer()[:11], TunnelReason.ANSWER_BROKEN),
+        (answer(count=1), TunnelReason.ANSWER_BROKEN),
+        (answer(count=MAX_DNS_RECORDS + 1), TunnelReason.ANSWER_BROKEN),
+        (answer(record(ASKED_AGAIN, A, ONE + b"\0")), TunnelReason.ANSWER_BROKEN),
+        (answer(record(ASKED_AGAIN, A, ONE)[:-1]), TunnelReason.ANSWER_BROKEN),
+        (answer(record(ASKED_AGAIN, CNAME, name("a.b") + b"\0")), TunnelReason.ANSWER_BROKEN),
+        (answer(record(b"\xc0\xff", A, ONE)), TunnelReason.ANSWER_BROKEN),
+        (answer(record(b"\xc0\x22", A, ONE)), TunnelReason.ANSWER_BROKEN),  # at itself
+        (answer(record(b"\xc0\x00", A, ONE)), TunnelReason.ANSWER_BROKEN),  # into the head
+        (answer(record(b"\x40a", A, ONE)), TunnelReason.ANSWER_BROKEN),
+        (answer(record(5 * (b"\x3f" + 63 * b"a") + b"\0", A, ONE)), TunnelReason.ANSWER_BROKEN),
     ],
 )
-def test_lying_and_broken_answers_are_refused(data: bytes, expected: Reason) -> None:
+def test_lying_and_broken_answers_are_refused(data: bytes, expected: TunnelReason) -> None:
     assert addresses(record(ASKED_AGAIN, A, ONE)) == (ONE,)
     assert reason(data) == expected
 
@@ -136,7 +136,7 @@ def test_lying_and_broken_answers_are_refused(data: bytes, expected: Reason) -> 
 def test_more_addresses_than_the_limit_are_refused() -> None:
     many = [record(ASKED_AGAIN, A, bytes([9, 9, 9, n])) for n in range(MAX_ADDRESSES + 1)]
     assert len(addresses(*many[1:])) == MAX_ADDRESSES
-    assert reason(answer(*many)) == Reason.ANSWER_BROKEN
+    assert reason(answer(*many)) == TunnelReason.ANSWER_BROKEN
 
 
 def test_a_truncated_answer_gives_no_address() -> None:
@@ -148,7 +148,7 @@ def test_a_truncated_answer_gives_no_address() -> None:
 def test_any_answer_is_read_or_refused(tail: bytes, count: int) -> None:
     try:
         found = parse_answer(answer(tail, count=count), ASKED)
-    except Refused:
+    except TunnelRefused:
         return
     assert all(len(address) == 4 for address in found.addresses)
 

@@ -15,7 +15,7 @@ from tests.support.hellos import (
 )
 from threegate.gates.fetch.proxy.hello import Records, check_hello
 from threegate.gates.fetch.proxy.limits import MAX_HELLO_BYTES
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 NAME = "api.crossref.org"
 RIGHT = name_extension(NAME.encode())
@@ -23,8 +23,8 @@ CHANGE = b"\x14\x03\x03\x00\x01\x01"
 SECRET = b"\x17\x03\x03\x00\x05hello"
 
 
-def reason(data: bytes) -> Reason:
-    with pytest.raises(Refused) as caught:
+def reason(data: bytes) -> TunnelReason:
+    with pytest.raises(TunnelRefused) as caught:
         check_hello(data, NAME)
     return caught.value.reason
 
@@ -42,34 +42,34 @@ def test_a_hello_over_many_records_is_put_together(piece: int) -> None:
     body = real_hello(NAME)[5:]
     assert check_hello(records(body, piece), NAME)
     other = real_hello("evil.example")[5:]
-    assert reason(records(other, piece)) == Reason.NAME_DIFFERS
+    assert reason(records(other, piece)) == TunnelReason.NAME_DIFFERS
 
 
 def test_a_name_other_than_the_tunnels_is_refused() -> None:
     assert check_hello(made_hello(RIGHT), NAME)
     for name in ("evil.example", "www.crossref.org", "crossref.org", f"x.{NAME}"):
-        assert reason(real_hello(name)) == Reason.NAME_DIFFERS
+        assert reason(real_hello(name)) == TunnelReason.NAME_DIFFERS
     for spelled in (b"API.crossref.org", b"api.crossref.org.", b"api.crossref.org\0", b""):
-        assert reason(made_hello(name_extension(spelled))) == Reason.NAME_DIFFERS
+        assert reason(made_hello(name_extension(spelled))) == TunnelReason.NAME_DIFFERS
 
 
 def test_a_hello_without_a_name_is_refused() -> None:
-    assert reason(real_hello(None)) == Reason.NAME_MISSING
-    assert reason(made_hello(b"")) == Reason.NAME_MISSING
-    assert reason(made_hello(None)) == Reason.NAME_MISSING
+    assert reason(real_hello(None)) == TunnelReason.NAME_MISSING
+    assert reason(made_hello(b"")) == TunnelReason.NAME_MISSING
+    assert reason(made_hello(None)) == TunnelReason.NAME_MISSING
 
 
 @pytest.mark.parametrize(
     "name", [b"127.0.0.1", b"8.8.8.8", b"::1", b"[::1]", b"0x7f.1", b"2130706433", b"1.2.3.0x4"]
 )
 def test_an_address_as_name_is_refused(name: bytes) -> None:
-    assert reason(made_hello(name_extension(name))) == Reason.NAME_IS_ADDRESS
+    assert reason(made_hello(name_extension(name))) == TunnelReason.NAME_IS_ADDRESS
 
 
 @pytest.mark.parametrize("kind", [0xFE0D, 0xFFCE])
 def test_an_encrypted_name_is_refused_beside_the_right_one(kind: int) -> None:
-    assert reason(made_hello(RIGHT + extension(kind, b"x"))) == Reason.NAME_ENCRYPTED
-    assert reason(made_hello(extension(kind, b"") + RIGHT)) == Reason.NAME_ENCRYPTED
+    assert reason(made_hello(RIGHT + extension(kind, b"x"))) == TunnelReason.NAME_ENCRYPTED
+    assert reason(made_hello(extension(kind, b"") + RIGHT)) == TunnelReason.NAME_ENCRYPTED
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_an_encrypted_name_is_refused_beside_the_right_one(kind: int) -> None:
     ],
 )
 def test_extensions_that_two_servers_could_read_differently(extensions: bytes) -> None:
-    assert reason(made_hello(extensions)) == Reason.HELLO_BROKEN
+    assert reason(made_hello(extensions)) == TunnelReason.HELLO_BROKEN
 
 
 def test_more_than_one_hello_at_once_is_refused() -> None:
     one, other = message(RIGHT), message(name_extension(b"evil.example"))
     assert check_hello(records(one), NAME)
-    assert reason(records(one + other)) == Reason.HELLO_BROKEN
-    assert reason(records(one) + records(other)) == Reason.HELLO_BROKEN
-    assert reason(records(one) + SECRET) == Reason.HELLO_BROKEN
+    assert reason(records(one + other)) == TunnelReason.HELLO_BROKEN
+    assert reason(records(one) + records(other)) == TunnelReason.HELLO_BROKEN
+    assert reason(records(one) + SECRET) == TunnelReason.HELLO_BROKEN
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_more_than_one_hello_at_once_is_refused() -> None:
     ],
 )
 def test_bytes_that_are_not_tls_are_refused(first: bytes) -> None:
-    assert reason(first) == Reason.NOT_TLS
+    assert reason(first) == TunnelReason.NOT_TLS
 
 
 def test_another_handshake_message_is_refused() -> None:
-    assert reason(records(message(RIGHT, kind=2))) == Reason.NOT_HELLO
+    assert reason(records(message(RIGHT, kind=2))) == TunnelReason.NOT_HELLO
 
 
 def test_a_hello_without_end_is_refused_at_the_limit() -> None:
-    assert reason(records(b"\x01\xff\xff\xff")) == Reason.HELLO_LONG
+    assert reason(records(b"\x01\xff\xff\xff")) == TunnelReason.HELLO_LONG
     almost = b"\x01" + (MAX_HELLO_BYTES - 4).to_bytes(3, "big")
-    assert reason(records(almost + bytes(MAX_HELLO_BYTES - 100), 1)) == Reason.HELLO_LONG
+    assert reason(records(almost + bytes(MAX_HELLO_BYTES - 100), 1)) == TunnelReason.HELLO_LONG
 
 
 @given(st.binary(max_size=300), st.integers(0, 500))
@@ -127,17 +127,17 @@ def test_a_damaged_hello_is_read_or_refused(damage: bytes, at: int) -> None:
     data = whole[:at] + damage + whole[at + len(damage) :]
     try:
         found = check_hello(data, NAME)
-    except Refused:
+    except TunnelRefused:
         return
     assert not found or NAME.encode() in data
 
 
-def follow(*sent: bytes) -> Reason | None:
+def follow(*sent: bytes) -> TunnelReason | None:
     follower = Records(NAME)
     try:
         for piece in sent:
             follower.feed(piece)
-    except Refused as refused:
+    except TunnelRefused as refused:
         return refused.reason
     return None
 
@@ -151,15 +151,15 @@ def test_records_behind_the_hello_pass_in_any_pieces() -> None:
 def test_bytes_behind_the_hello_that_are_not_tls_are_refused() -> None:
     for tail in (b"GET / HTTP/1.1", b"\x17\x02", b"\x17\x03\x03\0\0", b"\x17\x03\x03\xff\xff"):
         assert follow(SECRET) is None
-        assert follow(SECRET, tail) == Reason.NOT_TLS
+        assert follow(SECRET, tail) == TunnelReason.NOT_TLS
 
 
 def test_a_second_hello_must_be_for_the_same_name() -> None:
     right, wrong = made_hello(RIGHT), made_hello(name_extension(b"evil.example"))
     assert follow(CHANGE, right) is None
-    assert follow(CHANGE, wrong) == Reason.NAME_DIFFERS
-    assert follow(*(bytes([byte]) for byte in CHANGE + wrong)) == Reason.NAME_DIFFERS
-    assert follow(made_hello(b"")) == Reason.NAME_MISSING
+    assert follow(CHANGE, wrong) == TunnelReason.NAME_DIFFERS
+    assert follow(*(bytes([byte]) for byte in CHANGE + wrong)) == TunnelReason.NAME_DIFFERS
+    assert follow(made_hello(b"")) == TunnelReason.NAME_MISSING
     assert follow(SECRET, wrong) is None  # behind encrypted records it is encrypted itself
 
 

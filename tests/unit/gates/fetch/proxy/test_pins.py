@@ -12,8 +12,8 @@ from threegate.base.errors import ProtocolBroken
 from threegate.gates.fetch.proxy import pins
 from threegate.gates.fetch.proxy.limits import MAX_DIALLED
 from threegate.gates.fetch.proxy.pins import Pinned, pin
-from threegate.gates.fetch.proxy.refused import Reason, Refused
-from threegate.gates.fetch.proxy.resolver import Found
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.resolver import Resolved
 
 OUTSIDE = tuple(ip_address(f"104.18.0.{number}") for number in range(1, 7))
 INSIDE = ip_address("10.0.0.5")
@@ -22,7 +22,7 @@ OWN = ip_address("104.18.0.9")
 
 def pinned(**found: Any) -> Pinned:
     made = {
-        name: value if isinstance(value, Refused) else Found(value, frozenset())
+        name: value if isinstance(value, TunnelRefused) else Resolved(value, frozenset())
         for name, value in found.items()
     }
     return Pinned(made)
@@ -31,20 +31,23 @@ def pinned(**found: Any) -> Pinned:
 def test_every_name_is_asked_for_once_and_answered_the_same_way_ever_after() -> None:
     asked: list[str] = []
 
-    async def find(name: str) -> Found:
+    async def find(name: str) -> Resolved:
         asked.append(name)
         if name == "c":
-            raise Refused(Reason.NO_SUCH_NAME, "why")
-        return Found((OUTSIDE[len(asked)],), frozenset())
+            raise TunnelRefused(TunnelReason.NO_SUCH_NAME, "why")
+        return Resolved((OUTSIDE[len(asked)],), frozenset())
 
     async def act() -> None:
         found = await pin(find, ("a", "b", "c"))
         for name in ("a", "b", "a"):
             assert (await found.find(name)) is found.found[name]
         for _ in range(2):
-            with pytest.raises(Refused) as refusal:
+            with pytest.raises(TunnelRefused) as refusal:
                 await found.find("c")
-            assert (refusal.value.reason, refusal.value.detail) == (Reason.NO_SUCH_NAME, "why")
+            assert (refusal.value.reason, refusal.value.detail) == (
+                TunnelReason.NO_SUCH_NAME,
+                "why",
+            )
 
     asyncio.run(act())
     assert sorted(asked) == ["a", "b", "c"]
@@ -56,7 +59,7 @@ def test_what_may_be_dialled_is_of_names_of_which_all_may_be() -> None:
         mixed=(OUTSIDE[2], INSIDE),
         own=(OWN,),
         none=(),
-        refused=Refused(Reason.RESOLVER_SILENT),
+        refused=TunnelRefused(TunnelReason.RESOLVER_SILENT),
     )
     assert found.addresses((OWN,)) == OUTSIDE[:2]
     assert OWN in found.addresses(()), "control: on another machine it may"

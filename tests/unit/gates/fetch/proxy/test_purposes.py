@@ -8,7 +8,7 @@ from tests.support.hellos import real_hello
 from tests.support.policies import policy, remote_model
 from tests.support.proxying import PUBLIC, SECONDS, Lab, request
 from threegate.gates.fetch.proxy.limits import HANDSHAKE_BYTES, MAX_UP_BYTES
-from threegate.gates.fetch.proxy.rules import Allowed, Denied, judge_name
+from threegate.gates.fetch.proxy.rules import NameDenied, TunnelBounds, judge_name
 from threegate.policy.purposes import MODEL, PACKETS, downloads
 
 LLM = "llm.example.org"
@@ -20,9 +20,9 @@ def test_each_purpose_has_bounds_of_its_own() -> None:
     packets = judge_name(found, "api.crossref.org", PACKETS)
     models = judge_name(found, "huggingface.co", downloads("models"))
     remote = judge_name(found, LLM, MODEL)
-    assert isinstance(packets, Allowed)
-    assert isinstance(models, Allowed)
-    assert isinstance(remote, Allowed)
+    assert isinstance(packets, TunnelBounds)
+    assert isinstance(models, TunnelBounds)
+    assert isinstance(remote, TunnelBounds)
     assert (packets.up_bytes, packets.in_all, packets.up_in_all) == (MAX_UP_BYTES, None, None)
     assert models.down_bytes > 8 * 2**30
     assert models.seconds == 6 * 3600
@@ -34,7 +34,9 @@ def test_each_purpose_has_bounds_of_its_own() -> None:
 
 @pytest.mark.parametrize("purpose", [PACKETS, MODEL, downloads("models"), downloads("images")])
 def test_a_name_of_no_rule_is_denied_for_every_purpose(purpose: str) -> None:
-    assert isinstance(judge_name(remote_model(LLM).bundle(), "evil.example.org", purpose), Denied)
+    assert isinstance(
+        judge_name(remote_model(LLM).bundle(), "evil.example.org", purpose), NameDenied
+    )
 
 
 # claim TG-C-200

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.gates.fetch.proxy.limits import MAX_REQUEST_BYTES
-from threegate.gates.fetch.proxy.refused import Reason, Refused
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.request import parse_request
 
 GOOD = b"CONNECT api.crossref.org:443 HTTP/1.1\r\nHost: api.crossref.org:443\r\n\r\n"
 HOST = b"\r\nHost: api.crossref.org:443\r\n\r\n"
 
 
-def reason(data: bytes) -> Reason:
-    with pytest.raises(Refused) as caught:
+def reason(data: bytes) -> TunnelReason:
+    with pytest.raises(TunnelRefused) as caught:
         parse_request(data)
     return caught.value.reason
 
@@ -30,24 +30,24 @@ def test_a_request_in_pieces_waits_for_the_rest(size: int) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (b"GET https://api.crossref.org/ HTTP/1.1", Reason.NOT_CONNECT),
-        (b"connect api.crossref.org:443 HTTP/1.1", Reason.NOT_CONNECT),
-        (b"CONNECT  api.crossref.org:443 HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:443 HTTP/1.0", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:443 HTTP/1.1 ", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:443\tHTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT API.crossref.org:443 HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT [::1]:443 HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT a@api.crossref.org:443 HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:443\0 HTTP/1.1", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:443 HTTP/1.1\n", Reason.REQUEST_BROKEN),
-        (b"CONNECT api.crossref.org:80 HTTP/1.1", Reason.OTHER_PORT),
-        (b"CONNECT api.crossref.org:0443 HTTP/1.1", Reason.OTHER_PORT),
-        (b"CONNECT other.crossref.org:443 HTTP/1.1", Reason.HOST_DIFFERS),
+        (b"GET https://api.crossref.org/ HTTP/1.1", TunnelReason.NOT_CONNECT),
+        (b"connect api.crossref.org:443 HTTP/1.1", TunnelReason.NOT_CONNECT),
+        (b"CONNECT  api.crossref.org:443 HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:443 HTTP/1.0", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:443 HTTP/1.1 ", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:443\tHTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT API.crossref.org:443 HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT [::1]:443 HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT a@api.crossref.org:443 HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:443\0 HTTP/1.1", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:443 HTTP/1.1\n", TunnelReason.REQUEST_BROKEN),
+        (b"CONNECT api.crossref.org:80 HTTP/1.1", TunnelReason.OTHER_PORT),
+        (b"CONNECT api.crossref.org:0443 HTTP/1.1", TunnelReason.OTHER_PORT),
+        (b"CONNECT other.crossref.org:443 HTTP/1.1", TunnelReason.HOST_DIFFERS),
     ],
 )
-def test_other_request_lines_are_refused(line: bytes, expected: Reason) -> None:
+def test_other_request_lines_are_refused(line: bytes, expected: TunnelReason) -> None:
     assert reason(line + HOST) == expected
 
 
@@ -67,26 +67,26 @@ def test_other_request_lines_are_refused(line: bytes, expected: Reason) -> None:
 def test_other_headers_are_refused(headers: bytes) -> None:
     line = GOOD.partition(b"\r\n")[0]
     sent = line + (b"\r\n" + headers if headers else b"") + b"\r\n\r\n"
-    assert reason(sent) == Reason.HOST_DIFFERS
+    assert reason(sent) == TunnelReason.HOST_DIFFERS
 
 
 def test_bytes_behind_the_request_are_refused() -> None:
-    assert reason(GOOD + b"\x16") == Reason.EARLY_BYTES
+    assert reason(GOOD + b"\x16") == TunnelReason.EARLY_BYTES
 
 
 def test_an_endless_request_ends_at_the_limit() -> None:
-    assert reason(GOOD[:-2] + b"X: " + b"a" * MAX_REQUEST_BYTES) == Reason.REQUEST_LONG
+    assert reason(GOOD[:-2] + b"X: " + b"a" * MAX_REQUEST_BYTES) == TunnelReason.REQUEST_LONG
 
 
 def test_other_protocols_are_refused_at_their_first_byte() -> None:
     for first in (b"\x16", b"\x05\x01\x00", b"GET /", b"\r\n"):
-        assert reason(first) == Reason.NOT_CONNECT
+        assert reason(first) == TunnelReason.NOT_CONNECT
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda tail: GOOD[:30] + tail))
 def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
     try:
         found = parse_request(data)
-    except Refused:
+    except TunnelRefused:
         return
     assert found is None or data == GOOD.replace(b"api.crossref.org", found.encode())

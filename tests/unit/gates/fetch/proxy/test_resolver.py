@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from threegate.gates.fetch.proxy import resolver
-from threegate.gates.fetch.proxy.refused import Reason, Refused
-from threegate.gates.fetch.proxy.resolver import Found, Resolver
+from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.resolver import Resolved, Resolver
 
 NAME = "api.crossref.org"
 PROBE = b"\x08ipv4only"
@@ -60,14 +60,14 @@ def serving(
             loop.remove_reader(sock)
 
 
-def find(monkeypatch: pytest.MonkeyPatch, *answers: Answer | None) -> Found:
+def find(monkeypatch: pytest.MonkeyPatch, *answers: Answer | None) -> Resolved:
     """Ask one server for each answer, in this order; None: nobody listens there."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     monkeypatch.setattr(resolver, "RESOLVER_PORT", port)
 
-    async def act() -> Found:
+    async def act() -> Resolved:
         servers = [f"127.0.0.{number + 1}" for number in range(len(answers))]
         with ExitStack() as stack:
             for server, answer in zip(servers, answers, strict=True):
@@ -91,18 +91,18 @@ def test_the_first_server_that_answers_is_believed(
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ((), Reason.NO_NETWORK),
-        ((None, None), Reason.NO_NETWORK),
-        ((silent,), Reason.NO_NETWORK),
-        ((failing(SERVFAIL),), Reason.NO_NETWORK),
-        ((probe_alone,), Reason.RESOLVER_SILENT),  # slow with this name, but there
-        ((failing(NXDOMAIN),), Reason.NO_SUCH_NAME),
+        ((), TunnelReason.NO_NETWORK),
+        ((None, None), TunnelReason.NO_NETWORK),
+        ((silent,), TunnelReason.NO_NETWORK),
+        ((failing(SERVFAIL),), TunnelReason.NO_NETWORK),
+        ((probe_alone,), TunnelReason.RESOLVER_SILENT),  # slow with this name, but there
+        ((failing(NXDOMAIN),), TunnelReason.NO_SUCH_NAME),
     ],
 )
 # claim TG-C-473
 def test_no_network_is_told_from_a_name_that_fails(
-    monkeypatch: pytest.MonkeyPatch, answers: tuple[Answer | None, ...], reason: Reason
+    monkeypatch: pytest.MonkeyPatch, answers: tuple[Answer | None, ...], reason: TunnelReason
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(TunnelRefused) as refused:
         find(monkeypatch, *answers)
     assert refused.value.reason == reason

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from threegate.gates.model.bridge.foreign import question, refuse_missing, reply
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
-from threegate.gates.model.front.refused import Refused
+from threegate.gates.model.front.refused import NoCompletion
 
 SERVED = Served("own", None, 4096)
 JSON = st.recursive(
@@ -44,14 +44,14 @@ def test_an_answer_without_any_count_is_a_reply() -> None:
 def test_any_value_is_a_reply_or_is_refused(value: Any) -> None:
     try:
         assert isinstance(reply(value, SERVED), ChatReply)
-    except Refused as refused:
+    except NoCompletion as refused:
         assert refused.code in ("TG-MDL-011", "TG-MDL-014")
 
 
 @given(JSON)
 def test_any_list_of_models_holds_ours_or_is_refused(value: Any) -> None:
     refuse_missing({"data": [{"id": "x"}, {"id": "own"}]}, SERVED)
-    with pytest.raises(Refused):
+    with pytest.raises(NoCompletion):
         refuse_missing(value, SERVED)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from threegate.gates.model.bridge import upstream
-from threegate.gates.model.bridge.upstream import Upstream
-from threegate.gates.model.front.refused import Refused
+from threegate.gates.model.bridge.upstream import LocalServer
+from threegate.gates.model.front.refused import NoCompletion
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SIZED = OK + b"Content-Length: 2\r\n"
@@ -48,8 +48,8 @@ def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outcome
             thread.start()
             try:
                 end = time.monotonic() + 10
-                return Upstream(None).ask("/v1/models", None, end=end, stopped=lambda: False)
-            except Refused as refused:
+                return LocalServer(None).ask("/v1/models", None, end=end, stopped=lambda: False)
+            except NoCompletion as refused:
                 return refused.code
             finally:
                 thread.join()

@@ -12,7 +12,7 @@ from threegate.gates.model.embedder.gate import opened
 from threegate.gates.model.embedder.messages import Opening, nearness, numbers_of
 from threegate.gates.model.embedder.minilm import MiniLm, _gelu, shapes
 from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import Refused
+from threegate.gates.model.embedder.refused import EmbedderRefused
 from threegate.gates.model.embedder.tensors import Tensor, read_tensors
 
 # The first example of the publisher's library, with the cosines it prints for this model.
@@ -130,7 +130,7 @@ def test_weights_of_another_model_are_refused(
         "type": {**tensors, key: tensors[key].astype("<i8")},
     }.get(name, {**tensors, key: other})
     assert MiniLm(tensors, pieces).vector("x"), "control"
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(EmbedderRefused) as caught:
         MiniLm(changed, pieces)
     assert caught.value.code == code
 
@@ -149,6 +149,6 @@ def test_files_of_another_digest_are_not_read(tmp_path: Path) -> None:
         (Opening("0" * 64, right), "TG-EMB-001"),
         (Opening(right, right), "TG-EMB-003"),  # control: both are right, so they are read
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(EmbedderRefused) as caught:
             opened(opening, own, own)
         assert caught.value.code == code

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support import weights
 from threegate.gates.model.embedder.pieces import MAX_PIECES, WORDS, Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import Refused
+from threegate.gates.model.embedder.refused import EmbedderRefused
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,6 @@ def test_any_text_has_pieces_within_the_vocabulary(pieces: Pieces, text: str) ->
 def test_a_vocabulary_that_is_none_is_refused(damage: object, data: bytes) -> None:
     assert len(read_vocabulary(data)) == WORDS, "control"
     assert callable(damage)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(EmbedderRefused) as caught:
         read_vocabulary(damage(data))
     assert caught.value.code == "TG-EMB-006"

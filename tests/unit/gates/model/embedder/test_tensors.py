@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.model.embedder.refused import Refused
+from threegate.gates.model.embedder.refused import EmbedderRefused
 from threegate.gates.model.embedder.tensors import MAX_HEADER_BYTES, MAX_SIDE, read_tensors
 
 ONE: dict[str, Any] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
@@ -84,7 +84,7 @@ def changed(**fields: object) -> bytes:
 def test_a_file_that_is_made_to_be_misread_is_refused(data: bytes, code: str) -> None:
     assert read_tensors(RIGHT), "control"
     assert read_tensors(file({"one": ONE, "two": TWO, "no": NONE})), "control"
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(EmbedderRefused) as caught:
         read_tensors(data)
     assert caught.value.code == code
 
@@ -100,7 +100,7 @@ def test_one_flipped_bit_gives_arrays_inside_the_file_or_a_refusal(at: int, bit:
     data = _flipped(at, bit)
     try:
         found = read_tensors(data)
-    except Refused:
+    except EmbedderRefused:
         return
     assert sum(array.nbytes for array in found.values()) == len(BODY)
     assert all(array.dtype in (np.dtype("<f4"), np.dtype("<i8")) for array in found.values())
@@ -110,5 +110,5 @@ def test_one_flipped_bit_gives_arrays_inside_the_file_or_a_refusal(at: int, bit:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
         read_tensors(data)
-    except Refused:
+    except EmbedderRefused:
         return

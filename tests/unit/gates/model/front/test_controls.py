@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.gates.model.front.controls import COMMON, broken_up, pattern_of
-from threegate.gates.model.front.refused import Refused
+from threegate.gates.model.front.refused import NoCompletion
 
 TOKENS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "<｜User｜>")
 
@@ -39,7 +39,7 @@ def test_a_token_inside_a_token_is_broken_up_too() -> None:
 
 
 def test_what_cannot_be_broken_up_is_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(NoCompletion):
         contents("aa", "aa", "a a", "a  a", "a   a", "a    a", *(f"a{' ' * n}a" for n in range(20)))
 
 

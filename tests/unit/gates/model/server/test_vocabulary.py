@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from threegate.gates.model.front.refused import Refused
+from threegate.gates.model.front.refused import NoCompletion
 from threegate.gates.model.server.vocabulary import control_tokens
 
 
@@ -70,7 +70,7 @@ def test_control_tokens_are_found_among_everything_else(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_understood_is_refused(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NoCompletion) as caught:
         read(data, tmp_path)
     assert caught.value.code == "TG-MDL-016"
 
@@ -81,6 +81,6 @@ def test_any_file_is_read_or_refused(tmp_path: Path, junk: bytes, at: int) -> No
     good = gguf(*OTHERS, TOKENS, KINDS)
     try:
         found = read(good[:at] + junk + good[at + len(junk) :], tmp_path)
-    except Refused:
+    except NoCompletion:
         return
     assert all(isinstance(token, str) for token in found)
