@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from threegate.gates.fetch.proxy.limits import (
-    MAX_ADDRESSES,
-    MAX_CNAMES,
-    MAX_DNS_BYTES,
-    MAX_DNS_NAME_BYTES,
-    MAX_DNS_RECORDS,
-)
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+
+MAX_DNS_BYTES: Final = 65_535
+MAX_DNS_RECORDS: Final = 64
+MAX_DNS_NAME_BYTES: Final = 255
+MAX_CNAMES: Final = 8
+MAX_ADDRESSES: Final = 32
 
 A, CNAME, AAAA = 1, 5, 28
 _SIZES: Final = {A: 4, AAAA: 16}

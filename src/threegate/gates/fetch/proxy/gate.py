@@ -16,14 +16,9 @@ from typing import Any, Final
 
 from threegate.base import canonical
 from threegate.base.errors import PolicyInvalid, ProtocolBroken, VersionUnsupported
+from threegate.base.limits import KIB
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.proxy.dns import resolvers
-from threegate.gates.fetch.proxy.limits import (
-    MAX_CLIENTS,
-    MAX_RESOLV_CONF_BYTES,
-    MAX_RESOLVERS,
-    REFUSED_SECONDS,
-)
 from threegate.gates.fetch.proxy.messages import (
     MAX_RULES_BYTES,
     Address,
@@ -33,12 +28,17 @@ from threegate.gates.fetch.proxy.messages import (
 )
 from threegate.gates.fetch.proxy.pins import pin, refuse_unheld
 from threegate.gates.fetch.proxy.resolver import Resolver
-from threegate.gates.fetch.proxy.server import Find, ProxyServer, dial
+from threegate.gates.fetch.proxy.server import MAX_TUNNELS, Find, ProxyServer, dial
 from threegate.gates.fetch.proxy.tunnel import Ends
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import MessageReader, write_message, write_note
 from threegate.sandbox.payload import ANSWERS_FD
+
+MAX_RESOLVERS: Final = 3
+MAX_RESOLV_CONF_BYTES: Final = 64 * KIB
+MAX_CLIENTS: Final = 2 * MAX_TUNNELS  # those included that are refused; others wait in the queue
+REFUSED_SECONDS: Final = 1.0  # for which whoever was refused keeps its place among the clients
 
 RULES_FD: Final = 0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")

@@ -13,8 +13,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from threegate.gates.fetch.proxy.limits import MAX_EXTENSIONS, MAX_HELLO_BYTES, MAX_RECORD_BYTES
+from threegate.base.limits import KIB
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+
+MAX_HELLO_BYTES: Final = 16 * KIB  # with post-quantum keys and a session ticket about 2 KiB
+MAX_RECORD_BYTES: Final = 2**14 + 2048  # RFC 5246; RFC 8446 allows less
+MAX_EXTENSIONS: Final = 64
 
 _HANDSHAKE: Final = 22
 _RECORD_TYPES: Final = frozenset({20, 21, _HANDSHAKE, 23})

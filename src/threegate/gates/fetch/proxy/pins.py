@@ -14,15 +14,12 @@ from typing import Final
 
 from threegate.base.errors import ProtocolBroken
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.limits import (
-    MAX_DIALLED,
-    ORIGIN_PORT,
-    RESOLVER_PORT,
-    RESOLVER_SECONDS,
-)
 from threegate.gates.fetch.proxy.refused import TunnelRefused
-from threegate.gates.fetch.proxy.resolver import Resolved
+from threegate.gates.fetch.proxy.resolver import RESOLVER_PORT, RESOLVER_SECONDS, Resolved
 from threegate.gates.fetch.proxy.rules import judge_addresses
+
+MAX_DIALLED: Final = 4  # addresses tried for one tunnel
+ORIGIN_PORT: Final = 443
 
 LOOPBACK: Final = "127.0.0.1"  # can always be tried, and nothing of it leaves this machine
 # By ICMP, or before a packet was made.  Landlock lets a proxy have both ports.

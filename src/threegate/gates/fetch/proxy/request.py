@@ -12,8 +12,10 @@ SECURITY
 import re
 from typing import Final
 
-from threegate.gates.fetch.proxy.limits import MAX_REQUEST_BYTES
+from threegate.base.limits import KIB
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+
+MAX_REQUEST_BYTES: Final = 2 * KIB  # a name has 253 characters, and stands there twice
 
 END: Final = b"\r\n\r\n"
 _LINE: Final = re.compile(rb"CONNECT ([a-z0-9.-]{1,253}):(\d{1,5}) HTTP/1\.1\Z")

@@ -13,14 +13,19 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from threegate.gates.fetch.addresses import NAT64_PROBE, Address, nat64_prefix
-from threegate.gates.fetch.proxy.dns import AAAA, A, DnsAnswer, DnsQuery, parse_answer
-from threegate.gates.fetch.proxy.limits import (
+from threegate.gates.fetch.proxy.dns import (
+    AAAA,
     MAX_DNS_BYTES,
-    NEXT_RESOLVER_SECONDS,
-    RESOLVER_PORT,
-    RESOLVER_SECONDS,
+    A,
+    DnsAnswer,
+    DnsQuery,
+    parse_answer,
 )
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+
+RESOLVER_PORT: Final = 53
+RESOLVER_SECONDS: Final = 1.5  # for one question, all name servers together
+NEXT_RESOLVER_SECONDS: Final = 0.3  # until the next name server is asked as well
 
 # A cached resolver that lost its own network answers SERVFAIL to everything.
 _NO_ANSWER: Final = frozenset({TunnelReason.RESOLVER_SILENT, TunnelReason.RESOLVER_FAILED})

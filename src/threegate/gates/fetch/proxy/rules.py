@@ -7,23 +7,23 @@ out of reach for a model's proxy, and the other way round.
 from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import IPv6Network
+from typing import Final
 
+from threegate.base.limits import KIB, MIB
 from threegate.gates.fetch.addresses import Address, refusal
-from threegate.gates.fetch.proxy.limits import (
-    DOWNLOAD_TUNNELS,
-    HANDSHAKE_BYTES,
-    KIB,
-    MAX_UP_BYTES,
-    MODEL_DOWN_BYTES,
-    MODEL_TUNNELS,
-    RUN_TUNNELS,
-)
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES, may_connect
 from threegate.policy.decision import Allow, RuleRef
 from threegate.policy.hosts import matches
 from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
+
+MAX_UP_BYTES: Final = 1 * MIB  # what a request, a handshake and its keys need many times over
+DOWNLOAD_TUNNELS: Final = 4  # one file at a time, over a redirect
+MODEL_TUNNELS: Final = 2  # one request at a time; the last one may not be gone yet
+RUN_TUNNELS: Final = 2  # a run asks one thing at a time as well
+MODEL_DOWN_BYTES: Final = 8 * MIB  # an answer in JSON, which a bridge bounds further
+HANDSHAKE_BYTES: Final = 16 * KIB  # what a tunnel costs before anything is asked in it
 
 
 @dataclass(frozen=True, slots=True)

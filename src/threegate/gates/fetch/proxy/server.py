@@ -16,24 +16,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.hello import check_hello
-from threegate.gates.fetch.proxy.limits import (
-    CLIENT_SECONDS,
-    DIAL_SECONDS,
-    MAX_DIALLED,
-    MAX_HELLO_BYTES,
-    MAX_REQUEST_BYTES,
-    MAX_TUNNELS,
-    ORIGIN_PORT,
-)
+from threegate.gates.fetch.proxy.hello import MAX_HELLO_BYTES, check_hello
+from threegate.gates.fetch.proxy.pins import MAX_DIALLED, ORIGIN_PORT
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
-from threegate.gates.fetch.proxy.request import parse_request
+from threegate.gates.fetch.proxy.request import MAX_REQUEST_BYTES, parse_request
 from threegate.gates.fetch.proxy.resolver import Resolved
 from threegate.gates.fetch.proxy.rules import NameDenied, judge_addresses, judge_name
 from threegate.gates.fetch.proxy.tunnel import Ends, Spent, Tunnel, carry
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import RuleRef
 from threegate.policy.purposes import PACKETS
+
+MAX_TUNNELS: Final = 64  # at a time, whatever the policy adds up to
+CLIENT_SECONDS: Final = 10.0  # for a request, and again for a hello
+DIAL_SECONDS: Final = 10.0
 
 Find = Callable[[str], Awaitable[Resolved]]
 Dial = Callable[[str], Awaitable[Ends]]

@@ -2,12 +2,14 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from threegate.base.limits import KIB
 from threegate.gates.fetch.proxy.hello import Records
-from threegate.gates.fetch.proxy.limits import PIECE_BYTES
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.rules import TunnelBounds
+
+PIECE_BYTES: Final = 64 * KIB
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -21,7 +21,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.http_library.client import ByteStream, Deadline
 from threegate.gates.http_library.tunnel import PROXY_SOCKET, Tunnels, make_anchors
 from threegate.gates.model.bridge.upstream import Stopped, completed, parse_json, request
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.messages import Remote
 
 CONNECT_SECONDS: Final = 30.0
@@ -49,7 +49,7 @@ class RemoteServer:
         try:
             anchors = make_anchors(dict(opening.anchors))
         except GateUnavailable as exc:
-            raise NoCompletion(NoCompletionReason.UNREACHABLE, exc.message) from exc
+            raise NoCompletion(Unanswered.UNREACHABLE, exc.message) from exc
         self._way = Tunnels(anchors, socket)
 
     def ask(self, path: str, body: bytes | None, *, end: float, stopped: Stopped) -> Any:
@@ -66,9 +66,9 @@ class RemoteServer:
     def _count(self, request: bytes, *, is_question: bool) -> None:
         """Refuse what would be more than one question may send; nothing of it leaves then."""
         if self._requests < is_question:
-            raise NoCompletion(NoCompletionReason.SPENT, "its requests are used up")
+            raise NoCompletion(Unanswered.SPENT, "its requests are used up")
         if self._bytes < len(request):
-            raise NoCompletion(NoCompletionReason.SPENT, "its bytes are used up")
+            raise NoCompletion(Unanswered.SPENT, "its bytes are used up")
         self._requests -= is_question
         self._bytes -= len(request)
 
@@ -77,8 +77,8 @@ class RemoteServer:
         try:
             plain = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
         except (ValueError, RecursionError) as exc:
-            raise NoCompletion(NoCompletionReason.FOREIGN, "not JSON") from exc
+            raise NoCompletion(Unanswered.FOREIGN, "not JSON") from exc
         # As it came and as it reads: a key may be written with escapes.
         if any(secret.stands_in(text) for secret in self._secrets for text in (answer, plain)):
-            raise NoCompletion(NoCompletionReason.REPEATED)
+            raise NoCompletion(Unanswered.REPEATED)
         return found

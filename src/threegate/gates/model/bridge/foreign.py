@@ -12,7 +12,7 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served, response_format
 from threegate.gates.model.front.controls import broken_up, pattern_of
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 
 MAX_OFFERED: Final = 10_000
 _CONTROLS: Final = pattern_of(())  # its vocabulary is not at hand
@@ -40,9 +40,9 @@ def reply(untrusted: Any, served: Served) -> ChatReply:
         content, finished = choice["message"]["content"], choice["finish_reason"]
         name = untrusted["model"]
     except (LookupError, TypeError) as exc:
-        raise NoCompletion(NoCompletionReason.FOREIGN) from exc
+        raise NoCompletion(Unanswered.FOREIGN) from exc
     if name != served.name:
-        raise NoCompletion(NoCompletionReason.OTHER_MODEL)
+        raise NoCompletion(Unanswered.OTHER_MODEL)
     usage = untrusted.get("usage")
     counted = usage if type(usage) is dict else {}
     try:
@@ -54,7 +54,7 @@ def reply(untrusted: Any, served: Served) -> ChatReply:
             served.name,
         )
     except ProtocolBroken as exc:
-        raise NoCompletion(NoCompletionReason.FOREIGN, exc.message) from exc
+        raise NoCompletion(Unanswered.FOREIGN, exc.message) from exc
 
 
 def refuse_missing(untrusted: Any, served: Served) -> None:
@@ -63,6 +63,6 @@ def refuse_missing(untrusted: Any, served: Served) -> None:
         offered = untrusted["data"][:MAX_OFFERED]
         names = {item["id"] for item in offered}
     except (LookupError, TypeError) as exc:
-        raise NoCompletion(NoCompletionReason.FOREIGN, "its list of models") from exc
+        raise NoCompletion(Unanswered.FOREIGN, "its list of models") from exc
     if served.name not in names:
-        raise NoCompletion(NoCompletionReason.OTHER_MODEL, "the server does not offer it")
+        raise NoCompletion(Unanswered.OTHER_MODEL, "the server does not offer it")

@@ -21,7 +21,7 @@ from threegate.gates.http_library.client import (
     ResponseCut,
 )
 from threegate.gates.model.chat.messages import MAX_REPLY_BYTES
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.messages import SERVER_SOCKET
 
 LOOPBACK: Final = "127.0.0.1"
@@ -30,11 +30,11 @@ MAX_BODY_BYTES: Final = 2 * MAX_REPLY_BYTES  # foreign servers write more around
 CONNECT_SECONDS: Final = 5.0
 # Why there is no response, as CORE is told.
 _WHY: Final = {
-    Failure.ANSWER: NoCompletionReason.FOREIGN,
-    Failure.CUT: NoCompletionReason.FOREIGN,
-    Failure.DEADLINE: NoCompletionReason.DEADLINE,
-    Failure.ENCODED: NoCompletionReason.FOREIGN,
-    Failure.TOO_LARGE: NoCompletionReason.FOREIGN_TOO_LARGE,
+    Failure.ANSWER: Unanswered.FOREIGN,
+    Failure.CUT: Unanswered.FOREIGN,
+    Failure.DEADLINE: Unanswered.DEADLINE,
+    Failure.ENCODED: Unanswered.FOREIGN,
+    Failure.TOO_LARGE: Unanswered.FOREIGN_TOO_LARGE,
 }
 
 Stopped = Callable[[], bool]
@@ -62,7 +62,7 @@ class LocalServer:
         except OSError as exc:
             sock.close()
             where = "its socket" if self._port is None else f"{LOOPBACK}:{self._port}"
-            raise NoCompletion(NoCompletionReason.UNREACHABLE, f"nothing at {where}") from exc
+            raise NoCompletion(Unanswered.UNREACHABLE, f"nothing at {where}") from exc
         return ByteStream(sock)
 
 
@@ -91,18 +91,16 @@ def completed(
             head = exchange.head(stream, deadline)
             if head.status != 200:  # also a redirect
                 told = f", {statuses[head.status]}" if head.status in statuses else ""
-                raise NoCompletion(NoCompletionReason.FOREIGN_STATUS, f"status {head.status}{told}")
+                raise NoCompletion(Unanswered.FOREIGN_STATUS, f"status {head.status}{told}")
             return exchange.body(stream, most=MAX_BODY_BYTES, deadline=deadline)
         finally:
             stream.close()
     except ResponseCut as exc:
-        raise NoCompletion(NoCompletionReason.FOREIGN, "it hung up before its answer") from exc
+        raise NoCompletion(Unanswered.FOREIGN, "it hung up before its answer") from exc
     except ConnectionLost as exc:
-        raise NoCompletion(NoCompletionReason.UNREACHABLE, "it hung up") from exc
+        raise NoCompletion(Unanswered.UNREACHABLE, "it hung up") from exc
     except NotRetrieved as exc:
-        raise NoCompletion(
-            _WHY.get(exc.failure, NoCompletionReason.UNREACHABLE), exc.message
-        ) from exc
+        raise NoCompletion(_WHY.get(exc.failure, Unanswered.UNREACHABLE), exc.message) from exc
 
 
 def parse_json(untrusted: bytes) -> Any:
@@ -110,4 +108,4 @@ def parse_json(untrusted: bytes) -> Any:
     try:
         return json.loads(untrusted.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        raise NoCompletion(NoCompletionReason.FOREIGN, "not JSON") from exc
+        raise NoCompletion(Unanswered.FOREIGN, "not JSON") from exc

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from threegate.gates.model.chat.messages import ChatRequest
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 
 MAX_ROUNDS: Final = 8
 # Spellings in use, for servers whose vocabulary is not at hand and for files that do not
@@ -42,4 +42,4 @@ def _broken(text: str, tokens: re.Pattern[str]) -> str:
         text, found = tokens.subn(lambda match: f"{match[0][0]} {match[0][1:]}", text)
         if not found:
             return text
-    raise NoCompletion(NoCompletionReason.MALFORMED, "control tokens inside control tokens")
+    raise NoCompletion(Unanswered.MALFORMED, "control tokens inside control tokens")

@@ -5,7 +5,7 @@ from enum import Enum
 from threegate.gates.model.chat.messages import ChatRefused
 
 
-class NoCompletionReason(Enum):
+class Unanswered(Enum):
     """What can be wrong: code, sentence."""
 
     MALFORMED = "TG-MDL-001", "not a request of this server"
@@ -30,7 +30,7 @@ class NoCompletionReason(Enum):
 class NoCompletion(Exception):
     """A request that gets no reply; `detail` are our own words."""
 
-    def __init__(self, why: NoCompletionReason, detail: str = "") -> None:
+    def __init__(self, why: Unanswered, detail: str = "") -> None:
         self.code, sentence = why.value
         self.sentence = f"{sentence}: {detail}" if detail else sentence
         super().__init__(self.sentence)

@@ -24,7 +24,7 @@ from threegate.gates.model.chat.messages import (
     Served,
     parse_request,
 )
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.messages import Progress
 from threegate.sandbox.channel import ChannelBroken, MessageReader, MessageTooLong, frames
 
@@ -92,13 +92,13 @@ class Front:
 
     async def _answer(self, case: "_Client", reader: asyncio.StreamReader) -> bytes:
         if self._clients > MAX_CLIENTS:
-            raise NoCompletion(NoCompletionReason.BUSY)
+            raise NoCompletion(Unanswered.BUSY)
         request = await _within(_request(reader), REQUEST_SECONDS)
         reply = await self._complete(case, reader, request)
         try:
             return reply.to_bytes()
         except ProtocolBroken as exc:
-            raise NoCompletion(NoCompletionReason.FAILED, "its reply is too long") from exc
+            raise NoCompletion(Unanswered.FAILED, "its reply is too long") from exc
 
     async def _complete(
         self, case: "_Client", reader: asyncio.StreamReader, request: ChatRequest
@@ -153,9 +153,9 @@ async def _unless_gone(
         return act.result()
     act.cancel()
     if gone not in done:
-        raise NoCompletion(NoCompletionReason.DEADLINE)
+        raise NoCompletion(Unanswered.DEADLINE)
     if gone.exception() is None and gone.result():
-        raise NoCompletion(NoCompletionReason.MALFORMED, "more than one request")
+        raise NoCompletion(Unanswered.MALFORMED, "more than one request")
     raise ClientGone
 
 
@@ -165,15 +165,15 @@ async def _request(reader: asyncio.StreamReader) -> ChatRequest:
         while not (found := messages.feed(await _piece(reader))):
             pass
     except MessageTooLong as exc:
-        raise NoCompletion(NoCompletionReason.TOO_LARGE, f"limit {MAX_CHAT_BYTES} bytes") from exc
+        raise NoCompletion(Unanswered.TOO_LARGE, f"limit {MAX_CHAT_BYTES} bytes") from exc
     except ChannelBroken as exc:
-        raise NoCompletion(NoCompletionReason.MALFORMED, "not a frame") from exc
+        raise NoCompletion(Unanswered.MALFORMED, "not a frame") from exc
     if len(found) > 1 or messages.mid_message:
-        raise NoCompletion(NoCompletionReason.MALFORMED, "more than one request")
+        raise NoCompletion(Unanswered.MALFORMED, "more than one request")
     try:
         return parse_request(Untrusted(found[0]))
     except ProtocolBroken as exc:
-        raise NoCompletion(NoCompletionReason.MALFORMED, exc.message) from exc
+        raise NoCompletion(Unanswered.MALFORMED, exc.message) from exc
 
 
 async def _piece(reader: asyncio.StreamReader) -> bytes:
@@ -188,4 +188,4 @@ async def _within(act: Any, seconds: float) -> Any:
         async with asyncio.timeout(seconds):
             return await act
     except TimeoutError as exc:
-        raise NoCompletion(NoCompletionReason.TOO_SLOW) from exc
+        raise NoCompletion(Unanswered.TOO_SLOW) from exc

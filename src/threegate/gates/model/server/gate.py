@@ -15,7 +15,7 @@ from typing import Final
 
 import threegate
 from threegate.gates.model.chat.messages import Served
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.front.startup import Opened, run
 from threegate.gates.model.messages import Embedded, parse_embedded
 from threegate.gates.model.server import llama
@@ -31,7 +31,7 @@ def serve() -> None:
 
 def _opened(opening: Embedded) -> Opened:
     if _digest() != opening.sha256:
-        raise NoCompletion(NoCompletionReason.OTHER_FILE)
+        raise NoCompletion(Unanswered.OTHER_FILE)
     served = Served(opening.name, opening.sha256, opening.context_tokens)
     model = llama.Llama(MODEL_FILE, served, threads=opening.threads)
     _stop_talking()

@@ -18,7 +18,7 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.controls import broken_up, pattern_of
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.front.server import Tell
 from threegate.gates.model.messages import Progress
 from threegate.gates.model.server.vocabulary import control_tokens
@@ -46,7 +46,7 @@ class Llama:
         try:
             self._server = xllamacpp.Server(_parameters(path, served, threads))
         except RuntimeError as exc:
-            raise NoCompletion(NoCompletionReason.NOT_LOADED) from exc
+            raise NoCompletion(Unanswered.NOT_LOADED) from exc
 
     def complete(self, request: ChatRequest, stop: Event, tell: Tell) -> ChatReply:
         """Return the reply to `request`; raise `Refused`."""
@@ -101,9 +101,7 @@ def _grammar(schema: str) -> str:
     try:
         return str(xllamacpp.json_schema_to_grammar(schema))
     except (RuntimeError, TypeError, ValueError) as exc:
-        raise NoCompletion(
-            NoCompletionReason.NO_GRAMMAR, "no grammar can be made of the schema"
-        ) from exc
+        raise NoCompletion(Unanswered.NO_GRAMMAR, "no grammar can be made of the schema") from exc
 
 
 class _Writing:
@@ -150,14 +148,14 @@ class _Writing:
                 served.name,
             )
         except (KeyError, ProtocolBroken) as exc:
-            raise NoCompletion(NoCompletionReason.FAILED, "its reply is not one") from exc
+            raise NoCompletion(Unanswered.FAILED, "its reply is not one") from exc
 
 
 def _refused(error: dict[str, Any]) -> NoCompletion:
     """Return our own words for an error of the library; its words may hold anybody's."""
     tokens, most = error.get("n_prompt_tokens"), error.get("n_ctx")
     if type(tokens) is int and type(most) is int:
-        return NoCompletion(NoCompletionReason.TOO_LONG, f"{tokens} tokens, limit {most}")
+        return NoCompletion(Unanswered.TOO_LONG, f"{tokens} tokens, limit {most}")
     if error.get("type") == "invalid_request_error":
-        return NoCompletion(NoCompletionReason.NO_GRAMMAR)
-    return NoCompletion(NoCompletionReason.FAILED)
+        return NoCompletion(Unanswered.NO_GRAMMAR)
+    return NoCompletion(Unanswered.FAILED)

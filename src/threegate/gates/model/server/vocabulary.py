@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)
@@ -31,9 +31,7 @@ def control_tokens(path: Path) -> tuple[str, ...]:
         try:
             return _control_tokens(file)
         except (ValueError, struct.error) as exc:
-            raise NoCompletion(
-                NoCompletionReason.NOT_LOADED, "its metadata cannot be read"
-            ) from exc
+            raise NoCompletion(Unanswered.NOT_LOADED, "its metadata cannot be read") from exc
 
 
 def _control_tokens(file: BinaryIO) -> tuple[str, ...]:

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.fetch.proxy.dns import AAAA, CNAME, A, DnsQuery, parse_answer, resolvers
-from threegate.gates.fetch.proxy.limits import MAX_ADDRESSES, MAX_CNAMES, MAX_DNS_RECORDS
+from threegate.gates.fetch.proxy.dns import (
+    AAAA,
+    CNAME,
+    MAX_ADDRESSES,
+    MAX_CNAMES,
+    MAX_DNS_RECORDS,
+    A,
+    DnsQuery,
+    parse_answer,
+    resolvers,
+)
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 ASKED = DnsQuery(0x1234, "api.crossref.org", A)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.proxying import bundle
 from threegate.gates.fetch.proxy import gate
-from threegate.gates.fetch.proxy.limits import REFUSED_SECONDS
+from threegate.gates.fetch.proxy.gate import REFUSED_SECONDS
 from threegate.gates.fetch.proxy.messages import InForce, Rules
 from threegate.sandbox import payload
 from threegate.sandbox.channel import HEADER, frames

@@ -13,8 +13,7 @@ from tests.support.hellos import (
     records,
     sized,
 )
-from threegate.gates.fetch.proxy.hello import Records, check_hello
-from threegate.gates.fetch.proxy.limits import MAX_HELLO_BYTES
+from threegate.gates.fetch.proxy.hello import MAX_HELLO_BYTES, Records, check_hello
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 
 NAME = "api.crossref.org"

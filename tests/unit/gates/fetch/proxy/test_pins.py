@@ -10,8 +10,7 @@ import pytest
 
 from threegate.base.errors import ProtocolBroken
 from threegate.gates.fetch.proxy import pins
-from threegate.gates.fetch.proxy.limits import MAX_DIALLED
-from threegate.gates.fetch.proxy.pins import Pinned, pin
+from threegate.gates.fetch.proxy.pins import MAX_DIALLED, Pinned, pin
 from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.resolver import Resolved
 

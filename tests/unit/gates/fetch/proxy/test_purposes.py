@@ -7,8 +7,13 @@ import pytest
 from tests.support.hellos import real_hello
 from tests.support.policies import policy, remote_model
 from tests.support.proxying import PUBLIC, SECONDS, Lab, request
-from threegate.gates.fetch.proxy.limits import HANDSHAKE_BYTES, MAX_UP_BYTES
-from threegate.gates.fetch.proxy.rules import NameDenied, TunnelBounds, judge_name
+from threegate.gates.fetch.proxy.rules import (
+    HANDSHAKE_BYTES,
+    MAX_UP_BYTES,
+    NameDenied,
+    TunnelBounds,
+    judge_name,
+)
 from threegate.policy.purposes import MODEL, PACKETS, downloads
 
 LLM = "llm.example.org"

@@ -10,7 +10,7 @@ from tests.support.hellos import made_hello, name_extension, real_hello
 from tests.support.policies import line_of, policy_files
 from tests.support.proxying import NAME, PUBLIC, SECONDS, Lab, bundle, request, without
 from threegate.base import canonical
-from threegate.gates.fetch.proxy.limits import MAX_UP_BYTES
+from threegate.gates.fetch.proxy.rules import MAX_UP_BYTES
 from threegate.sandbox.supervise import MAX_NOTE_BYTES
 
 HELLO = real_hello(NAME)

@@ -10,7 +10,7 @@ import pytest
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front import server
-from threegate.gates.model.front.refused import NoCompletion, NoCompletionReason
+from threegate.gates.model.front.refused import NoCompletion, Unanswered
 from threegate.gates.model.front.server import Front, Stuck, Tell
 from threegate.gates.model.messages import Progress
 from threegate.sandbox.channel import CHUNK, END, HEADER, MAX_CHUNK_BYTES, NOTE, frames
@@ -46,7 +46,7 @@ def until_stopped(stop: Event) -> str:
 
 
 def refuses(_stop: Event) -> str:
-    raise NoCompletion(NoCompletionReason.NO_GRAMMAR)
+    raise NoCompletion(Unanswered.NO_GRAMMAR)
 
 
 Connect = Callable[[], Awaitable[tuple[socket.socket, "asyncio.Task[None]"]]]
