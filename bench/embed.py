@@ -33,7 +33,7 @@ import sys
 from pathlib import Path
 from threegate.gates.model.embedder.minilm import MiniLm
 from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.tensors import read_tensors
+from threegate.gates.model.embedder.minilm import read_tensors
 weights, words = (Path(name).read_bytes() for name in sys.argv[1:3])
 model = MiniLm(read_tensors(weights), Pieces(read_vocabulary(words)))
 sys.stdout.buffer.write(b"ready\\n")

@@ -55,7 +55,7 @@ CROSSINGS = [
     ("gates.core", "threegate.gates.fetch"),
     ("gates", "threegate.host"),
     ("host", "threegate.gates.core"),
-    ("cli", "threegate.gates.core.budget"),
+    ("cli", "threegate.gates.core.prompts"),
     ("console", "threegate.gates.fetch.addresses"),
     ("gates.core", "threegate.gates.model.messages"),
     ("host", "threegate.cli"),

@@ -102,7 +102,7 @@ def test_one_module_makes_sockets_and_one_finds_programs(
 @pytest.mark.parametrize(
     ("line", "findings"),
     [
-        ("from threegate.gates.core.budget import used", 1),
+        ("from threegate.gates.core.prompts import used", 1),
         ("from threegate.gates.core import budget", 1),
         ("from threegate.gates.model.chat.messages import Served", 0),
         ("from threegate.gates.tool_exec.era import guest_messages", 0),

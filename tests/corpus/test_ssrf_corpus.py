@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from threegate.gates.fetch.addresses import refusal
-from threegate.gates.fetch.retrieve.urls import check_url, follow
+from threegate.gates.fetch.retrieve.hops import check_url, follow
 from threegate.policy.hosts import SHARED_SUFFIXES, check_pattern, parse_url
 
 HANDLED = {

@@ -33,8 +33,8 @@ from threegate.gates.fetch.normalize.messages import (
 from threegate.gates.fetch.normalize.readers import html
 from threegate.gates.fetch.normalize.text import Unread
 from threegate.gates.fetch.retrieve import messages as retrieve
+from threegate.gates.fetch.retrieve.hops import check_url, follow
 from threegate.gates.fetch.retrieve.types import sniff
-from threegate.gates.fetch.retrieve.urls import check_url, follow
 from threegate.gates.http_library.client import (
     ByteStream,
     ConnectionLost,

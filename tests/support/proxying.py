@@ -8,10 +8,9 @@ from typing import Any
 
 from tests.support.policies import altered, policy
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.resolver import Resolved
-from threegate.gates.fetch.proxy.server import ProxyServer
-from threegate.gates.fetch.proxy.tunnel import Ends
+from threegate.gates.fetch.proxy.server import Ends, ProxyServer
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import PACKETS
 

@@ -16,8 +16,8 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.audit.entry import time_of
-from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
+from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import rules_of
 from threegate.gates.http_library.client import ByteStream, Deadline, ResponseHead
 from threegate.gates.http_library.tunnel import Connection

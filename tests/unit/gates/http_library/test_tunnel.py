@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.support.internet_certificates import Authority, self_signed
 from tests.support.retrieving import ASK, CROSSREF, RECORD, answer, bundle
-from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import Got
+from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import rules_of
 from threegate.gates.http_library.client import Deadline, Failure, NotRetrieved, ResponseHead
 from threegate.gates.http_library.tunnel import Connection, GatewayProxy, Tunnels, make_anchors

@@ -1,13 +1,12 @@
-"""Questions to a name server and what may be believed of its answers (RFC 1035).
+"""Queries to a name server, and what may be believed of its answers (RFC 1035).
 
-One question, for one kind of address, by the whole name: no search domains, no local files.
-Of an answer only the records count that the question leads to, by at most `MAX_CNAMES`
-aliases.
+One query asks for one kind of address of a whole name: no search domains, no local files.  Of
+an answer only the records count that the query leads to, by at most `MAX_CNAMES` aliases.
 
 SECURITY
-    Reads bytes of a name server, or of whoever answers in its place.  They may lie about
-    addresses; `addresses` judges those.  Every length is checked, and a compressed name may
-    only point backwards.
+    Reads bytes of a name server, or of an attacker who answers in its place.  They may lie
+    about addresses; `addresses` judges those.  Every length is checked, and a compressed name
+    may only point backwards.
 """
 
 import struct
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
 
 MAX_DNS_BYTES: Final = 65_535
 MAX_DNS_RECORDS: Final = 64
@@ -38,7 +37,7 @@ Name = tuple[bytes, ...]  # labels, in lower case
 
 @dataclass(frozen=True, slots=True)
 class DnsQuery:
-    """What was asked, and the number the answer must bear."""
+    """A query, and the number that its answer must have."""
 
     ident: int
     name: str
@@ -56,23 +55,23 @@ class DnsQuery:
 
     @property
     def tail(self) -> bytes:
-        """Return the question as it stands in query and answer."""
+        """Return the question section, which query and answer share."""
         name = b"".join(bytes([len(label)]) + label for label in self.labels)
         return name + b"\0" + struct.pack(">HH", self.kind, _INTERNET)
 
 
 @dataclass(frozen=True, slots=True)
 class DnsAnswer:
-    """The addresses a question leads to; `truncated` if it must be asked again over TCP."""
+    """The addresses that a query leads to; if `truncated`, ask again over TCP."""
 
     addresses: tuple[bytes, ...]
     truncated: bool = False
 
 
 def parse_answer(untrusted: bytes, question: DnsQuery) -> DnsAnswer:
-    """Return what `untrusted` answers to `question`; raise `Refused`.
+    """Return the answer to `question` in `untrusted`; raise `TunnelRefused`.
 
-    No address of this kind is an answer too.
+    An answer may have no address of this kind.
     """
     if not _HEAD.size <= len(untrusted) <= MAX_DNS_BYTES:
         raise TunnelRefused(TunnelReason.ANSWER_BROKEN)
@@ -128,7 +127,7 @@ def _alias(data: bytes, at: int, length: int) -> Name:
 
 
 def _add_alias(found: _Records, owner: Name, target: Name) -> None:
-    if found.aliases.setdefault(owner, target) != target:  # a choice nobody may make for us
+    if found.aliases.setdefault(owner, target) != target:  # nobody may choose between them for us
         raise TunnelRefused(TunnelReason.ANSWER_BROKEN, "two aliases of one name")
 
 
@@ -148,7 +147,7 @@ def _follow(records: _Records, question: DnsQuery) -> tuple[bytes, ...]:
 
 
 def _name(data: bytes, at: int) -> tuple[Name, int]:
-    """Return the name at `at`, and where what follows it begins."""
+    """Return the name at `at`, and the position behind it."""
     labels: list[bytes] = []
     end: int | None = None
     limit, size = at, 1
@@ -157,7 +156,7 @@ def _name(data: bytes, at: int) -> tuple[Name, int]:
         if length & _POINTER == _POINTER:
             target = (length & ~_POINTER) << 8 | _byte(data, at + 1)
             end = at + 2 if end is None else end
-            if not _HEAD.size <= target < limit:  # only backwards, so it ends
+            if not _HEAD.size <= target < limit:  # backwards only, so that it ends
                 raise TunnelRefused(TunnelReason.ANSWER_BROKEN, "a name that points forward")
             at = limit = target
             continue

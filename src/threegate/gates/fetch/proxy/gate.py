@@ -1,7 +1,7 @@
-"""The payload of a proxy box: rules come in, decisions go out, clients are served between.
+"""The program of a proxy sandbox: receives rules, reports decisions, serves clients.
 
-The host sends `Rules` first and again whenever the policy changes, and hears `InForce` when
-they hold.  Decisions are notes on the same channel.  They are written before anything else
+The host sends `Rules` first and again whenever the policy changes, and receives `InForce` when
+they apply.  Decisions are notes on the same channel.  They are written before anything else
 happens: a host that does not read them stops the proxy, and so does one that is gone.
 
 SECURITY
@@ -26,10 +26,8 @@ from threegate.gates.fetch.proxy.messages import (
     Rules,
     parse_rules,
 )
-from threegate.gates.fetch.proxy.pins import pin, refuse_unheld
-from threegate.gates.fetch.proxy.resolver import Resolver
-from threegate.gates.fetch.proxy.server import MAX_TUNNELS, Find, ProxyServer, dial
-from threegate.gates.fetch.proxy.tunnel import Ends
+from threegate.gates.fetch.proxy.resolver import Resolver, pin, refuse_unheld
+from threegate.gates.fetch.proxy.server import MAX_TUNNELS, Ends, Find, ProxyServer, dial
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import MessageReader, write_message, write_note
@@ -37,8 +35,8 @@ from threegate.sandbox.payload import ANSWERS_FD
 
 MAX_RESOLVERS: Final = 3
 MAX_RESOLV_CONF_BYTES: Final = 64 * KIB
-MAX_CLIENTS: Final = 2 * MAX_TUNNELS  # those included that are refused; others wait in the queue
-REFUSED_SECONDS: Final = 1.0  # for which whoever was refused keeps its place among the clients
+MAX_CLIENTS: Final = 2 * MAX_TUNNELS  # with refused ones; others wait in the queue
+REFUSED_SECONDS: Final = 1.0  # for which a refused client keeps its place
 
 RULES_FD: Final = 0
 RESOLV_CONF: Final = Path("/etc/resolv.conf")
@@ -46,7 +44,7 @@ _PIECE: Final = 64 * 1024
 
 
 def serve() -> None:
-    """Serve clients until the host has no more to say; the payload of a proxy box."""
+    """Serve clients until the host hangs up; the payload of a proxy sandbox."""
     payload.serve(lambda: asyncio.run(_Gate().run()), PolicyInvalid, VersionUnsupported)
 
 
@@ -73,7 +71,7 @@ class _Gate:
                 self._take(data)
             elif not self._over.done():
                 self._over.set_result(None)
-        except Exception as exc:  # noqa: BLE001  # whatever it is, no rule holds any more
+        except Exception as exc:  # noqa: BLE001  # after any error no rule is in force
             self._end(exc)
 
     def _end(self, exc: BaseException) -> None:
@@ -105,7 +103,7 @@ class _Gate:
         self._say(policy)
 
     async def _pin(self, rules: Rules, policy: Bundle) -> None:
-        """Find out what would be dialled, and say it; serve nobody until the kernel holds us."""
+        """Look up what would be dialled and report it; serve nobody until the kernel holds us."""
         pinned = await pin(Resolver(_resolvers()).find, rules.hosts)
         self._proxy = _proxy(rules, policy, pinned.find)
         self._say(policy, pinned.addresses(rules.own))
@@ -131,11 +129,11 @@ class _Gate:
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (exc := task.exception()) is not None:
-            self._end(exc)  # a decision that could not be told, or a bug: nothing goes on
+            self._end(exc)  # a decision that could not be reported, or a bug: stop
 
 
 async def _see(proxy: ProxyServer, client: Ends, room: asyncio.Semaphore) -> None:
-    """See one client to its end; whoever was refused keeps its place for a moment.
+    """Serve one client to its end; a refused one keeps its place for a moment.
 
     Each refusal is an entry of the audit log: an owned FETCH could fill the disk with them.
     """

@@ -1,17 +1,24 @@
-"""Asking the machine's name servers: one datagram, again over TCP if the answer was cut.
+"""Queries to the machine's name servers, and addresses that are looked up only once.
+
+A query is one datagram, repeated over TCP if the answer was truncated.  For a run whose hosts
+the kernel enforces, the proxy looks up every name once, before the run starts.
 
 SECURITY
-    The only place where a name of FETCH becomes an address.  Sends names the policy allows
-    and reads whatever comes back through `dns`.
+    The only place where a name of FETCH becomes an address.  Sends names that policy allows
+    and reads the answers through `dns`.  Pinned addresses are those that the kernel will let
+    this proxy reach; whether the kernel does is tried, not believed.
 """
 
 import asyncio
+import errno
 import os
 import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
+from threegate.base.errors import ProtocolBroken
 from threegate.gates.fetch.addresses import NAT64_PROBE, Address, nat64_prefix
 from threegate.gates.fetch.proxy.dns import (
     AAAA,
@@ -21,19 +28,20 @@ from threegate.gates.fetch.proxy.dns import (
     DnsQuery,
     parse_answer,
 )
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.rules import judge_addresses
 
 RESOLVER_PORT: Final = 53
 RESOLVER_SECONDS: Final = 1.5  # for one question, all name servers together
 NEXT_RESOLVER_SECONDS: Final = 0.3  # until the next name server is asked as well
 
-# A cached resolver that lost its own network answers SERVFAIL to everything.
+# A caching resolver without a network answers SERVFAIL to everything.
 _NO_ANSWER: Final = frozenset({TunnelReason.RESOLVER_SILENT, TunnelReason.RESOLVER_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The addresses of a name, and how this network carries IPv4 in IPv6 at this moment."""
+    """The addresses of a name, and the NAT64 prefixes of this network at this moment."""
 
     addresses: tuple[Address, ...]
     nat64: frozenset[IPv6Network]
@@ -41,13 +49,13 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Takes the word of the first name server that answers."""
+    """Uses the first answer of any name server."""
 
     servers: tuple[str, ...]
 
     async def find(self, name: str) -> Resolved:
-        """Return what `name` leads to; raise `Refused`, as `NO_NETWORK` if nothing resolves."""
-        # The probe is asked each time: a laptop changes its network, and with it the prefix.
+        """Return the addresses of `name`; raise `TunnelRefused`, `NO_NETWORK` if none resolves."""
+        # The NAT64 probe is sent each time: a laptop changes its network, and so the prefix.
         four, six, probed = await asyncio.gather(
             self._try(name, A), self._try(name, AAAA), self._try(NAT64_PROBE, AAAA)
         )
@@ -67,7 +75,7 @@ class Resolver:
     async def ask(self, name: str, kind: int) -> tuple[bytes, ...]:
         """Return the addresses of one kind, in wire form.
 
-        The next server is asked while a slow one keeps its chance until the time is up.
+        The next server is asked too if one is slow; the first answer within the time counts.
         """
         asked = [
             asyncio.create_task(_ask(server, name, kind, after=NEXT_RESOLVER_SECONDS * number))
@@ -90,7 +98,7 @@ class Resolver:
 
 
 def _prefixes(probed: tuple[bytes, ...] | TunnelRefused) -> frozenset[IPv6Network]:
-    if isinstance(probed, TunnelRefused):  # no server has to know that name
+    if isinstance(probed, TunnelRefused):  # name servers need not know that name
         return frozenset()
     found = (nat64_prefix(IPv6Address(packed)) for packed in probed)
     return frozenset(prefix for prefix in found if prefix is not None)
@@ -99,7 +107,7 @@ def _prefixes(probed: tuple[bytes, ...] | TunnelRefused) -> frozenset[IPv6Networ
 async def _ask(
     server: str, name: str, kind: int, *, after: float
 ) -> DnsAnswer | TunnelRefused | None:
-    """Return what a server says, None if it cannot be reached."""
+    """Return the answer of a server, None if it cannot be reached."""
     await asyncio.sleep(after)
     question = DnsQuery(int.from_bytes(os.urandom(2), "big"), name, kind)
     try:
@@ -110,7 +118,7 @@ async def _ask(
         return refused
     except (OSError, EOFError):
         return None
-    # Over TCP nothing has to be cut.
+    # Over TCP no answer needs to be truncated.
     return TunnelRefused(TunnelReason.ANSWER_BROKEN) if answer.truncated else answer
 
 
@@ -122,7 +130,7 @@ async def _by_datagram(server: str, question: DnsQuery) -> DnsAnswer:
     loop = asyncio.get_running_loop()
     with socket.socket(_family(server), socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)  # noqa: FBT003
-        # Connected: the kernel drops what comes from another address or port.
+        # Connected: the kernel drops datagrams from other addresses and ports.
         await loop.sock_connect(sock, (server, RESOLVER_PORT))
         await loop.sock_sendall(sock, question.to_bytes())
         while True:
@@ -130,7 +138,7 @@ async def _by_datagram(server: str, question: DnsQuery) -> DnsAnswer:
             try:
                 return parse_answer(data, question)
             except TunnelRefused as refused:
-                # Somebody guesses numbers; the true answer may still come.
+                # Somebody guesses query numbers; the true answer may still come.
                 if refused.reason != TunnelReason.ANSWER_OTHER:
                     raise
 
@@ -153,3 +161,71 @@ async def _by_stream(server: str, question: DnsQuery) -> DnsAnswer:
         return parse_answer(await reader.readexactly(length), question)
     finally:
         writer.close()
+
+
+# Pinned addresses.
+
+MAX_DIALLED: Final = 4  # addresses tried for one tunnel
+ORIGIN_PORT: Final = 443
+
+LOOPBACK: Final = "127.0.0.1"  # can always be tried, and nothing leaves this machine
+# By ICMP, or before a packet was made.  Landlock lets a proxy have both ports.
+REFUSED: Final = frozenset({errno.EHOSTUNREACH, errno.EACCES, errno.EPERM})
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The addresses of each name when it was looked up, or why there are none."""
+
+    found: Mapping[str, Resolved | TunnelRefused]
+
+    async def find(self, name: str) -> Resolved:
+        """Return the addresses found then, or raise the refusal of then."""
+        found = self.found[name]
+        if isinstance(found, TunnelRefused):
+            raise TunnelRefused(found.reason, found.detail)
+        return found
+
+    def addresses(self, own: tuple[Address, ...]) -> tuple[Address, ...]:
+        """Return the addresses that may be dialled: of names all of whose addresses may."""
+        allowed: dict[Address, None] = {}
+        for found in self.found.values():
+            if isinstance(found, TunnelRefused):
+                continue
+            try:
+                judge_addresses(found.addresses, own, found.nat64)
+            except TunnelRefused:
+                continue  # when a client asks for it, the proxy refuses and says why
+            allowed |= dict.fromkeys(found.addresses[:MAX_DIALLED])
+        return tuple(sorted(allowed, key=lambda one: (one.version, one.packed)))
+
+
+async def pin(find: Callable[[str], Awaitable[Resolved]], hosts: tuple[str, ...]) -> Pinned:
+    """Look up every name once."""
+
+    async def one(name: str) -> Resolved | TunnelRefused:
+        try:
+            return await find(name)
+        except TunnelRefused as refused:
+            return refused
+
+    return Pinned(dict(zip(hosts, await asyncio.gather(*map(one, hosts)), strict=True)))
+
+
+def refuse_unheld() -> None:
+    """Try connections that the kernel must refuse now, or raise `ProtocolBroken`."""
+    tries = (
+        (socket.SOCK_STREAM, ORIGIN_PORT),
+        (socket.SOCK_STREAM, RESOLVER_PORT),
+        (socket.SOCK_DGRAM, RESOLVER_PORT),
+    )
+    for kind, port in tries:
+        with socket.socket(socket.AF_INET, kind) as sock:
+            sock.settimeout(RESOLVER_SECONDS)
+            try:
+                sock.connect((LOOPBACK, port))
+                sock.send(b"\0")
+            except OSError as exc:
+                if exc.errno in REFUSED:
+                    continue
+            raise ProtocolBroken(f"the kernel does not hold this proxy: port {port}")

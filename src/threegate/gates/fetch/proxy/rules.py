@@ -1,7 +1,7 @@
-"""What one tunnel may do under the policy in force: the decision and its bounds.
+"""What a tunnel may do under the policy in force: the decision and its bounds.
 
-A proxy has one purpose, and judges by the rules of that purpose alone: what FETCH may ask is
-out of reach for a model's proxy, and the other way round.
+A proxy has one purpose and applies the rules of that purpose only: a model's proxy cannot reach
+the hosts of FETCH, and FETCH's proxy cannot reach the model.
 """
 
 from collections.abc import Collection
@@ -11,24 +11,24 @@ from typing import Final
 
 from threegate.base.limits import KIB, MIB
 from threegate.gates.fetch.addresses import Address, refusal
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES, may_connect
 from threegate.policy.decision import Allow, RuleRef
 from threegate.policy.hosts import matches
 from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
 
-MAX_UP_BYTES: Final = 1 * MIB  # what a request, a handshake and its keys need many times over
+MAX_UP_BYTES: Final = 1 * MIB  # many times what a request and a handshake need
 DOWNLOAD_TUNNELS: Final = 4  # one file at a time, over a redirect
 MODEL_TUNNELS: Final = 2  # one request at a time; the last one may not be gone yet
-RUN_TUNNELS: Final = 2  # a run asks one thing at a time as well
-MODEL_DOWN_BYTES: Final = 8 * MIB  # an answer in JSON, which a bridge bounds further
-HANDSHAKE_BYTES: Final = 16 * KIB  # what a tunnel costs before anything is asked in it
+RUN_TUNNELS: Final = 2  # a run also asks one thing at a time
+MODEL_DOWN_BYTES: Final = 8 * MIB  # a reply in JSON; the bridge's bound is smaller
+HANDSHAKE_BYTES: Final = 16 * KIB  # of a tunnel before its first request
 
 
 @dataclass(frozen=True, slots=True)
 class TunnelBounds:
-    """What the rule for a name grants each tunnel to it."""
+    """What the rule for a name grants to each tunnel."""
 
     rule: RuleRef | None
     down_bytes: int
@@ -41,7 +41,7 @@ class TunnelBounds:
 
 @dataclass(frozen=True, slots=True)
 class NameDenied:
-    """Why the policy has nothing for a name."""
+    """Why policy grants no tunnel to a name."""
 
     rule: RuleRef | None
     why: str
@@ -52,7 +52,7 @@ def judge_name(
 ) -> TunnelBounds | NameDenied:
     """Return what the policy says about `name` to a proxy of this purpose.
 
-    `hosts` are those a run's request lists: policy says which it may, not which it does.
+    `hosts` are those that a run's request lists; policy must allow them too.
     """
     decision = may_connect(policy, name, purpose)
     if purpose == RUNS and name not in hosts:
@@ -92,9 +92,9 @@ def _for_downloads(policy: Bundle, rule: RuleRef | None, name: str) -> TunnelBou
 
 
 def _for_model(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
-    """Return the bounds of one question: the proxy of a model lives for no longer."""
+    """Return the bounds of one question: the proxy of a model lives as long as the question."""
     model = ("core", "model")
-    # One for each request and one to ask which models there are; each anchor has its own try.
+    # One for each request and one for the list of models; each trust anchor has its own try.
     asked = policy.integer(*model, "remote_requests") + 1
     tunnels = asked * len(policy.words("fetch", "trust_anchors"))
     sent = _wrapped(policy, policy.integer(*model, "remote_bytes"))
@@ -110,7 +110,7 @@ def _for_model(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
 
 
 def _for_run(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
-    """Return what policy grants any run; its gateway holds it to what its request says."""
+    """Return what policy grants any run; the run's gateway applies the bounds of its request."""
     requests = policy.integer(*GATEWAY_RULES, "requests")
     tunnels = requests * len(policy.words("fetch", "trust_anchors"))
     sent = _wrapped(policy, policy.integer(*GATEWAY_RULES, "up_bytes"))
@@ -126,7 +126,7 @@ def _for_run(policy: Bundle, rule: RuleRef | None) -> TunnelBounds:
 
 
 def _wrapped(policy: Bundle, body: int) -> int:
-    """Return what a body may come to on the way: whoever reads it counts it alone."""
+    """Return the byte limit including transfer overhead; the reader limits the body itself."""
     return body + body // 8 + policy.integer("fetch", "header_bytes") + 64 * KIB
 
 
@@ -135,8 +135,7 @@ def judge_addresses(
 ) -> None:
     """Refuse all addresses of a name if one of them may not be dialled.
 
-    A name that leads to the inside as well as to the outside is not a mistake one can work
-    around; half of a rebinding attack is exactly this.
+    A name with an inside and an outside address is half of a rebinding attack.
     """
     if not found:
         raise TunnelRefused(TunnelReason.NO_ADDRESS)

@@ -1,33 +1,143 @@
-"""The proxy itself: from a client's first byte to the end of its tunnel.
+"""The proxy: from a client's first byte to the end of its tunnel.
 
-In this order: the request in its one spelling; the policy's word on the name; its addresses,
-every one of them judged; a connection to one of those very addresses; a ClientHello for that
-name and no other; then bytes, counted.  Each end of that way is one line in the log.
+In this order: the request in its one spelling; the policy's decision about the name; all of its
+addresses judged; a connection to one of those addresses; a ClientHello for that name; then
+bytes, counted.  Each client is one line in the log, or two if it gets a tunnel.
 
 SECURITY
-    Serves FETCH, which may be owned.  If this module is wrong, an owned FETCH reaches what
-    no rule allows.
+    Serves FETCH, which may be owned.  If this module is wrong, an owned FETCH reaches hosts
+    that no rule allows.
 """
 
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from threegate.base.limits import KIB
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.hello import MAX_HELLO_BYTES, check_hello
-from threegate.gates.fetch.proxy.pins import MAX_DIALLED, ORIGIN_PORT
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
-from threegate.gates.fetch.proxy.request import MAX_REQUEST_BYTES, parse_request
-from threegate.gates.fetch.proxy.resolver import Resolved
-from threegate.gates.fetch.proxy.rules import NameDenied, judge_addresses, judge_name
-from threegate.gates.fetch.proxy.tunnel import Ends, Spent, Tunnel, carry
+from threegate.gates.fetch.proxy.request import (
+    MAX_HELLO_BYTES,
+    MAX_REQUEST_BYTES,
+    Records,
+    TunnelReason,
+    TunnelRefused,
+    check_hello,
+    parse_request,
+)
+from threegate.gates.fetch.proxy.resolver import MAX_DIALLED, ORIGIN_PORT, Resolved
+from threegate.gates.fetch.proxy.rules import NameDenied, TunnelBounds, judge_addresses, judge_name
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import RuleRef
 from threegate.policy.purposes import PACKETS
 
-MAX_TUNNELS: Final = 64  # at a time, whatever the policy adds up to
+PIECE_BYTES: Final = 64 * KIB
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(slots=True)
+class Spent:
+    """The totals of all tunnels since the proxy started."""
+
+    tunnels: int = 0
+    up: int = 0
+
+
+@dataclass(slots=True)
+class Tunnel:
+    """One tunnel; `cut` may receive a reason at any time."""
+
+    name: str
+    allowed: TunnelBounds
+    cut: "asyncio.Future[TunnelReason]"
+    spent: Spent = field(default_factory=Spent)
+    up: int = 0
+    down: int = 0
+    time: asyncio.Timeout | None = None  # while it carries bytes
+
+    def hold_to(self, allowed: TunnelBounds) -> None:
+        """Apply other bounds, counted from the beginning of the tunnel."""
+        sooner, self.allowed = self.allowed.seconds - allowed.seconds, allowed
+        if self.time is not None and not self.time.expired():
+            end = self.time.when()
+            assert end is not None, "every tunnel has an end"
+            self.time.reschedule(end - sooner)
+
+    def count_up(self, size: int) -> None:
+        """Count bytes of the client; raise `TunnelRefused` beyond the bound of tunnel or proxy."""
+        self.up += size
+        self.spent.up += size
+        in_all = self.allowed.up_in_all
+        if self.up > self.allowed.up_bytes or (in_all is not None and self.spent.up > in_all):
+            raise TunnelRefused(TunnelReason.UP_BYTES)
+
+    def end(self, reason: TunnelReason) -> None:
+        """Cut the tunnel; the first reason stays."""
+        if not self.cut.done():
+            self.cut.set_result(reason)
+
+
+async def carry(tunnel: Tunnel, client: Ends, origin: Ends) -> TunnelReason | None:
+    """Carry bytes until either side closes; return the reason if the tunnel was cut.
+
+    TLS needs no half-open connection, and an origin that stays would hold one of the few
+    tunnels that its rule grants.
+    """
+    upward = asyncio.create_task(_upward(tunnel, client[0], origin[1]))
+    downward = asyncio.create_task(_downward(tunnel, origin[0], client[1]))
+    pumps = {upward, downward}
+    try:
+        async with asyncio.timeout(tunnel.allowed.seconds) as tunnel.time:
+            waited: set[asyncio.Future[Any]] = {*pumps, tunnel.cut}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        _raise_from(pumps)
+    except TimeoutError:
+        return TunnelReason.LIFETIME
+    except TunnelRefused as refused:
+        return refused.reason
+    except OSError:
+        return TunnelReason.BROKEN
+    finally:
+        tunnel.time = None
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+    return tunnel.cut.result() if tunnel.cut.done() else None
+
+
+def _raise_from(pumps: "set[asyncio.Task[None]]") -> None:
+    for pump in pumps:
+        if pump.done():
+            pump.result()
+
+
+async def _upward(
+    tunnel: Tunnel, client: asyncio.StreamReader, origin: asyncio.StreamWriter
+) -> None:
+    records = Records(tunnel.name)
+    while data := await client.read(PIECE_BYTES):
+        tunnel.count_up(len(data))
+        records.feed(data)  # before any of it leaves
+        origin.write(data)
+        await origin.drain()
+
+
+async def _downward(
+    tunnel: Tunnel, origin: asyncio.StreamReader, client: asyncio.StreamWriter
+) -> None:
+    while data := await origin.read(PIECE_BYTES):
+        if tunnel.down + len(data) > tunnel.allowed.down_bytes:
+            raise TunnelRefused(TunnelReason.DOWN_BYTES)
+        tunnel.down += len(data)
+        client.write(data)
+        await client.drain()
+
+
+# The server.
+
+MAX_TUNNELS: Final = 64  # at a time, whatever the rules add up to
 CLIENT_SECONDS: Final = 10.0  # for a request, and again for a hello
 DIAL_SECONDS: Final = 10.0
 
@@ -49,7 +159,7 @@ _GATEWAY: Final = frozenset(
 
 @dataclass(slots=True)
 class ClientCase:
-    """One client: what is known about it so far, for the line that ends it."""
+    """One client: what is known about it so far, for its line in the log."""
 
     host: str | None = None
     rule: RuleRef | None = None
@@ -75,7 +185,7 @@ class ClientCase:
 
 
 class ProxyServer:
-    """Decides about clients under the rules it was last given."""
+    """Serves clients under the rules in force."""
 
     def __init__(
         self,
@@ -94,7 +204,7 @@ class ProxyServer:
         self._tunnels: list[Tunnel] = []
 
     def reload(self, policy: Bundle, own: tuple[Address, ...], hosts: tuple[str, ...] = ()) -> None:
-        """Put other rules in force; open tunnels are cut, or held to the bounds they have now."""
+        """Put other rules in force; open tunnels are cut, or get the bounds of their new rule."""
         self._policy, self._own, self._hosts = policy, own, hosts
         for tunnel in self._tunnels:
             judged = judge_name(policy, tunnel.name, self._purpose, hosts)
@@ -104,7 +214,7 @@ class ProxyServer:
                 tunnel.hold_to(judged)
 
     async def serve(self, client: Ends, tell: Tell) -> bool:
-        """See one client to its end; tell whether it got a tunnel."""
+        """Serve one client to its end; return True if it got a tunnel."""
         case = ClientCase()
         self._clients += 1
         try:
@@ -126,7 +236,7 @@ class ProxyServer:
             raise TunnelRefused(TunnelReason.TOO_MANY)
         case.host = await _within(_request(client[0]), CLIENT_SECONDS, TunnelReason.CLIENT_SLOW)
         tunnel = self._admit(case, case.host)
-        self._tunnels.append(tunnel)  # from here on a change of policy reaches it
+        self._tunnels.append(tunnel)  # from here on a change of policy applies to it
         try:
             found = await self._find(case.host)
             case.addresses = tuple(str(address) for address in found.addresses)
@@ -154,7 +264,7 @@ class ProxyServer:
         return Tunnel(name, judged, cut, self._spent)
 
     async def _connect(self, case: ClientCase) -> Ends:
-        """Dial the addresses that were judged, and nothing that is resolved again."""
+        """Dial the addresses that were judged; nothing is resolved again."""
         for address in case.addresses[:MAX_DIALLED]:
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
@@ -221,18 +331,18 @@ async def _answer(client: asyncio.StreamWriter, reason: TunnelReason) -> None:
     try:
         client.write(head.encode("ascii"))
         await client.drain()
-    except OSError:  # whoever was refused need not listen
+    except OSError:  # a refused client need not listen
         return
 
 
 async def dial(address: str) -> Ends:
-    """Connect to port 443 of an address, unless that turns out to be this machine."""
+    """Connect to port 443 of an address; refuse if it is this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)  # noqa: FBT003
         await asyncio.get_running_loop().sock_connect(sock, (address, ORIGIN_PORT))
-        # A connection to one's own address has it at both ends, whatever the list said.
+        # A connection to our own address has it at both ends, whatever the list of addresses said.
         if sock.getsockname()[0] == sock.getpeername()[0]:
             raise TunnelRefused(TunnelReason.ADDRESS, f"{address} is this machine")
         return await asyncio.open_connection(sock=sock)

@@ -1,24 +1,23 @@
-"""The payload of a fetch-retrieve box: rules once, then questions, each answered by itself.
+"""The program of a fetch-retrieve sandbox: receives its rules once, then answers questions.
 
-One process serves one first host under one policy, and the host ends it after any answer
-that another host had a part in.  It starts empty and writes nothing.
+One process serves one first host under one policy, and the host ends it after an answer that
+involved another host.  It starts empty and writes nothing.
 
 SECURITY
-    Reads what the host sends.  Nothing but our own messages leaves it: an error nobody
-    thought of is an answer `TG-FET-025`, not a traceback.
+    Reads what the host sends.  Only our own messages leave: an unexpected error becomes the
+    answer `TG-FET-025`, not a traceback.
 """
 
 import platform
 import select
 import ssl
+from typing import Final
 
 from threegate import __version__
 from threegate.base import limits
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.answers import bug, sentence
-from threegate.gates.fetch.retrieve.exchange import Retriever
-from threegate.gates.fetch.retrieve.limits import IDLE_SECONDS
 from threegate.gates.fetch.retrieve.messages import (
     Opening,
     Ready,
@@ -26,6 +25,7 @@ from threegate.gates.fetch.retrieve.messages import (
     parse_ask,
     parse_opening,
 )
+from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
 from threegate.gates.http_library.tunnel import GatewayProxy, Tunnels, make_anchors
 from threegate.policy.bundle import parse_bundle
@@ -33,9 +33,11 @@ from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD
 
+IDLE_SECONDS: Final = 1.0  # how long a connection is kept for the next question
+
 
 def serve() -> None:
-    """Answer questions until the host has no more; the payload of a fetch-retrieve box."""
+    """Answer questions until the host hangs up; the payload of a fetch-retrieve sandbox."""
     payload.serve(_serve)
 
 
@@ -59,7 +61,7 @@ def _serve() -> None:
 
 
 def _next(opened: Retriever) -> bytes | None:
-    """Return the next question; a kept connection is let go of while none comes.
+    """Return the next question; close the kept connection if none comes soon.
 
     It holds one of the few tunnels that the rule of its host grants.
     """
@@ -69,7 +71,7 @@ def _next(opened: Retriever) -> bytes | None:
 
 
 def versions() -> dict[str, str]:
-    """Return what takes part in retrieving here, by name."""
+    """Return the versions of the software in this process."""
     return {
         "openssl": ssl.OPENSSL_VERSION.split(" ")[1],
         "python": platform.python_version(),
@@ -78,7 +80,7 @@ def versions() -> dict[str, str]:
 
 
 def open_with(opening: Opening) -> Retriever | Refused:
-    """Return who answers under these rules, or why this box cannot."""
+    """Return a retriever for these rules, or why there is none."""
     try:
         bundle = parse_bundle(opening.bundle)
         anchors = make_anchors(anchors_of(bundle, opening.anchors))

@@ -1,24 +1,24 @@
-"""What an answer is called, what it is, and what it may be read as.
+"""Content types: what a server declares, what the bytes are, and what they may be read as.
 
 SECURITY
-    Reads bytes of web servers.  A type counts if policy lists it for this host and the bytes
-    do not contradict it: a login page in place of a record, a program in place of a paper.
-    Nothing is ever read as something more powerful than it was called.
+    Reads bytes of web servers.  A type is accepted if policy lists it for this host and the
+    bytes do not contradict it: a login page in place of a record, a program in place of a paper.
+    Nothing is read as something more powerful than its declared type.
 """
 
 import re
 from typing import Final
 
 from threegate.base.text import quote
-from threegate.gates.fetch.retrieve.limits import SNIFFED_BYTES
 from threegate.gates.fetch.retrieve.messages import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
 from threegate.gates.http_library.client import Failure, NotRetrieved
 
 MAX_TYPE_CHARS: Final = 100
+SNIFFED_BYTES: Final = 1_024  # as many as may come before the header of a PDF
 _TYPE: Final = re.compile(r"([^;,\s]+)[\t ]*(?:;[^,]*)?\Z")
 
 _PDF: Final = b"%PDF-"
-# What begins like this is for a program, an archiver or a viewer, whatever it is called.
+# Bytes that begin like this are a program, an archive or a picture, whatever their type says.
 _BINARY: Final = (
     *(
         b"\x7fELF",
@@ -50,7 +50,7 @@ _BINARY: Final = (
         b"%!PS",
     ),
 )
-# As the MIME Sniffing Standard decides that something is HTML.
+# How the MIME Sniffing Standard recognises HTML.
 _HTML: Final = re.compile(
     rb"<(?:!doctype[\t\n\f\r ]+html|html|head|body|title|script|style|iframe"
     rb"|h1|div|font|table|a|b|br|p)"
@@ -66,7 +66,7 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def declared_type(value: str | None, allowed: frozenset[str]) -> str:
-    """Return the type a server names, without parameters; raise `NotRetrieved`."""
+    """Return the declared type without parameters; raise `NotRetrieved`."""
     if value is None:
         raise NotRetrieved(Failure.TYPE, "the answer has no content type")
     found = _TYPE.match(value)
@@ -79,13 +79,13 @@ def declared_type(value: str | None, allowed: frozenset[str]) -> str:
 
 
 def read_as(name: str, body: bytes) -> str:
-    """Return what a body called `name` may be read as; raise `NotRetrieved`."""
+    """Return what a body of the declared type `name` may be read as; raise `NotRetrieved`."""
     wanted = _family(name)
     if not body.strip():
         raise NotRetrieved(Failure.MISLABELLED, "the answer is empty")
     head = body[:SNIFFED_BYTES]
     found = sniff(head)
-    # Readers find a PDF behind other bytes, and some servers put them there.
+    # Some servers put bytes before a PDF, and readers of PDF skip them.
     if wanted == PDF and _PDF in head and found in ("text", "binary data"):
         return PDF
     if found not in _ACCEPTED[wanted]:
@@ -105,7 +105,7 @@ def _family(name: str) -> str:
     raise NotRetrieved(Failure.TYPE, f"nothing here reads content type {quote(name)}")
 
 
-# What each family may look like.  Text that happens to be XML or JSON is still text.
+# What each type may look like.  Text that happens to be XML or JSON is still text.
 _ACCEPTED: Final = {
     JSON: ("JSON",),
     XML: ("XML", "XHTML"),
@@ -116,7 +116,7 @@ _ACCEPTED: Final = {
 
 
 def sniff(head: bytes) -> str:
-    """Return what the first bytes of something look like."""
+    """Return what the first bytes of a body look like."""
     if head.lstrip().startswith(_PDF):
         return "PDF"
     if head.startswith(_BINARY):
@@ -139,7 +139,7 @@ def _end_of_prologue(text: bytes) -> int:
 
 
 def _as_text(head: bytes) -> bytes:
-    """Return the bytes without a byte order mark, UTF-16 made readable."""
+    """Return the bytes without a byte order mark; UTF-16 becomes UTF-8."""
     for mark, name in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if head.startswith(mark):
             return head[2:].decode(name, "replace").encode("utf-8", "replace")

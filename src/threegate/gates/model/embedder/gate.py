@@ -1,8 +1,8 @@
-"""The payload of an embedder box: check two files, load them, answer texts with vectors.
+"""The program of an embedder sandbox: check two files, load them, answer texts with vectors.
 
 SECURITY
-    Until both digests are right this process has read nothing but the host's opening.  What
-    it answers is numbers; an error nobody thought of ends it without a word.
+    Until both digests are right this process has read only the host's opening.  Its answers are
+    numbers; an unexpected error ends it without a message.
 """
 
 from hashlib import sha256
@@ -22,10 +22,13 @@ from threegate.gates.model.embedder.messages import (
     parse_embed,
     parse_opening,
 )
-from threegate.gates.model.embedder.minilm import MiniLm
-from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
-from threegate.gates.model.embedder.tensors import read_tensors
+from threegate.gates.model.embedder.minilm import MiniLm, read_tensors
+from threegate.gates.model.embedder.pieces import (
+    EmbedderRefusal,
+    EmbedderRefused,
+    Pieces,
+    read_vocabulary,
+)
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, EX_UNAVAILABLE, REQUESTS_FD
@@ -37,7 +40,7 @@ MAX_VOCABULARY_BYTES: Final = 1024 * 1024
 
 
 def serve() -> None:
-    """Answer until the host hangs up; the payload of an embedder box; never returns."""
+    """Answer until the host hangs up; the payload of an embedder sandbox; never returns."""
     payload.serve_abruptly(_serve)
 
 
@@ -63,7 +66,7 @@ def _serve() -> int:
 def opened(
     opening: Opening, weights: Path = WEIGHTS_FILE, vocabulary: Path = VOCABULARY_FILE
 ) -> MiniLm:
-    """Return the model in two files, if they are the ones that were named; raise `Refused`."""
+    """Return the model in two files if they have the named digests; raise `EmbedderRefused`."""
     words = _checked(
         vocabulary, MAX_VOCABULARY_BYTES, opening.vocabulary, EmbedderRefusal.OTHER_VOCABULARY
     )
@@ -72,7 +75,7 @@ def opened(
 
 
 def _checked(path: Path, most: int, digest: str, why: EmbedderRefusal) -> bytes:
-    """Return the very bytes the digest was taken of, so that nobody can change them between."""
+    """Return the bytes of which the digest was taken: nobody can change them afterwards."""
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most or sha256(data).hexdigest() != digest:

@@ -1,27 +1,39 @@
-"""all-MiniLM-L6-v2 in plain arithmetic: one text at a time, so that no text changes another's.
+"""all-MiniLM-L6-v2: its file of weights, read strictly, and its arithmetic.
 
-Six layers of attention over 384 numbers, the mean over all pieces, length 1.  On one machine
-the same text has the same bytes every time: one thread, one order of operations.  Processors
-of another kind may differ in the last digits.
+Six layers of attention over 384 numbers, the mean over all pieces, length 1.  One text at a
+time, so that no text changes the vector of another.  On one machine the same text has the same
+bytes every time: one thread, one order of operations.  Other processors may differ in the last
+digits.  A file of weights (safetensors) is a length, a header of JSON, and numbers without a
+gap: 32-bit floats and 64-bit integers.
 
 SECURITY
-    Numbers from a file of a known digest and numbers of pieces within the vocabulary.
+    Reads a published file.  Its digest is the one of the policy, which says who chose the file
+    and not that it is well formed.  Every length is checked before it is used; the arrays are
+    views of the bytes, so none can lie outside of them.  Piece numbers are within the
+    vocabulary.
 """
 
+import json
 import os
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, NoReturn
 
-# One thread: sums of several come in the order the threads are done.  Read when it is loaded.
+# One thread: sums of several depend on which thread is first.  Read when numpy is loaded.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 import numpy.typing as npt
 
 from threegate.gates.model.embedder.messages import DIMENSIONS
-from threegate.gates.model.embedder.pieces import MAX_PIECES, WORDS, Pieces
-from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
+from threegate.gates.model.embedder.pieces import (
+    MAX_PIECES,
+    WORDS,
+    EmbedderRefusal,
+    EmbedderRefused,
+    Pieces,
+)
 
-del os.environ["OPENBLAS_NUM_THREADS"]  # nobody else reads it
+del os.environ["OPENBLAS_NUM_THREADS"]  # nothing else reads it
 
 Numbers = npt.NDArray[np.float32]
 
@@ -126,7 +138,7 @@ class MiniLm:
 
 
 def _gelu(x: Numbers) -> Numbers:
-    """Return x * Phi(x), by the error function and not by the usual shortcut.
+    """Return x * Phi(x), by the error function and not by the usual approximation.
 
     In place, a few rows at a time: memory that is new each time costs more than the sums.
     """
@@ -154,3 +166,83 @@ def _gelu_rows(x: Numbers, out: Numbers) -> None:
     out += np.float32(1)
     out *= x
     out *= np.float32(0.5)
+
+
+# The file of weights.
+
+MAX_HEADER_BYTES: Final = 1024 * 1024
+MAX_TENSORS: Final = 1024
+MAX_DIMENSIONS: Final = 4
+MAX_SIDE: Final = 2**24
+_TYPES: Final[dict[str, "np.dtype[Any]"]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8")}
+_LENGTH_BYTES: Final = 8
+
+Tensor = npt.NDArray[Any]
+
+
+def read_tensors(data: bytes) -> dict[str, Tensor]:
+    """Return the arrays in `data` by name, as views of it; raise `EmbedderRefused`."""
+    header, body = _header(data)
+    header.pop("__metadata__", None)
+    if not 0 < len(header) <= MAX_TENSORS:
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    places = {name: _place(entry) for name, entry in header.items()}
+    at = 0
+    for _, _, begin, end in sorted(places.values(), key=lambda place: place[2:]):
+        if begin != at:  # no gap, and no byte in two tensors
+            raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+        at = end
+    if at != len(body):
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    return {
+        name: np.frombuffer(body[begin:end], kind).reshape(shape)
+        for name, (kind, shape, begin, end) in places.items()
+    }
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    start = _LENGTH_BYTES + length
+    if len(data) < _LENGTH_BYTES or not 2 <= length <= MAX_HEADER_BYTES or start > len(data):
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER)
+    try:
+        text = data[_LENGTH_BYTES:start].decode("utf-8")
+        found = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_no_number
+        )
+    except (ValueError, RecursionError) as exc:
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER) from exc
+    if type(found) is not dict:
+        raise EmbedderRefused(EmbedderRefusal.NO_HEADER)
+    return found, memoryview(data)[start:]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name twice")
+    return found
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError("not a whole number")
+
+
+def _place(entry: Any) -> tuple["np.dtype[Any]", tuple[int, ...], int, int]:
+    """Return type, shape, first byte and end of a tensor."""
+    if type(entry) is not dict or sorted(entry) != ["data_offsets", "dtype", "shape"]:
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    name, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    kind = _TYPES.get(name) if type(name) is str else None
+    if kind is None or not _whole_numbers(shape) or not _whole_numbers(offsets):
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    if len(shape) > MAX_DIMENSIONS or len(offsets) != 2 or max(shape, default=0) > MAX_SIDE:
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    begin, end = offsets
+    if end - begin != prod(shape) * kind.itemsize:
+        raise EmbedderRefused(EmbedderRefusal.BAD_TENSOR)
+    return kind, tuple(shape), begin, end
+
+
+def _whole_numbers(value: Any) -> bool:
+    return type(value) is list and all(type(item) is int and item >= 0 for item in value)

@@ -1,22 +1,44 @@
-"""From text to numbers of word pieces, as the model was taught: lower case, greedy, longest first.
+"""From text to the numbers of word pieces, as the model was trained: lower case, longest first.
 
-A text cannot spell a control of the model: `[SEP]` in a text is a bracket, letters and a
-bracket.
+A text cannot contain a control token of the model: `[SEP]` in a text is a bracket, letters and
+a bracket.
 
 SECURITY
     Reads texts of strangers, and a vocabulary whose digest is pinned.  Work is bounded: words
-    beyond 100 characters are unknown, and no more pieces are made than the model looks at.
+    of more than 100 characters are unknown, and no more pieces are made than the model reads.
 """
 
 import unicodedata
 from collections.abc import Iterator
+from enum import Enum
 from itertools import chain, islice
 from typing import Final
 
-from threegate.gates.model.embedder.refused import EmbedderRefusal, EmbedderRefused
+
+class EmbedderRefusal(Enum):
+    """Why the embedder computes no vectors: code and sentence."""
+
+    OTHER_WEIGHTS = ("TG-EMB-001", "the weights are not those of the policy")
+    OTHER_VOCABULARY = ("TG-EMB-002", "the vocabulary is not the pinned one")
+    NO_HEADER = ("TG-EMB-003", "the file of weights has no header that can be read")
+    BAD_TENSOR = ("TG-EMB-004", "the header of the weights names what is not in the file")
+    OTHER_MODEL = ("TG-EMB-005", "the weights are not those of this kind of model")
+    BAD_VOCABULARY = ("TG-EMB-006", "the vocabulary is not one")
+    NOT_FINITE = ("TG-EMB-007", "the weights are not all numbers")
+
+
+class EmbedderRefused(Exception):
+    """The embedder cannot compute vectors."""
+
+    def __init__(self, why: EmbedderRefusal) -> None:
+        super().__init__(why.value[1])
+        self.code, self.sentence = why.value
+
+
+# Word pieces.
 
 WORDS: Final = 30_522
-MAX_PIECES: Final = 256  # the model's own bound, with its two controls
+MAX_PIECES: Final = 256  # the model's own bound, with its two control tokens
 MAX_WORD_CHARS: Final = 100
 MAX_PIECE_CHARS: Final = 64
 _CLASSIFY, _SEPARATE, _UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
@@ -31,7 +53,7 @@ _IDEOGRAPHS: Final = (
 
 
 def read_vocabulary(data: bytes) -> dict[str, int]:
-    """Return the pieces in `data`, one a line, with their numbers; raise `Refused`."""
+    """Return the pieces in `data`, one per line, with their numbers; raise `EmbedderRefused`."""
     try:
         lines = data.decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as exc:
@@ -53,7 +75,7 @@ class Pieces:
         self._known = {piece: n for piece, n in vocabulary.items() if piece not in _CONTROLS}
 
     def numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text, with the model's two controls around them."""
+        """Return the numbers of a text, between the model's two control tokens."""
         words = chain.from_iterable(map(self._word, _words(_normal(text))))
         return [self._first, *islice(words, MAX_PIECES - 2), self._last]
 
@@ -65,7 +87,7 @@ class Pieces:
         while start < len(word):
             number, end = self._longest(word, start)
             if number is None:
-                return [self._unknown]  # the whole word, as the model was taught
+                return [self._unknown]  # the whole word, as the model was trained
             found.append(number)
             start = end
         return found
@@ -80,7 +102,7 @@ class Pieces:
 
 
 def _normal(text: str) -> str:
-    """Return a text without controls and accents, in lower case, ideographs standing alone."""
+    """Return a text in lower case without control characters and accents, ideographs separated."""
     if text.isascii():
         kept = "".join(c if c.isprintable() else " " * (c in "\t\n\r") for c in text)
         return kept.lower()
@@ -103,7 +125,7 @@ def _shown(character: str) -> str:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield words and single marks of punctuation."""
+    """Yield words and single punctuation marks."""
     for chunk in text.split():
         start = 0
         for at, character in enumerate(chunk):

@@ -1,12 +1,12 @@
-"""Control tokens in text: what a model reads as structure is broken up before it is one.
+"""Control tokens in text: broken up before the model can read them as structure.
 
-A chat template joins messages with tokens such as `<|im_start|>`, and the tokenizer of the
-whole knows no difference between those the template wrote and those that stood in a message.
-A source that spells one would begin a message of its own, with a role of its own.
+A chat template joins messages with tokens such as `<|im_start|>`.  The tokenizer cannot tell the
+tokens of the template from those in a message, so a source that contains one would begin a
+message with a role of its choice.
 
 SECURITY
-    Reads text of CORE, in which the text of strangers stands.  If this module is wrong, a
-    source speaks to the model as the operator; what the model can do stays the same.
+    Reads text of CORE, which contains text of strangers.  If this module is wrong, a source
+    speaks to the model as the operator; what the model can do stays the same.
 """
 
 import re
@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from threegate.gates.model.chat.messages import ChatRequest
-from threegate.gates.model.front.refused import NoCompletion, Unanswered
+from threegate.gates.model.front.server import NoCompletion, Unanswered
 
 MAX_ROUNDS: Final = 8
-# Spellings in use, for servers whose vocabulary is not at hand and for files that do not
-# mark their own.
+# Spellings in use, for servers whose vocabulary is not known here and for files that do not mark
+# their control tokens.
 COMMON: Final = re.compile(
     r"<[|｜][^<>|｜\n]{1,64}[|｜]>|</?s>|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<[be]os>|<unk>|<pad>"
 )
 
 
 def pattern_of(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds these tokens and the common ones; longer ones first."""
+    """Return a pattern for these tokens and the common ones; longer ones first."""
     own = sorted({token for token in tokens if len(token) > 1}, key=lambda t: (-len(t), t))
     return re.compile("|".join([*map(re.escape, own), COMMON.pattern]))
 

@@ -1,11 +1,11 @@
-"""The payload of a model-server box: check the file, load it, serve it.
+"""The program of a model-server sandbox: check the model file, load it, serve it.
 
-The digest is taken of the very bytes that are loaded, in the box, before anything has parsed
-one of them: nobody can change the file between a check and its use.
+The digest is taken inside the sandbox, of the bytes that are loaded, before anything parses
+them: nobody can change the file between check and use.
 
 SECURITY
-    Until the digest is right this process has read nothing but the host's opening, so its
-    word on that is good.  Afterwards it may be owned.
+    Until the digest is right this process has read only the host's opening, so its verdict on
+    the digest can be trusted.  Afterwards the process may be owned.
 """
 
 import os
@@ -15,8 +15,7 @@ from typing import Final
 
 import threegate
 from threegate.gates.model.chat.messages import Served
-from threegate.gates.model.front.refused import NoCompletion, Unanswered
-from threegate.gates.model.front.startup import Opened, run
+from threegate.gates.model.front.server import NoCompletion, Opened, Unanswered, run
 from threegate.gates.model.messages import Embedded, parse_embedded
 from threegate.gates.model.server import llama
 
@@ -25,7 +24,7 @@ _PIECE: Final = 1024 * 1024
 
 
 def serve() -> None:
-    """Serve the bound model until the host hangs up; the payload of a model-server box."""
+    """Serve the bound model until the host hangs up; the payload of a model-server sandbox."""
     run(parse_embedded, _opened)
 
 
@@ -47,7 +46,7 @@ def _digest() -> str:
 
 
 def _stop_talking() -> None:
-    """Let the library write to where it is full at once: CORE can make it say a lot."""
+    """Give the library a full pipe for its output: CORE can make it write a lot."""
     _, end = os.pipe()
     os.set_blocking(end, False)
     os.dup2(end, 1)

@@ -1,12 +1,12 @@
-"""llama.cpp in this process: load one file, write one reply at a time.
+"""llama.cpp in this process: loads one file, writes one reply at a time.
 
-It is imported before the lock, because nothing native can be loaded afterwards, and the file
-is loaded after it.  The library cannot be used without a listening socket of its own: it gets
-one with an abstract name in a network namespace that holds nothing else.
+The library is imported before the lock, because no native code can be loaded afterwards; the
+model file is loaded after it.  The library does not work without a listening socket: it gets
+one with an abstract name, in a network namespace that contains nothing else.
 
 SECURITY
     A large native library that reads a model file, a grammar and the text of strangers.
-    Assume that it can be owned: the box is the boundary, not this module.
+    Assume that it can be owned: the sandbox is the boundary, not this module.
 """
 
 import os
@@ -18,8 +18,7 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.controls import broken_up, pattern_of
-from threegate.gates.model.front.refused import NoCompletion, Unanswered
-from threegate.gates.model.front.server import Tell
+from threegate.gates.model.front.server import NoCompletion, Tell, Unanswered
 from threegate.gates.model.messages import Progress
 from threegate.gates.model.server.vocabulary import control_tokens
 
@@ -29,10 +28,10 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 
 import xllamacpp
 
-del os.environ["OMP_WAIT_POLICY"]  # nobody else reads it
+del os.environ["OMP_WAIT_POLICY"]  # nothing else reads it
 
-PLACE: Final = "\0model.sock"  # abstract: no file, and nobody else in this namespace
-BATCH_TOKENS: Final = 256  # how much of a prompt is read before anybody can stop it
+PLACE: Final = "\0model.sock"  # abstract: no file, and no other process in this namespace
+BATCH_TOKENS: Final = 256  # of a prompt that are read before the work can be stopped
 TOLD_EVERY: Final = 16  # tokens of a reply per note
 VERSION: Final = str(xllamacpp.__version__)
 
@@ -49,7 +48,7 @@ class Llama:
             raise NoCompletion(Unanswered.NOT_LOADED) from exc
 
     def complete(self, request: ChatRequest, stop: Event, tell: Tell) -> ChatReply:
-        """Return the reply to `request`; raise `Refused`."""
+        """Return the reply to `request`; raise `NoCompletion`."""
         writing = _Writing(request, stop, tell)
         messages = broken_up(request, self._controls)
         self._server.handle_chat_completions(_body(request, messages), writing.take)
@@ -69,7 +68,7 @@ def _parameters(path: Path, served: Served, threads: int) -> Any:
     found.n_threads_http = 1
     found.offline = True
     found.ui = False
-    found.fit_params = False  # the context is what the policy says, or nothing
+    found.fit_params = False  # the context is the policy's, or loading fails
     found.warmup = False
     found.cache_ram_mib = 0  # the prefix of the last request is kept, others are not
     found.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
@@ -115,7 +114,7 @@ class _Writing:
         self._error: dict[str, Any] | None = None
 
     def take(self, piece: dict[str, Any]) -> bool:
-        """Keep a piece; return True to stop.  Called by the library for each."""
+        """Keep a piece; return True to stop.  The library calls it for each piece."""
         if "error" in piece:
             self._error = piece["error"]
             return True
@@ -136,7 +135,7 @@ class _Writing:
             self._tell(Progress("reply", len(self._pieces), self._request.max_tokens))
 
     def reply(self, served: Served) -> ChatReply:
-        """Return what was written; raise `Refused`."""
+        """Return the reply; raise `NoCompletion`."""
         if self._error is not None:
             raise _refused(self._error)
         try:
@@ -148,11 +147,11 @@ class _Writing:
                 served.name,
             )
         except (KeyError, ProtocolBroken) as exc:
-            raise NoCompletion(Unanswered.FAILED, "its reply is not one") from exc
+            raise NoCompletion(Unanswered.FAILED, "its reply is malformed") from exc
 
 
 def _refused(error: dict[str, Any]) -> NoCompletion:
-    """Return our own words for an error of the library; its words may hold anybody's."""
+    """Return our own text for an error of the library, whose text may contain foreign text."""
     tokens, most = error.get("n_prompt_tokens"), error.get("n_ctx")
     if type(tokens) is int and type(most) is int:
         return NoCompletion(Unanswered.TOO_LONG, f"{tokens} tokens, limit {most}")

@@ -1,22 +1,22 @@
-"""The control tokens of a model file: the strings its tokenizer reads as structure.
+"""The control tokens of a model file: the strings that its tokenizer reads as structure.
 
-Only the metadata at the head of a GGUF file is read, and of it only two lists.
+Reads only the metadata at the head of a GGUF file, and of it only two lists.
 
 SECURITY
-    Reads a file whose digest was checked.  Every length is bounded before it is used; what
-    is not understood refuses the model.
+    Reads a file whose digest was checked.  Every length is bounded before it is used; metadata
+    that cannot be understood refuse the model.
 """
 
 import struct
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from threegate.gates.model.front.refused import NoCompletion, Unanswered
+from threegate.gates.model.front.server import NoCompletion, Unanswered
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)
 MAX_ENTRIES: Final = 10_000
-MAX_ITEMS: Final = 4_000_000  # the largest vocabularies hold a quarter of a million
+MAX_ITEMS: Final = 4_000_000  # the largest vocabularies have a quarter of a million tokens
 MAX_TEXT_BYTES: Final = 16 * 1024 * 1024  # a chat template, at most
 _STRING, _ARRAY = 8, 9
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -26,7 +26,7 @@ _CONTROL: Final = (2, 3)  # `unknown` and `control`
 
 
 def control_tokens(path: Path) -> tuple[str, ...]:
-    """Return the control tokens of a model file; raise `Refused`."""
+    """Return the control tokens of a model file; raise `NoCompletion`."""
     with path.open("rb") as file:
         try:
             return _control_tokens(file)
@@ -37,7 +37,7 @@ def control_tokens(path: Path) -> tuple[str, ...]:
 def _control_tokens(file: BinaryIO) -> tuple[str, ...]:
     if file.read(4) != MAGIC or _number(file, "<I") not in VERSIONS:
         raise ValueError("not a GGUF file")
-    file.read(8)  # how many tensors there are
+    file.read(8)  # the number of tensors
     tokens: list[bytes] = []
     kinds: tuple[int, ...] = ()
     for _ in range(_bounded(_number(file, "<Q"), MAX_ENTRIES)):
@@ -89,8 +89,8 @@ def _skip(file: BinaryIO, kind: int) -> None:
 
 
 def _size(kind: int) -> int:
-    if kind not in _SIZES:  # a list of lists, too: no model file has one
-        raise ValueError("a kind nobody knows")
+    if kind not in _SIZES:  # also a list of lists: no model file has one
+        raise ValueError("an unknown kind")
     return _SIZES[kind]
 
 

@@ -18,7 +18,7 @@ from threegate.gates.fetch.proxy.dns import (
     parse_answer,
     resolvers,
 )
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
 
 ASKED = DnsQuery(0x1234, "api.crossref.org", A)
 ONE, TWO = bytes([104, 18, 0, 1]), bytes([104, 18, 0, 2])

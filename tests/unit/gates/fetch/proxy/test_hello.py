@@ -13,8 +13,13 @@ from tests.support.hellos import (
     records,
     sized,
 )
-from threegate.gates.fetch.proxy.hello import MAX_HELLO_BYTES, Records, check_hello
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import (
+    MAX_HELLO_BYTES,
+    Records,
+    TunnelReason,
+    TunnelRefused,
+    check_hello,
+)
 
 NAME = "api.crossref.org"
 RIGHT = name_extension(NAME.encode())

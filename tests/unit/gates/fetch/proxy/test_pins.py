@@ -9,10 +9,9 @@ from typing import Any, Self
 import pytest
 
 from threegate.base.errors import ProtocolBroken
-from threegate.gates.fetch.proxy import pins
-from threegate.gates.fetch.proxy.pins import MAX_DIALLED, Pinned, pin
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
-from threegate.gates.fetch.proxy.resolver import Resolved
+from threegate.gates.fetch.proxy import resolver
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.resolver import MAX_DIALLED, Pinned, Resolved, pin
 
 OUTSIDE = tuple(ip_address(f"104.18.0.{number}") for number in range(1, 7))
 INSIDE = ip_address("10.0.0.5")
@@ -93,9 +92,9 @@ class Socket:
 def test_a_kernel_that_does_not_refuse_ends_the_proxy(
     answer: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for refused in pins.REFUSED:
+    for refused in resolver.REFUSED:
         monkeypatch.setattr(socket, "socket", lambda *_, error=refused: Socket(error))
-        pins.refuse_unheld()  # control: refused by the filter, it goes on
+        resolver.refuse_unheld()  # control: refused by the filter, it goes on
     monkeypatch.setattr(socket, "socket", lambda *_: Socket(answer))
     with pytest.raises(ProtocolBroken, match="the kernel does not hold this proxy: port 443"):
-        pins.refuse_unheld()
+        resolver.refuse_unheld()

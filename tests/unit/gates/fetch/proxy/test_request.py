@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
-from threegate.gates.fetch.proxy.request import MAX_REQUEST_BYTES, parse_request
+from threegate.gates.fetch.proxy.request import (
+    MAX_REQUEST_BYTES,
+    TunnelReason,
+    TunnelRefused,
+    parse_request,
+)
 
 GOOD = b"CONNECT api.crossref.org:443 HTTP/1.1\r\nHost: api.crossref.org:443\r\n\r\n"
 HOST = b"\r\nHost: api.crossref.org:443\r\n\r\n"

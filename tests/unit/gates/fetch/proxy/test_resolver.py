@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from threegate.gates.fetch.proxy import resolver
-from threegate.gates.fetch.proxy.refused import TunnelReason, TunnelRefused
+from threegate.gates.fetch.proxy.request import TunnelReason, TunnelRefused
 from threegate.gates.fetch.proxy.resolver import Resolved, Resolver
 
 NAME = "api.crossref.org"

@@ -20,8 +20,8 @@ from tests.support.retrieving import (
     retrieve,
 )
 from threegate import __version__
-from threegate.gates.fetch.retrieve.exchange import Retriever
 from threegate.gates.fetch.retrieve.messages import REDIRECTS, Got, NotGot
+from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import rules_of
 
 CANARY = "canary-Key+4711/xyz"

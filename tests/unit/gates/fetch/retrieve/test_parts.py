@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.retrieving import ASK, Servers, bundle
 from threegate.base.errors import PolicyDenied
-from threegate.gates.fetch.retrieve.exchange import Retriever
+from threegate.gates.fetch.retrieve.answers import part_of
 from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
-from threegate.gates.fetch.retrieve.parts import part_of
+from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import OTHER_PURPOSE, rules_of
 from threegate.gates.http_library.client import NotRetrieved, ResponseHead
 from threegate.policy.purposes import MODEL, downloads

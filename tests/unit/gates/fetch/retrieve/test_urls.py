@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.fetch.retrieve.urls import Address, check_url, follow
+from threegate.gates.fetch.retrieve.hops import Address, check_url, follow
 from threegate.policy.hosts import parse_url
 
 BASE = check_url("https://api.crossref.org/works/10.5555%2F1?a=b")

@@ -3,7 +3,7 @@
 import pytest
 
 from threegate.base.limits import MAX_RETRY_AFTER_SECONDS
-from threegate.gates.fetch.retrieve.waits import http_date, retry_after
+from threegate.gates.fetch.retrieve.answers import http_date, retry_after
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 MOMENT = 784_111_777.0

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.model.bridge.foreign import question, refuse_missing, reply
+from threegate.gates.model.bridge.gate import question, refuse_missing, reply
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
-from threegate.gates.model.front.refused import NoCompletion
+from threegate.gates.model.front.server import NoCompletion
 
 SERVED = Served("own", None, 4096)
 JSON = st.recursive(

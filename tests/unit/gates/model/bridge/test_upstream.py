@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from threegate.gates.model.bridge import upstream
-from threegate.gates.model.bridge.upstream import LocalServer
-from threegate.gates.model.front.refused import NoCompletion
+from threegate.gates.model.bridge import gate
+from threegate.gates.model.bridge.gate import LocalServer
+from threegate.gates.model.front.server import NoCompletion
 
 OK = b"HTTP/1.1 200 OK\r\n"
 SIZED = OK + b"Content-Length: 2\r\n"
@@ -27,7 +27,7 @@ Outcome = Callable[[bytes], object]
 def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outcome]:
     """Return what comes of a question to a server that says this and hangs up."""
     path = tmp_path / "own.sock"
-    monkeypatch.setattr(upstream, "SERVER_SOCKET", str(path))
+    monkeypatch.setattr(gate, "SERVER_SOCKET", str(path))
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()

@@ -10,10 +10,8 @@ import pytest
 from tests.support import weights
 from threegate.gates.model.embedder.gate import opened
 from threegate.gates.model.embedder.messages import Opening, nearness, numbers_of
-from threegate.gates.model.embedder.minilm import MiniLm, _gelu, shapes
-from threegate.gates.model.embedder.pieces import Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import EmbedderRefused
-from threegate.gates.model.embedder.tensors import Tensor, read_tensors
+from threegate.gates.model.embedder.minilm import MiniLm, Tensor, _gelu, read_tensors, shapes
+from threegate.gates.model.embedder.pieces import EmbedderRefused, Pieces, read_vocabulary
 
 # The first example of the publisher's library, with the cosines it prints for this model.
 SENTENCES = (

@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import weights
-from threegate.gates.model.embedder.pieces import MAX_PIECES, WORDS, Pieces, read_vocabulary
-from threegate.gates.model.embedder.refused import EmbedderRefused
+from threegate.gates.model.embedder.pieces import (
+    MAX_PIECES,
+    WORDS,
+    EmbedderRefused,
+    Pieces,
+    read_vocabulary,
+)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.model.embedder.refused import EmbedderRefused
-from threegate.gates.model.embedder.tensors import MAX_HEADER_BYTES, MAX_SIDE, read_tensors
+from threegate.gates.model.embedder.minilm import MAX_HEADER_BYTES, MAX_SIDE, read_tensors
+from threegate.gates.model.embedder.pieces import EmbedderRefused
 
 ONE: dict[str, Any] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
 TWO: dict[str, Any] = {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.gates.model.front.controls import COMMON, broken_up, pattern_of
-from threegate.gates.model.front.refused import NoCompletion
+from threegate.gates.model.front.server import NoCompletion
 
 TOKENS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "<｜User｜>")
 

@@ -10,8 +10,7 @@ import pytest
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front import server
-from threegate.gates.model.front.refused import NoCompletion, Unanswered
-from threegate.gates.model.front.server import Front, Stuck, Tell
+from threegate.gates.model.front.server import Front, NoCompletion, Stuck, Tell, Unanswered
 from threegate.gates.model.messages import Progress
 from threegate.sandbox.channel import CHUNK, END, HEADER, MAX_CHUNK_BYTES, NOTE, frames
 

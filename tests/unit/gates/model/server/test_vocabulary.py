@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from threegate.gates.model.front.refused import NoCompletion
+from threegate.gates.model.front.server import NoCompletion
 from threegate.gates.model.server.vocabulary import control_tokens
 
 

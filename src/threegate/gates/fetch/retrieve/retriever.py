@@ -1,62 +1,172 @@
 """From a question to its answer: hop after hop, each judged like the first.
 
 In this order, for every hop: the URL in its one spelling; a rule for its host; a connection
-through the proxy with a certificate that an anchor vouches for; the head within its bounds;
-then the status.  A redirect's body is never read.  A body is read if its type is listed for
-the host, and handed back if its bytes are of that type.
+through the proxy with a certificate that an anchor verifies; the head within its bounds; then
+the status.  A redirect's body is never read.  A body is read if its type is listed for the
+host, and handed back if its bytes have that type.
 
 SECURITY
-    Reads bytes of web servers, and holds a credential while it does.  If this module is
-    wrong, bytes are handed back that came from elsewhere, or are not what they are called.
+    Reads bytes of web servers while it holds a credential.  If this module is wrong, it hands
+    back bytes that came from another host or are not of their declared type.  A kept connection
+    is used for the same host only, after a response that was read to its end with nothing
+    behind it: a response never answers a question it was not made for.
 """
 
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from threegate.base.credentials import Secret
 from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
-from threegate.gates.fetch.retrieve.answers import got, not_got, sentence
-from threegate.gates.fetch.retrieve.authority import check_authority
-from threegate.gates.fetch.retrieve.connections import Connections, OpenResponse, Way
+from threegate.gates.fetch.retrieve.answers import got, not_got, part_of, refuse_status, sentence
+from threegate.gates.fetch.retrieve.hops import (
+    Address,
+    HopRequest,
+    check_url,
+    first_hop,
+    follow,
+    next_hop,
+)
 from threegate.gates.fetch.retrieve.messages import REDIRECTS, Ask, Got, NotGot
-from threegate.gates.fetch.retrieve.parts import part_of
-from threegate.gates.fetch.retrieve.requests import HopRequest, first_hop, next_hop
-from threegate.gates.fetch.retrieve.rules import RetrieveRules
-from threegate.gates.fetch.retrieve.statuses import refuse_status
+from threegate.gates.fetch.retrieve.rules import RetrieveRules, check_authority
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
-from threegate.gates.fetch.retrieve.urls import Address, check_url, follow
 from threegate.gates.http_library.client import (
     NOT_CHANGED,
+    ConnectionLost,
     Deadline,
+    Exchange,
     Failure,
     NotRetrieved,
     ResponseHead,
 )
+from threegate.gates.http_library.tunnel import Connection
 
-NO_TYPE: Final = "application/octet-stream"  # of what has no body
+# The proxy grants a tunnel the bytes and the time of one question: reuse it only while both last.
+_BYTES_PART: Final = 4
+_TIME_PART: Final = 3
+
+
+class Way(Protocol):
+    """How servers are reached: through tunnels, or through a gateway."""
+
+    absolute: bool
+
+    def open(self, host: str, deadline: Deadline) -> Connection:
+        """Return a connection to `host`."""
+
+    def check(self, head: ResponseHead) -> None:
+        """Raise `NotRetrieved` if a response is the proxy's and not the server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenResponse:
+    """A response whose head was read, and whose body was not."""
+
+    connection: Connection
+    exchange: Exchange
+    head: ResponseHead
+
+    def body(self, most: int, deadline: Deadline) -> bytes:
+        """Return the whole body, or raise `NotRetrieved`."""
+        return self.exchange.body(self.connection.stream, most=most, deadline=deadline)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.stream.close()
+
+
+class Connections:
+    """Sends the requests of hops; keeps one connection, to the host asked last."""
+
+    def __init__(self, rules: RetrieveRules, way: Way) -> None:
+        self._rules, self._way = rules, way
+        self._kept: Connection | None = None
+
+    def ask(self, hop: HopRequest, deadline: Deadline) -> "OpenResponse":
+        """Send a request and return its response; raise `NotRetrieved`."""
+        kept = self._take(hop.address.host)
+        if kept is not None:
+            try:
+                return self._exchange(hop, kept, deadline)
+            except ConnectionLost:  # the server closed it while it was not in use
+                kept.stream.close()
+        connection = self._way.open(hop.address.host, deadline)
+        try:
+            return self._exchange(hop, connection, deadline)
+        except ConnectionLost as exc:
+            message = "the connection broke off before an answer"
+            raise NotRetrieved(Failure.CUT, message) from exc
+
+    def _exchange(
+        self, hop: HopRequest, connection: Connection, deadline: Deadline
+    ) -> "OpenResponse":
+        exchange = hop.exchange(
+            contact=self._rules.contact,
+            absolute=self._way.absolute,
+            max_head_bytes=self._rules.header_bytes,
+        )
+        try:
+            connection.stream.send(exchange.request, deadline)
+            head = exchange.head(connection.stream, deadline)
+            self._way.check(head)
+        except BaseException:
+            connection.stream.close()
+            raise
+        return OpenResponse(connection, exchange, head)
+
+    def keep(self, answered: "OpenResponse") -> None:
+        """Keep a connection whose response was read to its end, if it may be used again."""
+        stream = answered.connection.stream
+        if answered.head.keeps and not answered.exchange.behind and not stream.has_more:
+            self.drop()
+            self._kept = answered.connection
+        else:
+            stream.close()
+
+    def drop(self) -> None:
+        """Close the connection that was kept."""
+        if self._kept is not None:
+            self._kept.stream.close()
+            self._kept = None
+
+    def _take(self, host: str) -> Connection | None:
+        kept = self._kept
+        if kept is None:
+            return None
+        most = self._rules.for_host(kept.host).response_bytes // _BYTES_PART
+        old = time.monotonic() - kept.since > self._rules.seconds / _TIME_PART
+        if kept.host != host or old or kept.stream.received > most:
+            self.drop()
+            return None
+        self._kept = None
+        return kept
+
+
+# The loop over hops.
+
+NO_TYPE: Final = "application/octet-stream"  # of a response without a body
 
 
 @dataclass(slots=True)
 class _Question:
-    """One question on its way."""
+    """One question and its state."""
 
     ask: Ask
     deadline: Deadline
     secret: Secret
     hops: list[tuple[str, int]]
-    at: str | None = None  # the URL that is being asked for, as it is reported
+    at: str | None = None  # the current URL, as it is reported
 
 
 class Retriever:
-    """Answers one question after the other under one set of rules."""
+    """Answers questions under one set of rules."""
 
     def __init__(self, rules: RetrieveRules, way: Way) -> None:
         self._rules, self._connections = rules, Connections(rules, way)
 
     def answer(self, ask: Ask) -> Got | NotGot:
-        """Return what came of a question; raises nothing that a server could bring about."""
+        """Return the answer, or why there is none; nothing a server does raises an error."""
         case = _Question(ask, Deadline(self._rules.seconds), Secret(ask.credential), [])
         try:
             return self._answer(case)
@@ -67,7 +177,7 @@ class Retriever:
             return NotGot(exc.code, Failure.NOT_ALLOWED.reason, sentence(exc.message), case.at, ())
 
     def close(self) -> None:
-        """Let go of what was kept for the next question."""
+        """Close the connection that was kept for the next question."""
         self._connections.drop()
 
     def _answer(self, case: _Question) -> Got:
@@ -96,7 +206,7 @@ class Retriever:
         return first_hop(case.ask, address, rule)
 
     def _redirect(self, case: _Question, hop: HopRequest, head: ResponseHead) -> Address:
-        """Return where a redirect leads, once that was judged like the first URL."""
+        """Return the target of a redirect, judged like the first URL."""
 
         def refused(why: Failure, message: str) -> NotRetrieved:
             return NotRetrieved(why, message, status=head.status)
