@@ -1,15 +1,50 @@
-"""Parts of a file: exactly the one that was asked for, whatever a server calls it."""
+"""`Retry-After`: seconds or a date, at most a day."""
 
 import pytest
 
 from tests.support.retrieving import ASK, Servers, bundle
 from threegate.base.errors import PolicyDenied
-from threegate.gates.fetch.retrieve.answers import part_of
+from threegate.base.limits import MAX_RETRY_AFTER_SECONDS
+from threegate.gates.fetch.retrieve.answers import http_date, part_of, retry_after
 from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
 from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import OTHER_PURPOSE, rules_of
 from threegate.gates.http_library.client import NotRetrieved, ResponseHead
 from threegate.policy.purposes import MODEL, downloads
+
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+MOMENT = 784_111_777.0
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (None, None),
+        ("0", 0),
+        ("120", 120),
+        ("9999999999", MAX_RETRY_AFTER_SECONDS),
+        ("99999999999", None),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        (DATE, 60),
+        ("Sun, 06 Nov 1994 08:48:00 GMT", 0),
+        ("Sun, 06 Nov 2094 08:49:37 GMT", MAX_RETRY_AFTER_SECONDS),
+        ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", None),
+    ],
+)
+def test_a_wait_is_a_number_of_seconds_within_a_day(value: str | None, wanted: int | None) -> None:
+    assert retry_after(value, now=MOMENT - 60) == wanted
+
+
+def test_a_date_is_the_moment_it_names() -> None:
+    assert http_date(DATE) == MOMENT
+    assert http_date(DATE + " ") is None
+
+
+# Parts of a file: exactly the one that was asked for, whatever a server calls it.
 
 HOST, STORE = "huggingface.co", "cas-bridge.xethub.hf.co"
 PART = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=200)
