@@ -310,7 +310,7 @@ def test_a_model_that_goes_away_after_the_claims_does_not_lose_them(tmp_path: Pa
         found = said(model.path, task(may_draft=("tool-request",)))
         assert len(model.asked) > 1, "control: it was asked for a draft"
     assert len(found.claims) == 1
-    assert found.problems[-1] == "no draft: the model server said what is no reply"
+    assert found.problems[-1] == "no draft: the model server's answer is not a reply"
 
 
 def test_what_may_not_stand_in_an_artifact_is_replaced(tmp_path: Path) -> None:
