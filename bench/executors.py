@@ -179,7 +179,10 @@ def _push_rows(served: Scene, rounds: int) -> list[Plain]:
     peer = "a sandbox started afresh under the policy and read back"
     return [
         _row(
-            "hand a policy to a sandbox that waits, and read it back", alone.seconds, peer, anew.seconds
+            "hand a policy to a sandbox that waits, and read it back",
+            alone.seconds,
+            peer,
+            anew.seconds,
         ),
         _row(
             f"from applied to acknowledged in the log, {LOOKS}", pushed.seconds, peer, anew.seconds

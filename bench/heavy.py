@@ -145,7 +145,9 @@ def _memory_rows(name: str, guest: Bench) -> list[Plain]:
     guest_mib = f"{guest.want.memory_mib} MiB"
     idle = _idle(guest) / 2**20
     return [
-        alone(f"{name}: memory of an idle machine of {guest_mib}, sandboxes and all", idle, "MiB PSS"),
+        alone(
+            f"{name}: memory of an idle machine of {guest_mib}, sandboxes and all", idle, "MiB PSS"
+        ),
         alone(f"{name}: memory of a running one, at most", _running(guest) / 2**20, "MiB PSS"),
     ]
 
