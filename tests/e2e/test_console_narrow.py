@@ -48,6 +48,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def paths(served: Scene) -> dict[str, str]:
+    return everything(served)
+
+
 @pytest.fixture(autouse=True)
 def _tabs(served: Scene) -> Iterator[None]:
     yield
@@ -61,12 +66,13 @@ def narrow(served: Scene) -> Tab:
 
 
 # claim TG-C-465
-def test_every_page_fits_a_small_screen_in_both_schemes(served: Scene) -> None:
-    paths = everything(served)
+def test_every_page_fits_a_small_screen_in_both_schemes(
+    served: Scene, paths: dict[str, str]
+) -> None:
     with opened(served.cli) as ws:
         files = {"a.csv": TABLE, "plot.png": png(width=640), "page.html": b"<b>"}
         answer, result = answer_on(ws, files)
-    paths |= {"files": f"/artifact/{result}", "of-run": f"/artifact/{answer}"}
+    paths = paths | {"files": f"/artifact/{result}", "of-run": f"/artifact/{answer}"}
     tab = narrow(served)
     for scheme in ("light", "dark"):
         tab.scheme(scheme)
@@ -112,6 +118,43 @@ def test_on_a_small_screen_a_yes_takes_a_look_at_all_of_it_too(served: Scene) ->
     tab.acts(lambda: tab.click("#approve-button"))
     assert "approved " in tab.text(), "control: having read it, one can approve it there"
     assert served.state(request_id) == "approved"
+
+
+# Where everything is that can be clicked, and what lies over it where that is news.
+_PLACES = """[...document.querySelectorAll('a, button, input, select, textarea, summary')]
+  .filter((e) => e.type !== 'hidden' && !e.closest('#live') && e.getClientRects().length)
+  .map((e) => { const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })"""
+_UNDER_NEWS = """(() => { const n = document.getElementById('live').getBoundingClientRect();
+  return [...document.querySelectorAll('a, button, input, select, textarea, summary')]
+    .filter((e) => e.type !== 'hidden' && !e.closest('#live'))
+    .filter((e) => [...e.getClientRects()].some((b) => b.left < n.right && b.right > n.left
+      && b.top < n.bottom && b.bottom > n.top)).map((e) => e.outerHTML.slice(0, 200)); })()"""
+_SHOWN = """(() => { const e = document.getElementById('live-reload');
+  const b = e.getBoundingClientRect(), top = document.querySelector('header.top');
+  const found = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);
+  return found === e && top.contains(e) && b.left >= 0 && b.right <= innerWidth; })()"""
+
+
+# claim TG-C-465
+def test_news_covers_nothing_and_moves_nothing(served: Scene, paths: dict[str, str]) -> None:
+    """A click that was meant for a button must not land on news, nor on another button."""
+    tab = served.tab()
+    for width in (1280, 800, WIDTH, 320):
+        tab.size(width, HEIGHT)
+        for name, path in paths.items():
+            tab.open(served.console.base + path)
+            tab.js("document.getElementById('live').hidden = true")  # of what the test itself did
+            before = tab.js(_PLACES)
+            assert before, name
+            for words in ("Something changed.", "It ran: a-word-longer-than-any-outcome."):
+                said = f"document.getElementById('live-words').textContent = {json.dumps(words)}"
+                tab.js(f"{said}; document.getElementById('live').hidden = false")
+                assert tab.js(_SHOWN), (width, name)
+                assert tab.js(_UNDER_NEWS) == [], (width, name)
+                assert tab.js(_PLACES) == before, (width, name)
+    tab.js("document.getElementById('live').style.position = 'fixed'")
+    tab.js("document.getElementById('live').style.inset = '0'")
+    assert tab.js(_UNDER_NEWS), "control"
 
 
 _WIDTHS = """(() => [...document.querySelectorAll('.foreign bdi')].map((e) => {

@@ -10,10 +10,7 @@
   // -- what was on screen -----------------------------------------------------------------
   // Positions are in pixels of the sheet; another width moves everything, so it counts anew.
   let seen = [], width = 0, height = 0, last = null;
-  const covers = () => { // how far down the bar and the news lie over the page
-    const above = [document.querySelector("header.top"), ...($("live").hidden ? [] : [$("live")])];
-    return Math.max(...above.map((one) => one.getBoundingClientRect().bottom));
-  };
+  const covers = () => document.querySelector("header.top").getBoundingClientRect().bottom; // over the page
   const onScreen = () => {
     const top = covers();
     const bottom = Math.min(window.innerHeight, decide.getBoundingClientRect().top);
