@@ -18,7 +18,7 @@ from bench.figures import Plain, Sizes, alone, compare, memory_rows, missing
 from bench.heavy_machines import Bench, bench_for
 from bench.heavy_peers import Peer, peers, unpacked
 from bench.measure import Memory, Watch, descendants, noise, pss, say
-from threegate.gates.tool_exec.era.messages import Ask, Channels
+from threegate.gates.tool_exec.era.messages import Channels, HeavyAsk
 
 MOST_OF_COLD: Final = 0.15
 MOST_TIMES_BARE: Final = 1.3
@@ -156,7 +156,7 @@ def _idle(guest: Bench) -> int:
     """Return the memory of a clone that stands ready, seen before its gate is given the job."""
     seen: list[int] = []
 
-    def look(ends: Channels, disk: int) -> Ask:
+    def look(ends: Channels, disk: int) -> HeavyAsk:
         while len(seen) < SETTLED_LOOKS or len(set(seen[-SETTLED_LOOKS:])) > 1:
             seen.append(_all_pss() >> 20)
             time.sleep(LOOK_SECONDS)

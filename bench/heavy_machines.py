@@ -20,8 +20,13 @@ from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.era.gate import task_for
 from threegate.gates.tool_exec.era.machine import Machine
-from threegate.gates.tool_exec.era.messages import Ask, Channels, Job
-from threegate.gates.tool_exec.era.outcome_messages import Outcome, parse_outcome
+from threegate.gates.tool_exec.era.messages import (
+    Channels,
+    HeavyAsk,
+    HeavyJob,
+    HeavyOutcome,
+    parse_outcome,
+)
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
@@ -88,18 +93,18 @@ class Bench:
         return replace(self, task=task, asked=asked_for(task, rules()))
 
     def conversation(
-        self, ask: Callable[[Channels, int], Ask], snapshot: int | None
+        self, ask: Callable[[Channels, int], HeavyAsk], snapshot: int | None
     ) -> Conversation:
         use = Use(ask, WAKE_SECONDS + self.asked.wall_ms / 1000, snapshot)
         return converse(
             Place(find_machine(), rules()), self.parts(), self.shape, use, tsc_khz=self.khz
         )
 
-    def ask(self, ends: Channels, disk: int) -> Ask:
-        shape = tool_heavy.Shape(self.want.cpus, self.shape.memory_bytes)
+    def ask(self, ends: Channels, disk: int) -> HeavyAsk:
+        shape = tool_heavy.GuestShape(self.want.cpus, self.shape.memory_bytes)
         asked = self.asked
         parts = (asked.bundle, asked.request, asked.approval, asked.signature)
-        return Job(ends, shape, WAKE_SECONDS, (), disk, *parts)
+        return HeavyJob(ends, shape, WAKE_SECONDS, (), disk, *parts)
 
     def _bare(self, stack: ExitStack, snapshot: int | None, *, wake: bool = True) -> None:
         agent, engine_agent = channels.pair(stack, stack)
@@ -121,7 +126,7 @@ class Bench:
             finally:
                 engine.kill()
 
-    def _talk(self, machine: Machine, *, wake: bool, ring: bool) -> Outcome:
+    def _talk(self, machine: Machine, *, wake: bool, ring: bool) -> HeavyOutcome:
         if ring:  # a snapshot has it
             machine.boot((), self.want.ring, time.monotonic() + WAKE_SECONDS)
         if wake:
@@ -130,7 +135,7 @@ class Bench:
         return jobs.run(machine, task, code, bounds)
 
     @staticmethod
-    def _check(outcome: Outcome) -> None:
+    def _check(outcome: HeavyOutcome) -> None:
         assert (outcome.exit, outcome.stdout) == ("ok", b"hello\n"), outcome
 
 

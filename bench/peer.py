@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from threegate.artifacts import limits
-from threegate.base.limits import MAX_COUNT, MAX_LINE_CHARS
+from threegate.base.limits import MAX_COUNT, MAX_HOPS, MAX_LINE_CHARS
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https://[a-z0-9.-]+(/[!-~]*)?$", max_length=2000)]
@@ -90,7 +90,7 @@ class FrontMatter(Strict):
     reference: Line
     request: str | None
     url: Url
-    hops: Annotated[list[Hop], Field(max_length=limits.MAX_HOPS)]
+    hops: Annotated[list[Hop], Field(max_length=MAX_HOPS)]
     retrieved: Annotated[str, StringConstraints(pattern=r"^20[0-9]{2}-[0-9:T-]+Z$")]
     media_type: Line
     raw_sha256: Digest

@@ -20,9 +20,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from threegate.artifacts import limits
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS
+from threegate.base.limits import KIB
 from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, docs_of
 from threegate.base.text import FORBIDDEN_RANGES
 from threegate.policy.nodes import PolicyReason
@@ -62,7 +62,7 @@ def kind_table() -> str:
     """Return all formats with their limits, as Markdown."""
     rows = (
         f"| [{form.title}]({form.title.lower().replace(' ', '-')}.md) | `{form.name}` "
-        f"| `{form.prefix}-` | {form.max_bytes // limits.KIB} KiB |\n"
+        f"| `{form.prefix}-` | {form.max_bytes // KIB} KiB |\n"
         for form in FORMATS.values()
     )
     return "| artifact | `format` | id | at most |\n|---|---|---|---|\n" + "".join(rows)

@@ -10,7 +10,7 @@ from typing import Final
 from bench.evaluation.answers import Answer
 from bench.evaluation.material import COMPUTED, Question, Work
 from bench.evaluation.reading import program_in, quotes_of, without_programs, works_named
-from threegate.gates.model.chat.messages import Message
+from threegate.gates.model.chat.messages import ChatTurn
 
 SYSTEM: Final = """\
 You are a research assistant. You answer questions from the sources you are given and from nothing
@@ -29,7 +29,7 @@ with the keys 'id', 'fields' and 'sections'. 'fields' is a dict with 'title', 'a
 the answer in a variable named `result`, and write `result` as the last line."""
 
 
-def messages(question: Question, shown: Sequence[str], works: Mapping[str, Work]) -> list[Message]:
+def messages(question: Question, shown: Sequence[str], works: Mapping[str, Work]) -> list[ChatTurn]:
     """Return the prompt for a question about these works, in this order."""
     sources = "\n\n".join(pasted(number, works[key]) for number, key in enumerate(shown, 1))
     form = FORM + (PROGRAM if question.kind in COMPUTED else "")

@@ -22,7 +22,7 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ThreeGateError
 from threegate.gates.core.client import Client, NoModel
-from threegate.gates.core.messages import Said, Task, Usage
+from threegate.gates.core.messages import CoreTask, ModelUsage, Said
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.host.ask.answer import (
     Outcome,
@@ -102,7 +102,7 @@ class Timed:
 
     sides: Sides
     loading: float = 0.0
-    usage: Usage = field(default=Usage(0, 0, 0, 0, 0))
+    usage: ModelUsage = field(default=ModelUsage(0, 0, 0, 0, 0))
 
     @contextmanager
     def serving(self) -> Iterator[Say]:
@@ -110,7 +110,7 @@ class Timed:
         with self.sides.serving() as say:
             self.loading += time.perf_counter() - began
 
-            def timed(task: Task) -> Said:
+            def timed(task: CoreTask) -> Said:
                 said = say(task)
                 self.usage = said.usage
                 return said

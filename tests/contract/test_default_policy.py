@@ -8,8 +8,8 @@ import pytest
 from tests.support import weights
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, RunLimits
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files

@@ -12,7 +12,7 @@ from threegate.artifacts.references import (
     questions,
     search_question,
 )
-from threegate.artifacts.research_packet import SOURCES
+from threegate.artifacts.sources import SOURCES
 from threegate.base.limits import MAX_URL_CHARS
 from threegate.policy.decide import may_fetch
 from threegate.policy.decision import Allow, Ask, Deny

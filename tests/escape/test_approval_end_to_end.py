@@ -29,7 +29,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
 from threegate.base.errors import PolicyDenied
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.messages import Job
+from threegate.gates.tool_exec.monty.messages import LiteJob
 from threegate.handoff.approvals import approve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
@@ -204,7 +204,7 @@ def lane() -> Iterator[Lane]:
         yield opened
 
 
-def said_by_the_box(lane: Lane, job: Job) -> tuple[str, str | None]:
+def said_by_the_box(lane: Lane, job: LiteJob) -> tuple[str, str | None]:
     """Send a job as an owned host would; return what the box said and why."""
     outcome = lane.box.run(job, wall_ms=SHORT_MS).outcome
     assert (outcome.stdout, outcome.value) == (b"", b"") or outcome.exit == "ok"

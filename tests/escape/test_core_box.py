@@ -9,7 +9,7 @@ import pytest
 from tests.support.chatting import Scripted
 from tests.support.tasks import TASK, claims, step_of, task, wanted
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Cited, NotSaid, Said, Task, parse_said
+from threegate.gates.core.messages import Cited, CoreTask, NotSaid, Said, parse_said
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
@@ -26,7 +26,7 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def run(model: Scripted, task: Task, notes: list[bytes]) -> Said | NotSaid:
+def run(model: Scripted, task: CoreTask, notes: list[bytes]) -> Said | NotSaid:
     start = Start(CORE, PAYLOAD, {"model": str(model.path)})
     answer = run_gate(find_machine(), start, task.to_bytes(), note=notes.append)
     with answer.message as message:

@@ -18,16 +18,15 @@ from tests.support import weights
 from tests.support.payloads import start_with
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
+from threegate.base.greeting import Ready, Refused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import (
+    GREETING,
     MAX_TEXTS,
     VECTOR_BYTES,
-    Opening,
-    Ready,
-    Refused,
+    EmbedderOpening,
     nearness,
     numbers_of,
-    parse_greeting,
 )
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
 from threegate.host.models.embedder import Embedder
@@ -87,14 +86,14 @@ def test_odd_texts_have_vectors_too(embedder: Embedder) -> None:
     assert [len(row) for row in rows] == [VECTOR_BYTES] * len(texts)
 
 
-def greeted(place: Path, opening: Opening) -> Ready | Refused:
+def greeted(place: Path, opening: EmbedderOpening) -> Ready | Refused:
     """Open a box over two files of a directory; return what it says."""
     given = {"model-file": str(place / "weights"), "vocabulary": str(place / "words")}
     session = Session.open(find_machine(), Start(EMBEDDER, GATES[EMBEDDER.name].payload, given))
     try:
         reply = session.ask(opening.to_bytes(), deadline_seconds=60)
         assert reply.why == "done"
-        return parse_greeting(Untrusted(reply.message))
+        return GREETING.parse(Untrusted(reply.message))
     finally:
         session.close()
 
@@ -125,11 +124,11 @@ def test_a_hostile_file_ends_as_a_refusal_of_the_box(what: str, tmp_path: Path) 
     model, words = weights.minilm()
     shutil.copyfile(words, tmp_path / "words")
     shutil.copyfile(model, tmp_path / "weights")
-    honest = greeted(tmp_path, Opening(MINILM.sha256, MINILM_VOCABULARY.sha256))
+    honest = greeted(tmp_path, EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256))
     assert isinstance(honest, Ready), "control"
     (tmp_path / "weights").write_bytes(data)
     # Somebody signed a policy with the digest of this very file: that alone makes it no model.
-    found = greeted(tmp_path, Opening(sha256(data).hexdigest(), MINILM_VOCABULARY.sha256))
+    found = greeted(tmp_path, EmbedderOpening(sha256(data).hexdigest(), MINILM_VOCABULARY.sha256))
     assert isinstance(found, Refused)
     assert found.code == code
 
@@ -138,7 +137,7 @@ def test_a_file_that_was_changed_is_not_read(tmp_path: Path) -> None:
     model, words = weights.minilm()
     shutil.copyfile(model, tmp_path / "weights")
     shutil.copyfile(words, tmp_path / "words")
-    opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
+    opening = EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256)
     assert isinstance(greeted(tmp_path, opening), Ready), "control"
     with (tmp_path / "weights").open("r+b") as file:
         file.seek(50_000_000)

@@ -15,7 +15,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval, PolicySection
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import time_of
-from threegate.gates.tool_exec.monty.messages import Job, Mode, Outcome
+from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome, Mode
 from threegate.host.run.lite import LiteBox, open_lite
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
@@ -41,10 +41,10 @@ def ask(
     namespace: str = NAMESPACE,
     mode: Mode = "run",
     at: int = 0,
-) -> Outcome:
+) -> LiteOutcome:
     data = registry.emit(approval)
     signature = soft_signer(key).sign(data, namespace)
-    job = Job(mode, at, registry.emit(request), data, signature, ())
+    job = LiteJob(mode, at, registry.emit(request), data, signature, ())
     return box.run(job, wall_ms=request.limits.wall_ms).outcome
 
 

@@ -15,10 +15,10 @@ from pydantic_monty import Monty
 
 from tests.support.lite import LIMITS, Lane, Program
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.messages import Outcome, parse_outcome
+from threegate.gates.tool_exec.monty.messages import LiteOutcome, parse_outcome
 from threegate.sandbox.channel import CHUNK, END, READY, FrameReader, frames
 
-FORGED = Outcome("ok", value=b'"forged"')
+FORGED = LiteOutcome("ok", value=b'"forged"')
 # A worker's last message, as 1.4.0 sends it: length, then protobuf; the value is "forged".
 WORKER = (
     b"\x02\x00\x00\x00\x52\x00" + b"\x10\x00\x00\x00\x32\x0e\x12\x0c\x08\x01\x12\x08\x42\x06forged"
@@ -140,7 +140,7 @@ def test_output_is_cut_at_the_byte_and_says_so(lane: Lane) -> None:
     """The interpreter flushes by time: what is kept must not depend on it."""
     small = replace(LONG, output_bytes=20_001)
     ends = {
-        (ran.exit, ran.outcome.stdout, ran.outcome.stdout_truncated)
+        (ran.exit, ran.outcome.stdout, ran.outcome.cut.stdout)
         for ran in (lane.run(Program(SLOWLY.format(lines=400), limits=small)) for _ in range(5))
     }
     line = ("\u00e9" * 99 + "\n").encode()
@@ -148,5 +148,5 @@ def test_output_is_cut_at_the_byte_and_says_so(lane: Lane) -> None:
     kept = whole[:20_001].decode("utf-8", "ignore").encode()
     assert ends == {("limit:output", kept, True)}
     fits = lane.run(Program(SLOWLY.format(lines=100), limits=small))
-    control = (fits.exit, fits.outcome.stdout, fits.outcome.stdout_truncated)
+    control = (fits.exit, fits.outcome.stdout, fits.outcome.cut.stdout)
     assert control == ("ok", line * 100, False)

@@ -33,12 +33,12 @@ from threegate.gates.model.chat.messages import (
     ChatReply,
     Served,
 )
-from threegate.gates.model.messages import Progress
+from threegate.gates.model.messages import ModelProgress
 from threegate.host.models.server import ModelServer
 from threegate.sandbox.channel import CHUNK, HEADER, NOTE, frames
 from threegate.sandbox.machine import find_machine
 
-NOTES: list[Progress] = []
+NOTES: list[ModelProgress] = []
 
 
 @pytest.fixture(scope="module")

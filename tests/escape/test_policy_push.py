@@ -15,7 +15,7 @@ from tests.support.policies import altered, policy
 from tests.support.pushing import after, chain, signed
 from tests.support.sshlab import Key
 from threegate.base.errors import GateUnavailable, PolicyDenied
-from threegate.gates.tool_exec.monty.rule_messages import Enforced
+from threegate.gates.tool_exec.monty.messages import Enforced
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import LentBox, LiteExecutor, LiteKind
 from threegate.host.run.warm.pool import Pool

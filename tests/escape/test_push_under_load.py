@@ -22,8 +22,7 @@ from tests.support.workspaces import settings_for, soft_signer
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ThreeGateError
 from threegate.console.workspace_threads import Dispatcher, tools
-from threegate.gates.tool_exec.monty.messages import Job
-from threegate.gates.tool_exec.monty.rule_messages import Enforced
+from threegate.gates.tool_exec.monty.messages import Enforced, LiteJob
 from threegate.handoff.records import INTENT
 from threegate.host.policy.changes import apply_policy
 from threegate.host.run.lite import LiteBox, Ran
@@ -61,7 +60,7 @@ class WatchedBox(LiteBox):
         super().__init__(inner._session, inner.box)
         self._ask_it, self._seen = ask, seen
 
-    def run(self, job: Job, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
         try:
             before = self._ask_it()
         except ThreeGateError:  # stopped before it began: then it sees no job

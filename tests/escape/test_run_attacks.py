@@ -23,7 +23,7 @@ from threegate.artifacts.tool_request import Input
 from threegate.base.errors import PolicyDenied, QuotaExceeded, UsageError
 from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.messages import Job, Outcome
+from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request, deny, expire, revoke
@@ -53,7 +53,7 @@ def test_one_run_that_breaks_the_host_does_not_lose_the_others(
     ids = [approved_request(ws, f"{n}") for n in range(3)]
     broken = ws.store.read_bytes(ids[1])
 
-    def answer(job: Job) -> Ran:
+    def answer(job: LiteJob) -> Ran:
         if job.request == broken:
             raise error
         return fakelane.ok(job)
@@ -115,7 +115,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(2)]
     noise = Untrusted(b"not an answer")
-    fakelane.install(monkeypatch, lambda _: Ran(Outcome("crashed"), 1, 1, noise))
+    fakelane.install(monkeypatch, lambda _: Ran(LiteOutcome("crashed"), 1, 1, noise))
     moments = iter(range(100))
     written = lambda error, _: why_file(error, str(next(moments)))  # noqa: E731
     monkeypatch.setattr(lifecycle, "why_file", written)
@@ -126,7 +126,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
         assert journal.usage.plain() == scan_usage(ws.store.directories).plain()
 
 
-def _answering(outcome: Outcome, _: Job) -> Ran:
+def _answering(outcome: LiteOutcome, _: LiteJob) -> Ran:
     return fakelane.ran(outcome)
 
 
@@ -135,7 +135,7 @@ def test_a_box_cannot_leave_more_than_was_approved_or_claim_time_it_did_not_have
 ) -> None:
     ws = live_workspace(tmp_path)
     most = request_for(ws, "0").limits.output_bytes + MAX_ERROR_BYTES
-    answers = [Outcome("ok", stdout=b"x" * size, cpu_ms=2**40) for size in (most, most + 1)]
+    answers = [LiteOutcome("ok", stdout=b"x" * size, cpu_ms=2**40) for size in (most, most + 1)]
     found = []
     for answer in answers:
         fakelane.install(monkeypatch, partial(_answering, answer))
@@ -156,7 +156,7 @@ def test_a_result_somebody_wrote_makes_nothing_run(tmp_path: Path, end: str) -> 
     if end == "revoked":
         revoke(ws.store, approval_id)
     measured = Measured(ws.now(), wall_ms=1, peak_memory_bytes=1)
-    ids, forged = (request_id, approval_id), Outcome("ok", value=b"41")
+    ids, forged = (request_id, approval_id), LiteOutcome("ok", value=b"41")
     (brought,) = take_in(ws, make_result(request, ids, forged, measured, fakelane.BOX).result)
     with pytest.raises(PolicyDenied) as refused:
         replay(ws, brought)
@@ -207,9 +207,9 @@ def test_when_the_results_are_full_nothing_runs_and_nothing_is_spent(
 ) -> None:
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(3)]
-    asked: list[Job] = []
+    asked: list[LiteJob] = []
 
-    def answer(job: Job) -> Ran:
+    def answer(job: LiteJob) -> Ran:
         asked.append(job)
         return fakelane.ok(job)
 
@@ -229,7 +229,7 @@ def test_data_is_shown_with_its_own_size_and_origin(
 ) -> None:
     ws = live_workspace(tmp_path)
     secret = b'"' + b"\xe2\x80\xae" * 100 + b'"'  # may not stand in an artifact, so it is a blob
-    fakelane.install(monkeypatch, partial(_answering, Outcome("ok", value=secret)))
+    fakelane.install(monkeypatch, partial(_answering, LiteOutcome("ok", value=secret)))
     made = request_for(ws, "0", confidentiality="confidential")
     take_in(ws, made)
     approve_for(ws, made)
@@ -298,7 +298,7 @@ def test_what_a_box_would_not_begin_goes_back_to_the_human(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws = live_workspace(tmp_path)
-    late = Outcome("refused:approval", code="TG-APR-007", message="the approval is expired")
+    late = LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired")
     fakelane.install(monkeypatch, partial(_answering, late))
     told = list(run_requests(ws, [approved_request(ws, "1"), approved_request(ws, "2", uses=3)]))
     assert [report.made.result.exit for report in told if report.made] == [late.exit] * 2
@@ -311,7 +311,7 @@ def test_what_a_box_would_not_begin_goes_back_to_the_human(
 def test_a_replay_is_never_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ws = live_workspace(tmp_path)
     (ran,) = run_requests(ws, [approved_request(ws, "6 * 7")])
-    late = Outcome("refused:approval", code="TG-APR-007", message="the approval is expired")
+    late = LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired")
     fakelane.install(monkeypatch, partial(_answering, late))
     (refused,) = run_requests(ws, [approved_request(ws, "6 * 7 + 1")])
     assert ran.made is not None

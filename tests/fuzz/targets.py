@@ -44,7 +44,7 @@ from threegate.gates.http_library.client import (
 )
 from threegate.gates.model.chat import messages as chat
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
@@ -230,10 +230,10 @@ LEASE = Lease("boot", 1, 2).to_bytes()
 _LINE = emit_line("x", {"a": 1}, prev="0" * 64, seq=0, time=vectors.CREATED)
 
 _REFUSAL = tool_lite.RefusalFound("yield", 3, "no generators")
-_ASKED = tool_lite.Job("run", 1, b"request", b"approval", b"signature", (("rows", b"[1]"),))
-_CHECK = tool_lite.Check("x = 1", ("sha256_hex",), ("rows",), "pure")
-_RAN = tool_lite.Outcome("ok", b"1", b"out", b"err", calls=(("sha256_hex", 1),), cpu_ms=3)
-_KEPT_OUT = tool_lite.Outcome("refused:approval", code="TG-APR-007", message="expired")
+_ASKED = tool_lite.LiteJob("run", 1, b"request", b"approval", b"signature", (("rows", b"[1]"),))
+_CHECK = tool_lite.CheckCode("x = 1", ("sha256_hex",), ("rows",), "pure")
+_RAN = tool_lite.LiteOutcome("ok", b"1", b"out", b"err", calls=(("sha256_hex", 1),), cpu_ms=3)
+_KEPT_OUT = tool_lite.LiteOutcome("refused:approval", code="TG-APR-007", message="expired")
 
 
 def _lite_ask(data: bytes) -> None:
@@ -248,7 +248,7 @@ def _lite_checked(data: bytes) -> None:
     same(tool_lite.parse_checked(Untrusted(data)).to_bytes(), data)
 
 
-_HEAVY = tool_heavy_outcome.Outcome(
+_HEAVY = tool_heavy_outcome.HeavyOutcome(
     "error", exit_code=-9, stdout=b"out", files=(("a.csv", b"1"),), probes=("guest-cpus",)
 )
 _TOLD = [
@@ -320,7 +320,7 @@ _GOT = retrieve.Got(
     *({"x-ratelimit-limit": "50"}, "system", b"<a/>"),
 )
 _NOT_GOT = retrieve.NotGot("TG-FET-019", "failed", "too often", _URL, (), 30, 429)
-_QUESTION = retrieve.Ask(
+_QUESTION = retrieve.FetchQuestion(
     *(_URL, "application/json", 1_000, 'W/"e"', None, "secret-key"),
     retrieve.Authority(b"request", b"approval", b"signature"),
 )
@@ -333,7 +333,7 @@ def _retrieve_answer(data: bytes) -> None:
 
 
 def _retrieve_ask(data: bytes) -> None:
-    same(retrieve.parse_ask(Untrusted(data)).to_bytes(), data)
+    same(retrieve.parse_question(Untrusted(data)).to_bytes(), data)
 
 
 class _Said(ByteStream):
@@ -463,7 +463,7 @@ TARGETS: dict[str, Target] = {
     "lite-checked": Target(
         _lite_checked,
         (ProtocolBroken,),
-        lambda: [tool_lite.Checked(_REFUSAL, (_REFUSAL,)).to_bytes()],
+        lambda: [tool_lite.CodeChecked(_REFUSAL, (_REFUSAL,)).to_bytes()],
     ),
     "heavy-outcome": Target(_heavy_outcome, (ProtocolBroken,), lambda: [_HEAVY.to_bytes()]),
     "guest-frames": Target(_guest_frames, (ProtocolBroken, Over), lambda: [_FRAMES]),

@@ -4,23 +4,23 @@ from collections.abc import Callable
 
 import pytest
 
-from threegate.gates.tool_exec.monty.messages import Job, Outcome
+from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome
 from threegate.host.run import lifecycle
 from threegate.host.run.lite import Ran
 from threegate.host.run.results import box_of
 from threegate.policy.bundle import Bundle
 
-Answer = Callable[[Job], Ran]
+Answer = Callable[[LiteJob], Ran]
 BOX = box_of("0" * 64, ("seccomp:socket",), {"monty": "0", "threegate": "0"})
 
 
-def ran(outcome: Outcome) -> Ran:
+def ran(outcome: LiteOutcome) -> Ran:
     """Return an ordinary run with this outcome."""
     return Ran(outcome, wall_ms=1, peak_memory_bytes=1)
 
 
-def ok(_: Job) -> Ran:
-    return ran(Outcome("ok", value=b"1"))
+def ok(_: LiteJob) -> Ran:
+    return ran(LiteOutcome("ok", value=b"1"))
 
 
 def install(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
@@ -29,7 +29,7 @@ def install(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     class FakeBox:
         box = BOX
 
-        def run(self, job: Job, *, wall_ms: int) -> Ran:
+        def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
             assert wall_ms > 0
             return answer(job)
 

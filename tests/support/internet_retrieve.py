@@ -21,15 +21,15 @@ from tests.support.origins.hostile import ANSWERS, HOST, INNER, SECOND, STREAMS,
 from tests.support.payloads import MODULE, start_with
 from tests.support.policies import altered, policy
 from tests.support.proxybox import ProxyBox
+from threegate.base.greeting import Ready
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.messages import (
-    Ask,
+    GREETING,
+    FetchQuestion,
     Got,
     NotGot,
-    Opening,
-    Ready,
+    RetrieveOpening,
     parse_answer,
-    parse_greeting,
 )
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.box import Start
@@ -81,9 +81,9 @@ def opened(directory: Path, box: ProxyBox, bundle: Bundle) -> Iterator[Session]:
     box.socket.chmod(0o666)
     slots = {"proxy": str(box.socket), "certificates": STORE}
     with Session.open(find_machine(), Start(FETCH_RETRIEVE, PAYLOAD, slots)) as session:
-        opening = Opening(bundle.bundle_bytes(), ((directory / "ca.pem").read_bytes(),))
+        opening = RetrieveOpening(bundle.bundle_bytes(), ((directory / "ca.pem").read_bytes(),))
         reply = session.ask(opening.to_bytes(), deadline_seconds=SECONDS)
-        assert isinstance(parse_greeting(Untrusted(reply.message)), Ready)
+        assert isinstance(GREETING.parse(Untrusted(reply.message)), Ready)
         yield session
 
 
@@ -96,7 +96,9 @@ class Client:
 
     def ask(self, session: Session, title: str, url: str, **more: Any) -> None:
         before = len(self._world.arrived())
-        reply = session.ask(Ask(url, "*/*", 2**20, **more).to_bytes(), deadline_seconds=SECONDS)
+        reply = session.ask(
+            FetchQuestion(url, "*/*", 2**20, **more).to_bytes(), deadline_seconds=SECONDS
+        )
         assert reply.why == "done", f"{title}: {reply}"
         answer = parse_answer(Untrusted(reply.message))
         self.told[title] = {

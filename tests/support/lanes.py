@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from threegate.artifacts.tool_request import FUNCTIONS
-from threegate.gates.tool_exec.monty.messages import Check, Checked, RefusalFound
+from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, RefusalFound
 from threegate.gates.tool_exec.monty.screen import Bounds, screen
 
 MODULES = frozenset({"csv", "json", "math", "re"})
@@ -13,17 +13,17 @@ MODULES = frozenset({"csv", "json", "math", "re"})
 class UnboxedLane:
     """Answers checks as the lane does before its interpreter sees anything."""
 
-    asked: list[Check] = field(default_factory=list)
+    asked: list[CheckCode] = field(default_factory=list)
 
-    def __call__(self, check: Check) -> Checked:
+    def __call__(self, check: CheckCode) -> CodeChecked:
         self.asked.append(check)
         found = screen(check.code, Bounds(64 * 1024, 8, MODULES))
         if found is None:
-            return Checked(_missing(check))
-        return Checked(RefusalFound(found.construct, found.line, found.reason))
+            return CodeChecked(_missing(check))
+        return CodeChecked(RefusalFound(found.construct, found.line, found.reason))
 
 
-def _missing(check: Check) -> RefusalFound | None:
+def _missing(check: CheckCode) -> RefusalFound | None:
     """Return the first external function that is called and not there."""
     for line, text in enumerate(check.code.split("\n"), 1):
         for name in FUNCTIONS:

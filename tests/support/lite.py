@@ -22,7 +22,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Input, RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.messages import Job, Outcome
+from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome
 from threegate.host.run.lite import LiteBox, start_box
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle, functions_sha256
@@ -50,7 +50,7 @@ class Program:
 class Ran:
     """An outcome, and what it took; sizes are 0 where nothing was started."""
 
-    outcome: Outcome
+    outcome: LiteOutcome
     wall_ms: int
     worker_bytes: int
     gate_bytes: int
@@ -100,7 +100,7 @@ def request_for(program: Program, **changes: Any) -> ToolRequest:
     return made
 
 
-def job_for(program: Program, rules: Bundle, *, key: Key = OPERATOR, **changes: Any) -> Job:
+def job_for(program: Program, rules: Bundle, *, key: Key = OPERATOR, **changes: Any) -> LiteJob:
     """Return a job that a human approved just now; `changes` are fields of the approval."""
     request = request_for(program)
     now = int(time.time())
@@ -117,7 +117,7 @@ def job_for(program: Program, rules: Bundle, *, key: Key = OPERATOR, **changes: 
     data = registry.emit(replace(approval, **changes))
     signature = Forge(key, message=data, namespace=NAMESPACE.encode()).armored()
     inputs = tuple(sorted(program.inputs.items()))
-    return Job("run", now, registry.emit(request), data, signature, inputs)
+    return LiteJob("run", now, registry.emit(request), data, signature, inputs)
 
 
 def _spelled(at: int) -> str:
@@ -164,7 +164,7 @@ class Lane:
         try:
             job = job_for(asked, self.rules)
         except ArtifactRejected:
-            return Ran(Outcome("refused:artifact"), 0, 0, 0)
+            return Ran(LiteOutcome("refused:artifact"), 0, 0, 0)
         box = self.box
         with Watch(first_process(box)) as watch:
             ran = box.run(job, wall_ms=asked.limits.wall_ms)

@@ -21,7 +21,7 @@ from unittest import mock
 from tests.support.boxes import run_as
 from tests.support.lite import Lane
 from tests.support.lite_programs import programs
-from threegate.gates.tool_exec.monty.messages import Outcome
+from threegate.gates.tool_exec.monty.messages import LiteOutcome
 from threegate.host import open_box
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import Bind, Profile
@@ -84,7 +84,7 @@ def busy_machine() -> Iterator[None]:
             load.wait()
 
 
-def plain(outcome: Outcome) -> dict[str, Any]:
+def plain(outcome: LiteOutcome) -> dict[str, Any]:
     """Return all of an outcome that must be the same every time."""
     fields = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
     del fields["cpu_ms"]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, Protocol
 
+from threegate.base.greeting import Ready
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import messages as core
-from threegate.gates.core.messages import Cited, Claimed, FetchDraft, Source, ToolDraft
+from threegate.gates.core.messages import Cited, FetchDraft, ModelClaim, TaskSource, ToolDraft
 from threegate.gates.fetch.normalize import messages as normalize
 from threegate.gates.fetch.proxy import messages as proxy
 from threegate.gates.fetch.retrieve import messages as retrieve
@@ -20,10 +21,8 @@ from threegate.gates.model.embedder import messages as embed
 from threegate.gates.run_gateway import messages as gateway
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import messages as tool_heavy
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
-from threegate.gates.tool_exec.monty import rule_messages as tool_lite_rules
-from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
+from threegate.gates.tool_exec.monty.messages import LiteOutcome, RefusalFound
 from threegate.policy.ring.commands import ArgumentRule
 from threegate.policy.ring.executor_profile import (
     ARGUMENT_RULES,
@@ -44,20 +43,23 @@ Parse = Callable[[Untrusted[bytes]], Message]
 
 ASKED: Final = ChatRequest((("system", "Be brief."), ("user", "Où?\n\t\u202e")), 64, 7)
 
-TASK: Final = core.Task(
+TASK: Final = core.CoreTask(
     question="How strong is ice?",
     policy=("CORE may draft requests.",),
     brief=("You answer from the sources.",),
     may_draft=("tool-request",),
     marker="00" * 16,
     model="test",
-    budget=core.Budget(4096, 512, 10, 2, 2, 60_000),
+    budget=core.TaskBudget(4096, 512, 10, 2, 2, 60_000),
     denied=("compute: the mean. Denied: too few.",),
-    sources=(Source("packet from example.org", ("Ice broke.", "It was cold.")), Source("x", ())),
+    sources=(
+        TaskSource("packet from example.org", ("Ice broke.", "It was cold.")),
+        TaskSource("x", ()),
+    ),
 )
 SAID: Final = core.Said(
     method="model",
-    claims=(Claimed(Untrusted("Ice breaks."), (Cited(1, 1, 1), Cited(1, 2, 1))),),
+    claims=(ModelClaim(Untrusted("Ice breaks."), (Cited(1, 1, 1), Cited(1, 2, 1))),),
     drafts=(
         ToolDraft(Untrusted("mean"), Untrusted("1 + 1"), (1,)),
         FetchDraft(Untrusted("more"), (Untrusted("doi:10.5555/12345678"),)),
@@ -66,7 +68,7 @@ SAID: Final = core.Said(
     shown=(1,),
     left_out=3,
     problems=("the reply was cut off",),
-    usage=core.Usage(3, 1, 100, 20, 900),
+    usage=core.ModelUsage(3, 1, 100, 20, 900),
 )
 
 EMBEDDED: Final = model.Embedded(10, "smol", "a" * 64, 4096, 2, 900)
@@ -113,7 +115,7 @@ RECORD: Final = normalize.RetrievalRecord(
 
 WHERE: Final = "https://api.crossref.org/works/10.5555%2F12345678"
 DATE: Final = "Sun, 06 Nov 1994 08:49:37 GMT"
-ASK: Final = retrieve.Ask(WHERE, "application/json", 4096)
+ASK: Final = retrieve.FetchQuestion(WHERE, "application/json", 4096)
 GOT: Final = retrieve.Got(
     status=200,
     url=WHERE,
@@ -131,7 +133,7 @@ NOT_GOT: Final = retrieve.NotGot(
     "TG-FET-007", "timed-out", "no answer within 90 seconds", WHERE, GOT.hops, 7, 503
 )
 
-RULES: Final = proxy.Rules(
+RULES: Final = proxy.ProxyRules(
     b"{}\nany bytes", 5, (ip_address("192.0.2.7"), ip_address("2001:db8::7"))
 )
 REFUSAL: Final = RefusalFound("yield", 3, "this has no generators")
@@ -148,29 +150,29 @@ RING: Final = ExecutorProfile(
     rules=dict.fromkeys((*FIELDS, ARGUMENT_RULES), "policy/tool-exec.policy.md:7"),
 )
 ENDS: Final = tool_heavy.Channels(10, 11)
-HEAVY_JOB: Final = tool_heavy.Job(
+HEAVY_JOB: Final = tool_heavy.HeavyJob(
     ENDS,
-    tool_heavy.Shape(1, 2**28),
+    tool_heavy.GuestShape(1, 2**28),
     60,
-    (tool_heavy.Given("a", 3), tool_heavy.Given("b", 0)),
+    (tool_heavy.GivenInput("a", 3), tool_heavy.GivenInput("b", 0)),
     12,
     b"{}",
     b"request",
     b"approval",
     b"signature",
 )
-HEAVY_OUTCOME: Final = tool_heavy_outcome.Outcome(
+HEAVY_OUTCOME: Final = tool_heavy.HeavyOutcome(
     "error",
     exit_code=-9,
     stdout=b"out",
     stderr=b"err",
-    stderr_truncated=True,
+    cut=tool_heavy.HeavyCut(stderr=True),
     files=(("a.csv", b"1"), ("b", b"")),
     probes=("guest-cpus", "guest-memory"),
     violations=(Violation("denied_imports", "requests", 3),),
 )
 
-GATEWAY: Final = gateway.Opening(
+GATEWAY: Final = gateway.GatewayOpening(
     channel_fd=12,
     hosts=("api.example.org",),
     methods=("GET", "POST"),
@@ -212,32 +214,35 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (core.NotSaid("TG-COR-001", "the model does not answer"), core.parse_said),
     ),
     "embed": (
-        (embed.Opening("a" * 64, "b" * 64), embed.parse_opening),
-        (embed.Ready({"numpy": "2.4.6"}), embed.parse_greeting),
-        (embed.Refused("TG-EMB-001", "the weights are others"), embed.parse_greeting),
+        (embed.EmbedderOpening("a" * 64, "b" * 64), embed.parse_opening),
+        (Ready(embed.PROTOCOL, {"numpy": "2.4.6"}), embed.GREETING.parse),
+        (embed.GREETING.refused("TG-EMB-001", "the weights are others"), embed.GREETING.parse),
         (
             embed.Embed((Untrusted("one"), Untrusted(""), Untrusted("drei ß"))),
             embed.parse_embed,
         ),
-        (embed.Vectors((row(1.0), row(0.6, 0.8))), lambda data: embed.parse_vectors(data, 2)),
+        (embed.TextVectors((row(1.0), row(0.6, 0.8))), lambda data: embed.parse_vectors(data, 2)),
     ),
     "model": (
         (EMBEDDED, model.parse_embedded),
         (BRIDGED, model.parse_bridged),
         (
-            model.Ready(Served("smol", "a" * 64, 4096), {"xllamacpp": "2026.10"}),
-            model.parse_greeting,
+            model.ready(Served("smol", "a" * 64, 4096), {"xllamacpp": "2026.10"}),
+            model.GREETING.parse,
         ),
-        (model.Ready(Served("smol", None, 4096), {}), model.parse_greeting),
-        (model.Refused("TG-MDL-015", "the model file is another one"), model.parse_greeting),
+        (model.ready(Served("smol", None, 4096), {}), model.GREETING.parse),
+        (
+            model.GREETING.refused("TG-MDL-015", "the model file is another one"),
+            model.GREETING.parse,
+        ),
         (REMOTE, model.parse_remote),
         (
             replace(REMOTE, anchors=REMOTE.anchors[:1], header=None, credential=None),
             model.parse_remote,
         ),
         (replace(BRIDGED, endpoint="unix:/run/server.sock"), model.parse_bridged),
-        (model.Progress("prompt", 256, 1024), model.parse_progress),
-        (model.Progress("reply", 16, 64), model.parse_progress),
+        (model.ModelProgress("prompt", 256, 1024), model.parse_progress),
+        (model.ModelProgress("reply", 16, 64), model.parse_progress),
     ),
     "pixels": (
         (pixels.Decode(b"\x89PNG"), pixels.parse_decode),
@@ -257,23 +262,26 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (proxy.InForce(3, "ab" * 32), proxy.parse_in_force),
         (proxy.InForce(3, "ab" * 32, RULES.own), proxy.parse_in_force),
         (
-            proxy.Rules(b"", 5, (), "runs", hosts=("api.example.org",), pin=True),
+            proxy.ProxyRules(b"", 5, (), "runs", hosts=("api.example.org",), pin=True),
             proxy.parse_rules,
         ),
     ),
     "retrieve": (
-        (retrieve.Opening(b"{}"), retrieve.parse_opening),
-        (retrieve.Opening(b"{}", (b"-----BEGIN", b"x")), retrieve.parse_opening),
-        (retrieve.Ready({"ada": "2.9", "threegate": "0.1"}), retrieve.parse_greeting),
-        (retrieve.Refused("TG-POL-002", "the policy cannot be read"), retrieve.parse_greeting),
-        (ASK, retrieve.parse_ask),
+        (retrieve.RetrieveOpening(b"{}"), retrieve.parse_opening),
+        (retrieve.RetrieveOpening(b"{}", (b"-----BEGIN", b"x")), retrieve.parse_opening),
+        (Ready(retrieve.PROTOCOL, {"ada": "2.9", "threegate": "0.1"}), retrieve.GREETING.parse),
+        (
+            retrieve.GREETING.refused("TG-POL-002", "the policy cannot be read"),
+            retrieve.GREETING.parse,
+        ),
+        (ASK, retrieve.parse_question),
         (
             replace(ASK, etag='"x"', last_modified=DATE, credential="Bearer abc"),
-            retrieve.parse_ask,
+            retrieve.parse_question,
         ),
         (
             replace(ASK, authority=retrieve.Authority(b"request", b"approval", b"")),
-            retrieve.parse_ask,
+            retrieve.parse_question,
         ),
         (GOT, retrieve.parse_answer),
         (replace(GOT, status=304, body=b"", trust_anchor="a" * 64), retrieve.parse_answer),
@@ -282,73 +290,79 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
             retrieve.NotGot("TG-FET-001", "denied", "not an https:// URL", None, ()),
             retrieve.parse_answer,
         ),
-        (retrieve.Opening(b"{}", purpose="downloads:models"), retrieve.parse_opening),
-        (replace(ASK, first_byte=4096), retrieve.parse_ask),
+        (retrieve.RetrieveOpening(b"{}", purpose="downloads:models"), retrieve.parse_opening),
+        (replace(ASK, first_byte=4096), retrieve.parse_question),
         (
             replace(GOT, status=206, total=9000, etag=None, last_modified=None, retry_after=3),
             retrieve.parse_answer,
         ),
     ),
     "tool-lite": (
-        (tool_lite.Opening(b"{}"), tool_lite.parse_opening),
-        (tool_lite.Ready({"monty": "1.4.0", "threegate": "0.1"}), tool_lite.parse_greeting),
-        (tool_lite.Refused("TG-FUN-001", "the functions differ"), tool_lite.parse_greeting),
+        (tool_lite.LiteOpening(b"{}"), tool_lite.parse_opening),
         (
-            tool_lite.Job(
+            Ready(tool_lite.PROTOCOL, {"monty": "1.4.0", "threegate": "0.1"}),
+            tool_lite.GREETING.parse,
+        ),
+        (
+            tool_lite.GREETING.refused("TG-FUN-001", "the functions differ"),
+            tool_lite.GREETING.parse,
+        ),
+        (
+            tool_lite.LiteJob(
                 "run", 1_800_000_000, b"request", b"approval", b"", (("a", b"[1]"), ("b", b"{}"))
             ),
             tool_lite.parse_ask,
         ),
-        (tool_lite.Check("x = 'é'\n", ("sha256_hex",), ("rows",), "pure"), tool_lite.parse_ask),
+        (tool_lite.CheckCode("x = 'é'\n", ("sha256_hex",), ("rows",), "pure"), tool_lite.parse_ask),
         (
-            Outcome("ok", b"1", b"out\n", b"\xff", calls=(("sha256_hex", 2),), cpu_ms=7),
+            LiteOutcome("ok", b"1", b"out\n", b"\xff", calls=(("sha256_hex", 2),), cpu_ms=7),
             tool_lite.parse_outcome,
         ),
-        (Outcome("refused:import", refusal=REFUSAL), tool_lite.parse_outcome),
+        (LiteOutcome("refused:import", refusal=REFUSAL), tool_lite.parse_outcome),
         (
-            Outcome("refused:approval", code="TG-APR-007", message="the approval is expired"),
+            LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired"),
             tool_lite.parse_outcome,
         ),
-        (tool_lite.Checked(None), tool_lite.parse_checked),
-        (tool_lite.Checked(REFUSAL), tool_lite.parse_checked),
-        (tool_lite.Checked(None, (REFUSAL, REFUSAL)), tool_lite.parse_checked),
-        (tool_lite_rules.Adopt(b"{}", b"signature"), tool_lite.parse_ask),
+        (tool_lite.CodeChecked(None), tool_lite.parse_checked),
+        (tool_lite.CodeChecked(REFUSAL), tool_lite.parse_checked),
+        (tool_lite.CodeChecked(None, (REFUSAL, REFUSAL)), tool_lite.parse_checked),
+        (tool_lite.Adopt(b"{}", b"signature"), tool_lite.parse_ask),
         (
-            tool_lite_rules.Prove(("socket", "open:/etc/passwd"), {"bind": 49, "ptrace": 101}),
+            tool_lite.Prove(("socket", "open:/etc/passwd"), {"bind": 49, "ptrace": 101}),
             tool_lite.parse_ask,
         ),
         (
-            tool_lite_rules.Enforced(3, "ab" * 32, {"pure": "cd" * 32}, ("socket",)),
-            tool_lite_rules.parse_enforced,
+            tool_lite.Enforced(3, "ab" * 32, {"pure": "cd" * 32}, ("socket",)),
+            tool_lite.parse_enforced,
         ),
-        (tool_lite.Job("replay", 0, b"", b"", b"", ()), tool_lite.parse_ask),
+        (tool_lite.LiteJob("replay", 0, b"", b"", b"", ()), tool_lite.parse_ask),
     ),
     "tool-heavy": (
         (tool_heavy.Prepare(ENDS, ("json", "os.path"), RING, 9), tool_heavy.parse_ask),
         (
             tool_heavy.Probe(
-                tool_heavy.Channels(10, 11, "0" * 32), RING, 9, tool_heavy.Shape(2, 2**27)
+                tool_heavy.Channels(10, 11, "0" * 32), RING, 9, tool_heavy.GuestShape(2, 2**27)
             ),
             tool_heavy.parse_ask,
         ),
         (HEAVY_JOB, tool_heavy.parse_ask),
         (
-            replace(HEAVY_JOB, inputs=(), disk=0, shape=tool_heavy.Shape(1, 2**28, "process")),
+            replace(HEAVY_JOB, inputs=(), disk=0, shape=tool_heavy.GuestShape(1, 2**28, "process")),
             tool_heavy.parse_ask,
         ),
         (tool_heavy.Prepared(("json",)), tool_heavy.parse_prepared),
-        (tool_heavy.Failed("no guest"), tool_heavy.parse_prepared),
+        (tool_heavy.GuestFailed("no guest"), tool_heavy.parse_prepared),
         (tool_heavy.Probed(("guest-cpus", "guest-memory")), tool_heavy.parse_probed),
-        (tool_heavy.Failed("no guest"), tool_heavy.parse_probed),
-        (HEAVY_OUTCOME, tool_heavy_outcome.parse_outcome),
-        (tool_heavy_outcome.Outcome("ok", exit_code=0), tool_heavy_outcome.parse_outcome),
+        (tool_heavy.GuestFailed("no guest"), tool_heavy.parse_probed),
+        (HEAVY_OUTCOME, tool_heavy.parse_outcome),
+        (tool_heavy.HeavyOutcome("ok", exit_code=0), tool_heavy.parse_outcome),
         (
-            tool_heavy_outcome.Outcome("crashed", note="the virtual machine stopped: 1"),
-            tool_heavy_outcome.parse_outcome,
+            tool_heavy.HeavyOutcome("crashed", note="the virtual machine stopped: 1"),
+            tool_heavy.parse_outcome,
         ),
         (
-            tool_heavy_outcome.Outcome("refused:approval", code="TG-APR-001", message="no"),
-            tool_heavy_outcome.parse_outcome,
+            tool_heavy.HeavyOutcome("refused:approval", code="TG-APR-001", message="no"),
+            tool_heavy.parse_outcome,
         ),
     ),
     "gateway": (
@@ -358,12 +372,12 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
             gateway.parse_opening,
         ),
         (
-            gateway.Told(20, "api.example.org", 3, "GET", "", 10),
-            lambda data: gateway.parse_told(data.open_for_validation()),
+            gateway.GatewayNote(20, "api.example.org", 3, "GET", "", 10),
+            gateway.parse_note,
         ),
         (
-            gateway.Told(0, "", 0, "GET", "url-malformed", 0),
-            lambda data: gateway.parse_told(data.open_for_validation()),
+            gateway.GatewayNote(0, "", 0, "GET", "url-malformed", 0),
+            gateway.parse_note,
         ),
     ),
 }
@@ -389,19 +403,19 @@ FRAMES: Final[dict[str, tuple[tuple[bytes, Callable[[Untrusted[bytes]], object]]
     "gateway-frames": (
         (
             b'{"headers":{"Accept":"*/*"},"line":3,"method":"GET","url":"https://a.example/"}',
-            lambda data: gateway.parse_ask(data.open_for_validation()),
+            gateway.parse_request,
         ),
-        (gateway.opened(), gateway.parse_opened),
+        (gateway.GatewayOpened().to_bytes(), gateway.parse_opened),
     ),
 }
 # Bytes that we spell and only the other side reads.
 SPELLED: Final[dict[str, bytes]] = {
     "guest-warm": guest.warm_frame(NONCE, ("json",), RING),
-    "guest-job": guest.Task(
+    "guest-job": guest.GuestTask(
         ("sort", "x"), 2**20, inputs=True, outputs=("a.csv",), processes=4, recursion=900, ring=RING
     ).frames(b"print(1)", now_ns=5),
     "guest-input": guest.input_frame("a", 3),
-    "guest-data": guest.data_frame(b"abc"),
+    "guest-data": guest.frame(guest.DATA, b"abc"),
     "gateway-answer": gateway.answer_frames(200, {"Content-Type": "text/plain"}, b"body"),
     "gateway-no": gateway.no_frame("url-malformed", "a URL", "policy/tool-exec.policy.md:7"),
     "chat-served": Served("smol", None, 4096).to_bytes(),

@@ -19,7 +19,7 @@ from threegate.gates.model.chat.messages import (
     parse_refused,
     parse_reply,
 )
-from threegate.gates.model.messages import Progress
+from threegate.gates.model.messages import ModelProgress
 from threegate.host.models.server import ModelServer
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.channel import MessageReader, frames
@@ -53,7 +53,7 @@ def bridged(port: int, **rules: Any) -> Bundle:
 
 @contextmanager
 def served(
-    bundle: Bundle, runtime: Path, told: Callable[[Progress], None] = lambda _: None
+    bundle: Bundle, runtime: Path, told: Callable[[ModelProgress], None] = lambda _: None
 ) -> Iterator[ModelServer]:
     """Serve the model a policy names, in its real box."""
     if bundle.text("core", "model", "kind") == "embedded":

@@ -17,7 +17,7 @@ from tests.support.payloads import start_with
 from tests.support.policies import altered
 from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
-from threegate.gates.core.messages import Said, Task
+from threegate.gates.core.messages import CoreTask, Said
 from threegate.host import open_box
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
@@ -75,11 +75,11 @@ class Owned:
     server: Scripted
     patch: pytest.MonkeyPatch
     told: list[str] = field(default_factory=list)
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[CoreTask] = field(default_factory=list)
 
     @contextmanager
     def serving(self) -> Iterator[Say]:
-        def say(task: Task) -> Said:
+        def say(task: CoreTask) -> Said:
             self.tasks.append(task)
             return ask_core(
                 find_machine(), self.ws.bundle, self.server.path, task, self.told.append

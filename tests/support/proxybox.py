@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.addresses import Address
-from threegate.gates.fetch.proxy.messages import InForce, Rules, parse_in_force
+from threegate.gates.fetch.proxy.messages import InForce, ProxyRules, parse_in_force
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import PACKETS
 from threegate.sandbox.box import Start
@@ -66,7 +66,7 @@ class ProxyBox:
         """Put rules in force, and return what the proxy says about it."""
         answer = io.BytesIO()
         fd, purpose = self._listening.fileno(), self._purpose
-        message = Rules(policy.bundle_bytes(), fd, self._own, purpose, self._hosts)
+        message = ProxyRules(policy.bundle_bytes(), fd, self._own, purpose, self._hosts)
         self._line.expect(answer)
         self._line.send(frames(message.to_bytes()))
         why = self._line.wait_for_answer(time.monotonic() + SECONDS)

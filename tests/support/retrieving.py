@@ -16,7 +16,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.audit.entry import time_of
-from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import Authority, FetchQuestion, Got, NotGot
 from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import rules_of
 from threegate.gates.http_library.client import ByteStream, Deadline, ResponseHead
@@ -29,7 +29,7 @@ from threegate.policy.compiler import compile_policy
 CROSSREF, OPENALEX, ARXIV = "api.crossref.org", "api.openalex.org", "arxiv.org"
 URL = f"https://{CROSSREF}/works/10.5555%2F12345678"
 RECORD = b'{"status":"ok"}'
-ASK = Ask(URL, "application/json", 2**20)
+ASK = FetchQuestion(URL, "application/json", 2**20)
 
 Say = Callable[[str], bytes]  # the head of a request, and what is said to it
 
@@ -102,7 +102,7 @@ class Servers:
 
 
 def retrieve(
-    table: dict[str, Say | list[bytes]], ask: Ask = ASK, rules: Bundle | None = None
+    table: dict[str, Say | list[bytes]], ask: FetchQuestion = ASK, rules: Bundle | None = None
 ) -> tuple[Got | NotGot, Servers]:
     """Return what comes of one question, and the servers it met."""
     with Servers(table) as servers:

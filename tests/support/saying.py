@@ -8,23 +8,23 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import (
     Cited,
-    Claimed,
+    CoreTask,
     Draft,
     FetchDraft,
+    ModelClaim,
+    ModelUsage,
     Said,
-    Task,
     ToolDraft,
-    Usage,
 )
-from threegate.gates.tool_exec.monty.messages import Check, Checked, RefusalFound
+from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, RefusalFound
 from threegate.host.ask.answer import Outcome
 from threegate.host.ask.core_session import Say
 from threegate.host.request.expressible import Ask
 
-USAGE = Usage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
+USAGE = ModelUsage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
 
 
-def said(*claims: Claimed, drafts: tuple[Draft, ...] = (), **changes: object) -> Said:
+def said(*claims: ModelClaim, drafts: tuple[Draft, ...] = (), **changes: object) -> Said:
     """Return an answer of these claims."""
     base: dict[str, object] = {
         "method": "model",
@@ -39,9 +39,9 @@ def said(*claims: Claimed, drafts: tuple[Draft, ...] = (), **changes: object) ->
     return Said(**{**base, **changes})  # type: ignore[arg-type]
 
 
-def claim(text: str, *cites: tuple[int, int, int]) -> Claimed:
+def claim(text: str, *cites: tuple[int, int, int]) -> ModelClaim:
     """Return a claim that cites sentences by source, text and number."""
-    return Claimed(Untrusted(text), tuple(Cited(*one) for one in cites))
+    return ModelClaim(Untrusted(text), tuple(Cited(*one) for one in cites))
 
 
 def program(code: str, *sources: int, purpose: str = "Add up the numbers.") -> ToolDraft:
@@ -64,14 +64,14 @@ def written(outcome: Outcome) -> list[tuple[str, str]]:
 class FakeSides:
     """Implements `Sides`: no process is started."""
 
-    answer: Said | Callable[[Task], Said]
-    lane: Callable[[Check], Checked] = field(default=lambda _: Checked(None, ()))
-    tasks: list[Task] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    answer: Said | Callable[[CoreTask], Said]
+    lane: Callable[[CheckCode], CodeChecked] = field(default=lambda _: CodeChecked(None, ()))
+    tasks: list[CoreTask] = field(default_factory=list)
+    checks: list[CheckCode] = field(default_factory=list)
 
     @contextmanager
     def serving(self) -> Iterator[Say]:
-        def say(task: Task) -> Said:
+        def say(task: CoreTask) -> Said:
             self.tasks.append(task)
             return self.answer(task) if callable(self.answer) else self.answer
 
@@ -79,19 +79,19 @@ class FakeSides:
 
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        def ask(check: Check) -> Checked:
+        def ask(check: CheckCode) -> CodeChecked:
             self.checks.append(check)
             return self.lane(check)
 
         yield ask
 
 
-def lane_that_refuses(check: Check) -> Checked:
+def lane_that_refuses(check: CheckCode) -> CodeChecked:
     """Say that the first line cannot be expressed."""
     assert check.code
-    return Checked(RefusalFound("class definition", 1, "classes are not supported"), ())
+    return CodeChecked(RefusalFound("class definition", 1, "classes are not supported"), ())
 
 
-def lane_that_is_gone(_: Check) -> Checked:
+def lane_that_is_gone(_: CheckCode) -> CodeChecked:
     """Be a lane whose box cannot be started."""
     raise GateUnavailable("the lite lane ended: it crashed or reached a limit", code="TG-LITE-001")

@@ -4,27 +4,29 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from threegate.gates.core.messages import Budget, Source, Task
+from threegate.gates.core.messages import CoreTask, TaskBudget, TaskSource
 from threegate.gates.model.chat.messages import ChatRequest
 
 MARKER = "5eed" * 8
-TASK = Task(
+TASK = CoreTask(
     question="How strong is ice?",
     policy=("Nothing here runs without a signature.",),
     brief=("You answer from the quoted sources.",),
     may_draft=(),
     marker=MARKER,
     model="scripted",
-    budget=Budget(4096, 512, 10, 4, 1, 20_000),
+    budget=TaskBudget(4096, 512, 10, 4, 1, 20_000),
     denied=(),
     sources=(
-        Source("packet, from example.org", ("Ice broke at 1.2 MPa. It was cold.", "Wind blew.")),
-        Source("packet, from example.net", ("Snow is weaker than ice.",)),
+        TaskSource(
+            "packet, from example.org", ("Ice broke at 1.2 MPa. It was cold.", "Wind blew.")
+        ),
+        TaskSource("packet, from example.net", ("Snow is weaker than ice.",)),
     ),
 )
 
 
-def task(**changes: Any) -> Task:
+def task(**changes: Any) -> CoreTask:
     return replace(TASK, **changes)
 
 

@@ -15,9 +15,8 @@ from typing import Final
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import ArtifactReason, reject
-from threegate.base.forms import DIGEST, NONCE, TIME
+from threegate.base.forms import CONFIDENTIALITY, DIGEST, NONCE, TIME
 from threegate.base.schema import Choice, Integer, ListOf, Nullable, Pattern, Record, Sorted, spec
 from threegate.base.untrusted import Untrusted
 

@@ -18,6 +18,7 @@ from threegate.artifacts.ids import id_of
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import NO_NETWORK, GatewayTerms, Network, RunLimits
 from threegate.base.forms import DIGEST, NONCE, TIME
+from threegate.base.limits import MAX_APPROVAL_BYTES
 from threegate.base.schema import Choice, Either, Integer, Named, Nullable, Pattern, Record, spec
 from threegate.base.untrusted import Untrusted
 
@@ -105,6 +106,6 @@ FORMAT: Final = Format(
     prefix="ap",
     version=1,
     title="Approval",
-    max_bytes=bounds.MAX_APPROVAL_BYTES,
+    max_bytes=MAX_APPROVAL_BYTES,
     check=_check,
 )

@@ -22,10 +22,11 @@ from threegate.artifacts import fetch_request, tool_request
 from threegate.artifacts.codec import BodySection, Format, decode
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS, MAX_REQUEST_BYTES
+from threegate.artifacts.limits import MAX_FRONT_MATTER_CHARS
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import RunLimits, ToolRequest
 from threegate.base.errors import ArtifactRejected
+from threegate.base.limits import MAX_REQUEST_BYTES
 from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, Sorted
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted

@@ -13,10 +13,10 @@ from typing import Final
 from threegate.artifacts import limits
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of
-from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
+from threegate.artifacts.labels import INTEGRITY, check_origin
 from threegate.artifacts.reasons import ArtifactReason, reject
-from threegate.base.forms import NONCE, TIME
-from threegate.base.limits import MAX_URL_CHARS
+from threegate.base.forms import CONFIDENTIALITY, NONCE, TIME
+from threegate.base.limits import MAX_REQUEST_BYTES, MAX_URL_CHARS
 from threegate.base.schema import Choice, ListOf, Sorted, Text, spec
 from threegate.base.untrusted import Untrusted
 
@@ -65,6 +65,6 @@ FORMAT: Final = Format(
     prefix="fr",
     version=1,
     title="Fetch Request",
-    max_bytes=limits.MAX_REQUEST_BYTES,
+    max_bytes=MAX_REQUEST_BYTES,
     check=_check,
 )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from threegate.artifacts.reasons import ArtifactReason, reject
+from threegate.base.forms import CONFIDENTIALITY
 
 INTEGRITY: Final = ("operator", "external")  # worse to the right
-CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
 
 
 @dataclass(frozen=True, slots=True)

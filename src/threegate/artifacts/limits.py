@@ -2,19 +2,15 @@
 
 from typing import Final
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
+from threegate.base.limits import KIB, MIB
 
 MAX_PACKET_BYTES: Final = 2 * MIB
-MAX_REQUEST_BYTES: Final = 1 * MIB
-MAX_APPROVAL_BYTES: Final = 64 * KIB
 MAX_RESULT_BYTES: Final = 4 * MIB
 MAX_ANALYSIS_BYTES: Final = 4 * MIB
 MAX_FRONT_MATTER_CHARS: Final = 512 * KIB
 
 MAX_TITLE_CHARS: Final = 1000
 MAX_AUTHORS: Final = 1000
-MAX_HOPS: Final = 10
 MAX_ALSO: Final = 16
 MAX_NOTICES: Final = 64
 MAX_EXCERPTS: Final = 256
@@ -25,7 +21,6 @@ MAX_PURPOSE_CHARS: Final = 4000
 MAX_CODE_CHARS: Final = 256 * KIB
 MAX_ARGUMENTS: Final = 256
 MAX_ARGUMENT_CHARS: Final = 4096
-MAX_INPUTS: Final = 64
 MAX_OUTPUTS: Final = 256
 MAX_GATEWAY_HOSTS: Final = 32
 MAX_CAPTURE_CHARS: Final = 1 * MIB

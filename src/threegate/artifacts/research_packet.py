@@ -15,10 +15,10 @@ from typing import Final
 from threegate.artifacts import limits
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import ArtifactReason, reject
-from threegate.base.forms import DATE, DIGEST, TIME, URL
-from threegate.base.limits import MAX_URL_CHARS
+from threegate.artifacts.sources import GAP_REASONS, SOURCES
+from threegate.base.forms import ANCHOR, CONFIDENTIALITY, DATE, DIGEST, TIME, URL
+from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS
 from threegate.base.schema import (
     Choice,
     Integer,
@@ -33,17 +33,6 @@ from threegate.base.schema import (
 )
 from threegate.base.untrusted import Untrusted
 
-SOURCES: Final = (
-    "arxiv",
-    "crossref",
-    "datacite",
-    "europepmc",
-    "openalex",
-    "pubmed",
-    "semanticscholar",
-    "unpaywall",
-    "url",
-)
 IDENTIFIER_SCHEMES: Final = (
     "arxiv",
     "doi",
@@ -65,9 +54,7 @@ HAZARDS: Final = (
     "markup-escaped",
     "truncated",
 )
-GAP_REASONS: Final = ("denied", "failed", "not-found", "timed-out", "too-large", "unreadable")
 
-TRUST_ANCHOR: Final = Pattern("system|[0-9a-f]{64}", "`system` or a SHA-256")
 
 # Any tag at all, not a list of dangerous ones: lists of dangerous tags are never complete.
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")
@@ -129,7 +116,7 @@ class Also:
     retrieved: str = spec(TIME, "when the bytes arrived")
     sha256: str = spec(DIGEST, "digest of its raw bytes, kept beside the packet")
     bytes: int = spec(Integer(), "number of its raw bytes")
-    trust_anchor: str = spec(TRUST_ANCHOR, "the certificate store it was checked against")
+    trust_anchor: str = spec(ANCHOR, "the certificate store it was checked against")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +156,7 @@ class ResearchPacket:
     request: str | None = spec(Nullable(id_of("fr")), "the fetch request it answers, if any")
     url: str = spec(URL, "the final URL")
     hops: tuple[Hop, ...] = spec(
-        ListOf(Record(Hop), limits.MAX_HOPS), "every redirect before it, in order"
+        ListOf(Record(Hop), MAX_HOPS), "every redirect before it, in order"
     )
     retrieved: str = spec(TIME, "when the bytes arrived")
     media_type: str = spec(
@@ -178,9 +165,7 @@ class ResearchPacket:
     )
     raw_sha256: str = spec(DIGEST, "digest of the raw bytes, kept beside the packet")
     raw_bytes: int = spec(Integer(), "number of raw bytes")
-    trust_anchor: str = spec(
-        TRUST_ANCHOR, "the certificate store the connection was checked against"
-    )
+    trust_anchor: str = spec(ANCHOR, "the certificate store the connection was checked against")
     record_sha256: str | None = spec(
         Nullable(DIGEST), "digest of the retrieval record, from which it can be made again"
     )

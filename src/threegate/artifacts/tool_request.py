@@ -14,10 +14,20 @@ from typing import Final
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY, INTEGRITY, check_origin
+from threegate.artifacts.labels import INTEGRITY, check_origin
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.base import canonical
-from threegate.base.forms import DIGEST, FILE_NAME, HOST, IDENTIFIER, NAME, NONCE, TIME
+from threegate.base.forms import (
+    CONFIDENTIALITY,
+    DIGEST,
+    FILE_NAME,
+    HOST,
+    IDENTIFIER,
+    NAME,
+    NONCE,
+    TIME,
+)
+from threegate.base.limits import MAX_INPUTS, MAX_REQUEST_BYTES
 from threegate.base.schema import (
     Choice,
     Either,
@@ -214,9 +224,7 @@ class ToolRequest:
         "program and arguments, `era` only; empty when there is code",
     )
     code_sha256: str = spec(DIGEST, "digest of the text under Code")
-    inputs: tuple[Input, ...] = spec(
-        Named(Record(Input), bounds.MAX_INPUTS), "data the run may read"
-    )
+    inputs: tuple[Input, ...] = spec(Named(Record(Input), MAX_INPUTS), "data the run may read")
     functions: tuple[str, ...] = spec(
         Sorted(Choice(*FUNCTIONS), len(FUNCTIONS)), "external functions, `monty` only"
     )
@@ -327,6 +335,6 @@ FORMAT: Final = Format(
     prefix="tr",
     version=1,
     title="Tool Request",
-    max_bytes=bounds.MAX_REQUEST_BYTES,
+    max_bytes=MAX_REQUEST_BYTES,
     check=_check,
 )

@@ -12,11 +12,10 @@ from typing import Final
 from threegate.artifacts import limits as bounds
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import BACKENDS
 from threegate.base import canonical
-from threegate.base.forms import DIGEST, FILE_NAME, HOST, NAME, TIME
+from threegate.base.forms import CONFIDENTIALITY, DIGEST, EXIT_STATE, FILE_NAME, HOST, NAME, TIME
 from threegate.base.schema import (
     Boolean,
     Choice,
@@ -33,7 +32,6 @@ from threegate.base.schema import (
 )
 from threegate.base.untrusted import Untrusted
 
-EXIT_STATES: Final = "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}"
 RING_RULES: Final = (
     *("allowed_binaries", "allowed_imports", "argument_rules", "denied_imports"),
     *("denied_patterns", "executor_network"),
@@ -119,7 +117,7 @@ class ToolResult:
     approval: str = spec(id_of("ap"), "the approval it ran under")
     backend: str = spec(Choice(*BACKENDS), "the lane")
     isolation: str = spec(NAME, "what kind of boundary held the code")
-    exit: str = spec(Pattern(EXIT_STATES, "an exit state"), "how it ended")
+    exit: str = spec(EXIT_STATE, "how it ended")
     exit_code: int | None = spec(
         Nullable(Integer(-255, 255)), "exit code, or minus a signal, where there was one"
     )

@@ -1,10 +1,9 @@
 """Forms of words that more than one format or protocol uses."""
 
-import re
 from typing import Final
 
 from threegate.base.limits import MAX_URL_CHARS
-from threegate.base.schema import Pattern, Time
+from threegate.base.schema import Integer, Pattern, Time
 
 DIGEST: Final = Pattern("[0-9a-f]{64}", "a SHA-256 in lower-case hex")
 NONCE: Final = Pattern("[0-9a-f]{32}", "128 random bits in lower-case hex")
@@ -22,6 +21,7 @@ URL: Final = Pattern(
     "an https URL without credentials or port",
     most=MAX_URL_CHARS,
 )
+CODE: Final = Pattern(r"TG-[A-Z]{2,8}-[0-9]{3}", "a code of an error")
 NAME: Final = Pattern(r"[a-z][a-z0-9_-]{0,63}", "a lower-case name")
 FILE_NAME: Final = Pattern(
     r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "a plain file name without folders", most=128
@@ -33,8 +33,14 @@ HOST: Final = Pattern(
 )
 IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier", most=64)
 
+EXIT_STATE: Final = Pattern(
+    "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}", "an exit state"
+)
+DESCRIPTOR: Final = Integer(4, 1_023)  # of what a box was handed; 0 to 3 are its channel
+
 SYSTEM_ANCHOR: Final = "system"  # the certificate authorities of this machine
-ANCHOR: Final = re.compile(r"system|[0-9a-f]{64}")
+ANCHOR: Final = Pattern(r"system|[0-9a-f]{64}", "`system` or a SHA-256")
+CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
 REDACTED: Final = "REDACTED"  # in a URL in place of a credential or an address
 
 # Headers that a request needs for itself: a key in the place of one would change its meaning.

@@ -1,79 +1,77 @@
 """How a box answers its opening: ready, with the versions in it, or refused, with a code.
 
-Each protocol has its own two classes, made from these by naming itself.
+`Ready` and `Refused` are the same in every protocol and say which one they belong to.
 
 SECURITY
     The host reads the answer of a box that may be owned, before it has given it anything.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar
+from typing import Final, Generic, TypeVar
 
-from threegate.base import limits, wire
+from threegate.base import wire
+from threegate.base.forms import CODE, NAME
+from threegate.base.limits import MAX_HEADER_BYTES
+from threegate.base.message_shapes import TableShape, TextLine
+from threegate.base.messages import CheckedRecord, head, record
+from threegate.base.schema import Pattern
 from threegate.base.untrusted import Untrusted
-from threegate.base.wire import fields_of, need, need_sentence, need_word, parts_of
+from threegate.base.wire import need
 
-CODE: Final = re.compile(r"TG-[A-Z]{2,8}-[0-9]{3}")
-NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_VERSION: Final = re.compile(r"[!-\[\]-~]{1,100}")
-
-
-def need_versions(versions: object) -> None:
-    """Raise `ProtocolBroken` unless these are names with their versions."""
-    need(isinstance(versions, Mapping), "no versions")
-    assert isinstance(versions, Mapping)
-    need(len(versions) <= limits.MAX_VERSIONS, "too many versions")
-    for name, version in versions.items():
-        need_word(name, NAME, "the name of a version")
-        need_word(version, _VERSION, "a version")
+MAX_VERSIONS: Final = 32
+VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version: printable, without spaces")
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The box can work."""
+@record
+class Ready(CheckedRecord):
+    """The box agrees with what it was told and can work."""
 
-    versions: Mapping[str, str]
-    protocol: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        need_versions(self.versions)
+    protocol: str
+    versions: Mapping[str, str] = head(
+        TableShape(NAME, VERSION, MAX_VERSIONS), "versions of what takes part in the box"
+    )
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
-        return wire.pack(self.protocol, "ready", {"versions": dict(self.versions)}, [])
+        return wire.pack(self.protocol, "ready", *self.spelled())
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The box cannot work, and why."""
+@record
+class Refused(CheckedRecord):
+    """The box cannot work."""
 
-    code: str
-    message: str
-    protocol: ClassVar[str]
-    codes: ClassVar[re.Pattern[str]] = CODE
-
-    def __post_init__(self) -> None:
-        need_word(self.code, self.codes, "code")
-        need_sentence(self.message, limits.MAX_LINE_CHARS, "message")
+    protocol: str
+    code: str = head(CODE, "which rule refuses")
+    message: str = head(TextLine(), "why, in our own words")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this message."""
-        fields = {"code": self.code, "message": self.message}
-        return wire.pack(self.protocol, "refused", fields, [])
+        return wire.pack(self.protocol, "refused", *self.spelled())
 
 
 R = TypeVar("R", bound=Ready)
-N = TypeVar("N", bound=Refused)
 
 
-def parse_greeting(data: Untrusted[bytes], ready: type[R], refused: type[N]) -> R | N:
-    """Return the answer to an opening, or raise `ProtocolBroken`; used by the host."""
-    packed = wire.unpack_due(
-        data, "ready", "refused", protocol=ready.protocol, most_bytes=limits.MAX_HEADER_BYTES
-    )
-    parts_of(packed, 0)
-    if packed.kind == "refused":
-        return refused(*fields_of(packed, "code", "message"))
-    return ready(*fields_of(packed, "versions"))
+class Greeting(Generic[R]):
+    """The answers to an opening in one protocol; `family` is how their codes begin."""
+
+    most_bytes: Final = MAX_HEADER_BYTES
+
+    def __init__(self, protocol: str, ready: type[R], family: str = "TG-") -> None:
+        self.protocol, self.ready, self.family = protocol, ready, family
+
+    def refused(self, code: str, message: str) -> Refused:
+        """Return the refusal of a box; raise `ProtocolBroken` if the code is another's."""
+        need(code.startswith(self.family), "a code of another protocol")
+        return Refused(self.protocol, code, message)
+
+    def parse(self, data: Untrusted[bytes]) -> R | Refused:
+        """Return the answer to an opening, or raise `ProtocolBroken`; used by the host."""
+        packed = wire.unpack_due(
+            data, "ready", "refused", protocol=self.protocol, most_bytes=self.most_bytes
+        )
+        if packed.kind == "ready":
+            return self.ready.read(packed.fields, packed.parts, protocol=self.protocol)
+        found = Refused.read(packed.fields, packed.parts, protocol=self.protocol)
+        need(found.code.startswith(self.family), "a code of another protocol")
+        return found

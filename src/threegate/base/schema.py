@@ -10,8 +10,8 @@ SECURITY
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, field, fields
 from datetime import datetime
 from enum import Enum, auto
 from operator import call, ge
@@ -21,7 +21,7 @@ from threegate.base.limits import MAX_COUNT, MAX_LINE_CHARS
 from threegate.base.untrusted import Untrusted
 
 
-class Rule(Enum):
+class ShapeRule(Enum):
     """A rule that a value can break."""
 
     UNKNOWN_KEY = auto()
@@ -41,7 +41,7 @@ class Mismatch(Exception):
     `found` is given, it is the foreign value, and `detail` goes on after "is".
     """
 
-    def __init__(self, rule: Rule, detail: str, *, found: str | None = None) -> None:
+    def __init__(self, rule: ShapeRule, detail: str, *, found: str | None = None) -> None:
         super().__init__(detail)
         self.rule, self.detail, self.found = rule, detail, found
         self.path = ""
@@ -76,7 +76,7 @@ class _Plain:
 
 
 def _not_a(name: str) -> Mismatch:
-    return Mismatch(Rule.WRONG_TYPE, f"is not {name}")
+    return Mismatch(ShapeRule.WRONG_TYPE, f"is not {name}")
 
 
 class Integer(_Plain):
@@ -89,7 +89,7 @@ class Integer(_Plain):
         if type(value) is not int:  # bool is an int to isinstance
             raise _not_a("a whole number")
         if not self.low <= value <= self.high:
-            raise Mismatch(Rule.OUT_OF_RANGE, f"is not within {self.low}..{self.high}")
+            raise Mismatch(ShapeRule.OUT_OF_RANGE, f"is not within {self.low}..{self.high}")
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Choice(_Plain):
         if type(value) is not str:
             raise _not_a("a string")
         if value not in self._known:
-            raise Mismatch(Rule.UNKNOWN_VALUE, "not one of the known values", found=value)
+            raise Mismatch(ShapeRule.UNKNOWN_VALUE, "not one of the known values", found=value)
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -146,10 +146,16 @@ class Pattern(_Plain):
         if type(value) is not str:
             raise _not_a("a string")
         if len(value) > self.most:
-            raise Mismatch(Rule.OUT_OF_RANGE, f"has {len(value)} characters, limit {self.most}")
+            raise Mismatch(
+                ShapeRule.OUT_OF_RANGE, f"has {len(value)} characters, limit {self.most}"
+            )
         if self._match(value) is None:
-            raise Mismatch(Rule.MALFORMED_VALUE, f"not {self.words}", found=value)
+            raise Mismatch(ShapeRule.MALFORMED_VALUE, f"not {self.words}", found=value)
         return value
+
+    def fits(self, text: str) -> bool:
+        """Tell whether a string is of this grammar."""
+        return len(text) <= self.most and self._match(text) is not None
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^(?:{self.pattern})$", "maxLength": self.most}
@@ -166,7 +172,7 @@ class Time(Pattern):
         try:
             datetime.fromisoformat(text[:-1])
         except ValueError as exc:
-            raise Mismatch(Rule.MALFORMED_VALUE, "no such moment", found=text) from exc
+            raise Mismatch(ShapeRule.MALFORMED_VALUE, "no such moment", found=text) from exc
         return text
 
 
@@ -181,7 +187,7 @@ class Text:
             raise _not_a("a string")
         if not self.least <= len(value) <= self.most:
             detail = f"has {len(value)} characters, not {self.least} to {self.most}"
-            raise Mismatch(Rule.OUT_OF_RANGE, detail)
+            raise Mismatch(ShapeRule.OUT_OF_RANGE, detail)
         return Untrusted(value)
 
     def plain(self, value: Untrusted[str]) -> str:
@@ -246,7 +252,7 @@ class ListOf:
             raise _not_a("a list")
         if not self.least <= len(value) <= self.most:
             detail = f"has {len(value)} items, not {self.least} to {self.most}"
-            raise Mismatch(Rule.OUT_OF_RANGE, detail)
+            raise Mismatch(ShapeRule.OUT_OF_RANGE, detail)
         if not value:
             return ()
         return tuple(map(self._build, value))
@@ -272,7 +278,7 @@ class Sorted(ListOf):
         if len(items) > 1:
             keys = list(map(self._key, value))
             if any(map(ge, keys, keys[1:])):
-                raise Mismatch(Rule.LIST_ORDER, "is not sorted, or holds an item twice")
+                raise Mismatch(ShapeRule.LIST_ORDER, "is not sorted, or holds an item twice")
         return items
 
     def arrange(self, value: list[Any]) -> list[Any]:
@@ -290,13 +296,13 @@ class Sorted(ListOf):
 
 
 class Named(Sorted):
-    """A list of records sorted by their first field, which no two share."""
+    """A list of records or rows sorted by their first field, which no two share."""
 
     order = "list sorted by its first field, which no two share,"
 
     def _key(self, item: Any) -> Any:
         # Two entries of one name would leave it to the reader which of them counts.
-        return next(iter(item.values()))
+        return item[0] if type(item) is list else next(iter(item.values()))
 
 
 class Record:
@@ -304,9 +310,13 @@ class Record:
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
-        self.shapes = shapes_of(kind)
+        self.shapes = self._shapes(kind)
         self._keys = tuple(self.shapes)
         self._builders = tuple(shape.build for shape in self.shapes.values())
+        self._make: Callable[..., Any] = kind
+
+    def _shapes(self, kind: type) -> dict[str, Shape]:
+        return shapes_of(kind)
 
     def build(self, value: Any) -> Any:
         if type(value) is not dict:
@@ -314,16 +324,16 @@ class Record:
         if tuple(value) != self._keys:
             raise self._wrong_keys(value)
         try:
-            return self.kind(*map(call, self._builders, value.values()))
+            return self._make(*map(call, self._builders, value.values()))
         except Mismatch as exc:
             raise first_mismatch(self.shapes, value) from exc
 
     def _wrong_keys(self, value: dict[str, Any]) -> Mismatch:
-        rule = Rule.KEY_ORDER
+        rule = ShapeRule.KEY_ORDER
         if not set(self._keys) <= set(value):
-            rule = Rule.MISSING_KEY
+            rule = ShapeRule.MISSING_KEY
         if not set(value) <= set(self._keys):
-            rule = Rule.UNKNOWN_KEY
+            rule = ShapeRule.UNKNOWN_KEY
         return Mismatch(rule, f"must have the keys {', '.join(self._keys)}, in this order")
 
     def plain(self, value: Any) -> dict[str, Any]:
@@ -363,21 +373,17 @@ def object_schema(shapes: Mapping[str, Shape]) -> dict[str, Any]:
 
 
 def spec(shape: Shape, doc: str) -> Any:
-    """Declare a front-matter field of a dataclass: its shape and one sentence about it."""
+    """Declare a field of a dataclass: its shape and one sentence about it."""
     return field(metadata={"shape": shape, "doc": doc})
 
 
 def shapes_of(kind: type) -> dict[str, Shape]:
-    """Return the declared shapes of a dataclass, in order."""
-    return {item.name: item.metadata["shape"] for item in _declared(kind)}
+    """Return the declared shapes of a dataclass, in order; none of its fields has a default."""
+    declared = [item for item in fields(kind) if "shape" in item.metadata]
+    assert all(item.default is MISSING for item in declared), "formats have no hidden defaults"
+    return {item.name: item.metadata["shape"] for item in declared}
 
 
 def docs_of(kind: type) -> dict[str, str]:
     """Return the declared sentences of a dataclass, sections included, in order."""
     return {item.name: item.metadata["doc"] for item in fields(kind)}
-
-
-def _declared(kind: type) -> list[Field[Any]]:
-    declared = [item for item in fields(kind) if "shape" in item.metadata]
-    assert all(item.default is MISSING for item in declared), "formats have no hidden defaults"
-    return declared

@@ -3,12 +3,11 @@ r"""One spelling of a message: a line of canonical JSON, then raw parts of the l
     {"fields":{...},"kind":"job","parts":[812,394,270],"protocol":"tool-lite/1"}\n<812 bytes>...
 
 SECURITY
-    Reads bytes from the other side of a gate, which may be compromised.  The header is cut
+    Reads bytes from the other side of a gate, whoever that is by now.  The header is cut
     off by its own bound, the parts must fill the message exactly, and nothing is decoded
     before its length is known.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,6 @@ from typing import Any, Final
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
 from threegate.base.limits import MAX_HEADER_BYTES, MAX_PARTS
-from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 
 _KEYS: Final = ("fields", "kind", "parts", "protocol")
@@ -24,7 +22,7 @@ _KEYS: Final = ("fields", "kind", "parts", "protocol")
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A message taken apart; the values in `fields` have no type yet."""
+    """A message taken apart; what stands in `fields` has no type yet."""
 
     kind: str
     fields: dict[str, Any]
@@ -82,13 +80,6 @@ def _parts(untrusted: bytes, at: int, lengths: Any) -> Iterator[bytes]:
         at += length
 
 
-def fields_of(packed: Packed, *names: str) -> list[Any]:
-    """Return the values of exactly these fields, named in sorted order."""
-    if tuple(packed.fields) != names:
-        raise ProtocolBroken("unexpected fields")
-    return list(packed.fields.values())
-
-
 def parts_of(packed: Packed, count: int) -> tuple[bytes, ...]:
     """Return exactly `count` parts."""
     if len(packed.parts) != count:
@@ -100,26 +91,3 @@ def need(condition: bool, what: str) -> None:  # noqa: FBT001 -- the condition i
     """Raise `ProtocolBroken` unless the condition holds; `what` are our own words."""
     if not condition:
         raise ProtocolBroken(what)
-
-
-def need_number(value: object, most: int, what: str, *, least: int = 0) -> None:
-    """Raise `ProtocolBroken` unless `value` is a whole number in its range."""
-    need(type(value) is int and least <= value <= most, f"{what} is not a number in its range")
-
-
-def need_word(value: object, pattern: re.Pattern[str], what: str) -> None:
-    """Raise `ProtocolBroken` unless `value` is text of the given form."""
-    need(type(value) is str and pattern.fullmatch(value) is not None, f"{what} is malformed")
-
-
-def need_sentence(value: object, most: int, what: str) -> None:
-    """Raise `ProtocolBroken` unless `value` is one line that is allowed in an artifact."""
-    need(type(value) is str and 1 <= len(value) <= most, f"{what} is not a sentence")
-    assert isinstance(value, str)
-    bad = FORBIDDEN.search(value) is not None or "\n" in value or "\t" in value
-    need(not bad, f"{what} holds a character that is not allowed there")
-
-
-def need_bytes(value: object, most: int, what: str) -> None:
-    """Raise `ProtocolBroken` unless `value` is bytes within its bound."""
-    need(type(value) is bytes and len(value) <= most, f"{what} is too large")

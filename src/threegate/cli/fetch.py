@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, ThreeGateError
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
@@ -41,7 +42,6 @@ that policy would give the run: 77 as soon as one reference would be refused.
 A reference that was fetched less than --max-age ago is already here. So the same command
 again goes on where it was interrupted: what failed is tried again. Ctrl-C keeps what is
 complete; a second one stops at once."""
-_LEVELS = ("public", "internal", "confidential")
 ROWS = 20
 _AGAIN = "the same command again goes on from here"
 
@@ -82,7 +82,10 @@ def add(commands: CommandGroup) -> None:
     )
     parser.add_argument("--approved", action="store_true", help="every approved fetch request")
     parser.add_argument(
-        "--confidentiality", choices=_LEVELS, default="public", help="of the packets; public"
+        "--confidentiality",
+        choices=CONFIDENTIALITY,
+        default="public",
+        help="of the packets; public",
     )
     of = "of a search: crossref, arxiv, openalex or europepmc"
     parser.add_argument("--source", metavar="S", help=of)

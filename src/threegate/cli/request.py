@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.cli.grammar import CommandGroup, Parser
 from threegate.host.command_context import Context
 
@@ -38,7 +39,6 @@ type checker says is a warning: code that has a bug is not beyond Monty.
 Of a request or draft that is a command it says whether the interpreter ring would let it start;
 if not, file and line of the rule that refuses it, and the exit code is 77."""
 _UNRESOLVED = "unresolved-reference"  # the type checker's name for a name nobody defines
-_LEVELS = ("public", "internal", "confidential")
 
 
 def add(group: CommandGroup) -> None:
@@ -68,9 +68,9 @@ def _add_new(group: CommandGroup) -> None:
     _add_repeated(parser, "--limit", "KEY=VALUE", "a limit other than the lane's default")
     parser.add_argument(
         "--confidentiality",
-        choices=_LEVELS,
+        choices=CONFIDENTIALITY,
         metavar="LEVEL",
-        help=f"one of {', '.join(_LEVELS)}; else internal, or that of the strictest input",
+        help=f"one of {', '.join(CONFIDENTIALITY)}; else internal, or that of the strictest input",
     )
     parser.add_argument("--risks", metavar="TEXT", help="what could go wrong")
     _add_heavy(parser)

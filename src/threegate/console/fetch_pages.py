@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.references import MAX_ROWS, SEARCHABLE, WANTS, Reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.base.untrusted import Untrusted
 from threegate.console.messages import MAX_BODY_BYTES, Response, as_json, redirect
 from threegate.console.page import Call, ConsolePage, lines_of, one_of, status_of, text_of

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final
 
 from threegate.artifacts.ids import is_id
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.tool_request import BACKENDS
 from threegate.base.errors import ThreeGateError, UsageError
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.base.untrusted import Untrusted
 from threegate.console.messages import MAX_UPLOAD_BYTES, Response, UploadedFile, redirect
 from threegate.console.page import Call, ConsolePage, lines_of, one_of, status_of, text_of

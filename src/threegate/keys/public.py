@@ -77,7 +77,6 @@ def wire_string(data: bytes) -> bytes:
 # Bounds of keys, signatures and signer lists, checked before the bytes they bound are used.
 
 # A signature by a plain key is about 300 bytes, by a FIDO2 key about 400.
-MAX_ARMORED_BYTES: Final = 4_096
 MAX_PUBLIC_LINE_BYTES: Final = (
     8_192  # a long comment is legal; an RSA key must get a proper refusal
 )

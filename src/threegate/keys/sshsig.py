@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from threegate.base.errors import SignatureRefused
+from threegate.base.limits import MAX_SIGNATURE_BYTES
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.keys import public
@@ -161,12 +162,12 @@ def armor(blob: bytes) -> bytes:
 
 
 def _dearmor(untrusted: bytes) -> bytes:
-    if len(untrusted) > public.MAX_ARMORED_BYTES:
-        raise malformed(f"signature of {len(untrusted)} bytes, limit {public.MAX_ARMORED_BYTES}")
+    if len(untrusted) > MAX_SIGNATURE_BYTES:
+        raise malformed(f"signature of {len(untrusted)} bytes, limit {MAX_SIGNATURE_BYTES}")
     if not untrusted.startswith(_BEGIN) or not untrusted.endswith(_END):
         raise malformed("not an armored SSH signature")
     body = untrusted[len(_BEGIN) : -len(_END)].replace(b"\n", b"")
-    blob = decode_base64(body, public.MAX_ARMORED_BYTES, what="signature")
+    blob = decode_base64(body, MAX_SIGNATURE_BYTES, what="signature")
     if armor(blob) != untrusted:
         raise malformed("signature armor is not laid out as ssh-keygen does")
     return blob

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from threegate.base import canonical
 from threegate.base.errors import PolicyInvalid, VersionUnsupported
+from threegate.base.limits import MAX_BUNDLE_BYTES
 from threegate.keys.signers import Signers
 from threegate.policy.decision import RuleRef
-from threegate.policy.limits import MAX_BUNDLE_BYTES
 from threegate.policy.nodes import Change, PolicyReason, Value, frozen, invalid, plain
 from threegate.policy.sections import BY_NAME, FILES, GATES, SECTION_NAMES, SECTIONS, SIGNERS
 from threegate.policy.sections.gates import check_gates, compare_gates

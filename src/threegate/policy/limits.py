@@ -2,14 +2,12 @@
 
 from typing import Final
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
+from threegate.base.limits import KIB
 
 MAX_FILE_BYTES: Final = 512 * KIB  # a thousand host rules with their prose are 300 KiB
 MAX_DEPTH: Final = 8  # the deepest default rule stands at 5
 MAX_NODES: Final = 50_000
 MAX_SCALAR_CHARS: Final = 1_000
-MAX_BUNDLE_BYTES: Final = 8 * MIB
 
 MAX_NUMBER_DIGITS: Final = 16  # what a JSON reader still holds exactly
 MAX_HOST_CHARS: Final = 253

@@ -1,13 +1,16 @@
 """What a proxy is there for: one purpose each, and its rules are those of that purpose alone."""
 
-import re
 from typing import Final
+
+from threegate.base.schema import Pattern
 
 PACKETS: Final = "packets"  # FETCH: the hosts of fetch.policy.md
 MODEL: Final = "model"  # CORE's model on another machine: the one host core.policy.md names
 RUNS: Final = "runs"  # the gateway of one approved run: hosts its request lists, policy allowing
 DOWNLOADS: Final = "downloads:"  # set-up commands: one named list of fetch.policy.md
-PURPOSE: Final = re.compile(rf"{PACKETS}|{MODEL}|{RUNS}|{DOWNLOADS}[a-z][a-z0-9_-]{{0,63}}")
+PURPOSE: Final = Pattern(
+    rf"{PACKETS}|{MODEL}|{RUNS}|{DOWNLOADS}[a-z][a-z0-9_-]{{0,63}}", "the purpose of a proxy"
+)
 
 
 def downloads(name: str) -> str:

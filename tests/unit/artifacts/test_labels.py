@@ -4,16 +4,10 @@ import itertools
 
 import pytest
 
-from threegate.artifacts.labels import (
-    CONFIDENTIALITY,
-    INTEGRITY,
-    LOWEST,
-    Labels,
-    check_origin,
-    join_all,
-)
+from threegate.artifacts.labels import INTEGRITY, LOWEST, Labels, check_origin, join_all
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.base.errors import ArtifactRejected
+from threegate.base.forms import CONFIDENTIALITY
 
 ALL = [Labels(i, c) for i in INTEGRITY for c in CONFIDENTIALITY]
 

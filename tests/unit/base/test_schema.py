@@ -20,8 +20,8 @@ from threegate.base.schema import (
     Nullable,
     Pattern,
     Record,
-    Rule,
     Shape,
+    ShapeRule,
     Sorted,
     Text,
 )
@@ -29,7 +29,7 @@ from threegate.base.schema import (
 HOP = {"url": "https://a.org/", "status": 302}
 
 
-def rule_of(shape: Shape, value: Any) -> Rule | None:
+def rule_of(shape: Shape, value: Any) -> ShapeRule | None:
     try:
         shape.build(value)
     except Mismatch as exc:
@@ -40,30 +40,35 @@ def rule_of(shape: Shape, value: Any) -> Rule | None:
 @pytest.mark.parametrize(
     ("shape", "good", "bad", "rule"),
     [
-        (Integer(1, 3), [1, 3], [0, 4, -1, 10**100], Rule.OUT_OF_RANGE),
-        (Integer(), [0, 2**53 - 1], [True, False, 1.0, "1", None, [1]], Rule.WRONG_TYPE),
-        (Boolean(), [True, False], [0, 1, "true", None], Rule.WRONG_TYPE),
-        (Choice("a", "b"), ["a", "b"], ["", "c", "A", "a "], Rule.UNKNOWN_VALUE),
-        (Choice("a", "b"), ["a"], [1, None, ["a"], {"a": 1}], Rule.WRONG_TYPE),
-        (Pattern("[ab]", "x"), ["a"], ["", "ab", "a\n", "\u00aa"], Rule.MALFORMED_VALUE),
-        (Pattern("a*", "x", most=3), ["", "aaa"], ["aaaa"], Rule.OUT_OF_RANGE),
-        (Pattern("a*", "x"), ["a"], [1, None, ["a"]], Rule.WRONG_TYPE),
-        (Text(3), ["a", "\U0001f600" * 3], ["", "aaaa"], Rule.OUT_OF_RANGE),
-        (Text(3, least=0), [""], [None, 1, ["a"]], Rule.WRONG_TYPE),
-        (Nullable(Integer()), [None, 1], ["", False], Rule.WRONG_TYPE),
-        (ListOf(Integer(), 2, least=1), [[1], [2, 1]], [[], [1, 1, 1]], Rule.OUT_OF_RANGE),
-        (ListOf(Integer(), 2), [[]], [None, {}, "ab", (1,)], Rule.WRONG_TYPE),
-        (Sorted(Integer(), 3), [[], [1], [1, 2]], [[2, 1], [1, 1], [1, 3, 2]], Rule.LIST_ORDER),
-        (Record(Hop), [HOP], [{**HOP, "x": 1}], Rule.UNKNOWN_KEY),
-        (Record(Hop), [HOP], [{"url": HOP["url"]}, {}], Rule.MISSING_KEY),
-        (Record(Hop), [HOP], [dict(reversed(HOP.items()))], Rule.KEY_ORDER),
-        (Record(Hop), [HOP], [None, [], "x"], Rule.WRONG_TYPE),
-        (forms.TIME, ["2026-02-28T23:59:59Z"], ["2026-02-29T00:00:00Z"], Rule.MALFORMED_VALUE),
-        (forms.TIME, ["2028-02-29T00:00:00Z"], ["2026-01-01T24:00:00Z"], Rule.MALFORMED_VALUE),
+        (Integer(1, 3), [1, 3], [0, 4, -1, 10**100], ShapeRule.OUT_OF_RANGE),
+        (Integer(), [0, 2**53 - 1], [True, False, 1.0, "1", None, [1]], ShapeRule.WRONG_TYPE),
+        (Boolean(), [True, False], [0, 1, "true", None], ShapeRule.WRONG_TYPE),
+        (Choice("a", "b"), ["a", "b"], ["", "c", "A", "a "], ShapeRule.UNKNOWN_VALUE),
+        (Choice("a", "b"), ["a"], [1, None, ["a"], {"a": 1}], ShapeRule.WRONG_TYPE),
+        (Pattern("[ab]", "x"), ["a"], ["", "ab", "a\n", "\u00aa"], ShapeRule.MALFORMED_VALUE),
+        (Pattern("a*", "x", most=3), ["", "aaa"], ["aaaa"], ShapeRule.OUT_OF_RANGE),
+        (Pattern("a*", "x"), ["a"], [1, None, ["a"]], ShapeRule.WRONG_TYPE),
+        (Text(3), ["a", "\U0001f600" * 3], ["", "aaaa"], ShapeRule.OUT_OF_RANGE),
+        (Text(3, least=0), [""], [None, 1, ["a"]], ShapeRule.WRONG_TYPE),
+        (Nullable(Integer()), [None, 1], ["", False], ShapeRule.WRONG_TYPE),
+        (ListOf(Integer(), 2, least=1), [[1], [2, 1]], [[], [1, 1, 1]], ShapeRule.OUT_OF_RANGE),
+        (ListOf(Integer(), 2), [[]], [None, {}, "ab", (1,)], ShapeRule.WRONG_TYPE),
+        (
+            Sorted(Integer(), 3),
+            [[], [1], [1, 2]],
+            [[2, 1], [1, 1], [1, 3, 2]],
+            ShapeRule.LIST_ORDER,
+        ),
+        (Record(Hop), [HOP], [{**HOP, "x": 1}], ShapeRule.UNKNOWN_KEY),
+        (Record(Hop), [HOP], [{"url": HOP["url"]}, {}], ShapeRule.MISSING_KEY),
+        (Record(Hop), [HOP], [dict(reversed(HOP.items()))], ShapeRule.KEY_ORDER),
+        (Record(Hop), [HOP], [None, [], "x"], ShapeRule.WRONG_TYPE),
+        (forms.TIME, ["2026-02-28T23:59:59Z"], ["2026-02-29T00:00:00Z"], ShapeRule.MALFORMED_VALUE),
+        (forms.TIME, ["2028-02-29T00:00:00Z"], ["2026-01-01T24:00:00Z"], ShapeRule.MALFORMED_VALUE),
     ],
 )
 def test_value_at_the_bound_and_beyond(
-    shape: Shape, good: list[Any], bad: list[Any], rule: Rule
+    shape: Shape, good: list[Any], bad: list[Any], rule: ShapeRule
 ) -> None:
     for value in good:
         assert shape.plain(shape.build(value)) == value
@@ -74,8 +79,8 @@ def test_value_at_the_bound_and_beyond(
 def test_sorted_records_compare_every_field_and_named_ones_only_the_name() -> None:
     near = [{"url": "https://a.org/", "status": 301}, HOP]
     assert rule_of(Sorted(Record(Hop), 9), near) is None
-    assert rule_of(Sorted(Record(Hop), 9), [HOP, HOP]) is Rule.LIST_ORDER
-    assert rule_of(Named(Record(Hop), 9), near) is Rule.LIST_ORDER
+    assert rule_of(Sorted(Record(Hop), 9), [HOP, HOP]) is ShapeRule.LIST_ORDER
+    assert rule_of(Named(Record(Hop), 9), near) is ShapeRule.LIST_ORDER
     assert rule_of(Named(Record(Hop), 9), [HOP, {**HOP, "url": "https://b.org/"}]) is None
 
 
@@ -95,7 +100,7 @@ def test_rejection_names_the_field_and_shows_no_foreign_character() -> None:
 
 
 def test_every_rule_of_a_shape_is_a_reason_to_reject_an_artifact() -> None:
-    for rule in Rule:
+    for rule in ShapeRule:
         assert rejection(Mismatch(rule, "is not a list")).code == ArtifactReason[rule.name].code
 
 

@@ -10,9 +10,9 @@ import pytest
 from tests.support.policies import GATES, policy, policy_files
 from threegate.base import canonical
 from threegate.base.errors import PolicyInvalid, VersionUnsupported
+from threegate.base.limits import MAX_BUNDLE_BYTES
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.compiler import compile_policy
-from threegate.policy.limits import MAX_BUNDLE_BYTES
 from threegate.policy.sections import SECTION_NAMES
 
 BUNDLE = policy().bundle()

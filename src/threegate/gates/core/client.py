@@ -15,13 +15,13 @@ from typing import Final, TypeVar
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Usage
+from threegate.gates.core.messages import ModelUsage
 from threegate.gates.core.replies import Form, NoReply
 from threegate.gates.model.chat.messages import (
     MAX_REPLY_BYTES,
     ChatReply,
     ChatRequest,
-    Message,
+    ChatTurn,
     parse_refused,
     parse_reply,
 )
@@ -117,7 +117,7 @@ class Conversation:
 
     def ask(
         self,
-        messages: tuple[Message, ...],
+        messages: tuple[ChatTurn, ...],
         form: Form,
         read: Callable[[str], T],
         *,
@@ -157,9 +157,9 @@ class Conversation:
         self.completion_tokens += reply.completion_tokens
         return reply.content.open_for_validation(), reply.finish_reason == "stop"
 
-    def usage(self) -> Usage:
+    def usage(self) -> ModelUsage:
         """Return the cost so far."""
-        return Usage(
+        return ModelUsage(
             calls=self.calls,
             retries=self.tried_again,
             prompt_tokens=self.prompt_tokens,

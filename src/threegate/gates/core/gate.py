@@ -28,18 +28,18 @@ from threegate.gates.core.client import (
     TooLong,
 )
 from threegate.gates.core.messages import (
+    FIXED_TOKENS,
     MAX_TASK_BYTES,
-    Claimed,
+    CoreTask,
     Draft,
     FetchDraft,
+    ModelClaim,
     NotSaid,
     Said,
-    Task,
     ToolDraft,
     parse_task,
 )
 from threegate.gates.core.prompts import (
-    FIXED_TOKENS,
     MarkerSpoken,
     QuotedData,
     QuotedSentence,
@@ -59,7 +59,7 @@ from threegate.gates.core.replies import (
     read_code,
     read_wanted,
 )
-from threegate.gates.model.chat.messages import Message
+from threegate.gates.model.chat.messages import ChatTurn
 from threegate.sandbox.channel import write_note
 from threegate.sandbox.payload import ANSWERS_FD, answer_once
 
@@ -79,16 +79,16 @@ Tell = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Run:
-    task: Task
+    task: CoreTask
     asking: Conversation
     tell: Tell
     room: int
     denied: str  # quoted denials, or empty
     seen: set[int] = field(default_factory=set)
-    notes: list[Claimed] = field(default_factory=list)
+    notes: list[ModelClaim] = field(default_factory=list)
 
 
-def answer(task: Task, asking: Conversation, tell: Tell) -> Said:
+def answer(task: CoreTask, asking: Conversation, tell: Tell) -> Said:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
     denied = listed(prompts.DENIALS, task.denied, task.marker) if task.denied else ""
@@ -111,18 +111,18 @@ def answer(task: Task, asking: Conversation, tell: Tell) -> Said:
     )
 
 
-def _words(task: Task) -> tuple[str, ...]:
+def _words(task: CoreTask) -> tuple[str, ...]:
     return (task.question, task.question, *task.policy, *task.brief, *task.denied)
 
 
-def _output(task: Task) -> int:
+def _output(task: CoreTask) -> int:
     """Return the tokens an answer may take: at most half of the context."""
     return min(task.budget.output_tokens, task.budget.context_tokens // 2)
 
 
 def _claims(
     run: _Run, lines: Sequence[QuotedSentence]
-) -> tuple[tuple[Claimed, ...], QuotedData, int]:
+) -> tuple[tuple[ModelClaim, ...], QuotedData, int]:
     """Return the answer's claims, the data they rest on, and how many sentences were shown."""
     while True:
         cut = portions(lines, run.room)
@@ -165,7 +165,7 @@ def _shown(run: _Run, lines: Sequence[QuotedSentence]) -> QuotedData:
     return shown
 
 
-def _ask_claims(run: _Run, shown: QuotedData, step: str, *, most: int) -> tuple[Claimed, ...]:
+def _ask_claims(run: _Run, shown: QuotedData, step: str, *, most: int) -> tuple[ModelClaim, ...]:
     form = claims_form(shown.cites, most=most)
     messages = prompts.about(run.task, shown.text, step)
     return run.asking.ask(
@@ -177,7 +177,7 @@ def _ask_claims(run: _Run, shown: QuotedData, step: str, *, most: int) -> tuple[
 
 
 def _drafts(
-    run: _Run, lines: Sequence[QuotedSentence], claims: Sequence[Claimed], shown: QuotedData
+    run: _Run, lines: Sequence[QuotedSentence], claims: Sequence[ModelClaim], shown: QuotedData
 ) -> tuple[Draft, ...]:
     may = run.task.may_draft
     if not may or not run.task.budget.drafts:
@@ -203,7 +203,7 @@ def _drafts(
     return ()
 
 
-def _next(run: _Run, shown: QuotedData, fetch: str) -> tuple[Message, ...]:
+def _next(run: _Run, shown: QuotedData, fetch: str) -> tuple[ChatTurn, ...]:
     step = f"{prompts.NEXT}\n{fetch}"
     if not run.denied:
         return prompts.about(run.task, shown.text, step)
@@ -211,7 +211,7 @@ def _next(run: _Run, shown: QuotedData, fetch: str) -> tuple[Message, ...]:
 
 
 def _tool(
-    run: _Run, wanted: NextStep, lines: Sequence[QuotedSentence], claims: Sequence[Claimed]
+    run: _Run, wanted: NextStep, lines: Sequence[QuotedSentence], claims: Sequence[ModelClaim]
 ) -> tuple[Draft, ...]:
     """Ask for a program for the operator's question, not for the model's proposal."""
     if not wanted.compute:
@@ -227,7 +227,7 @@ def _tool(
     return (ToolDraft(Untrusted(wanted.compute), Untrusted(code), numbers),)
 
 
-def _inputs(run: _Run, claims: Sequence[Claimed]) -> tuple[int, ...]:
+def _inputs(run: _Run, claims: Sequence[ModelClaim]) -> tuple[int, ...]:
     """Return the sources a program reads: those that claims cite come first."""
     cited = sorted({cite.source for claim in claims for cite in claim.cites})
     return tuple(sorted(list(dict.fromkeys([*cited, *sorted(run.seen)]))[:MAX_INPUTS]))
@@ -255,7 +255,7 @@ def serve() -> None:
     )
 
 
-def say(task: Task, path: str) -> Said | NotSaid:
+def say(task: CoreTask, path: str) -> Said | NotSaid:
     """Return what CORE says, or why it says nothing."""
     client = Client(path, time.monotonic() + task.budget.deadline_ms / 1000)
     try:

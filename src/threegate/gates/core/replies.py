@@ -22,7 +22,7 @@ from typing import Any, Final
 from threegate.base.identifiers import parse_reference
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Cited, Claimed
+from threegate.gates.core.messages import Cited, ModelClaim
 from threegate.gates.core.prompts import QuotedData, QuotedSentence
 
 MAX_CLAIM_CHARS: Final = 400
@@ -163,24 +163,24 @@ class NextStep:
     fetch: tuple[tuple[str, str], ...]  # reference, why
 
 
-def read_claims(text: str, shown: QuotedData, *, most: int) -> tuple[Claimed, ...]:
+def read_claims(text: str, shown: QuotedData, *, most: int) -> tuple[ModelClaim, ...]:
     """Return the claims in a reply; raise `NoReply`, also for a number that was not shown."""
     claims = _list(_parsed(text, ("claims",))["claims"], most)
     return _once_each([_claim(item, shown) for item in claims])
 
 
-def _once_each(claims: Sequence[Claimed]) -> tuple[Claimed, ...]:
+def _once_each(claims: Sequence[ModelClaim]) -> tuple[ModelClaim, ...]:
     """Merge claims with the same text: a repetition may cite more sentences."""
-    found: dict[str, Claimed] = {}
+    found: dict[str, ModelClaim] = {}
     for claim in claims:
         text = claim.text.open_for_validation()
         known = found.get(text, claim)
         cites = tuple(dict.fromkeys([*known.cites, *claim.cites]))[:MAX_CITES]
-        found[text] = Claimed(claim.text, cites)
+        found[text] = ModelClaim(claim.text, cites)
     return tuple(found.values())
 
 
-def _claim(item: Any, shown: QuotedData) -> Claimed:
+def _claim(item: Any, shown: QuotedData) -> ModelClaim:
     if type(item) is not dict or set(item) != {"text", "from"}:
         raise NoReply("a claim of another form")
     numbers = _list(item["from"], MAX_CITES)
@@ -189,7 +189,7 @@ def _claim(item: Any, shown: QuotedData) -> Claimed:
         if type(number) is not int or number not in shown.cites:
             raise NoReply("a claim cites what was not shown")
         cites[shown.cites[number]] = None
-    return Claimed(Untrusted(_line(item["text"], MAX_CLAIM_CHARS)), tuple(cites))
+    return ModelClaim(Untrusted(_line(item["text"], MAX_CLAIM_CHARS)), tuple(cites))
 
 
 def read_wanted(text: str, references: Sequence[str]) -> NextStep:

@@ -7,13 +7,13 @@ SECURITY
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
-from threegate.gates.image_reader.messages import MAX_DECODE_BYTES, parse_decode
+from threegate.gates.image_reader.messages import parse_decode
 from threegate.sandbox.payload import answer_once
 
 
 def serve() -> None:
     """Answer one message."""
-    answer_once(_answer, MAX_DECODE_BYTES)
+    answer_once(_answer, parse_decode.most_bytes)
 
 
 def _answer(message: bytes) -> bytes:

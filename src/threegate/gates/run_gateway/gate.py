@@ -21,7 +21,6 @@ from typing import Final
 import threegate
 from threegate.base.credentials import Marks
 from threegate.base.errors import GateUnavailable, ProtocolBroken
-from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.http_library.client import (
     ByteStream,
@@ -35,12 +34,12 @@ from threegate.gates.http_library.client import (
 from threegate.gates.http_library.tunnel import PROXY_SOCKET, Tunnels, make_anchors
 from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.messages import (
-    Ask,
-    Opening,
-    Told,
-    opened,
-    parse_ask,
+    GatewayNote,
+    GatewayOpened,
+    GatewayOpening,
+    GuestRequest,
     parse_opening,
+    parse_request,
 )
 from threegate.policy.hosts import Url, parse_url
 from threegate.sandbox import payload
@@ -78,13 +77,13 @@ class AskCase:
     down: int = 0
 
 
-Tell = Callable[[Told], None]
+Tell = Callable[[GatewayNote], None]
 
 
 class RunGateway:
     """Sends requests of one run, and counts what is left."""
 
-    def __init__(self, opening: Opening, tell: Tell, socket: str = PROXY_SOCKET) -> None:
+    def __init__(self, opening: GatewayOpening, tell: Tell, socket: str = PROXY_SOCKET) -> None:
         self._rules, self._tell = opening, tell
         self._marks = Marks(bytes.fromhex(opening.key), opening.marks)
         self._way = Tunnels(make_anchors(dict(opening.anchors)), socket)
@@ -95,7 +94,7 @@ class RunGateway:
         """The longest body that may still be sent."""
         return self._up
 
-    def answer(self, ask: Ask, body: bytes | None) -> bytes:
+    def answer(self, ask: GuestRequest, body: bytes | None) -> bytes:
         """Return the frames for the guest; a `body` of None was longer than `most`."""
         case = AskCase()
         self._asked += 1
@@ -108,13 +107,15 @@ class RunGateway:
         heard: dict[str, str] = {name: head.headers[name] for name in HEARD if name in head.headers}
         return say.answer_frames(head.status, heard, data)
 
-    def _told(self, case: AskCase, ask: Ask, reason: str) -> None:
+    def _told(self, case: AskCase, ask: GuestRequest, reason: str) -> None:
         # A guest that goes on beyond its number is refused each time, and logged once.
         if self._asked <= self._rules.requests + 1:
             host = case.host[: say.MAX_ARGUMENT_CHARS]
-            self._tell(Told(case.down, host, ask.line, ask.method, reason, case.up))
+            self._tell(GatewayNote(case.down, host, ask.line, ask.method, reason, case.up))
 
-    def _carried(self, case: AskCase, ask: Ask, body: bytes | None) -> tuple[ResponseHead, bytes]:
+    def _carried(
+        self, case: AskCase, ask: GuestRequest, body: bytes | None
+    ) -> tuple[ResponseHead, bytes]:
         if self._asked > self._rules.requests:
             raise AskRefused(say.SPENT, f"limit {self._rules.requests} requests")
         url = _url(case, ask.url)
@@ -166,7 +167,7 @@ def _url(case: AskCase, text: str) -> Url:
     return url
 
 
-def _exchange(ask: Ask, url: Url, body: bytes | None, max_head_bytes: int) -> Exchange:
+def _exchange(ask: GuestRequest, url: Url, body: bytes | None, max_head_bytes: int) -> Exchange:
     named = {name.lower(): value.strip(" ") for name, value in ask.headers.items()}
     strange = sorted(set(named) - set(HEADERS))
     if strange or len(named) < len(ask.headers):
@@ -201,12 +202,12 @@ def serve() -> None:
 
 
 def _serve() -> None:
-    message = read_message(REQUESTS_FD, MAX_RETRIEVE_OPENING_BYTES)
+    message = read_message(REQUESTS_FD, parse_opening.most_bytes)
     if message is None:
         return
     opening = parse_opening(Untrusted(message))
     asking = RunGateway(opening, _tell)
-    write_message(ANSWERS_FD, opened())
+    write_message(ANSWERS_FD, GatewayOpened().to_bytes())
     try:
         while True:
             answer_one(opening.channel_fd, asking)
@@ -214,13 +215,14 @@ def _serve() -> None:
         return
 
 
-def _tell(told: Told) -> None:
+def _tell(told: GatewayNote) -> None:
     write_note(ANSWERS_FD, told.to_bytes())
 
 
 def answer_one(fd: int, asking: RunGateway) -> None:
     """Read one request and answer it; raise `Hung` or `ProtocolBroken`."""
-    ask = parse_ask(_frame(fd, say.ASK, say.MAX_HEAD_BYTES, first=True) or b"")
+    asked = _frame(fd, say.ASK, say.MAX_HEAD_BYTES, first=True) or b""
+    ask = parse_request(Untrusted(asked))
     body = _frame(fd, say.BODY, asking.most)
     _write(fd, asking.answer(ask, body))
 

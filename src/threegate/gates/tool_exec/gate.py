@@ -21,8 +21,9 @@ import pydantic_monty
 
 from threegate import __version__
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.base import limits
 from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
+from threegate.base.greeting import Ready, Refused
+from threegate.base.messages import Message
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.approved import (
     Given,
@@ -35,21 +36,22 @@ from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.check import Found, check
 from threegate.gates.tool_exec.monty.functions import digests
 from threegate.gates.tool_exec.monty.messages import (
+    GREETING,
     OTHER_FUNCTIONS,
+    PROTOCOL,
     REFUSED_APPROVAL,
-    Check,
-    Checked,
-    Job,
-    Outcome,
-    Ready,
+    Adopt,
+    CheckCode,
+    CodeChecked,
+    LiteJob,
+    LiteOutcome,
+    Prove,
     RefusalFound,
-    Refused,
     parse_ask,
     parse_opening,
 )
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
 from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
 from threegate.keys.sshsig import sha256_hex
@@ -65,7 +67,6 @@ MONTY: Final = ("tool-exec", "lanes", "monty")
 # The interpreter's client looks for it before every run; looking through the box takes longer
 # than a small program, and nothing is reported from in here.
 sys.modules["opentelemetry.context"] = None  # type: ignore[assignment]
-MAX_OPENING_BYTES: Final = limits.MAX_HEADER_BYTES + limits.MAX_BUNDLE_BYTES
 
 
 def serve() -> None:
@@ -74,7 +75,7 @@ def serve() -> None:
 
 
 def _serve(open_pool: Callable[[], Pool]) -> None:
-    first = read_message(REQUESTS_FD, MAX_OPENING_BYTES)
+    first = read_message(REQUESTS_FD, parse_opening.most_bytes)
     if first is None:
         return
     opened = open_with(parse_opening(Untrusted(first)).bundle)
@@ -83,23 +84,23 @@ def _serve(open_pool: Callable[[], Pool]) -> None:
         return
     # The first worker starts while the host reads our greeting.
     with open_pool() as pool:
-        write_message(ANSWERS_FD, Ready(versions()).to_bytes())
-        while (message := read_message(REQUESTS_FD, limits.MAX_ASK_BYTES)) is not None:
+        write_message(ANSWERS_FD, Ready(PROTOCOL, versions()).to_bytes())
+        while (message := read_message(REQUESTS_FD, parse_ask.most_bytes)) is not None:
             ask = parse_ask(Untrusted(message))
             # One name, set between two messages: whatever runs next sees one policy, and whole.
             if isinstance(ask, Adopt):
                 found = adopted(opened, ask, now=int(time.time()))
                 opened = opened if isinstance(found, Refused) else found
-                said = found if isinstance(found, Refused) else Ready(versions())
+                said = found if isinstance(found, Refused) else Ready(PROTOCOL, versions())
                 write_message(ANSWERS_FD, said.to_bytes())
             else:
                 write_message(ANSWERS_FD, _answer(pool, opened, ask).to_bytes())
 
 
-def _answer(pool: Pool, bundle: Bundle, ask: Job | Check | Prove) -> Outcome | Checked | Enforced:
-    if isinstance(ask, Job):
+def _answer(pool: Pool, bundle: Bundle, ask: LiteJob | CheckCode | Prove) -> Message:
+    if isinstance(ask, LiteJob):
         return run(pool, bundle, ask)
-    if isinstance(ask, Check):
+    if isinstance(ask, CheckCode):
         return tell(pool, bundle, ask)
     return enforced(bundle, ask, bounds_for)
 
@@ -121,7 +122,7 @@ def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | Refused:
     try:
         refuse_unless_next(bundle, found, ask, at=now)
     except PolicyDenied as exc:
-        return Refused(exc.code, sentence(exc.message))
+        return GREETING.refused(exc.code, sentence(exc.message))
     return found
 
 
@@ -130,16 +131,16 @@ def open_with(data: bytes) -> Bundle | Refused:
     try:
         bundle = parse_bundle(data)
     except PolicyInvalid as exc:
-        return Refused(exc.code, sentence(exc.message))
+        return GREETING.refused(exc.code, sentence(exc.message))
     ours = digests()
     for name, pinned in sorted(function_digests(bundle).items()):
         if ours.get(name) != pinned:
             message = f"the external function {name} is not the one the policy pins"
-            return Refused(OTHER_FUNCTIONS, message)
+            return GREETING.refused(OTHER_FUNCTIONS, message)
     return bundle
 
 
-def run(pool: Pool, bundle: Bundle, job: Job) -> Outcome:
+def run(pool: Pool, bundle: Bundle, job: LiteJob) -> LiteOutcome:
     """Return how a job ended; one whose approval does not cover it does not begin."""
     try:
         request = approved(bundle, job, now=int(time.time()))
@@ -148,10 +149,10 @@ def run(pool: Pool, bundle: Bundle, job: Job) -> Outcome:
     try:
         return lane.run(pool, job_for(bundle, request, job))
     except Exception:  # noqa: BLE001  # see SECURITY
-        return Outcome("crashed", stderr=b"the gate could not run the request")
+        return LiteOutcome("crashed", stderr=b"the gate could not run the request")
 
 
-def approved(bundle: Bundle, job: Job, *, now: int) -> ToolRequest:
+def approved(bundle: Bundle, job: LiteJob, *, now: int) -> ToolRequest:
     """Return the request if everything about it was approved, or raise `PolicyDenied`."""
     presented = Presented(job.request, job.approval, job.signature)
     at = now if job.mode == "run" else job.at
@@ -166,11 +167,11 @@ def _given(document: bytes) -> Given:
     return Given(len(document), lambda: sha256_hex(document))
 
 
-def _denied(code: str, message: str) -> Outcome:
-    return Outcome(REFUSED_APPROVAL, code=code, message=sentence(message))
+def _denied(code: str, message: str) -> LiteOutcome:
+    return LiteOutcome(REFUSED_APPROVAL, code=code, message=sentence(message))
 
 
-def job_for(bundle: Bundle, request: ToolRequest, job: Job) -> lane.Job:
+def job_for(bundle: Bundle, request: ToolRequest, job: LiteJob) -> lane.Job:
     """Return what the lane runs: the limits of the request, and never more than policy's."""
     return lane.Job(
         code=request.code.open_for_validation(),
@@ -204,7 +205,7 @@ def bounds_for(bundle: Bundle, profile: str) -> Bounds:
     )
 
 
-def tell(pool: Pool, bundle: Bundle, ask: Check) -> Checked:
+def tell(pool: Pool, bundle: Bundle, ask: CheckCode) -> CodeChecked:
     """Return whether the interpreter can express code; nothing of it runs."""
     # No refusal of the interpreter's: the host asks for what its own policy does not offer.
     if ask.profile not in bundle.words(*MONTY, "profiles"):
@@ -217,9 +218,9 @@ def tell(pool: Pool, bundle: Bundle, ask: Check) -> Checked:
     )
 
 
-def _checked(found: Found) -> Checked:
+def _checked(found: Found) -> CodeChecked:
     warnings = tuple(_plain(warning) for warning in found.warnings)
-    return Checked(None if found.refusal is None else _plain(found.refusal), warnings)
+    return CodeChecked(None if found.refusal is None else _plain(found.refusal), warnings)
 
 
 def _plain(refusal: Refusal) -> RefusalFound:

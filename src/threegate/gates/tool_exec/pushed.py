@@ -14,7 +14,7 @@ from typing import Final
 
 from threegate.base.errors import PolicyDenied
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove
+from threegate.gates.tool_exec.monty.messages import Adopt, Enforced, Prove
 from threegate.gates.tool_exec.monty.screen import Bounds, screen
 from threegate.keys import sshsig
 from threegate.policy.bundle import NAMESPACE, Bundle

@@ -17,7 +17,7 @@ from threegate.artifacts.limits import MAX_PURPOSE_CHARS
 from threegate.base.errors import QuotaExceeded, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Said
+from threegate.gates.core.messages import FIXED_TOKENS, Said
 from threegate.host.ask.claims import check_said
 from threegate.host.ask.core_session import Say, model_of
 from threegate.host.ask.denied import Denied, denied_of
@@ -41,7 +41,7 @@ from threegate.policy.decision import Deny
 DEFAULT_ROLE: Final = "research-assistant"
 
 
-FIXED_TOKENS: Final = 1000  # instructions, policy, role and question
+OWN_TOKENS: Final = 100  # about: policy, role and question
 CHARS_PER_TOKEN: Final = 2  # fewer than any text has, so that what is chosen fits
 SOURCE_CHARS: Final = 200  # what stands around a source
 
@@ -231,7 +231,7 @@ def one_prompt(ws: Workspace) -> int:
     """Return about how many characters a model sees at once, beside everything else."""
     context = ws.bundle.integer("core", "model", "context_tokens")
     output = min(ws.bundle.integer("core", "answer", "output_tokens"), context // 2)
-    return max(0, context - output - FIXED_TOKENS) * CHARS_PER_TOKEN
+    return max(0, context - output - FIXED_TOKENS - OWN_TOKENS) * CHARS_PER_TOKEN
 
 
 def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:

@@ -9,6 +9,7 @@ SECURITY
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from threegate.artifacts.limits import MAX_CITES_PER_CLAIM
 from threegate.base.errors import ProtocolBroken
@@ -75,7 +76,7 @@ def _refuse_more(handed: Handed, said: Said) -> None:
 def _quotes(handed: Handed, cites: Sequence[Cited]) -> list[Quoted]:
     """Return the quotes of a claim: sentences that follow each other are one."""
     runs: list[list[Cited]] = []
-    for cite in sorted(set(cites)):
+    for cite in sorted(set(cites), key=attrgetter("source", "excerpt", "sentence")):
         last = runs[-1][-1] if runs else None
         follows = last is not None and (cite.source, cite.excerpt, cite.sentence) == (
             last.source,

@@ -18,8 +18,8 @@ from threegate.artifacts.analysis import ModelUsed
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import STEP, NotSaid, Said, Task, parse_said
-from threegate.gates.model.messages import Progress
+from threegate.gates.core.messages import STEP, CoreTask, NotSaid, Said, parse_said
+from threegate.gates.model.messages import ModelProgress
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.models.choice import chosen
 from threegate.host.models.codeless import Noted
@@ -37,7 +37,7 @@ MAX_WORDS_CHARS: Final = 200
 TOKENS: Final = "the model is"  # how progress within a step begins
 
 Tell = Callable[[str], None]  # progress, in words
-Say = Callable[[Task], Said]
+Say = Callable[[CoreTask], Said]
 
 
 def model_of(bundle: Bundle) -> ModelUsed:
@@ -65,7 +65,7 @@ def serving(
     host = chosen(bundle).host
     tell("loading the model" if host is None else f"sending the question and its sources to {host}")
 
-    def told(progress: Progress) -> None:
+    def told(progress: ModelProgress) -> None:
         words = "reading" if progress.phase == "prompt" else "writing"
         tell(f"{TOKENS} {words}: {progress.done} of {progress.total} tokens")
 
@@ -73,7 +73,7 @@ def serving(
         bundle, machine, cache, runtime=runtime, told=told, leaving=leaving, noted=noted
     ) as server:
 
-        def say(task: Task) -> Said:
+        def say(task: CoreTask) -> Said:
             try:
                 return ask_core(machine, bundle, server.socket, task, tell)
             except GateUnavailable:
@@ -84,7 +84,7 @@ def serving(
         yield say
 
 
-def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: Task, tell: Tell) -> Said:
+def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tell: Tell) -> Said:
     """Give one task to a new CORE box; return what it says, or raise `GateUnavailable`."""
     told = 0
 

@@ -17,7 +17,7 @@ from typing import Final
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.gates.core.messages import Budget, Source, Task
+from threegate.gates.core.messages import CoreTask, TaskBudget, TaskSource
 from threegate.host.ask.denied import Denied
 from threegate.host.ask.selection import Selection
 from threegate.host.ask.storage import Asked
@@ -45,7 +45,7 @@ class Sent:
 class Handed:
     """A task, and what its sources are; the first is number 1."""
 
-    task: Task
+    task: CoreTask
     sent: tuple[Sent, ...]
 
 
@@ -60,13 +60,13 @@ def hand_over(
     sent = tuple(_sent(selection))
     path = ("core", "answer")
     keys = ("output_tokens", "claims", "drafts", "retries")
-    budget = Budget(
+    budget = TaskBudget(
         context_tokens=bundle.integer("core", "model", "context_tokens"),
         deadline_ms=bundle.integer(*path, "deadline_seconds") * 1000,
         **{key: bundle.integer(*path, key) for key in keys},
     )
     may = may_propose(bundle, asked.role, origin)
-    task = Task(
+    task = CoreTask(
         question=asked.question,
         policy=_policy(may),
         brief=bundle.words("core", "roles", asked.role, "brief"),
@@ -116,9 +116,9 @@ def _sent(selection: Selection) -> list[Sent]:
     ]
 
 
-def _source(sent: Sent) -> Source:
+def _source(sent: Sent) -> TaskSource:
     texts = tuple(passage.text.open_for_validation() for passage in sent.passages)
-    return Source(provenance_of(sent.material), texts)
+    return TaskSource(provenance_of(sent.material), texts)
 
 
 def provenance_of(material: Material) -> str:

@@ -14,9 +14,8 @@ from typing import Final
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.references import Question, without_contact
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
-from threegate.base.limits import MAX_RAWS_BYTES
 from threegate.base.text import visible
-from threegate.gates.fetch.normalize.messages import Answer, Miss, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import MAX_RAWS_BYTES, Answer, Miss, RetrievalRecord
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.advice import advice, is_refusal
 from threegate.host.fetch.plan import Wish, host_of

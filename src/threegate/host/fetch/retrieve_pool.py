@@ -19,10 +19,16 @@ from urllib.parse import quote
 
 from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import REDACTED
-from threegate.base.limits import MAX_PART_SECONDS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import messages as retrieve
-from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot, Opening
+from threegate.gates.fetch.retrieve.messages import (
+    MAX_PART_SECONDS,
+    PART,
+    FetchQuestion,
+    Got,
+    NotGot,
+    RetrieveOpening,
+)
 from threegate.host.open_box import in_words, open_session
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_connect
@@ -63,7 +69,7 @@ class Asker(Protocol):
         """Tell whether it may be given another question."""
         ...
 
-    def ask(self, ask: Ask) -> Answer:
+    def ask(self, ask: FetchQuestion) -> Answer:
         """Return the answer; whatever happens in the box is one."""
         ...
 
@@ -98,7 +104,7 @@ class RetrieveBox:
         """Tell whether it can be asked at all; what it says need not be believed."""
         return self._session.alive and self._jobs < MAX_JOBS
 
-    def ask(self, ask: Ask) -> Answer:
+    def ask(self, ask: FetchQuestion) -> Answer:
         """Return the answer; whatever happens in the box is one."""
         self._jobs += 1
         reply = self._session.ask(ask.to_bytes(), deadline_seconds=self._deadline)
@@ -118,14 +124,14 @@ class RetrieveBox:
 def open_retrieve(machine: Machine, given: Given) -> RetrieveBox:
     """Start a box that works by the rules in force, or raise `GateUnavailable`."""
     slots = {"proxy": str(given.socket), "certificates": given.certificates}
-    opening = Opening(given.bundle.bundle_bytes(), given.anchors, given.purpose)
+    opening = RetrieveOpening(given.bundle.bundle_bytes(), given.anchors, given.purpose)
     session, _ = open_session(
         machine,
         given.bundle,
         FETCH_RETRIEVE,
         slots,
         opening=opening.to_bytes(),
-        parse=retrieve.parse_greeting,
+        parse=retrieve.GREETING.parse,
         seconds=OPENING_SECONDS,
     )
     return RetrieveBox(session, given.bundle, given.purpose)
@@ -147,7 +153,7 @@ def failed(code: str, message: str, *, reason: str = "failed") -> NotGot:
     return NotGot(code, reason, message, None, ())
 
 
-def checked(bundle: Bundle, ask: Ask, got: Got, purpose: str = PACKETS) -> Answer:
+def checked(bundle: Bundle, ask: FetchQuestion, got: Got, purpose: str = PACKETS) -> Answer:
     """Return the answer if nothing in it contradicts what the host knows, else a failure."""
     for wrong, what in _contradictions(bundle, ask, got, purpose):
         if wrong:
@@ -155,7 +161,9 @@ def checked(bundle: Bundle, ask: Ask, got: Got, purpose: str = PACKETS) -> Answe
     return got
 
 
-def _contradictions(bundle: Bundle, ask: Ask, got: Got, purpose: str) -> Iterable[tuple[bool, str]]:
+def _contradictions(
+    bundle: Bundle, ask: FetchQuestion, got: Got, purpose: str
+) -> Iterable[tuple[bool, str]]:
     way = [*(url for url, _ in got.hops), got.url]
     yield way[0] not in spellings(bundle, ask), "for another URL than it was asked"
     yield len(got.hops) > bundle.integer("fetch", "redirects"), "with more redirects than allowed"
@@ -172,7 +180,7 @@ def _contradictions(bundle: Bundle, ask: Ask, got: Got, purpose: str) -> Iterabl
     )
 
 
-def spellings(bundle: Bundle, ask: Ask) -> tuple[str, ...]:
+def spellings(bundle: Bundle, ask: FetchQuestion) -> tuple[str, ...]:
     """Return how the URL of a question may come back: as it was, or with a key left out."""
     asked = parse_url(ask.url).plain
     if ask.credential is None:
@@ -193,7 +201,7 @@ def _allowed(bundle: Bundle, url: str, purpose: str) -> bool:
         return False
 
 
-def without_key(ask: Ask, answer: Answer) -> Answer:
+def without_key(ask: FetchQuestion, answer: Answer) -> Answer:
     """Return the answer unless it holds the credential that went in with the question.
 
     A host may print the key it was sent, and an owned box may write it anywhere; neither is
@@ -215,7 +223,7 @@ def without_key(ask: Ask, answer: Answer) -> Answer:
     return answer
 
 
-def _is_ordinary(ask: Ask, answer: Answer) -> bool:
+def _is_ordinary(ask: FetchQuestion, answer: Answer) -> bool:
     """Tell whether the box may go on after this answer."""
     if isinstance(answer, NotGot) and answer.status is None:
         return False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.base.limits import MAX_BODY_BYTES
+from threegate.gates.fetch.retrieve.messages import MAX_BODY_BYTES
 from threegate.host.fetch.budgets import Budgets, Left
 from threegate.policy.bundle import Bundle
 from threegate.policy.hosts import matches

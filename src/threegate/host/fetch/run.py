@@ -24,7 +24,7 @@ from threegate.base.errors import (
     ProtocolBroken,
     ThreeGateError,
 )
-from threegate.gates.fetch.retrieve.messages import Ask, Got
+from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got
 from threegate.handoff import states
 from threegate.host.fetch import network, normalize_pool, schedule
 from threegate.host.fetch.advice import no_network, unknown
@@ -173,7 +173,7 @@ class Run:
         rule = rule_for(self._bundle, host)
         assert rule is not None, "the question was judged"
         leave = item.wish.leave
-        ask = Ask(
+        ask = FetchQuestion(
             question.url,
             question.accept,
             rule.response_bytes,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from threegate.base.errors import PolicyDenied
-from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got, NotGot
 from threegate.host.fetch.budgets import OVER_BYTES, OVER_RATE, Budgets, RateSpent
 from threegate.host.fetch.pace import (
     LONGEST_WAIT_SECONDS,
@@ -46,7 +46,7 @@ class Errand:
 
     key: Key
     host: str
-    ask: Ask
+    ask: FetchQuestion
     level: str  # of confidentiality: boxes meet one only
 
 
@@ -172,7 +172,7 @@ class Lanes:
                 self._news.wait(left)
         return None if self.stopped else 0.0
 
-    def granted(self, lane: "_Lane", errand: Errand, why: str) -> Ask | NotGot | None:
+    def granted(self, lane: "_Lane", errand: Errand, why: str) -> FetchQuestion | NotGot | None:
         """Wait for a turn and spend it; return the question as it may be asked.
 
         None if the run was stopped, a refusal if no waiting that is worth it helps.
@@ -201,7 +201,7 @@ class Lanes:
                 return failed(exc.code, exc.message, reason="denied")
         return None
 
-    def _spend(self, rule: Rule, errand: Errand) -> Ask:
+    def _spend(self, rule: Rule, errand: Errand) -> FetchQuestion:
         room = left_for(self._budgets, self._bundle, rule).bytes
         if room < 1:
             detail = f"the bytes of today from {rule.pattern}, or from all hosts, are used up"

@@ -19,12 +19,12 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import (
+    GREETING,
     MAX_TEXT_BYTES,
     MAX_TEXTS,
     Embed,
-    Opening,
-    Vectors,
-    parse_greeting,
+    EmbedderOpening,
+    TextVectors,
     parse_vectors,
 )
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
@@ -100,7 +100,7 @@ class Embedder:
             self._session.close()
             self._session = None
 
-    def _ask(self, batch: Embed) -> Vectors:
+    def _ask(self, batch: Embed) -> TextVectors:
         session = self._opened()
         self._batches += 1
         try:
@@ -116,14 +116,14 @@ class Embedder:
         if self._batches >= MAX_BATCHES:
             self.close()
         if self._session is None:
-            opening = Opening(MINILM.sha256, MINILM_VOCABULARY.sha256)
+            opening = EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256)
             self._session, _ = open_session(
                 self._machine,
                 self._bundle,
                 EMBEDDER,
                 self._given,
                 opening=opening.to_bytes(),
-                parse=parse_greeting,
+                parse=GREETING.parse,
                 seconds=LOAD_SECONDS,
                 proved=lambda evidence: self._noted(no_op_of(evidence)),
             )

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, Self
 
 from threegate.base.errors import GateUnavailable, ThreeGateError, disk_errors
 from threegate.base.text import visible
-from threegate.gates.fetch.retrieve.messages import PART, Ask, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import PART, FetchQuestion, Got, NotGot
 from threegate.host.fetch.network import Places
 from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_retrieve
 from threegate.host.models.catalogue import File
@@ -150,7 +150,7 @@ class Publisher:
             self._drop_box()
             self._box = open_retrieve(self._machine, self._given)
         size = min(self._part_bytes, file.bytes - first_byte)
-        return self._box.ask(Ask(file.url, "*/*", size, first_byte=first_byte))
+        return self._box.ask(FetchQuestion(file.url, "*/*", size, first_byte=first_byte))
 
     def _drop_box(self) -> None:
         if self._box is not None:

@@ -17,9 +17,8 @@ from typing import Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import short
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
-from threegate.base.forms import SYSTEM_ANCHOR
+from threegate.base.forms import CONFIDENTIALITY, SYSTEM_ANCHOR
 from threegate.gates.model.messages import Remote
 from threegate.host.fetch.credentials import BEARER
 from threegate.host.models.boxes import Box

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Final, Self
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
+from threegate.base.greeting import Refused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import Served
 from threegate.gates.model.messages import (
+    GREETING,
     Embedded,
-    Progress,
-    Ready,
-    Refused,
+    ModelProgress,
+    ModelReady,
     Remote,
-    parse_greeting,
     parse_progress,
 )
 from threegate.host.models.boxes import Opening, box_of
@@ -54,13 +54,13 @@ _REMOTE_HINTS: Final = {
     "TG-MDL-014": "correct `name` in policy/core.policy.md: that machine must call the model so",
 }
 
-Told = Callable[[Progress], None]
+Told = Callable[[ModelProgress], None]
 
 
 class ModelServer:
     """A running model; `refuse_ended` may be called from any thread."""
 
-    def __init__(self, model: Chosen, socket: Path, gate: ServiceGate, ready: Ready) -> None:
+    def __init__(self, model: Chosen, socket: Path, gate: ServiceGate, ready: ModelReady) -> None:
         self.model, self.socket, self._gate = model, socket, gate
         self.served: Served = ready.served  # the model that the policy names
         self.versions: dict[str, str] = dict(ready.versions)  # what it runs on
@@ -125,8 +125,8 @@ class ModelServer:
             raise self._gate.error
 
 
-def _ready(opening: Opening, answer: Untrusted[bytes]) -> Ready:
-    found = parse_greeting(answer)
+def _ready(opening: Opening, answer: Untrusted[bytes]) -> ModelReady:
+    found = GREETING.parse(answer)
     if isinstance(found, Refused):
         hint = (_REMOTE_HINTS if isinstance(opening, Remote) else _HINTS).get(found.code, "")
         raise GateUnavailable(f"no model: {found.message}", code=found.code, hint=hint)

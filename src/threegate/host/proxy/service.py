@@ -16,11 +16,11 @@ from types import FrameType
 from typing import Any, Final
 
 from threegate.base.errors import PolicyInvalid, ThreeGateError
+from threegate.base.limits import MAX_BUNDLE_BYTES
 from threegate.base.text import visible
 from threegate.host.proxy.sockets import listening_at
 from threegate.host.proxy.supervisor import Proxy
 from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.limits import MAX_BUNDLE_BYTES
 from threegate.sandbox.machine import find_machine
 
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from threegate.base.errors import ProtocolBroken, ThreeGateError
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.proxy.messages import Address, InForce, Rules, parse_in_force
+from threegate.gates.fetch.proxy.messages import Address, InForce, ProxyRules, parse_in_force
 from threegate.host.open_box import ended, open_box
 from threegate.host.proxy.decisions import parse_decision
 from threegate.host.proxy.machine import own_addresses, resolver
@@ -79,7 +79,7 @@ class Proxy:
             return found
 
         fd, own, data = self._listening.fd, own_addresses(), bundle.bundle_bytes()
-        rules = Rules(data, fd, own, self._purpose, self._hosts, self._pin)
+        rules = ProxyRules(data, fd, own, self._purpose, self._hosts, self._pin)
         return self._gate.ask(rules.to_bytes(), parse, seconds=RULES_SECONDS)
 
     def close(self) -> None:

@@ -15,9 +15,9 @@ from threegate import __version__
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import CLAIM_LABELS, Analysis
 from threegate.artifacts.ids import prefix_of, short
-from threegate.artifacts.labels import CONFIDENTIALITY
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.handoff.store import Store
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED, answer_line, own_claims
 from threegate.host.output import counted

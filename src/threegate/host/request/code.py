@@ -13,10 +13,11 @@ from threegate.artifacts import registry
 from threegate.artifacts.codec import decode
 from threegate.artifacts.draft import is_draft
 from threegate.artifacts.ids import is_short_id
-from threegate.artifacts.limits import MAX_CODE_CHARS, MAX_REQUEST_BYTES
+from threegate.artifacts.limits import MAX_CODE_CHARS
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import UsageError
+from threegate.base.limits import MAX_REQUEST_BYTES
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.host.request.documents import looks_like_artifact

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.artifacts.codec import decode
-from threegate.artifacts.labels import CONFIDENTIALITY, Labels, join_all
-from threegate.artifacts.limits import MAX_REQUEST_BYTES
+from threegate.artifacts.labels import Labels, join_all
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, UsageError
+from threegate.base.forms import CONFIDENTIALITY
+from threegate.base.limits import MAX_REQUEST_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.handoff.admission import admit_request

@@ -14,13 +14,18 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import refusal_record
 from threegate.base.errors import ArtifactRejected, PolicyDenied
 from threegate.base.text import quote
-from threegate.gates.tool_exec.monty.messages import NOT_PYTHON, Check, Checked, RefusalFound
+from threegate.gates.tool_exec.monty.messages import (
+    NOT_PYTHON,
+    CheckCode,
+    CodeChecked,
+    RefusalFound,
+)
 from threegate.handoff.refusals import keep_refusal
 from threegate.host.request.options import offered_functions
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 
-Ask = Callable[[Check], Checked]
+Ask = Callable[[CheckCode], CodeChecked]
 
 NOT_EXPRESSIBLE = "TG-REQ-001"
 
@@ -103,7 +108,7 @@ def asking(ws: Workspace) -> Iterator[Ask]:
     with ExitStack() as stack:
         started: list[LiteBox] = []
 
-        def ask(check: Check) -> Checked:
+        def ask(check: CheckCode) -> CodeChecked:
             if not started:
                 started.append(stack.enter_context(open_lite(ws.bundle)))
             return started[0].check(check)
@@ -141,7 +146,7 @@ def _refuse_unoffered(bundle: Bundle, use: Use) -> None:
 
 def answer_of(ask: Ask, code: str, use: Use) -> Answer:
     """Return what Monty says about a program that may use this; nothing is written down."""
-    check = Check(code, tuple(sorted(use.functions)), tuple(sorted(use.inputs)), use.profile)
+    check = CheckCode(code, tuple(sorted(use.functions)), tuple(sorted(use.inputs)), use.profile)
     checked = ask(check)
     found = checked.refusal
     if found is None:

@@ -18,10 +18,10 @@ from typing import Final
 
 from threegate.artifacts.approval import BOUND_SECTIONS
 from threegate.artifacts.ids import prefix_of, short
-from threegate.artifacts.limits import MAX_APPROVAL_BYTES
 from threegate.artifacts.registry import Request
 from threegate.audit.entry import time_of
 from threegate.base.errors import ClockRefused, HandoffTampered, PolicyDenied, UsageError
+from threegate.base.limits import MAX_APPROVAL_BYTES
 from threegate.base.text import first_forbidden
 from threegate.handoff import approvals
 from threegate.handoff.claims import release_dead

@@ -27,8 +27,8 @@ from threegate.base.errors import (
     StorageFailed,
     ThreeGateError,
 )
-from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED
-from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL, Outcome
+from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE, NOT_AS_PROMISED
+from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL, LiteOutcome
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request
@@ -266,7 +266,7 @@ def _made(
         )
     except ArtifactRejected:
         made = make_result(
-            ready.request, ids, Outcome("crashed"), measured, answer.box, passed=passed
+            ready.request, ids, LiteOutcome("crashed"), measured, answer.box, passed=passed
         )
     acts = made.acts()
     if refused is not None:

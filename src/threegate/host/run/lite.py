@@ -22,7 +22,13 @@ from threegate import __version__
 from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty import messages as tool_lite
-from threegate.gates.tool_exec.monty.messages import Check, Checked, Job, Opening, Outcome
+from threegate.gates.tool_exec.monty.messages import (
+    CheckCode,
+    CodeChecked,
+    LiteJob,
+    LiteOpening,
+    LiteOutcome,
+)
 from threegate.host.open_box import ended, open_session
 from threegate.host.run.heavy.processor import processor_class
 from threegate.host.run.results import Box, box_of
@@ -49,7 +55,7 @@ _ENDED: Final = {"deadline": "limit:time", "output": "limit:output"}
 class Ran:
     """How one job went, with what was measured from outside."""
 
-    outcome: Outcome
+    outcome: LiteOutcome
     wall_ms: int
     peak_memory_bytes: int
     refused: Untrusted[bytes] | None = None  # an answer that was not one
@@ -63,7 +69,7 @@ class SomeBox(Protocol):
     def box(self) -> Box:
         """What confines it."""
 
-    def run(self, job: Job, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
         """Run an approved request."""
 
     def kill(self) -> None:
@@ -93,7 +99,7 @@ class LiteBox:
         """Tell whether it may be given another job."""
         return self._session.alive and self._ordinary and self._jobs < MAX_JOBS
 
-    def run(self, job: Job, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
         """Run an approved request; whatever happens in the box is an outcome."""
         self._jobs += 1
         deadline = wall_ms / 1000 + GRACE_SECONDS
@@ -109,7 +115,7 @@ class LiteBox:
             self._ordinary = False
         return Ran(outcome, reply.wall_ms, reply.peak_memory_bytes)
 
-    def check(self, check: Check) -> Checked:
+    def check(self, check: CheckCode) -> CodeChecked:
         """Ask whether Monty can express a program; nothing of it runs."""
         self._jobs += 1
         return self.answer(check.to_bytes(), tool_lite.parse_checked)
@@ -127,7 +133,7 @@ class LiteBox:
 
     def _unusual(self, reply: Reply, state: str, answer: Untrusted[bytes] | None) -> Ran:
         self._ordinary = False
-        outcome = Outcome(state)
+        outcome = LiteOutcome(state)
         return Ran(outcome, reply.wall_ms, reply.peak_memory_bytes, answer, reply.sent)
 
     @property
@@ -192,8 +198,8 @@ def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
         signed,
         TOOL_LITE,
         given,
-        opening=Opening(bundle.bundle_bytes()).to_bytes(),
-        parse=tool_lite.parse_greeting,
+        opening=LiteOpening(bundle.bundle_bytes()).to_bytes(),
+        parse=tool_lite.GREETING.parse,
         seconds=OPENING_SECONDS,
     )
     evidence = session.evidence

@@ -10,7 +10,7 @@ from typing import Final
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
-from threegate.gates.tool_exec.monty.messages import Job
+from threegate.gates.tool_exec.monty.messages import LiteJob
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.policy.coverage import covering, waits_for_review
@@ -38,10 +38,10 @@ class Ready:
         """Return the size of all inputs."""
         return sum(len(document) for _, document in self.inputs)
 
-    def job(self) -> Job:
+    def job(self) -> LiteJob:
         """Return what a box of the lite lane is told."""
         given = self.presented
-        return Job("run", 0, given.request, given.approval, given.signature, self.inputs)
+        return LiteJob("run", 0, given.request, given.approval, given.signature, self.inputs)
 
 
 def make_ready(ws: Workspace, request_id: str, approvals: Mapping[str, Sequence[str]]) -> Ready:

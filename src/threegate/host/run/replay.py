@@ -14,7 +14,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.audit.entry import unix_of
 from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError
-from threegate.gates.tool_exec.monty.messages import OTHER_FUNCTIONS, REFUSED_APPROVAL, Job
+from threegate.gates.tool_exec.monty.messages import OTHER_FUNCTIONS, REFUSED_APPROVAL, LiteJob
 from threegate.handoff.approvals import was_used
 from threegate.host.policy.coverage import present
 from threegate.host.run.lite import open_lite
@@ -107,7 +107,7 @@ def _run_again(ws: Workspace, recorded: ToolResult) -> ToolResult:
     bundle = _bundle_of(ws, approval)
     given = present(ws.store, ws.store.read_bytes(recorded.request), recorded.approval)
     inputs = read_inputs(ws.store, bundle, request)
-    job = Job("replay", at, given.request, given.approval, given.signature, inputs)
+    job = LiteJob("replay", at, given.request, given.approval, given.signature, inputs)
     with open_lite(bundle, signed=ws.bundle) as box:
         ran = box.run(job, wall_ms=request.limits.wall_ms)
         measured = Measured(ws.now(), ran.wall_ms, ran.peak_memory_bytes)

@@ -29,7 +29,7 @@ from threegate.artifacts.tool_result import (
 from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.base.text import first_forbidden, visible_lines
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
@@ -46,7 +46,7 @@ STOPPED: Final = "limit:policy"  # ended because its rules were replaced
 # Not the program's doing alone: another machine, or this one on another day, may end otherwise.
 NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", STOPPED, "crashed")
 
-Outcome = tool_lite.Outcome | tool_heavy_outcome.Outcome
+Outcome = tool_lite.LiteOutcome | tool_heavy_outcome.HeavyOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,14 @@ class _Left:
 
 
 def _left(outcome: Outcome) -> _Left:
-    stdout_cut, stderr_cut = outcome.stdout_truncated, outcome.stderr_truncated
-    if isinstance(outcome, tool_lite.Outcome):
-        streams = (outcome.value, outcome.stdout, _errors(outcome))
-        return _Left(None, streams, (outcome.value_truncated, stdout_cut, stderr_cut), ())
+    if isinstance(outcome, tool_lite.LiteOutcome):
+        streams, cut = (outcome.value, outcome.stdout, _errors(outcome)), outcome.cut
+        return _Left(None, streams, (cut.value, cut.stdout, cut.stderr), ())
     # The heavy lane has no value: a program leaves what it prints, and files.
     streams = (b"", outcome.stdout, _errors(outcome))
-    return _Left(outcome.exit_code, streams, (False, stdout_cut, stderr_cut), outcome.files)
+    return _Left(
+        outcome.exit_code, streams, (False, outcome.cut.stdout, outcome.cut.stderr), outcome.files
+    )
 
 
 def _refuse_more(request: ToolRequest, left: _Left) -> None:
@@ -196,7 +197,7 @@ def _refuse_more(request: ToolRequest, left: _Left) -> None:
 def _used(outcome: Outcome, measured: Measured) -> Resources:
     cpu_ms = measured.cpu_ms
     if cpu_ms is None:
-        said = outcome.cpu_ms if isinstance(outcome, tool_lite.Outcome) else 0
+        said = outcome.cpu_ms if isinstance(outcome, tool_lite.LiteOutcome) else 0
         cpu_ms = min(said, measured.wall_ms)  # the lite lane has one processor
     return Resources(measured.wall_ms, cpu_ms, measured.peak_memory_bytes)
 
@@ -218,7 +219,7 @@ def _errors(outcome: Outcome) -> bytes:
     """Return standard error; of what did not run, the reason."""
     if outcome.message is not None:
         return f"{outcome.message} [{outcome.code}]".encode()
-    if isinstance(outcome, tool_lite.Outcome) and outcome.refusal is not None:
+    if isinstance(outcome, tool_lite.LiteOutcome) and outcome.refusal is not None:
         found = outcome.refusal
         return f"line {found.line}: {found.construct}: {found.reason}".encode()
     return outcome.stderr

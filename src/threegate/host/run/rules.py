@@ -24,7 +24,7 @@ from threegate.base.errors import (
     StorageFailed,
     WorkspaceBusy,
 )
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
 from threegate.handoff.store import Store
 from threegate.host.run import lite as lite_boxes
 from threegate.host.run.heavy import backend as heavy_backend
@@ -68,7 +68,7 @@ class Running:
 
 def _ended(ran: R, state: str) -> R:
     outcome = type(ran.outcome)(state)
-    if isinstance(ran.outcome, tool_heavy_outcome.Outcome):
+    if isinstance(ran.outcome, tool_heavy_outcome.HeavyOutcome):
         outcome = replace(outcome, probes=ran.outcome.probes)
     return replace(ran, outcome=outcome, refused=None)
 

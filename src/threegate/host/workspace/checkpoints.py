@@ -18,6 +18,7 @@ from typing import Final
 
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint
 from threegate.base.errors import SignatureRefused, StorageFailed, UsageError
+from threegate.base.limits import MAX_SIGNATURE_BYTES
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.journal import Put
@@ -25,7 +26,6 @@ from threegate.handoff.states import CHECKPOINTS
 from threegate.host.keys.signatures import Signer
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
-from threegate.keys.public import MAX_ARMORED_BYTES
 from threegate.keys.signers import Signers, emit
 from threegate.keys.sshsig import SignedBytes
 
@@ -158,7 +158,7 @@ def _read(path: Path) -> bytes:
     try:
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:
             # No checkpoint and no signature is longer; what is longer is refused when parsed.
-            return file.read(MAX_ARMORED_BYTES + 1)
+            return file.read(MAX_SIGNATURE_BYTES + 1)
     except OSError as exc:
         why = (exc.strerror or "unreadable").lower()
         raise UsageError(f"cannot read {visible(str(path))}: {why}") from exc

@@ -23,11 +23,10 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.audit.entry import unix_of
 from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
-from threegate.base.limits import MAX_RECORD_BYTES
+from threegate.base.limits import MAX_SIGNATURE_BYTES
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import RetrievalRecord, parse_record
+from threegate.gates.fetch.normalize.messages import MAX_RECORD_BYTES, RetrievalRecord, parse_record
 from threegate.host.workspace.archive import MAX_NAME_BYTES, ArchiveReader, ArchiveWriter
-from threegate.keys.public import MAX_ARMORED_BYTES
 
 NAMESPACE: Final = "threegate-packet"
 FORMAT: Final = "complete/1"
@@ -108,7 +107,7 @@ class CompleteReader:
         self._archive = ArchiveReader(file, rejected)
         self.data = self._archive.next(STATEMENT, max_bytes=MAX_STATEMENT_BYTES)
         self.statement = parse_statement(Untrusted(self.data))
-        self.signature = self._archive.next(SIGNATURE, max_bytes=MAX_ARMORED_BYTES)
+        self.signature = self._archive.next(SIGNATURE, max_bytes=MAX_SIGNATURE_BYTES)
 
     def deliveries(self) -> Iterator[Delivered]:
         """Yield every packet with what it was made from; the file ends after the last one."""

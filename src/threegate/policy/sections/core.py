@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from threegate.base.forms import NOT_A_KEY
+from threegate.base.forms import CONFIDENTIALITY, NOT_A_KEY
 from threegate.policy.hosts import check_host
 from threegate.policy.leaves import (
     BYTES,
@@ -79,7 +79,7 @@ MODEL: Final = RuleRecord(
         ),
         RuleField(
             "remote_confidentiality",
-            WordChoice(("public", "internal", "confidential")),
+            WordChoice(CONFIDENTIALITY),
             "most confidential artifact that may leave for the remote machine",
         ),
         RuleField(

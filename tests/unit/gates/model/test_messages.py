@@ -9,13 +9,13 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import Served
 from threegate.gates.model.messages import (
+    GREETING,
     Bridged,
     Embedded,
-    Progress,
-    Ready,
-    Refused,
+    ModelProgress,
     parse_bridged,
     parse_embedded,
+    ready,
 )
 from threegate.gates.tool_exec.monty import messages as tool_lite
 
@@ -42,10 +42,11 @@ def test_a_bridge_leads_to_loopback_only(endpoint: str) -> None:
         lambda: Embedded(10, "m", "a" * 63, 1, 1, 1),
         lambda: Embedded(10, "m", "a" * 64, 1, 0, 1),
         lambda: Embedded(10, "m", "a" * 64, 1, 1, 0),
-        lambda: Ready(Served("m", None, 1), {"a b": "1"}),
-        lambda: Refused("TG-X", "y"),
-        lambda: Progress("thinking", 0, 1),
-        lambda: Progress("reply", -1, 1),
+        lambda: ready(Served("m", None, 1), {"a b": "1"}),
+        lambda: GREETING.refused("TG-X", "y"),
+        lambda: GREETING.refused("TG-FET-001", "y"),
+        lambda: ModelProgress("thinking", 0, 1),
+        lambda: ModelProgress("reply", -1, 1),
     ],
 )
 def test_nothing_is_built_that_would_not_be_read(make: Callable[[], object]) -> None:

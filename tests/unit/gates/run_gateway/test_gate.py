@@ -10,7 +10,7 @@ import pytest
 from threegate.base.errors import ProtocolBroken
 from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.gate import Hung, answer_one
-from threegate.gates.run_gateway.messages import Ask
+from threegate.gates.run_gateway.messages import GuestRequest
 
 ASKED = b'{"headers":{},"line":1,"method":"POST","url":"https://api.example.org/"}'
 
@@ -23,7 +23,7 @@ class Noting:
     def __init__(self) -> None:
         self.bodies: list[bytes | None] = []
 
-    def answer(self, _: Ask, body: bytes | None) -> bytes:
+    def answer(self, _: GuestRequest, body: bytes | None) -> bytes:
         self.bodies.append(body)
         return say.no_frame("up-bytes", "", "")
 

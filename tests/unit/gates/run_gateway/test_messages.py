@@ -11,16 +11,16 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.run_gateway.messages import (
     REFUSALS,
-    Opening,
-    Told,
-    opened,
-    parse_ask,
+    GatewayNote,
+    GatewayOpened,
+    GatewayOpening,
+    parse_note,
     parse_opened,
     parse_opening,
-    parse_told,
+    parse_request,
 )
 
-OPENING = Opening(
+OPENING = GatewayOpening(
     channel_fd=12,
     hosts=("api.example.org",),
     methods=("GET", "POST"),
@@ -34,7 +34,7 @@ OPENING = Opening(
     places=dict.fromkeys(REFUSALS, "policy/tool-exec.policy.md:7"),
 )
 ASK = b'{"headers":{"Accept":"*/*"},"line":3,"method":"GET","url":"https://api.example.org/"}'
-TOLD = Told(20, "api.example.org", 3, "GET", "", 10)
+TOLD = GatewayNote(20, "api.example.org", 3, "GET", "", 10)
 
 
 def test_an_opening_has_one_spelling() -> None:
@@ -70,9 +70,9 @@ def test_an_opening_out_of_bounds_is_none(change: dict[str, Any]) -> None:
 
 
 def test_an_answer_and_a_note_have_one_spelling() -> None:
-    parse_opened(Untrusted(opened()))
-    assert parse_told(TOLD.to_bytes()) == TOLD
-    assert parse_ask(ASK).url == "https://api.example.org/"
+    parse_opened(Untrusted(GatewayOpened().to_bytes()))
+    assert parse_note(Untrusted(TOLD.to_bytes())) == TOLD
+    assert parse_request(Untrusted(ASK)).url == "https://api.example.org/"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_an_answer_and_a_note_have_one_spelling() -> None:
 )
 def test_other_bytes_are_no_ask(data: bytes) -> None:
     with pytest.raises(ProtocolBroken):
-        parse_ask(data)
+        parse_request(Untrusted(data))
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_a_note_out_of_bounds_is_none(change: dict[str, Any]) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
-    for parse in (parse_ask, parse_told, lambda one: parse_opening(Untrusted(one))):
+    for parse in (parse_request, parse_note, parse_opening):
         try:
-            parse(data)
+            parse(Untrusted(data))
         except ProtocolBroken:
             continue

@@ -9,14 +9,19 @@ from pydantic_monty import MontyRuntimeError
 
 from tests.support.policies import policy
 from tests.support.programs import BEYOND, ORDINARY
-from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE_CHARS
+from threegate.base.limits import MAX_LINE_CHARS
 from threegate.base.text import FORBIDDEN
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.check import Found, check, compiles
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.gaps import METHODS_MISSING, METHODS_NOT_CALLED, gaps
-from threegate.gates.tool_exec.monty.messages import Checked, Outcome, RefusalFound
+from threegate.gates.tool_exec.monty.messages import (
+    MAX_CONSTRUCT_CHARS,
+    CodeChecked,
+    LiteOutcome,
+    RefusalFound,
+)
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.sandbox.worker import find_worker
 
@@ -43,7 +48,7 @@ def ask(pool: Pool, code: str) -> Found:
     return check(pool, code, functions=FUNCTIONS, inputs=tuple(DOCUMENTS), bounds=BOUNDS)
 
 
-def run(pool: Pool, code: str) -> Outcome:
+def run(pool: Pool, code: str) -> LiteOutcome:
     functions = gate.function_bounds(RULES, FUNCTIONS)
     return lane.run(pool, lane.Job(code, INPUTS, functions, 1000, 64 * 2**20, 100_000, 200, BOUNDS))
 
@@ -146,7 +151,7 @@ def test_the_answer_is_bounded_whatever_the_code_holds(pool: Pool, code: str) ->
         assert len(item.reason) <= MAX_LINE_CHARS
         assert FORBIDDEN.search(item.reason) is None
     plain = tuple(RefusalFound(w.construct, w.line, w.reason) for w in found.warnings)
-    assert Checked(None, plain).to_bytes()
+    assert CodeChecked(None, plain).to_bytes()
 
 
 def test_what_never_compiles_is_refused(pool: Pool) -> None:

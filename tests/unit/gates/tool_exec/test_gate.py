@@ -15,18 +15,17 @@ from tests.support.lite import Program, job_for
 from tests.support.policies import altered, policy
 from tests.support.sshlab import Key
 from threegate.base.errors import ProtocolBroken
+from threegate.base.greeting import Ready, Refused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.approved import OTHER_INPUTS
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.messages import (
-    Check,
-    Job,
-    Opening,
-    Outcome,
-    Ready,
-    Refused,
-    parse_greeting,
+    GREETING,
+    CheckCode,
+    LiteJob,
+    LiteOpening,
+    LiteOutcome,
     parse_outcome,
 )
 from threegate.gates.tool_exec.monty.pool import Pool
@@ -45,7 +44,7 @@ def pool() -> Iterator[Pool]:
         yield opened
 
 
-def denied(pool: Pool, job: Job, rules: Bundle = RULES) -> str | None:
+def denied(pool: Pool, job: LiteJob, rules: Bundle = RULES) -> str | None:
     """Return the code of a refusal, after the control that the honest job runs."""
     honest = gate.run(pool, RULES, job_for(PROGRAM, RULES))
     assert (honest.exit, honest.value, honest.stdout) == ("ok", b"3", b"ran\n"), "control"
@@ -140,24 +139,24 @@ def test_a_bundle_that_is_none_is_refused_with_its_code() -> None:
 def test_an_unexpected_error_tells_nothing_of_the_box(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> Outcome:
+    def fail(*_: object) -> LiteOutcome:
         raise OSError("/gate/secret is missing")
 
     monkeypatch.setattr(lane, "run", fail)
     outcome = gate.run(pool, RULES, job_for(PROGRAM, RULES))
-    assert outcome == Outcome("crashed", stderr=b"the gate could not run the request")
+    assert outcome == LiteOutcome("crashed", stderr=b"the gate could not run the request")
 
 
 def test_check_offers_what_policy_offers(pool: Pool) -> None:
-    checked = gate.tell(pool, RULES, Check("json_loads('1')", ("json_loads",), (), "pure"))
+    checked = gate.tell(pool, RULES, CheckCode("json_loads('1')", ("json_loads",), (), "pure"))
     assert checked.refusal is None
-    refused = gate.tell(pool, RULES, Check("x = 1\nimport os", (), (), "pure"))
+    refused = gate.tell(pool, RULES, CheckCode("x = 1\nimport os", (), (), "pure"))
     assert refused.refusal is not None
     assert (refused.refusal.construct, refused.refusal.line) == ("import", 2)
     with pytest.raises(ProtocolBroken, match="profile"):
-        gate.tell(pool, RULES, Check("1", (), (), "python"))
+        gate.tell(pool, RULES, CheckCode("1", (), (), "python"))
     with pytest.raises(ProtocolBroken, match="function"):
-        gate.tell(pool, RULES, Check("1", ("eval",), (), "pure"))
+        gate.tell(pool, RULES, CheckCode("1", ("eval",), (), "pure"))
 
 
 _START = (
@@ -184,14 +183,14 @@ def served(*messages: bytes, slip: str = "") -> tuple[int, list[bytes], bytes]:
     return ended.returncode, answers, ended.stderr
 
 
-OPENING = frames(Opening(RULES.bundle_bytes()).to_bytes())
+OPENING = frames(LiteOpening(RULES.bundle_bytes()).to_bytes())
 
 
 def test_serves_until_the_host_is_done() -> None:
     jobs = [job_for(Program(f"print({n})\n{n} * 2"), RULES) for n in range(3)]
     code, answers, err = served(OPENING, *(frames(job.to_bytes()) for job in jobs))
     assert (code, err) == (os.EX_OK, b"")
-    assert isinstance(parse_greeting(Untrusted(answers[0])), Ready)
+    assert isinstance(GREETING.parse(Untrusted(answers[0])), Ready)
     outcomes = [parse_outcome(Untrusted(answer)) for answer in answers[1:]]
     assert [outcome.value for outcome in outcomes] == [b"0", b"2", b"4"]
     assert served() == (os.EX_OK, [], b""), "a host that says nothing is told nothing"
@@ -216,7 +215,7 @@ def test_a_host_that_breaks_the_protocol_is_not_served(messages: list[bytes], an
 
 
 def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
-    check = frames(Check("1", (), (), "pure").to_bytes())
+    check = frames(CheckCode("1", (), (), "pure").to_bytes())
     slip = "def check(*_, **__): raise OSError('/gate/secret is missing')\ngate.check = check"
     code, answers, err = served(OPENING, check)
     assert (code, len(answers), err) == (os.EX_OK, 2, b""), "control: it answers"
@@ -225,6 +224,6 @@ def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
 
 
 def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:
-    code, answers, err = served(frames(Opening(b"{}").to_bytes()), OPENING)
+    code, answers, err = served(frames(LiteOpening(b"{}").to_bytes()), OPENING)
     assert (code, len(answers), err) == (os.EX_OK, 1, b"")
-    assert isinstance(parse_greeting(Untrusted(answers[0])), Refused)
+    assert isinstance(GREETING.parse(Untrusted(answers[0])), Refused)

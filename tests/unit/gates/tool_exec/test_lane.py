@@ -10,7 +10,7 @@ import pytest
 from threegate.gates.tool_exec.monty import calls
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.lane import Job, run
-from threegate.gates.tool_exec.monty.messages import Outcome
+from threegate.gates.tool_exec.monty.messages import LiteOutcome
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds
@@ -28,18 +28,18 @@ def pool() -> Iterator[Pool]:
         yield opened
 
 
-def go(pool: Pool, code: str, **changes: Any) -> Outcome:
+def go(pool: Pool, code: str, **changes: Any) -> LiteOutcome:
     return run(pool, replace(JOB, code=code, **changes))
 
 
-def last(outcome: Outcome) -> str:
+def last(outcome: LiteOutcome) -> str:
     return outcome.stderr.decode().rpartition("\n")[2]
 
 
 def test_value_and_output(pool: Pool) -> None:
     outcome = go(pool, "print('hello')\n{'b': 2, 'a': [1.5, None, True, 'é']}")
     value = '{"a": [1.5, null, true, "é"], "b": 2}'.encode()
-    assert replace(outcome, cpu_ms=0) == Outcome("ok", value, b"hello\n")
+    assert replace(outcome, cpu_ms=0) == LiteOutcome("ok", value, b"hello\n")
 
 
 def test_inputs_are_values(pool: Pool) -> None:
@@ -260,19 +260,19 @@ def test_print_flood_ends_the_run_at_the_same_byte_every_time(pool: Pool) -> Non
     for code in (endless, late):
         found = {replace(go(pool, code, output_bytes=1001), cpu_ms=0) for _ in range(5)}
         (outcome,) = found
-        assert (outcome.exit, outcome.stdout_truncated) == ("limit:output", True)
+        assert (outcome.exit, outcome.cut.stdout) == ("limit:output", True)
         assert 1000 <= len(outcome.stdout) <= 1001
         outcome.stdout.decode("utf-8")  # cut between two characters
     exact = go(pool, "print('x' * 999)", output_bytes=1004)
-    assert (exact.exit, len(exact.stdout), exact.stdout_truncated) == ("ok", 1000, False), "control"
+    assert (exact.exit, len(exact.stdout), exact.cut.stdout) == ("ok", 1000, False), "control"
 
 
 def test_value_and_output_share_the_limit(pool: Pool) -> None:
     code = "print('x' * 999)\n'y' * {}"
     assert go(pool, code.format(98), output_bytes=1100).exit == "ok", "control"
     outcome = go(pool, code.format(99), output_bytes=1100)
-    assert (outcome.exit, outcome.value_truncated) == ("limit:output", True)
-    assert (len(outcome.stdout), outcome.stdout_truncated) == (1000, False)
+    assert (outcome.exit, outcome.cut.value) == ("limit:output", True)
+    assert (len(outcome.stdout), outcome.cut.stdout) == (1000, False)
 
 
 def test_error_says_where_and_is_cut(pool: Pool) -> None:
@@ -285,9 +285,9 @@ def test_error_says_where_and_is_cut(pool: Pool) -> None:
         "    return 1 / x",
         "ZeroDivisionError: division by zero",
     ]
-    assert not outcome.stderr_truncated
+    assert not outcome.cut.stderr
     long = go(pool, "raise ValueError('x' * 10_000_000)")
-    assert (long.exit, long.stderr_truncated) == ("error", True)
+    assert (long.exit, long.cut.stderr) == ("error", True)
     assert len(long.stderr) < 3000
     deep = go(pool, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(150)")
     assert "more\n" in deep.stderr.decode()

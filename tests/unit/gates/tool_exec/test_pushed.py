@@ -8,9 +8,9 @@ import pytest
 from tests.support.policies import altered
 from tests.support.pushing import after, chain, edited, signed
 from tests.support.sshlab import Key
+from threegate.base.greeting import Refused
 from threegate.gates.tool_exec import gate, pushed
-from threegate.gates.tool_exec.monty.messages import Refused
-from threegate.gates.tool_exec.monty.rule_messages import Adopt, Prove
+from threegate.gates.tool_exec.monty.messages import Adopt, Prove
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import LiteKind
 from threegate.policy.bundle import Bundle

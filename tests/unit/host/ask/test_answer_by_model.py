@@ -28,7 +28,7 @@ from threegate.artifacts.limits import MAX_ANSWER_CHARS, MAX_CLAIM_CHARS
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Said, Task
+from threegate.gates.core.messages import CoreTask, Said
 from threegate.handoff import states
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
@@ -483,7 +483,7 @@ def test_the_marker_is_new_for_every_run(ws: Workspace, index: Index) -> None:
 def test_notes_and_problems_are_kept(ws: Workspace, index: Index) -> None:
     take_in(ws, *shelf())
 
-    def answer(_: Task) -> Said:
+    def answer(_: CoreTask) -> Said:
         note = claim("A note about part one.").text
         return said(method="map-reduce", notes=(note,), problems=("a reply was refused",))
 

@@ -10,7 +10,7 @@ from tests.support.saying import FakeSides, claim, program, said, wanted, writte
 from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.labels import CONFIDENTIALITY
+from threegate.base.forms import CONFIDENTIALITY
 from threegate.gates.core.messages import Said
 from threegate.handoff import states
 from threegate.handoff.journal import Put

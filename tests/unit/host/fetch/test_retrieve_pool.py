@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.fetching import got
 from tests.support.policies import policy
-from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got, NotGot
 from threegate.host.fetch.retrieve_pool import MAX_JOBS, RetrieveBox, checked, without_key
 from threegate.sandbox.session import Reply
 
@@ -15,7 +15,7 @@ BUNDLE = policy().bundle()
 URL = "https://api.crossref.org/works/10.5555%2F12345678"
 ELSEWHERE = "https://api.datacite.org/dois/10.5555/12345678"
 KEY = "canary-4711"
-ASK = Ask(URL, "application/json", 1000)
+ASK = FetchQuestion(URL, "application/json", 1000)
 GOOD = got(URL, b"{}")
 
 
@@ -135,7 +135,7 @@ def test_a_box_serves_so_many_questions_and_no_more() -> None:
     assert not asker.usable
 
 
-KEYED = Ask("https://api.openalex.org/works/W1", "application/json", 1000, credential=KEY)
+KEYED = FetchQuestion("https://api.openalex.org/works/W1", "application/json", 1000, credential=KEY)
 
 
 @pytest.mark.parametrize(

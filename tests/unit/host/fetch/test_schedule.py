@@ -15,7 +15,7 @@ from tests.support.policies import policy
 from tests.support.proxying import without
 from tests.support.workspaces import Clock
 from threegate.base.errors import GateUnavailable
-from threegate.gates.fetch.retrieve.messages import Ask, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got, NotGot
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.pace import MAX_TRIES, NO_NETWORK
 from threegate.host.fetch.schedule import (
@@ -40,10 +40,10 @@ def bundle(old: str = "", new: str = "") -> Bundle:
 
 
 def errand(number: int, host: str = CROSSREF, *, level: str = "public", most: int = 1000) -> Errand:
-    return Errand((number, 0), host, Ask(f"https://{host}/{number}", "*/*", most), level)
+    return Errand((number, 0), host, FetchQuestion(f"https://{host}/{number}", "*/*", most), level)
 
 
-Answering = Callable[[Errand, Ask], Got | NotGot]
+Answering = Callable[[Errand, FetchQuestion], Got | NotGot]
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Box:
     usable: bool = True
     closed: bool = False
 
-    def ask(self, ask: Ask) -> Got | NotGot:
+    def ask(self, ask: FetchQuestion) -> Got | NotGot:
         self.world.asked.append(ask)
         return self.world.answer(self.opened_for, ask)
 
@@ -71,7 +71,7 @@ class World:
     clock: Clock
     answer: Answering = lambda _, ask: got(ask.url, b"{}")
     boxes: list[Box] = field(default_factory=list)
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[FetchQuestion] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     told: "SimpleQueue[Told]" = field(default_factory=SimpleQueue)
     refuse: Exception | None = None
@@ -151,7 +151,7 @@ def test_a_rule_allows_so_many_at_a_time_and_hosts_do_not_wait_for_each_other(
     changed = threading.Condition()
     together = threading.Event()
 
-    def answer(item: Errand, ask: Ask) -> Got:
+    def answer(item: Errand, ask: FetchQuestion) -> Got:
         with changed:
             active[item.host] = active.get(item.host, 0) + 1
             most[item.host] = max(most.get(item.host, 0), active[item.host])
@@ -216,7 +216,7 @@ def test_bytes_that_came_to_nothing_count_like_those_of_an_answer(world: World) 
     cut = NotGot("TG-FET-016", "failed", "less than was announced", None, ())
     with world.lanes(rules) as lanes:
 
-        def broken_off(_: Errand, ask: Ask) -> NotGot:
+        def broken_off(_: Errand, ask: FetchQuestion) -> NotGot:
             lanes.carried(CROSSREF, ask.most_bytes)
             return cut
 
@@ -264,7 +264,7 @@ def busy(after: int | None) -> NotGot:
 def test_a_host_that_asks_for_patience_gets_it(world: World) -> None:
     answers: list[NotGot | None] = [busy(100), None]
 
-    def answer(_: Errand, ask: Ask) -> Got | NotGot:
+    def answer(_: Errand, ask: FetchQuestion) -> Got | NotGot:
         return answers.pop(0) or got(ask.url, b"{}")
 
     world.answer = answer

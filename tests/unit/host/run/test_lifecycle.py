@@ -14,7 +14,7 @@ from tests.unit.host.review.test_approval import edit_policy
 from threegate.artifacts import registry
 from threegate.base.errors import GateUnavailable, StorageFailed
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
+from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE, NOT_AS_PROMISED, HeavyOutcome
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
 from threegate.handoff.claims import claim_group
@@ -83,7 +83,7 @@ def test_an_interrupt_while_a_machine_is_proved_claims_nothing(ws: Workspace) ->
 class Answers(StubLane):
     """A lane whose one machine ends as it is told."""
 
-    def __init__(self, ws: Workspace, outcome: Outcome, refused: bytes | None = None) -> None:
+    def __init__(self, ws: Workspace, outcome: HeavyOutcome, refused: bytes | None = None) -> None:
         super().__init__(ws)
         self.outcome = outcome
         self.refused = None if refused is None else Untrusted(refused)
@@ -98,8 +98,8 @@ class Answers(StubLane):
 # claim TG-C-322
 def test_what_was_never_handed_to_its_guest_goes_back_to_a_human(ws: Workspace) -> None:
     places: list[str | None] = []
-    mute = Outcome(DID_NOT_WAKE, note="the guest did not wake up")
-    for outcome in (Outcome("ok", 0), Outcome(NOT_AS_PROMISED), mute):
+    mute = HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up")
+    for outcome in (HeavyOutcome("ok", 0), HeavyOutcome(NOT_AS_PROMISED), mute):
         request = approved(ws, f"print({len(places)})")
         (report,) = run_requests(ws, [request], heavy=partial(Answers, ws, outcome))
         assert report.made is not None
@@ -146,7 +146,7 @@ def test_a_claim_reserves_what_the_run_may_leave_whatever_the_policy_keeps_free(
 
 # claim TG-C-243
 def test_of_an_answer_that_is_none_little_is_kept(ws: Workspace) -> None:
-    lane = Answers(ws, Outcome("crashed"), b"rubbish" * 100_000)
+    lane = Answers(ws, HeavyOutcome("crashed"), b"rubbish" * 100_000)
     request = approved(ws, "print(1)")
     (report,) = run_requests(ws, [request], heavy=lambda: lane)
     assert report.made is not None

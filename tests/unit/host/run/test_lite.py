@@ -12,7 +12,7 @@ from tests.support.approved import approved_request, live_workspace
 from tests.support.lite import Program, job_for
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
-from threegate.gates.tool_exec.monty.messages import Check, Checked, Job, Outcome
+from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, LiteJob, LiteOutcome
 from threegate.handoff import states
 from threegate.host.run import lifecycle, lite
 from threegate.host.run.lite import GRACE_SECONDS, MAX_JOBS, Boxes, LiteBox, Ran
@@ -22,8 +22,8 @@ from threegate.sandbox.session import Reply, Session
 
 RULES = policy().bundle()
 JOB = job_for(Program("1"), RULES)
-CHECK = Check("1", (), (), "pure")
-DONE = Reply(Outcome("ok", value=b"1").to_bytes(), "done", 5, 7)
+CHECK = CheckCode("1", (), (), "pure")
+DONE = Reply(LiteOutcome("ok", value=b"1").to_bytes(), "done", 5, 7)
 
 
 @dataclass
@@ -52,7 +52,7 @@ def test_an_ordinary_answer_leaves_the_box_for_the_next() -> None:
     session = FakeSession()
     box = box_with(session)
     ran = box.run(JOB, wall_ms=1500)
-    assert ran == Ran(Outcome("ok", value=b"1"), 5, 7)
+    assert ran == Ran(LiteOutcome("ok", value=b"1"), 5, 7)
     assert session.deadlines == [1.5 + GRACE_SECONDS], "the host has a limit of its own"
     assert box.usable
     session.alive = False
@@ -75,15 +75,15 @@ def test_a_box_that_gives_no_answer_is_an_outcome_and_the_last_of_that_box(
     # Bytes that came before the end are no answer, even if they read like one.
     box = box_with(FakeSession(replace(DONE, why=why)))
     ran = box.run(JOB, wall_ms=1000)
-    assert (ran.outcome, ran.refused, ran.sent) == (Outcome(state), None, True)
+    assert (ran.outcome, ran.refused, ran.sent) == (LiteOutcome(state), None, True)
     assert not box.usable
 
 
-@pytest.mark.parametrize("message", [b"", b"{}\n", b"\xff" * 9, Checked(None).to_bytes()])
+@pytest.mark.parametrize("message", [b"", b"{}\n", b"\xff" * 9, CodeChecked(None).to_bytes()])
 def test_what_is_no_answer_is_kept_as_it_is_and_counts_as_crashed(message: bytes) -> None:
     box = box_with(FakeSession(replace(DONE, message=message)))
     ran = box.run(JOB, wall_ms=1000)
-    assert ran.outcome == Outcome("crashed")
+    assert ran.outcome == LiteOutcome("crashed")
     assert ran.refused is not None
     assert ran.refused.open_for_validation() == message
     assert not box.usable
@@ -91,7 +91,7 @@ def test_what_is_no_answer_is_kept_as_it_is_and_counts_as_crashed(message: bytes
 
 @pytest.mark.parametrize("state", ["crashed", "limit:time", "limit:memory", "limit:recursion"])
 def test_a_box_is_not_used_again_after_a_program_that_reached_a_limit(state: str) -> None:
-    box = box_with(FakeSession(replace(DONE, message=Outcome(state).to_bytes())))
+    box = box_with(FakeSession(replace(DONE, message=LiteOutcome(state).to_bytes())))
     assert box.run(JOB, wall_ms=1000).outcome.exit == state
     assert not box.usable
 
@@ -109,8 +109,8 @@ def test_a_box_serves_so_many_jobs_and_no_more() -> None:
     [replace(DONE, why="exit"), replace(DONE, why="deadline"), replace(DONE, message=b"{}\n")],
 )
 def test_a_check_without_an_answer_says_so_and_what_to_do(reply: Reply) -> None:
-    told = replace(DONE, message=Checked(None).to_bytes())
-    assert box_with(FakeSession(told)).check(CHECK) == Checked(None), "control"
+    told = replace(DONE, message=CodeChecked(None).to_bytes())
+    assert box_with(FakeSession(told)).check(CHECK) == CodeChecked(None), "control"
     box = box_with(FakeSession(reply))
     with pytest.raises(GateUnavailable, match="the lite lane ended") as refused:
         box.check(CHECK)
@@ -162,10 +162,10 @@ def test_a_job_no_box_saw_is_tried_again_and_then_a_human_s(
     lost = approved_request(ws, "1")
     late = approved_request(ws, "2")
 
-    def answer(job: Job) -> Ran:
+    def answer(job: LiteJob) -> Ran:
         seen.append(job.request)
         gone = job.request == ws.store.read_bytes(lost) or seen.count(job.request) < 2
-        return Ran(Outcome("crashed"), 0, 0, sent=False) if gone else fakelane.ok(job)
+        return Ran(LiteOutcome("crashed"), 0, 0, sent=False) if gone else fakelane.ok(job)
 
     fakelane.install(monkeypatch, answer)
     told = {report.request_id: report for report in lifecycle.run_requests(ws, [lost, late])}
@@ -180,9 +180,9 @@ def test_a_job_a_box_has_seen_is_never_tried_again(
 ) -> None:
     seen: list[bytes] = []
 
-    def answer(job: Job) -> Ran:
+    def answer(job: LiteJob) -> Ran:
         seen.append(job.request)
-        return Ran(Outcome("crashed"), 0, 0)
+        return Ran(LiteOutcome("crashed"), 0, 0)
 
     fakelane.install(monkeypatch, answer)
     (report,) = lifecycle.run_requests(ws, [approved_request(ws, "1")])

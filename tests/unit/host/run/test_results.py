@@ -12,7 +12,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
+from threegate.gates.tool_exec.monty.messages import LiteCut, LiteOutcome, RefusalFound
 from threegate.host.run.results import Box, MadeResult, Measured, box_of, make_result
 
 IDS = ("tr-" + "1" * 64, "ap-" + "2" * 64)
@@ -24,7 +24,7 @@ BOX = box_of(
 )
 
 
-def made(outcome: Outcome, box: Box = BOX) -> MadeResult:
+def made(outcome: LiteOutcome, box: Box = BOX) -> MadeResult:
     return make_result(tool_request(), IDS, outcome, SEEN, box)
 
 
@@ -38,7 +38,7 @@ def read_back(result: MadeResult) -> ToolResult:
 def test_any_streams_become_a_result_and_no_byte_is_lost(
     value: bytes, stdout: bytes, stderr: bytes
 ) -> None:
-    result = made(Outcome("ok", value=value, stdout=stdout, stderr=stderr))
+    result = made(LiteOutcome("ok", value=value, stdout=stdout, stderr=stderr))
     back = read_back(result)
     kept = {sha256_hex(blob): blob for blob in result.blobs}
     texts = (back.value_text, back.stdout_text, back.stderr_text)
@@ -52,7 +52,7 @@ def test_any_streams_become_a_result_and_no_byte_is_lost(
 
 def test_text_that_drives_a_terminal_is_spelled_out_and_kept_as_a_blob() -> None:
     raw = "red \x1b[31m and hidden \u202e".encode()
-    result = made(Outcome("ok", stdout=raw))
+    result = made(LiteOutcome("ok", stdout=raw))
     assert result.result.stdout.escaped
     assert result.blobs == (raw,)
     assert "\\u{1b}[31m" in result.result.stdout_text.open_for_display()
@@ -62,23 +62,25 @@ def test_a_million_line_breaks_do_not_outgrow_the_format() -> None:
     raw = b"\n" * 1_000_000
     limits = replace(tool_request().limits, output_bytes=len(raw))
     request = tool_request(limits=limits)
-    result = make_result(request, IDS, Outcome("ok", stdout=raw), SEEN, BOX)
+    result = make_result(request, IDS, LiteOutcome("ok", stdout=raw), SEEN, BOX)
     assert result.blobs == (raw,)
     assert read_back(result).stdout.bytes == 1_000_000
 
 
 def test_cut_streams_are_marked_and_change_the_outcome() -> None:
-    whole, cut = (made(Outcome("ok", stdout=b"x", stdout_truncated=c)) for c in (False, True))
+    whole, cut = (
+        made(LiteOutcome("ok", stdout=b"x", cut=LiteCut(stdout=c))) for c in (False, True)
+    )
     assert cut.result.stdout.truncated
     assert whole.result.outcome_sha256 != cut.result.outcome_sha256
 
 
 def test_what_did_not_run_says_why() -> None:
-    denied = Outcome("refused:approval", code="TG-APR-007", message="the approval is expired")
+    denied = LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired")
     assert made(denied).result.stderr_text.open_for_display() == (
         "the approval is expired [TG-APR-007]"
     )
-    refused = Outcome("refused:import", refusal=RefusalFound("import", 3, "not on the list"))
+    refused = LiteOutcome("refused:import", refusal=RefusalFound("import", 3, "not on the list"))
     text = made(refused).result.stderr_text.open_for_display()
     assert text == "line 3: import: not on the list"
 
@@ -91,6 +93,6 @@ def test_evidence_names_each_kind_of_proof_once() -> None:
 
 def test_versions_a_result_may_not_carry_are_refused() -> None:
     box = box_of("3" * 64, (), {"monty": "1.4.0"})
-    made(Outcome("ok"), box)
+    made(LiteOutcome("ok"), box)
     with pytest.raises(ArtifactRejected):
-        made(Outcome("ok"), box_of("3" * 64, (), {"Not A Name": "1"}))
+        made(LiteOutcome("ok"), box_of("3" * 64, (), {"Not A Name": "1"}))

@@ -15,9 +15,9 @@ from tests.support.pushing import FINISH, KEEP
 from tests.support.workspaces import OPEN, soft_signer
 from tests.unit.host.review.test_approval import opened
 from threegate.base.errors import GateUnavailable, HandoffTampered, PolicyDenied
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
-from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE
-from threegate.gates.tool_exec.monty.messages import Job, Outcome
+from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE
+from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
 from threegate.handoff.journal import Journal
@@ -48,13 +48,13 @@ class Endless:
     killed: threading.Event = field(default_factory=threading.Event)
     box = BOX
 
-    def run(self, job: Job, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
         assert job.request
         assert wall_ms > 0
         self.begun.release()
         if self.killed.wait(self.patience):
-            return ran(Outcome("crashed"))
-        return ran(Outcome("ok", value=b"1"))
+            return ran(LiteOutcome("crashed"))
+        return ran(LiteOutcome("ok", value=b"1"))
 
     def kill(self) -> None:
         self.killed.set()
@@ -160,7 +160,12 @@ def test_what_was_claimed_and_had_not_begun_goes_back_to_a_human(ws: Workspace) 
 # claim TG-C-315
 def test_a_machine_that_was_stopped_before_it_woke_goes_back_to_a_human() -> None:
     mute = heavy_backend.Ran(
-        tool_heavy_outcome.Outcome(DID_NOT_WAKE, note="the guest did not wake up"), 1, 1, 1, (), "0"
+        tool_heavy_outcome.HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up"),
+        1,
+        1,
+        1,
+        (),
+        "0",
     )
     assert Running(lambda: None).told(mute) is mute, "control: nobody stopped it"
     with pytest.raises(GateUnavailable) as caught:
@@ -308,7 +313,7 @@ def test_a_box_cannot_say_that_its_rules_were_replaced(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = deque(("limit:memory", STOPPED))
-    install(monkeypatch, lambda _: ran(Outcome(said.popleft(), stdout=b"x")))
+    install(monkeypatch, lambda _: ran(LiteOutcome(said.popleft(), stdout=b"x")))
     ids = [approved_request(ws, "1"), approved_request(ws, "2")]
     found = [report for one in ids for report in run_requests(ws, [one])]
     assert exits(found) == ["limit:memory", "crashed"], "control: the other word is its own"

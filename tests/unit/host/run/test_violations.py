@@ -1,7 +1,7 @@
 """What a result says of what the ring refused: rule and place from the policy, the rest from it."""
 
 from tests.support.policies import policy
-from threegate.gates.tool_exec.era import outcome_messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.host.run.violations import violations_of
@@ -15,7 +15,7 @@ PURE = compile_ring(POLICY, "monty", "pure")
 
 def test_the_place_of_a_rule_comes_from_the_policy() -> None:
     tried = (Violation("denied_imports", "requests", 3), Violation("allowed_imports", "x", 0))
-    outcome = tool_heavy_outcome.Outcome("ok", 0, violations=tried)
+    outcome = tool_heavy_outcome.HeavyOutcome("ok", 0, violations=tried)
     first, second = violations_of(outcome, PYTHON)
     assert (first.rule, first.line) == ("denied_imports", 3)
     assert first.argument.open_for_display() == "requests"
@@ -27,8 +27,8 @@ def test_the_place_of_a_rule_comes_from_the_policy() -> None:
 
 def test_a_refused_import_in_monty_is_a_violation_of_its_profile() -> None:
     refusal = RefusalFound("import", 2, 'module "os" is not on the list')
-    (found,) = violations_of(tool_lite.Outcome("refused:import", refusal=refusal), PURE)
+    (found,) = violations_of(tool_lite.LiteOutcome("refused:import", refusal=refusal), PURE)
     assert (found.rule, found.line) == ("allowed_imports", 2)
     assert found.argument.open_for_display() == "os"
     other = RefusalFound("yield expressions", 2, "not supported")
-    assert violations_of(tool_lite.Outcome("refused:x", refusal=other), PURE) == ()
+    assert violations_of(tool_lite.LiteOutcome("refused:x", refusal=other), PURE) == ()

@@ -15,7 +15,6 @@ from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ProtocolBroken
-from threegate.base.limits import MAX_NORMALIZE_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
     Made,
@@ -45,7 +44,7 @@ def serve_with(readers: Mapping[str, Read]) -> None:
     gc.freeze()  # what was imported stays: a tenth of the time went into looking it over
     answer_once(
         lambda message: answer(parse_normalize(Untrusted(message)), readers).to_bytes(),
-        MAX_NORMALIZE_BYTES,
+        parse_normalize.most_bytes,
     )
 
 

@@ -1,6 +1,6 @@
 """The program of a proxy sandbox: receives rules, reports decisions, serves clients.
 
-The host sends `Rules` first and again whenever the policy changes, and receives `InForce` when
+The host sends `ProxyRules` first and again whenever the policy changes, and receives `InForce` when
 they apply.  Decisions are notes on the same channel.  They are written before anything else
 happens: a host that does not read them stops the proxy, and so does one that is gone.
 
@@ -20,10 +20,9 @@ from threegate.base.limits import KIB
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.proxy.dns import resolvers
 from threegate.gates.fetch.proxy.messages import (
-    MAX_RULES_BYTES,
     Address,
     InForce,
-    Rules,
+    ProxyRules,
     parse_rules,
 )
 from threegate.gates.fetch.proxy.resolver import Resolver, pin, refuse_unheld
@@ -50,9 +49,9 @@ def serve() -> None:
 
 class _Gate:
     def __init__(self) -> None:
-        self._messages = MessageReader(MAX_RULES_BYTES)
+        self._messages = MessageReader(parse_rules.most_bytes)
         self._proxy: ProxyServer | None = None
-        self._first: Rules | None = None
+        self._first: ProxyRules | None = None
         self._serving = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[None]
@@ -102,7 +101,7 @@ class _Gate:
             self._start(self._accept(self._proxy, rules.listen_fd))
         self._say(policy)
 
-    async def _pin(self, rules: Rules, policy: Bundle) -> None:
+    async def _pin(self, rules: ProxyRules, policy: Bundle) -> None:
         """Look up what would be dialled and report it; serve nobody until the kernel holds us."""
         pinned = await pin(Resolver(_resolvers()).find, rules.hosts)
         self._proxy = _proxy(rules, policy, pinned.find)
@@ -144,11 +143,11 @@ async def _see(proxy: ProxyServer, client: Ends, room: asyncio.Semaphore) -> Non
         room.release()
 
 
-def _proxy(rules: Rules, policy: Bundle, find: Find) -> ProxyServer:
+def _proxy(rules: ProxyRules, policy: Bundle, find: Find) -> ProxyServer:
     return ProxyServer(policy, rules.own, find, dial, purpose=rules.purpose, hosts=rules.hosts)
 
 
-def _is_same(rules: Rules, first: Rules) -> bool:
+def _is_same(rules: ProxyRules, first: ProxyRules) -> bool:
     return (rules.purpose, rules.pin) == (first.purpose, first.pin)
 
 

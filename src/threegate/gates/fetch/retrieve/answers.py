@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from threegate.base import limits
 from threegate.base.credentials import Secret
 from threegate.base.forms import REDACTED
-from threegate.base.limits import MAX_DOWNLOAD_BYTES, MAX_RETRY_AFTER_SECONDS
+from threegate.base.limits import MAX_LINE_CHARS
+from threegate.base.schema import Pattern
 from threegate.base.text import visible
 from threegate.gates.fetch.retrieve.messages import (
     ETAG,
     HTTP_DATE,
+    MAX_DOWNLOAD_BYTES,
+    MAX_RATE_HEADERS,
+    MAX_RETRY_AFTER_SECONDS,
     PART,
     RATE_HEADER,
     RATE_VALUE,
-    Ask,
+    FetchQuestion,
     Got,
     Hops,
     NotGot,
@@ -49,7 +52,7 @@ def retry_after(value: str | None, *, now: float) -> int | None:
 
 def http_date(text: str) -> float | None:
     """Return the time that an HTTP date names; None if it is not one."""
-    if HTTP_DATE.fullmatch(text) is None:
+    if not HTTP_DATE.fits(text):
         return None
     _, day, month, year, clock, _ = text.split(" ")
     hour, minute, second = map(int, clock.split(":"))
@@ -106,7 +109,7 @@ class FilePart:
             )
 
 
-def part_of(ask: Ask, head: ResponseHead) -> FilePart:
+def part_of(ask: FetchQuestion, head: ResponseHead) -> FilePart:
     """Return the part that a response announces; raise `NotRetrieved` for another one."""
     assert ask.first_byte is not None
     if head.status == OK:
@@ -158,8 +161,8 @@ def got(
     )
 
 
-def _of_form(value: str | None, form: re.Pattern[str], secret: Secret) -> str | None:
-    if value is None or form.fullmatch(value) is None or secret.stands_in_text(value):
+def _of_form(value: str | None, form: Pattern, secret: Secret) -> str | None:
+    if value is None or not form.fits(value) or secret.stands_in_text(value):
         return None
     return value
 
@@ -168,11 +171,11 @@ def _rates(head: ResponseHead, secret: Secret) -> dict[str, str]:
     found = {
         name: value
         for name, value in sorted(head.headers.items())
-        if RATE_HEADER.fullmatch(name)
-        and RATE_VALUE.fullmatch(value)
+        if RATE_HEADER.fits(name)
+        and RATE_VALUE.fits(value)
         and not secret.stands_in_text(f"{name} {value}")
     }
-    return dict(list(found.items())[: limits.MAX_RATE_HEADERS])
+    return dict(list(found.items())[:MAX_RATE_HEADERS])
 
 
 def not_got(error: NotRetrieved, secret: Secret, *, url: str | None, hops: Hops) -> NotGot:
@@ -190,4 +193,4 @@ def bug() -> NotGot:
 
 def sentence(text: str) -> str:
     """Return our own text as one line for a message."""
-    return visible(text)[: limits.MAX_LINE_CHARS]
+    return visible(text)[:MAX_LINE_CHARS]

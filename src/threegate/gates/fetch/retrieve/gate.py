@@ -14,16 +14,16 @@ import ssl
 from typing import Final
 
 from threegate import __version__
-from threegate.base import limits
 from threegate.base.errors import ThreeGateError
+from threegate.base.greeting import Ready, Refused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.answers import bug, sentence
 from threegate.gates.fetch.retrieve.messages import (
-    Opening,
-    Ready,
-    Refused,
-    parse_ask,
+    GREETING,
+    PROTOCOL,
+    RetrieveOpening,
     parse_opening,
+    parse_question,
 )
 from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
@@ -42,16 +42,16 @@ def serve() -> None:
 
 
 def _serve() -> None:
-    first = read_message(REQUESTS_FD, limits.MAX_RETRIEVE_OPENING_BYTES)
+    first = read_message(REQUESTS_FD, parse_opening.most_bytes)
     if first is None:
         return
     opened = open_with(parse_opening(Untrusted(first)))
     if isinstance(opened, Refused):
         write_message(ANSWERS_FD, opened.to_bytes())
         return
-    write_message(ANSWERS_FD, Ready(versions()).to_bytes())
+    write_message(ANSWERS_FD, Ready(PROTOCOL, versions()).to_bytes())
     while (message := _next(opened)) is not None:
-        ask = parse_ask(Untrusted(message))
+        ask = parse_question(Untrusted(message))
         try:
             answer = opened.answer(ask).to_bytes()
         except Exception:  # noqa: BLE001  # see SECURITY
@@ -67,7 +67,7 @@ def _next(opened: Retriever) -> bytes | None:
     """
     if not select.select([REQUESTS_FD], [], [], IDLE_SECONDS)[0]:
         opened.close()
-    return read_message(REQUESTS_FD, limits.MAX_RETRIEVE_ASK_BYTES)
+    return read_message(REQUESTS_FD, parse_question.most_bytes)
 
 
 def versions() -> dict[str, str]:
@@ -79,13 +79,13 @@ def versions() -> dict[str, str]:
     }
 
 
-def open_with(opening: Opening) -> Retriever | Refused:
+def open_with(opening: RetrieveOpening) -> Retriever | Refused:
     """Return a retriever for these rules, or why there is none."""
     try:
         bundle = parse_bundle(opening.bundle)
         anchors = make_anchors(anchors_of(bundle, opening.anchors))
         rules = rules_of(bundle, opening.purpose)
     except ThreeGateError as exc:
-        return Refused(exc.code, sentence(exc.message))
+        return GREETING.refused(exc.code, sentence(exc.message))
     way = GatewayProxy(anchors) if rules.gateway else Tunnels(anchors)
     return Retriever(rules, way)

@@ -18,7 +18,7 @@ from ada_url import URL
 
 from threegate import __version__
 from threegate.base.forms import REDACTED
-from threegate.gates.fetch.retrieve.messages import Ask
+from threegate.gates.fetch.retrieve.messages import FetchQuestion
 from threegate.gates.fetch.retrieve.rules import HostRule
 from threegate.gates.http_library.client import Exchange, Failure, NotRetrieved
 from threegate.policy.hosts import Url, parse_url
@@ -138,7 +138,7 @@ def identification(contact: str | None) -> str:
     return product if contact is None else f"{product} (mailto:{contact})"
 
 
-def first_hop(ask: Ask, address: Address, rule: HostRule) -> HopRequest:
+def first_hop(ask: FetchQuestion, address: Address, rule: HostRule) -> HopRequest:
     """Return the request for the URL that was asked for; raise `NotRetrieved`."""
     headers = list(_always(ask))
     if ask.etag is not None:
@@ -170,12 +170,12 @@ def _with_query(address: Address, name: str, value: str) -> Address:
         raise NotRetrieved(Failure.URL, message) from exc
 
 
-def next_hop(ask: Ask, address: Address) -> HopRequest:
+def next_hop(ask: FetchQuestion, address: Address) -> HopRequest:
     """Return the request after a redirect: no credential, no condition."""
     return HopRequest(address, address.text, _always(ask))
 
 
-def _always(ask: Ask) -> tuple[tuple[str, str], ...]:
+def _always(ask: FetchQuestion) -> tuple[tuple[str, str], ...]:
     """Return the headers of every hop: the types we read, and the part we want."""
     accept = ("Accept", ask.accept)
     if ask.first_byte is None:

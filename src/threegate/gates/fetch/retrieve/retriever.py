@@ -28,7 +28,7 @@ from threegate.gates.fetch.retrieve.hops import (
     follow,
     next_hop,
 )
-from threegate.gates.fetch.retrieve.messages import REDIRECTS, Ask, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import REDIRECTS, FetchQuestion, Got, NotGot
 from threegate.gates.fetch.retrieve.rules import RetrieveRules, check_authority
 from threegate.gates.fetch.retrieve.types import declared_type, read_as
 from threegate.gates.http_library.client import (
@@ -152,7 +152,7 @@ NO_TYPE: Final = "application/octet-stream"  # of a response without a body
 class _Question:
     """One question and its state."""
 
-    ask: Ask
+    ask: FetchQuestion
     deadline: Deadline
     secret: Secret
     hops: list[tuple[str, int]]
@@ -165,7 +165,7 @@ class Retriever:
     def __init__(self, rules: RetrieveRules, way: Way) -> None:
         self._rules, self._connections = rules, Connections(rules, way)
 
-    def answer(self, ask: Ask) -> Got | NotGot:
+    def answer(self, ask: FetchQuestion) -> Got | NotGot:
         """Return the answer, or why there is none; nothing a server does raises an error."""
         case = _Question(ask, Deadline(self._rules.seconds), Secret(ask.credential), [])
         try:

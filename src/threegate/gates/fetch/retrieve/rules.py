@@ -16,8 +16,12 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.references import is_question_of, parse_reference
 from threegate.base.errors import PolicyDenied
 from threegate.base.forms import SYSTEM_ANCHOR
-from threegate.base.limits import MAX_BODY_BYTES, MAX_PART_SECONDS
-from threegate.gates.fetch.retrieve.messages import Ask, Authority
+from threegate.gates.fetch.retrieve.messages import (
+    MAX_BODY_BYTES,
+    MAX_PART_SECONDS,
+    Authority,
+    FetchQuestion,
+)
 from threegate.gates.http_library.client import Failure, NotRetrieved
 from threegate.keys.sshsig import sha256_hex
 from threegate.policy.approvals import OTHER_LANE, RULE_OF_TWO, Approved, Presented, check_approval
@@ -131,7 +135,7 @@ def anchors_of(bundle: Bundle, given: tuple[bytes, ...]) -> dict[str, bytes | No
 OTHER_QUESTION: Final = "TG-FET-029"
 
 
-def check_authority(rules: RetrieveRules, ask: Ask, *, now: int) -> None:
+def check_authority(rules: RetrieveRules, ask: FetchQuestion, *, now: int) -> None:
     """Raise `PolicyDenied` unless policy lets the operator ask, or an approval covers this URL.
 
     For a download the list of hosts is enough: its digest is pinned.

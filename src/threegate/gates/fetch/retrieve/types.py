@@ -13,7 +13,6 @@ from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.messages import HTML, JSON, MEDIA_TYPE, PDF, TEXT, XML
 from threegate.gates.http_library.client import Failure, NotRetrieved
 
-MAX_TYPE_CHARS: Final = 100
 SNIFFED_BYTES: Final = 1_024  # as many as may come before the header of a PDF
 _TYPE: Final = re.compile(r"([^;,\s]+)[\t ]*(?:;[^,]*)?\Z")
 
@@ -71,7 +70,7 @@ def declared_type(value: str | None, allowed: frozenset[str]) -> str:
         raise NotRetrieved(Failure.TYPE, "the answer has no content type")
     found = _TYPE.match(value)
     name = found[1].lower() if found else ""
-    if MEDIA_TYPE.fullmatch(name) is None or len(name) > MAX_TYPE_CHARS:
+    if not MEDIA_TYPE.fits(name):
         raise NotRetrieved(Failure.TYPE, "the answer's content type is malformed")
     if name not in allowed:
         raise NotRetrieved(Failure.TYPE, f"content type {quote(name)} is not listed for this host")

@@ -18,7 +18,6 @@ from typing import Any, Final
 import threegate
 from threegate.base.credentials import Secret
 from threegate.base.errors import GateUnavailable
-from threegate.base.limits import MAX_RETRIEVE_OPENING_BYTES
 from threegate.gates.http_library.client import ByteStream, Deadline
 from threegate.gates.http_library.tunnel import PROXY_SOCKET, Tunnels, make_anchors
 from threegate.gates.model.bridge.gate import Stopped, bridge_to, completed, parse_json, request
@@ -92,7 +91,7 @@ OPENING_SECONDS: Final = 60.0
 
 def serve() -> None:
     """Carry requests until the host hangs up; the payload of a bridge-remote sandbox."""
-    run(parse_remote, _opened, MAX_RETRIEVE_OPENING_BYTES)
+    run(parse_remote, _opened)
 
 
 def _opened(opening: Remote) -> Opened:

@@ -1,29 +1,26 @@
 """The one thing CORE says to a model server, and what it hears: a chat completion.
 
-| message | sent by | answered by |
-|---|---|---|
-| `ChatRequest`, POST /v1/chat/completions | CORE | `ChatReply`, or `ChatRefused` |
-| GET /v1/models | whoever looks | `Served` |
-
 The bodies are the OpenAI shape in canonical JSON, and a subset of it: no tools, no streaming,
 no sampling (temperature is 0).  `grammar` is GBNF and holds in the embedded server; `schema`
-is a JSON schema for servers of somebody else, who may or may not keep to it.
+is a JSON schema for servers of somebody else, which may or may not keep to it.
 
 SECURITY
     Either side may be owned: CORE reads what strangers wrote, a model server reads it too.
-    Every field is bounded and checked when a message is built, by whoever builds it.  The
-    content of a reply is text of nobody: it stays `Untrusted`.
+    The content of a reply is text of nobody: it stays `Untrusted`.  A body is taken apart and
+    spelled again; any other spelling of it is refused.
 """
 
-import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
-from threegate.base.limits import KIB, MAX_LINE_CHARS, MIB
+from threegate.base.forms import DIGEST
+from threegate.base.limits import KIB, MIB
+from threegate.base.message_shapes import RowShape, TextLine, Utf8Text
+from threegate.base.messages import FlatMessage, flat_message, head
+from threegate.base.schema import Choice, Integer, ListOf, Nullable, Pattern, Text
 from threegate.base.untrusted import Untrusted
-from threegate.base.wire import need, need_number, need_sentence, need_word
+from threegate.base.wire import need
 
 COMPLETIONS: Final = "/v1/chat/completions"
 MODELS: Final = "/v1/models"
@@ -34,42 +31,41 @@ FINISHED: Final = ("stop", "length")  # `length`: cut off, whatever it looks lik
 MAX_MESSAGES: Final = 64
 MAX_CHAT_BYTES: Final = 8 * MIB  # a request: about what a million tokens need
 MAX_REPLY_BYTES: Final = 2 * MIB
+MAX_REFUSED_BYTES: Final = 64 * KIB
 MAX_CONTENT_CHARS: Final = 1 * MIB  # of a reply
 MAX_FORM_BYTES: Final = 64 * KIB  # a grammar, or a schema
 MAX_TOKENS: Final = 65_536  # that a reply may have, as in the policy
 MAX_CONTEXT_TOKENS: Final = 2**24
 MAX_SEED: Final = 2**31 - 1
 
-MODEL_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
-DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_CODE: Final = re.compile(r"TG-MDL-[0-9]{3}")
+MODEL_NAME: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", "the name of a model")
+_CODE: Final = Pattern(r"TG-MDL-[0-9]{3}", "a code of a model server")
+_POST: Final = f"POST {COMPLETIONS}"
 _SCHEMA_NAME: Final = "answer"
 
-Message = tuple[str, str]  # role, content
+S = TypeVar("S", bound=FlatMessage)
+ChatTurn = tuple[str, str]  # role, content
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+@flat_message("chat", _POST, sender="CORE", answer="`ChatReply` or `ChatRefused`")
+class ChatRequest(FlatMessage):
     """One question to a model, and the form its answer must have."""
 
-    messages: tuple[Message, ...]
-    max_tokens: int
-    seed: int = 0
-    grammar: str | None = None  # GBNF
-    schema: str | None = None  # canonical JSON
+    messages: tuple[ChatTurn, ...] = head(
+        ListOf(RowShape(Choice(*ROLES), Utf8Text(MAX_CHAT_BYTES)), MAX_MESSAGES, least=1),
+        "objects of `content` and `role`",
+    )
+    max_tokens: int = head(Integer(1, MAX_TOKENS), "that the reply may have")
+    seed: int = head(Integer(0, MAX_SEED), "of the sampler", default=0)
+    grammar: str | None = head(
+        Nullable(Utf8Text(MAX_FORM_BYTES, least=1)), "GBNF; the key is left out", default=None
+    )
+    schema: str | None = head(
+        Nullable(Utf8Text(MAX_FORM_BYTES)), "canonical JSON; in `response_format`", default=None
+    )
 
-    def __post_init__(self) -> None:
-        need(1 <= len(self.messages) <= MAX_MESSAGES, "no messages, or too many")
-        for role, content in self.messages:
-            need(role in ROLES, "a message of nobody")
-            _need_text(content, MAX_CHAT_BYTES, "a message")
-        need_number(self.max_tokens, MAX_TOKENS, "max_tokens", least=1)
-        need_number(self.seed, MAX_SEED, "seed")
-        if self.grammar is not None:
-            _need_text(self.grammar, MAX_FORM_BYTES, "grammar")
-            need(self.grammar != "", "an empty grammar")
+    def check(self) -> None:
         if self.schema is not None:
-            _need_text(self.schema, MAX_FORM_BYTES, "schema")
             need(type(_decoded(self.schema.encode("utf-8"))) is dict, "schema is not an object")
 
     def to_bytes(self) -> bytes:
@@ -97,47 +93,49 @@ def response_format(schema: Any) -> dict[str, Any]:
 
 def parse_request(data: Untrusted[bytes]) -> ChatRequest:
     """Return the request in `data`, or raise `ProtocolBroken`."""
-    untrusted = data.open_for_validation()
-    need(len(untrusted) <= MAX_CHAT_BYTES, "the request is too long")
-    body = _object(untrusted)
-    grammar, form = body.pop("grammar", None), body.pop("response_format", None)
-    need(tuple(body) == ("max_tokens", "messages", "seed", "temperature"), "unexpected keys")
-    need(type(body["temperature"]) is int and body["temperature"] == 0, "only temperature 0")
-    need(type(body["messages"]) is list, "no messages")
-    messages = tuple(_message(message) for message in body["messages"])
-    request = ChatRequest(messages, body["max_tokens"], body["seed"], grammar, _schema(form))
+    body = _object(data, MAX_CHAT_BYTES)
+    try:
+        turns = tuple((turn["role"], turn["content"]) for turn in body["messages"])
+        form = body.get("response_format")
+        schema = None if form is None else form["json_schema"]["schema"]
+        request = ChatRequest(
+            turns,
+            body["max_tokens"],
+            body["seed"],
+            body.get("grammar"),
+            None if schema is None else canonical.encode(schema).decode("utf-8"),
+        )
+    except (LookupError, TypeError) as exc:
+        raise ProtocolBroken("not a request") from exc
     # A null where a key may be left out would be a second spelling.
-    need(request.to_bytes() == untrusted, "not the spelling of a request")
-    return request
+    return _spelled_so(request, data)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatReply:
+@flat_message("chat", f"answer to {_POST}", sender="model server")
+class ChatReply(FlatMessage):
     """What the model wrote, whether it came to an end, and what it cost."""
 
-    content: Untrusted[str]
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-    model: str
+    content: Untrusted[str] = head(Text(MAX_CONTENT_CHARS, least=0), "what the model wrote")
+    finish_reason: str = head(Choice(*FINISHED), "why it ended; `length`: cut off")
+    prompt_tokens: int = head(Integer(0, MAX_CONTEXT_TOKENS), "tokens of the question")
+    completion_tokens: int = head(Integer(0, MAX_CONTEXT_TOKENS), "tokens of the reply")
+    model: str = head(MODEL_NAME, "the model that wrote it")
 
-    def __post_init__(self) -> None:
-        _need_text(self.content.open_for_validation(), MAX_REPLY_BYTES, "content")
-        need(len(self.content.open_for_validation()) <= MAX_CONTENT_CHARS, "content is too long")
-        need(self.finish_reason in FINISHED, "finish_reason is not one of ours")
-        need_number(self.prompt_tokens, MAX_CONTEXT_TOKENS, "prompt_tokens")
-        need_number(self.completion_tokens, MAX_CONTEXT_TOKENS, "completion_tokens")
-        need_word(self.model, MODEL_NAME, "model")
+    def check(self) -> None:
+        try:
+            self.content.open_for_validation().encode("utf-8")
+        except UnicodeEncodeError as exc:  # half a surrogate pair
+            raise ProtocolBroken("content is not text") from exc
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this reply."""
-        message = {"content": self.content.open_for_validation(), "role": "assistant"}
+        turn = {"content": self.content.open_for_validation(), "role": "assistant"}
         usage = {
             "completion_tokens": self.completion_tokens,
             "prompt_tokens": self.prompt_tokens,
             "total_tokens": self.completion_tokens + self.prompt_tokens,
         }
-        choice = {"finish_reason": self.finish_reason, "index": 0, "message": message}
+        choice = {"finish_reason": self.finish_reason, "index": 0, "message": turn}
         data = canonical.encode({"choices": [choice], "model": self.model, "usage": usage})
         need(len(data) <= MAX_REPLY_BYTES, "the reply is too long")
         return data
@@ -145,9 +143,7 @@ class ChatReply:
 
 def parse_reply(data: Untrusted[bytes]) -> ChatReply:
     """Return the reply in `data`, or raise `ProtocolBroken`."""
-    untrusted = data.open_for_validation()
-    need(len(untrusted) <= MAX_REPLY_BYTES, "the reply is too long")
-    body = _object(untrusted)
+    body = _object(data, MAX_REPLY_BYTES)
     try:
         choice, usage = body["choices"][0], body["usage"]
         reply = ChatReply(
@@ -159,20 +155,15 @@ def parse_reply(data: Untrusted[bytes]) -> ChatReply:
         )
     except (LookupError, TypeError) as exc:
         raise ProtocolBroken("not a reply") from exc
-    need(reply.to_bytes() == untrusted, "not the spelling of a reply")
-    return reply
+    return _spelled_so(reply, data)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRefused:
+@flat_message("chat", f"refusal of {_POST}", sender="model server")
+class ChatRefused(FlatMessage):
     """Why there is no reply; the words are the server's own, never a model's."""
 
-    code: str
-    message: str
-
-    def __post_init__(self) -> None:
-        need_word(self.code, _CODE, "code")
-        need_sentence(self.message, MAX_LINE_CHARS, "message")
+    code: str = head(_CODE, "which rule refuses")
+    message: str = head(TextLine(), "why, in our own words")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this refusal."""
@@ -181,26 +172,21 @@ class ChatRefused:
 
 def parse_refused(data: Untrusted[bytes]) -> ChatRefused:
     """Return the refusal in `data`, or raise `ProtocolBroken`."""
-    untrusted = data.open_for_validation()
-    need(len(untrusted) <= 64 * KIB, "the refusal is too long")
-    error = _only(_object(untrusted), "error")
-    need(type(error) is dict and tuple(error) == ("code", "message"), "not a refusal")
-    return ChatRefused(error["code"], error["message"])
+    try:
+        error = _object(data, MAX_REFUSED_BYTES)["error"]
+        refused = ChatRefused(error["code"], error["message"])
+    except (LookupError, TypeError) as exc:
+        raise ProtocolBroken("not a refusal") from exc
+    return _spelled_so(refused, data)
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+@flat_message("chat", f"answer to GET {MODELS}", sender="model server")
+class Served(FlatMessage):
     """Which model answers here.  Without a digest it is what its server calls it."""
 
-    name: str
-    sha256: str | None
-    context_tokens: int
-
-    def __post_init__(self) -> None:
-        need_word(self.name, MODEL_NAME, "name")
-        if self.sha256 is not None:
-            need_word(self.sha256, DIGEST, "sha256")
-        need_number(self.context_tokens, MAX_CONTEXT_TOKENS, "context_tokens", least=1)
+    name: str = head(MODEL_NAME, "its name, as `id`")
+    sha256: str | None = head(Nullable(DIGEST), "digest of its file")
+    context_tokens: int = head(Integer(1, MAX_CONTEXT_TOKENS), "size of the context window")
 
     def to_bytes(self) -> bytes:
         """Return the one spelling of this list of one."""
@@ -208,31 +194,17 @@ class Served:
         return canonical.encode({"data": [model], "object": "list"})
 
 
-def _message(untrusted: Any) -> Message:
-    need(type(untrusted) is dict and tuple(untrusted) == ("content", "role"), "not a message")
-    return untrusted["role"], untrusted["content"]
+def _spelled_so(found: S, data: Untrusted[bytes]) -> S:
+    need(found.to_bytes() == data.open_for_validation(), "not the spelling of this message")
+    return found
 
 
-def _schema(untrusted: Any) -> str | None:
-    if untrusted is None:
-        return None
-    need(type(untrusted) is dict, "not a response_format")
-    named = untrusted.get("json_schema")
-    schema = named.get("schema") if type(named) is dict else None
-    need(untrusted == response_format(schema), "not a response_format of ours")
-    return canonical.encode(schema).decode("utf-8")
-
-
-def _only(body: dict[str, Any], key: str) -> Any:
-    need(tuple(body) == (key,), "unexpected keys")
-    return body[key]
-
-
-def _object(untrusted: bytes) -> dict[str, Any]:
+def _object(data: Untrusted[bytes], most_bytes: int) -> dict[str, Any]:
+    untrusted = data.open_for_validation()
+    need(len(untrusted) <= most_bytes, "the body is too long")
     value = _decoded(untrusted)
-    if type(value) is not dict:
-        raise ProtocolBroken("not an object")
-    return value
+    need(type(value) is dict, "not an object")
+    return value  # type: ignore[no-any-return]
 
 
 def _decoded(untrusted: bytes) -> Any:
@@ -240,13 +212,3 @@ def _decoded(untrusted: bytes) -> Any:
         return canonical.decode(untrusted)
     except ValueError as exc:
         raise ProtocolBroken("not canonical JSON") from exc
-
-
-def _need_text(value: object, most: int, what: str) -> None:
-    need(type(value) is str, f"{what} is not text")
-    assert isinstance(value, str)
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError as exc:  # half a surrogate pair
-        raise ProtocolBroken(f"{what} is not text") from exc
-    need(size <= most, f"{what} is too long")

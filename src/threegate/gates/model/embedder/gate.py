@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Final
 
 import threegate
-from threegate.base.limits import MAX_HEADER_BYTES
+from threegate.base.greeting import Ready
 from threegate.base.untrusted import Untrusted
-from threegate.gates.model.embedder import messages as protocol
 from threegate.gates.model.embedder import minilm
 from threegate.gates.model.embedder.messages import (
-    MAX_EMBED_BYTES,
-    Opening,
-    Ready,
-    Vectors,
+    GREETING,
+    PROTOCOL,
+    EmbedderOpening,
+    TextVectors,
     parse_embed,
     parse_opening,
 )
@@ -45,26 +44,26 @@ def serve() -> None:
 
 
 def _serve() -> int:
-    first = read_message(REQUESTS_FD, MAX_HEADER_BYTES)
+    first = read_message(REQUESTS_FD, parse_opening.most_bytes)
     if first is None:
         return 0  # the host changed its mind
     try:
         model = opened(parse_opening(Untrusted(first)))
     except EmbedderRefused as refused:
-        answer = protocol.Refused(refused.code, refused.sentence)
+        answer = GREETING.refused(refused.code, refused.sentence)
         write_message(ANSWERS_FD, answer.to_bytes())
         return EX_UNAVAILABLE
     versions = {"numpy": minilm.VERSION, "threegate": threegate.__version__}
-    write_message(ANSWERS_FD, Ready(versions).to_bytes())
-    while (message := read_message(REQUESTS_FD, MAX_EMBED_BYTES)) is not None:
+    write_message(ANSWERS_FD, Ready(PROTOCOL, versions).to_bytes())
+    while (message := read_message(REQUESTS_FD, parse_embed.most_bytes)) is not None:
         texts = parse_embed(Untrusted(message)).texts
         rows = tuple(model.vector(text.open_for_validation()) for text in texts)
-        write_message(ANSWERS_FD, Vectors(rows).to_bytes())
+        write_message(ANSWERS_FD, TextVectors(rows).to_bytes())
     return 0
 
 
 def opened(
-    opening: Opening, weights: Path = WEIGHTS_FILE, vocabulary: Path = VOCABULARY_FILE
+    opening: EmbedderOpening, weights: Path = WEIGHTS_FILE, vocabulary: Path = VOCABULARY_FILE
 ) -> MiniLm:
     """Return the model in two files if they have the named digests; raise `EmbedderRefused`."""
     words = _checked(

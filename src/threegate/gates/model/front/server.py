@@ -18,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from threading import Event
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from threegate.base.errors import ProtocolBroken
-from threegate.base.limits import MAX_HEADER_BYTES
+from threegate.base.messages import MessageParser
 from threegate.base.untrusted import Untrusted
-from threegate.gates.model import messages as protocol
 from threegate.gates.model.chat.messages import (
     MAX_CHAT_BYTES,
     ChatRefused,
@@ -32,7 +31,7 @@ from threegate.gates.model.chat.messages import (
     Served,
     parse_request,
 )
-from threegate.gates.model.messages import Bridged, Embedded, Progress, Ready, Remote
+from threegate.gates.model.messages import GREETING, Bridged, Embedded, ModelProgress, Remote, ready
 from threegate.sandbox import payload
 from threegate.sandbox.channel import (
     ChannelBroken,
@@ -90,7 +89,7 @@ STOP_SECONDS: Final = 120.0  # the longest single step of a model: one batch of 
 
 _PIECE: Final = 64 * 1024
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[ModelProgress], None]
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -251,35 +250,30 @@ async def _within(act: Any, seconds: float) -> Any:
 OPENING_FD: Final = 0
 
 Opening = Embedded | Bridged | Remote
+First = TypeVar("First", Embedded, Bridged, Remote)
 Opened = tuple[CompletionModel, Mapping[str, str]]
 
 
-def run(
-    parse: Callable[[Untrusted[bytes]], Any],
-    opened: Callable[[Any], Opened],
-    most_bytes: int = MAX_HEADER_BYTES,
-) -> None:
+def run(parse: MessageParser[First], opened: Callable[[First], Opened]) -> None:
     """Open the model that the host names and serve it until the host hangs up; never returns.
 
     It ends without the interpreter's own shutdown, which would wait for a model that hangs.
     """
-    payload.serve_abruptly(lambda: _run(parse, opened, most_bytes))
+    payload.serve_abruptly(lambda: _run(parse, opened))
 
 
-def _run(
-    parse: Callable[[Untrusted[bytes]], Any], opened: Callable[[Any], Opened], most_bytes: int
-) -> int:
-    message = read_message(OPENING_FD, most_bytes)
+def _run(parse: MessageParser[First], opened: Callable[[First], Opened]) -> int:
+    message = read_message(OPENING_FD, parse.most_bytes)
     if message is None:
         return 0  # the host changed its mind
-    opening: Opening = parse(Untrusted(message))
+    opening = parse(Untrusted(message))
     try:
         model, versions = opened(opening)
     except NoCompletion as refused:
-        answer = protocol.Refused(refused.code, refused.sentence)
+        answer = GREETING.refused(refused.code, refused.sentence)
         write_message(ANSWERS_FD, answer.to_bytes())
         return EX_UNAVAILABLE
-    write_message(ANSWERS_FD, Ready(model.served, versions).to_bytes())
+    write_message(ANSWERS_FD, ready(model.served, versions).to_bytes())
     asyncio.run(_Listening(model, opening).until_hung_up())
     return 0
 
@@ -330,6 +324,6 @@ class _Listening:
             self._end(exc)  # a model that hangs, or a bug: stop
 
 
-def tell(progress: Progress) -> None:
+def tell(progress: ModelProgress) -> None:
     """Write one note to the host."""
     write_note(ANSWERS_FD, progress.to_bytes())

@@ -19,7 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front.controls import broken_up, pattern_of
 from threegate.gates.model.front.server import NoCompletion, Tell, Unanswered
-from threegate.gates.model.messages import Progress
+from threegate.gates.model.messages import ModelProgress
 from threegate.gates.model.server.vocabulary import control_tokens
 
 # Threads that spin while they wait make generation twenty times slower as soon as anything
@@ -121,7 +121,7 @@ class _Writing:
         self._usage = piece.get("usage") or self._usage
         progress = piece.get("prompt_progress")
         if progress is not None:
-            self._tell(Progress("prompt", progress["processed"], progress["total"]))
+            self._tell(ModelProgress("prompt", progress["processed"], progress["total"]))
         for choice in piece.get("choices", ()):
             self._finished = choice.get("finish_reason") or self._finished
             text = choice.get("delta", {}).get("content")
@@ -132,7 +132,7 @@ class _Writing:
     def _take_text(self, text: str) -> None:
         self._pieces.append(text)
         if len(self._pieces) % TOLD_EVERY == 0:
-            self._tell(Progress("reply", len(self._pieces), self._request.max_tokens))
+            self._tell(ModelProgress("reply", len(self._pieces), self._request.max_tokens))
 
     def reply(self, served: Served) -> ChatReply:
         """Return the reply; raise `NoCompletion`."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from threegate.base.erofs import File, lay_out
 from threegate.gates.tool_exec.approved import Given
-from threegate.gates.tool_exec.era.messages import Given as Said
+from threegate.gates.tool_exec.era.messages import GivenInput as Said
 from threegate.keys.sshsig import sha256_of
 
 PIECE_BYTES: Final = 256 * 1024  # a frame holds no more

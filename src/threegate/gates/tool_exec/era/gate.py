@@ -11,6 +11,7 @@ SECURITY
 """
 
 import time
+from dataclasses import replace
 from typing import Final
 
 from threegate.artifacts.tool_request import GATEWAY, ToolRequest, network_word
@@ -24,21 +25,22 @@ from threegate.gates.tool_exec.approved import (
 )
 from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era.disk import DiskBroken, disk_contents, disk_inputs
-from threegate.gates.tool_exec.era.guest_messages import Task
+from threegate.gates.tool_exec.era.guest_messages import GuestTask
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import Ended, Machine
 from threegate.gates.tool_exec.era.messages import (
-    MAX_ASK_BYTES,
-    Failed,
-    Job,
+    DID_NOT_WAKE,
+    NOT_AS_PROMISED,
+    GuestFailed,
+    GuestShape,
+    HeavyJob,
+    HeavyOutcome,
     Prepare,
     Prepared,
     Probe,
     Probed,
-    Shape,
     parse_ask,
 )
-from threegate.gates.tool_exec.era.outcome_messages import DID_NOT_WAKE, NOT_AS_PROMISED, Outcome
 from threegate.gates.tool_exec.era.promised import kept
 from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL
 from threegate.policy.approvals import OTHER_LANE, Presented, ring_for
@@ -51,24 +53,24 @@ NO_NETWORK: Final = "TG-APR-018"
 
 def serve() -> None:
     """Answer the one message of the host; the payload of a tool-heavy box."""
-    answer_once(answer, MAX_ASK_BYTES)
+    answer_once(answer, parse_ask.most_bytes)
 
 
 def answer(message: bytes) -> bytes:
     """Return the answer to a message of the host."""
     ask = parse_ask(Untrusted(message))
-    if isinstance(ask, Job):
+    if isinstance(ask, HeavyJob):
         return run(ask).to_bytes()
     try:
         done = prepare(ask) if isinstance(ask, Prepare) else probe(ask)
     except Late:
-        done = Failed(f"the guest gave no answer in {ask.seconds} seconds")
+        done = GuestFailed(f"the guest gave no answer in {ask.seconds} seconds")
     except Ended as exc:
-        done = Failed(sentence(str(exc)))
+        done = GuestFailed(sentence(str(exc)))
     return done.to_bytes()
 
 
-def prepare(ask: Prepare) -> Prepared | Failed:
+def prepare(ask: Prepare) -> Prepared | GuestFailed:
     """Wait for a guest to boot and have a snapshot of it written."""
     deadline = time.monotonic() + ask.seconds
     machine = Machine(ask.channels)
@@ -77,7 +79,7 @@ def prepare(ask: Prepare) -> Prepared | Failed:
     return Prepared(imports)
 
 
-def probe(ask: Probe) -> Probed | Failed:
+def probe(ask: Probe) -> Probed | GuestFailed:
     """See whether a resumed guest answers a nonce it cannot know, and is what was promised."""
     deadline = time.monotonic() + ask.seconds
     machine = Machine(ask.channels, ask.shape.kind)
@@ -87,22 +89,22 @@ def probe(ask: Probe) -> Probed | Failed:
     try:
         return Probed(kept(facts, ask.shape, ask.ring))
     except ValueError as exc:
-        return Failed(f"the guest is not what was promised: {exc}")
+        return GuestFailed(f"the guest is not what was promised: {exc}")
 
 
-def run(job: Job) -> Outcome:
+def run(job: HeavyJob) -> HeavyOutcome:
     """Return how a job ended; one whose approval does not cover it does not begin."""
     try:
         bundle, request = approved(job, now=int(time.time()))
     except PolicyDenied as exc:
-        return Outcome(REFUSED_APPROVAL, code=exc.code, message=sentence(exc.message))
+        return HeavyOutcome(REFUSED_APPROVAL, code=exc.code, message=sentence(exc.message))
     try:
         return _run(job, bundle, request)
     except Exception:  # noqa: BLE001  # see SECURITY
-        return Outcome("crashed", note="the gate could not run the request")
+        return HeavyOutcome("crashed", note="the gate could not run the request")
 
 
-def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
+def _run(job: HeavyJob, bundle: Bundle, request: ToolRequest) -> HeavyOutcome:
     machine = Machine(job.channels, job.shape.kind)
     deadline = time.monotonic() + job.seconds
     try:
@@ -113,22 +115,19 @@ def _run(job: Job, bundle: Bundle, request: ToolRequest) -> Outcome:
         try:
             probes = kept(facts, job.shape, task.ring)
         except ValueError as exc:
-            return Outcome(NOT_AS_PROMISED, note=f"the guest is not what was promised: {exc}")
+            return HeavyOutcome(NOT_AS_PROMISED, note=f"the guest is not what was promised: {exc}")
         if job.shape.kind == "process":
             for item, pieces in disk_contents(job.disk, job.inputs):
                 machine.give(item.name, item.bytes, pieces, deadline)
     except Late:
-        return Outcome(DID_NOT_WAKE, note="the guest did not wake up")
+        return HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up")
     except Ended as exc:
-        return Outcome(DID_NOT_WAKE, note=str(exc))
+        return HeavyOutcome(DID_NOT_WAKE, note=str(exc))
     outcome = jobs.run(machine, task, code, bounds)
-    return Outcome(
-        **{name: getattr(outcome, name) for name in outcome.__slots__ if name != "probes"},
-        probes=probes,
-    )
+    return replace(outcome, probes=probes)
 
 
-def approved(job: Job, *, now: int) -> tuple[Bundle, ToolRequest]:
+def approved(job: HeavyJob, *, now: int) -> tuple[Bundle, ToolRequest]:
     """Return rules and request if everything was approved, or raise `PolicyDenied`."""
     try:
         bundle = parse_bundle(job.bundle)
@@ -148,19 +147,19 @@ def approved(job: Job, *, now: int) -> tuple[Bundle, ToolRequest]:
     return bundle, request
 
 
-def _check_shape(bundle: Bundle, request: ToolRequest, shape: Shape) -> None:
+def _check_shape(bundle: Bundle, request: ToolRequest, shape: GuestShape) -> None:
     for name in ("cpus", "memory_bytes"):
         if getattr(shape, name) > least(bundle, request, name):
             raise PolicyDenied(f"the machine has more {name} than was approved", code=OTHER_MACHINE)
 
 
-def task_for(bundle: Bundle, request: ToolRequest) -> tuple[Task, bytes, jobs.Bounds]:
+def task_for(bundle: Bundle, request: ToolRequest) -> tuple[GuestTask, bytes, jobs.Bounds]:
     """Return what the agent is told, and what we hold it to."""
 
     def most(name: str) -> int:
         return least(bundle, request, name)
 
-    task = Task(
+    task = GuestTask(
         argv=tuple(word.open_for_validation() for word in request.argv),
         disk_bytes=most("disk_bytes"),
         inputs=bool(request.inputs),

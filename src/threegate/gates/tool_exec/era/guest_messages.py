@@ -1,14 +1,7 @@
 """Frames between the gate of the heavy lane and the agent inside its guest.
 
-| frame | sent by | answered by |
-|---|---|---|
-| `Warm` | gate, before a snapshot | `Ready` |
-| `Hello` | host or gate, once for every clone | `Facts` |
-| `File` and its data | gate, for a guest without disks | nothing |
-| `Job` and its code | gate, once | streams, violations of the ring, files, `Exit` |
-
-The agent's side is `tool_exec/era/guest`, which stands alone inside the guest; a contract
-test compares the two.
+A frame is a kind, a length and a body; most bodies are JSON.  The agent's side is
+`tool_exec/era/guest`, which stands alone inside the guest; a contract test compares the two.
 
 SECURITY
     Everything that is parsed here was sent by a guest that may have been owned by its job,
@@ -17,16 +10,25 @@ SECURITY
 """
 
 import os
-import re
 import struct
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from threegate.base import canonical
-from threegate.base.errors import ProtocolBroken
+from threegate.base.forms import DIGEST, FILE_NAME, NONCE
+from threegate.base.message_shapes import OpenText, RowShape, SortedRecord
+from threegate.base.messages import (
+    CheckedRecord,
+    FlatMessage,
+    FlatParser,
+    flat_message,
+    head,
+    record,
+)
+from threegate.base.schema import Boolean, Integer, ListOf, Pattern
 from threegate.base.untrusted import Untrusted
-from threegate.base.wire import need, need_number, need_word
-from threegate.policy.ring.executor_profile import DIGEST, ExecutorProfile, Violation
+from threegate.base.wire import need
+from threegate.gates.tool_exec.era.messages import MODULES
+from threegate.policy.ring.executor_profile import ExecutorProfile, Violation
 
 WARM, HELLO, JOB = 1, 2, 3
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
@@ -37,119 +39,133 @@ PORT_NAME: Final = "threegate.agent"
 IN_SERIAL: Final = "in"
 
 NONCE_BYTES: Final = 16
-NONCE: Final = re.compile("[0-9a-f]{32}")
 ENTROPY_BYTES: Final = 64
-_MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z_][A-Za-z0-9_]{0,63})?")
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_WORD: Final = re.compile(r"[!-~]{1,200}")
-MAX_MODULES: Final = 512
 MAX_ROWS: Final = 64
 MAX_FILE_BYTES: Final = 2**63 - 1  # what a file can say of itself; a sparse one costs nothing
 MAX_SIGNAL: Final = 64
+_WORD: Final = Pattern(r"[!-~]{1,200}", "a printable word")
+_ENTROPY: Final = Pattern(rf"[0-9a-f]{{{2 * ENTROPY_BYTES}}}", "random bytes in hex")
+_RING: Final = SortedRecord(ExecutorProfile)
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the guest says it looks like from inside, just before its job."""
+@flat_message("guest", "WARM", sender="gate, before a snapshot", answer="`GuestReady`")
+class Warm(FlatMessage):
+    """Load modules under a ring."""
 
-    cpus: int
-    environment: int
-    interfaces: tuple[tuple[str, bool], ...]  # name, and whether it is up
-    memory_kib: int
-    mounts: tuple[tuple[str, str, str], ...]  # place, kind, `ro` or `rw`
-    resolver: bool
-    ring: str  # digest of the ring's profile in force
-    ring_proved: tuple[str, ...]  # what of it was tried just now, and refused
-    routes: int
-
-    def __post_init__(self) -> None:
-        need_number(self.cpus, 4096, "cpus")
-        need_number(self.environment, 4096, "environment")
-        need_number(self.memory_kib, 2**40, "memory_kib")
-        need_number(self.routes, 2**20, "routes")
-        need_word(self.ring, DIGEST, "the digest of a ring")
-        need(len(self.ring_proved) <= MAX_ROWS, "too many proofs")
-        for name in self.ring_proved:
-            need_word(name, _WORD, "a proof of the ring")
-        need(type(self.resolver) is bool, "resolver is there or not")
-        need(max(len(self.interfaces), len(self.mounts)) <= MAX_ROWS, "too many rows")
-        for name, up in self.interfaces:
-            need_word(name, _WORD, "the name of an interface")
-            need(type(up) is bool, "an interface is up or not")
-        for row in self.mounts:
-            for word in row:
-                need_word(word, _WORD, "a mount")
+    imports: tuple[str, ...] = head(MODULES, "what to load")
+    nonce: str = head(NONCE, "for the answer")
+    ring: ExecutorProfile = head(_RING, "the ring")
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """How the guest says the job ended: a code, or the number of a signal."""
+@flat_message("guest", "HELLO", sender="host or gate, to every clone", answer="`GuestFacts`")
+class Hello(FlatMessage):
+    """Wake up, with randomness of your own."""
 
-    code: int
-    oom: bool  # the guest's kernel ran out of memory meanwhile
-    signal: int
-
-    def __post_init__(self) -> None:
-        need_number(self.code, 255, "code")
-        need_number(self.signal, MAX_SIGNAL, "signal")
-        need(type(self.oom) is bool, "oom is true or false")
-        need(not (self.code and self.signal), "a code and a signal")
+    entropy: str = head(_ENTROPY, "for the kernel's pool")
+    nonce: str = head(NONCE, "for the answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+@flat_message("guest", "FILE", sender="gate, for a guest without disks; guest")
+class FileAhead(FlatMessage):
+    """A file whose bytes follow in frames of data."""
+
+    bytes: int = head(Integer(0, MAX_FILE_BYTES), "its size")
+    name: str = head(FILE_NAME, "its name")
+
+
+@flat_message(
+    "guest", "JOB", sender="gate, once", answer="streams, `Violation`, files, `GuestExit`"
+)
+class GuestTask(FlatMessage):
     """What the agent is to run; code, if there is any, follows in a frame of its own."""
 
-    argv: tuple[str, ...]
-    disk_bytes: int
-    inputs: bool
-    outputs: tuple[str, ...]
-    processes: int
-    recursion: int
-    ring: ExecutorProfile
+    argv: tuple[str, ...] = head(ListOf(OpenText(4096), 256), "a command; empty for code")
+    disk_bytes: int = head(Integer(), "that it may write")
+    inputs: bool = head(Boolean(), "whether there are inputs")
+    outputs: tuple[str, ...] = head(ListOf(FILE_NAME, 256), "files to bring back")
+    processes: int = head(Integer(), "how many it may have")
+    recursion: int = head(Integer(), "how deep it may call")
+    ring: ExecutorProfile = head(_RING, "the ring")
+    now_ns: int = head(Integer(0, 2**63 - 1), "the time it begins", default=0)
 
     def frames(self, code: bytes, *, now_ns: int) -> bytes:
         """Return the job as the agent hears it, with the time it begins."""
-        fields = {
-            "argv": list(self.argv),
-            "disk_bytes": self.disk_bytes,
-            "inputs": self.inputs,
-            "now_ns": now_ns,
-            "outputs": list(self.outputs),
-            "processes": self.processes,
-            "recursion": self.recursion,
-            "ring": self.ring.plain(),
-        }
-        # Here the host's own bounds hold: a request has 256 words of 4,096 characters.
-        body = canonical.encode(fields)
-        return HEADER.pack(JOB, len(body)) + body + HEADER.pack(DATA, len(code)) + code
+        return frame(JOB, replace(self, now_ns=now_ns).to_bytes()) + frame(DATA, code)
+
+
+@flat_message("guest", "READY", sender="guest", most_bytes=MAX_FRAME_BYTES)
+class GuestReady(FlatMessage):
+    """The modules that the guest says it has loaded."""
+
+    imports: tuple[str, ...] = head(MODULES, "what is loaded")
+    nonce: str = head(NONCE, "of the question")
+
+
+@record
+class GuestFacts(CheckedRecord):
+    """What the guest says it looks like from inside, just before its job."""
+
+    cpus: int = head(Integer(0, 4096), "processors")
+    environment: int = head(Integer(0, 4096), "variables in the environment")
+    interfaces: tuple[tuple[str, bool], ...] = head(
+        ListOf(RowShape(_WORD, Boolean()), MAX_ROWS), "name, and whether it is up"
+    )
+    memory_kib: int = head(Integer(0, 2**40), "memory")
+    mounts: tuple[tuple[str, str, str], ...] = head(
+        ListOf(RowShape(_WORD, _WORD, _WORD), MAX_ROWS), "place, kind, `ro` or `rw`"
+    )
+    resolver: bool = head(Boolean(), "whether there is one")
+    ring: str = head(DIGEST, "digest of the ring's profile in force")
+    ring_proved: tuple[str, ...] = head(
+        ListOf(_WORD, MAX_ROWS), "what of it was tried just now, and refused"
+    )
+    routes: int = head(Integer(0, 2**20), "routes")
+
+
+@flat_message("guest", "FACTS", sender="guest", most_bytes=MAX_FRAME_BYTES)
+class GuestAwake(FlatMessage):
+    """What the guest says of itself."""
+
+    facts: GuestFacts = head(SortedRecord(GuestFacts), "what it looks like from inside")
+    nonce: str = head(NONCE, "of the question")
+
+
+@flat_message("guest", "EXIT", sender="guest", most_bytes=MAX_FRAME_BYTES)
+class GuestExit(FlatMessage):
+    """How the guest says the job ended: a code, or the number of a signal."""
+
+    code: int = head(Integer(0, 255), "exit code")
+    oom: bool = head(Boolean(), "whether the guest's kernel ran out of memory meanwhile")
+    signal: int = head(Integer(0, MAX_SIGNAL), "signal that ended it; 0 for none")
+
+    def check(self) -> None:
+        need(not (self.code and self.signal), "a code and a signal")
+
+
+parse_file: Final = FlatParser(FileAhead)
+parse_exit: Final = FlatParser(GuestExit)
+parse_violation: Final = FlatParser(Violation)
 
 
 def warm_frame(nonce: str, imports: tuple[str, ...], ring: ExecutorProfile) -> bytes:
     """Return the frame that has the agent load modules under a ring, before a snapshot."""
-    return _frame(WARM, {"imports": list(imports), "nonce": nonce, "ring": ring.plain()})
+    return frame(WARM, Warm(imports, nonce, ring).to_bytes())
 
 
 def hello() -> tuple[str, bytes]:
     """Return a nonce, and the frame that wakes a clone up with it and randomness of its own."""
-    nonce = os.urandom(NONCE_BYTES).hex()
-    entropy = os.urandom(ENTROPY_BYTES).hex()
-    return nonce, _frame(HELLO, {"entropy": entropy, "nonce": nonce})
+    nonce, entropy = os.urandom(NONCE_BYTES).hex(), os.urandom(ENTROPY_BYTES).hex()
+    return nonce, frame(HELLO, Hello(entropy, nonce).to_bytes())
 
 
 def input_frame(name: str, size: int) -> bytes:
     """Return the frame that announces an input; its bytes follow in frames of data."""
-    return _frame(FILE, {"bytes": size, "name": name})
+    return frame(FILE, FileAhead(size, name).to_bytes())
 
 
-def data_frame(data: bytes) -> bytes:
-    """Return a piece of an input."""
-    return HEADER.pack(DATA, len(data)) + data
-
-
-def _frame(kind: int, fields: dict[str, Any]) -> bytes:
-    body = canonical.encode(fields)
-    return HEADER.pack(kind, len(body)) + body
+def frame(kind: int, data: bytes) -> bytes:
+    """Return one frame."""
+    return HEADER.pack(kind, len(data)) + data
 
 
 def parse_header(untrusted: bytes) -> tuple[int, int]:
@@ -162,71 +178,13 @@ def parse_header(untrusted: bytes) -> tuple[int, int]:
 
 def parse_ready(body: Untrusted[bytes], nonce: str) -> tuple[str, ...]:
     """Return the modules the guest says it has loaded."""
-    imports, answered = _fields(body, "imports", "nonce")
-    need(answered == nonce, "the answer is not to our question")
-    need(type(imports) is list and len(imports) <= MAX_MODULES, "imports is not a short list")
-    for name in imports:
-        need_word(name, _MODULE, "a module")
-    return tuple(imports)
+    found = FlatParser(GuestReady)(body)
+    need(found.nonce == nonce, "the answer is not to our question")
+    return found.imports
 
 
-def parse_facts(body: Untrusted[bytes], nonce: str) -> Facts:
+def parse_facts(body: Untrusted[bytes], nonce: str) -> GuestFacts:
     """Return what the guest says of itself, in answer to this very question."""
-    facts, answered = _fields(body, "facts", "nonce")
-    need(answered == nonce, "the answer is not to our question")
-    names = (
-        *("cpus", "environment", "interfaces", "memory_kib", "mounts", "resolver", "ring"),
-        *("ring_proved", "routes"),
-    )
-    need(type(facts) is dict and tuple(facts) == names, "unexpected facts")
-    return Facts(
-        cpus=facts["cpus"],
-        environment=facts["environment"],
-        interfaces=tuple((name, up) for name, up in _rows(facts["interfaces"], 2)),
-        memory_kib=facts["memory_kib"],
-        mounts=tuple((place, kind, mode) for place, kind, mode in _rows(facts["mounts"], 3)),
-        resolver=facts["resolver"],
-        ring=facts["ring"],
-        ring_proved=tuple(_list(facts["ring_proved"])),
-        routes=facts["routes"],
-    )
-
-
-def parse_file(body: Untrusted[bytes]) -> tuple[str, int]:
-    """Return name and size of the file whose bytes come next."""
-    size, name = _fields(body, "bytes", "name")
-    need_number(size, MAX_FILE_BYTES, "bytes")
-    need_word(name, _FILE_NAME, "the name of a file")
-    return name, size
-
-
-def parse_exit(body: Untrusted[bytes]) -> Exit:
-    """Return how the guest says the job ended."""
-    return Exit(*_fields(body, "code", "oom", "signal"))
-
-
-def _fields(body: Untrusted[bytes], *names: str) -> list[Any]:
-    try:
-        value = canonical.decode(body.open_for_validation())
-    except ValueError as exc:
-        raise ProtocolBroken("a frame is not canonical JSON") from exc
-    need(type(value) is dict and tuple(value) == names, "unexpected fields")
-    return list(value.values())
-
-
-def parse_violation(body: Untrusted[bytes]) -> Violation:
-    """Return a rule that the job tried, as the guest tells it."""
-    argument, line, rule = _fields(body, "argument", "line", "rule")
-    return Violation(rule, argument, line)
-
-
-def _list(value: Any) -> list[Any]:
-    need(type(value) is list and len(value) <= MAX_ROWS, "not a short list")
-    found: list[Any] = value
-    return found
-
-
-def _rows(value: Any, width: int) -> list[list[Any]]:
-    rows = _list(value)
-    need(all(type(row) is list and len(row) == width for row in rows), "a row of another width")
-    return rows
+    found = FlatParser(GuestAwake)(body)
+    need(found.nonce == nonce, "the answer is not to our question")
+    return found.facts

@@ -13,10 +13,10 @@ from typing import Final
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era.guest_messages import Exit, Task
+from threegate.gates.tool_exec.era.guest_messages import GuestExit, GuestTask
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import Ended, Machine
-from threegate.gates.tool_exec.era.outcome_messages import MAX_FILES_BYTES, Outcome
+from threegate.gates.tool_exec.era.messages import MAX_FILES_BYTES, HeavyCut, HeavyOutcome
 from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, Violation
 
 _SIGKILL: Final = 9
@@ -46,7 +46,7 @@ class Taken:
     cut: set[int] = field(default_factory=set)
     files: dict[str, bytearray] = field(default_factory=dict)
     due: int = 0  # bytes of the last file that are still to come
-    exit: Exit | None = None
+    exit: GuestExit | None = None
     violations: dict[Violation, None] = field(default_factory=dict)
 
     def take(self, kind: int, body: Untrusted[bytes]) -> None:
@@ -58,7 +58,8 @@ class Taken:
                 raise ProtocolBroken("output after the job's end")
             self._print(kind, body.open_for_validation())
         elif kind == guest.FILE:
-            self._begin(*guest.parse_file(body))
+            ahead = guest.parse_file(body)
+            self._begin(ahead.name, ahead.bytes)
         elif kind == guest.DATA:
             self._fill(body.open_for_validation())
         elif kind == guest.VIOLATION:
@@ -97,24 +98,25 @@ class Taken:
         self.files[name] += data
         self.due -= len(data)
 
-    def outcome(self, state: str, exit_code: int | None = None, note: str | None = None) -> Outcome:
+    def outcome(
+        self, state: str, exit_code: int | None = None, note: str | None = None
+    ) -> HeavyOutcome:
         """Return what is kept of the job; files only of one that came to its end."""
         ended = state in ("ok", "error")
         files = sorted(self.files.items()) if ended else []
-        return Outcome(
+        return HeavyOutcome(
             exit=state,
             exit_code=exit_code,
             stdout=bytes(self.stdout),
             stderr=bytes(self.stderr),
-            stdout_truncated=guest.STDOUT in self.cut,
-            stderr_truncated=guest.STDERR in self.cut,
+            cut=HeavyCut(stdout=guest.STDOUT in self.cut, stderr=guest.STDERR in self.cut),
             files=tuple((name, bytes(data)) for name, data in files),
             note=note,
             violations=tuple(self.violations),
         )
 
 
-def run(machine: Machine, task: Task, code: bytes, bounds: Bounds) -> Outcome:
+def run(machine: Machine, task: GuestTask, code: bytes, bounds: Bounds) -> HeavyOutcome:
     """Run one task in a guest that is awake; whatever happens there is an outcome."""
     taken = Taken(bounds)
     deadline = time.monotonic() + bounds.wall_ms / 1000
@@ -135,7 +137,7 @@ def run(machine: Machine, task: Task, code: bytes, bounds: Bounds) -> Outcome:
     return _ended(taken, taken.exit)
 
 
-def _ended(taken: Taken, told: Exit) -> Outcome:
+def _ended(taken: Taken, told: GuestExit) -> HeavyOutcome:
     if told.signal == _SIGKILL and told.oom:
         return taken.outcome("limit:memory")  # the guest's kernel says so; the machine has no more
     if told.signal:

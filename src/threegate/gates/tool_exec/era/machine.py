@@ -14,9 +14,9 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.control import Control
-from threegate.gates.tool_exec.era.guest_messages import Facts
+from threegate.gates.tool_exec.era.guest_messages import GuestFacts
 from threegate.gates.tool_exec.era.lines import PIECE_BYTES, Gone, Late, Lines
-from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Channels, Kind
+from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Channels, GuestKind
 from threegate.gates.tool_exec.era.monitor import Monitor, MonitorBroken, Refused
 from threegate.policy.ring.executor_profile import ExecutorProfile
 
@@ -37,7 +37,7 @@ class Ended(Exception):
 class Machine:
     """A guest and its engine, seen from outside."""
 
-    def __init__(self, channels: Channels, kind: Kind = "machine") -> None:
+    def __init__(self, channels: Channels, kind: GuestKind = "machine") -> None:
         self._lines = Lines()
         self._agent = channels.agent
         self._held = bytearray()
@@ -104,7 +104,7 @@ class Machine:
             raise Ended("the guest answered what it was not asked")
         return _parsed(lambda: guest.parse_ready(body, nonce))
 
-    def wake(self, deadline: float) -> Facts:
+    def wake(self, deadline: float) -> GuestFacts:
         """Give a clone entropy of its own, if the host has not; return what it looks like."""
         nonce, self._greeted = self._greeted, ""
         if not nonce:
@@ -119,7 +119,7 @@ class Machine:
         """Send an input to a guest that has no disk to find it on."""
         self.send(guest.input_frame(name, size), deadline)
         for piece in pieces:
-            self.send(guest.data_frame(piece), deadline)
+            self.send(guest.frame(guest.DATA, piece), deadline)
 
     def snapshot(self, deadline: float) -> None:
         """Have the engine write the machine to the descriptor the host gave it."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from threegate.gates.tool_exec.era.guest_messages import Facts
-from threegate.gates.tool_exec.era.messages import Shape
+from threegate.gates.tool_exec.era.guest_messages import GuestFacts
+from threegate.gates.tool_exec.era.messages import GuestShape
 from threegate.policy.ring.executor_profile import ExecutorProfile
 
 # File systems that live in the guest alone; a shared folder would have another kind.
@@ -25,33 +25,33 @@ _PROOFS: Final = {
 }
 
 
-def _no_network(facts: Facts, shape: Shape) -> bool:
+def _no_network(facts: GuestFacts, shape: GuestShape) -> bool:
     # A user-space kernel has a loopback of its own that is always up and leads nowhere.
     return all(
         name == "lo" and (not up or shape.kind == "process") for name, up in facts.interfaces
     )
 
 
-def _own_mounts(facts: Facts, _: Shape) -> bool:
+def _own_mounts(facts: GuestFacts, _: GuestShape) -> bool:
     return all(kind in _OWN_KINDS for _, kind, _ in facts.mounts)
 
 
-def _only_its_image(facts: Facts, _: Shape) -> bool:
+def _only_its_image(facts: GuestFacts, _: GuestShape) -> bool:
     shared = [row for row in facts.mounts if row[1] not in _OWN_KINDS]
     return shared == [("/", "9p", "ro")]
 
 
-def _root_read_only(facts: Facts, _: Shape) -> bool:
+def _root_read_only(facts: GuestFacts, _: GuestShape) -> bool:
     modes = [mode for place, kind, mode in facts.mounts if place == "/" and kind != "rootfs"]
     return bool(modes) and all(mode == "ro" for mode in modes)
 
 
-def _memory(facts: Facts, shape: Shape) -> bool:
+def _memory(facts: GuestFacts, shape: GuestShape) -> bool:
     promised = shape.memory_bytes // 1024
     return promised // 2 <= facts.memory_kib <= promised  # the kernel keeps some for itself
 
 
-_PROMISES: Final[dict[str, Callable[[Facts, Shape], bool]]] = {
+_PROMISES: Final[dict[str, Callable[[GuestFacts, GuestShape], bool]]] = {
     "guest-cpus": lambda facts, shape: facts.cpus == shape.cpus,
     "guest-empty-environment": lambda facts, _: facts.environment == 0,
     "guest-memory": _memory,
@@ -63,19 +63,19 @@ _PROMISES: Final[dict[str, Callable[[Facts, Shape], bool]]] = {
 }
 
 
-_INSTEAD: Final[dict[str, Callable[[Facts, Shape], bool]]] = {
+_INSTEAD: Final[dict[str, Callable[[GuestFacts, GuestShape], bool]]] = {
     # Its files come one by one from a process outside that sees the image and nothing else.
     "guest-only-its-image": _only_its_image,
 }
 
 
-def _promises(shape: Shape) -> dict[str, Callable[[Facts, Shape], bool]]:
+def _promises(shape: GuestShape) -> dict[str, Callable[[GuestFacts, GuestShape], bool]]:
     if shape.kind == "machine":
         return _PROMISES
     return {k: v for k, v in _PROMISES.items() if k != "guest-no-shared-folder"} | _INSTEAD
 
 
-def kept(facts: Facts, shape: Shape, ring: ExecutorProfile) -> tuple[str, ...]:
+def kept(facts: GuestFacts, shape: GuestShape, ring: ExecutorProfile) -> tuple[str, ...]:
     """Return the names of all promises, or raise `ValueError` with the first that is broken."""
     promises = _promises(shape)
     # A program of the profile is on a mount of its own, where it can be executed.

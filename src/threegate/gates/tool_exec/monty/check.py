@@ -32,10 +32,11 @@ from pydantic_monty import (
     NameLookupSnapshot,
 )
 
-from threegate.base.limits import MAX_CONSTRUCT_CHARS, MAX_LINE, MAX_LINE_CHARS
+from threegate.base.limits import MAX_LINE, MAX_LINE_CHARS
 from threegate.base.text import visible
 from threegate.gates.tool_exec.monty.functions import REGISTRY
 from threegate.gates.tool_exec.monty.gaps import defined, gaps
+from threegate.gates.tool_exec.monty.messages import MAX_CONSTRUCT_CHARS
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
 

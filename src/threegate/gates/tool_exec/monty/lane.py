@@ -23,7 +23,7 @@ from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.gates.tool_exec.monty import check
 from threegate.gates.tool_exec.monty.calls import Calls, Snapshot, TooMany
 from threegate.gates.tool_exec.monty.convert import NotJson, TooLarge, to_json
-from threegate.gates.tool_exec.monty.messages import Outcome, RefusalFound
+from threegate.gates.tool_exec.monty.messages import LiteCut, LiteOutcome, RefusalFound
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
 from threegate.gates.tool_exec.monty.pool import Pool
 from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
@@ -63,7 +63,7 @@ class Job:
     bounds: Bounds
 
 
-def run(pool: Pool, job: Job) -> Outcome:
+def run(pool: Pool, job: Job) -> LiteOutcome:
     """Run a program to its end or to its limit."""
     refusal = screen(job.code, job.bounds)
     if refusal is not None:
@@ -77,17 +77,17 @@ def run(pool: Pool, job: Job) -> Outcome:
     return outcome
 
 
-def _refused(refusal: Refusal, why: str) -> Outcome:
+def _refused(refusal: Refusal, why: str) -> LiteOutcome:
     found = RefusalFound(refusal.construct, refusal.line, refusal.reason)
-    return Outcome(f"refused:{why}", refusal=found)
+    return LiteOutcome(f"refused:{why}", refusal=found)
 
 
-def _looks_refused(outcome: Outcome) -> bool:
+def _looks_refused(outcome: LiteOutcome) -> bool:
     last = outcome.stderr.rpartition(b"\n")[2]
     return outcome.exit == "error" and last.startswith((b"NotImplementedError", b"SyntaxError"))
 
 
-def _run(pool: Pool, job: Job) -> Outcome:
+def _run(pool: Pool, job: Job) -> LiteOutcome:
     calls = Calls(job.functions)
     watch = Watch(pool.alarm, wall_ms=job.wall_ms, output_bytes=job.output_bytes)
     with pool.checkout(
@@ -164,16 +164,18 @@ def _left(snapshot: MontyComplete, watch: Watch) -> Verdict:
         return Verdict("error", f"the value is {exc}, not JSON")
 
 
-def _outcome(found: Verdict, calls: Calls, watch: Watch) -> Outcome:
+def _outcome(found: Verdict, calls: Calls, watch: Watch) -> LiteOutcome:
     text = cut_utf8(found.text.encode("utf-8", "replace"), MAX_ERROR_BYTES)
-    return Outcome(
+    return LiteOutcome(
         exit=found.exit,
         value=found.value.encode("utf-8"),
         stdout=bytes(watch.stdout),
         stderr=bytes(watch.stderr) + text,
-        value_truncated=found.value_cut,
-        stdout_truncated=watch.cut == "stdout",
-        stderr_truncated=found.text_cut or watch.cut == "stderr",
+        cut=LiteCut(
+            value=found.value_cut,
+            stdout=watch.cut == "stdout",
+            stderr=found.text_cut or watch.cut == "stderr",
+        ),
         calls=calls.counted,
         cpu_ms=round(watch.cpu_seconds * 1000),
     )

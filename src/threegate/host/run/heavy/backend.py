@@ -23,8 +23,17 @@ from threegate.base.errors import GateUnavailable, ProtocolBroken, disk_errors
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import messages as tool_heavy
-from threegate.gates.tool_exec.era.messages import Ask, Channels, Failed, Given, Job, Prepare, Probe
-from threegate.gates.tool_exec.era.outcome_messages import Outcome, parse_outcome
+from threegate.gates.tool_exec.era.messages import (
+    Channels,
+    GivenInput,
+    GuestFailed,
+    HeavyAsk,
+    HeavyJob,
+    HeavyOutcome,
+    Prepare,
+    Probe,
+    parse_outcome,
+)
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.engine import (
@@ -90,7 +99,7 @@ class Asked:
 class Ran:
     """How one job went, with what was measured from outside."""
 
-    outcome: Outcome
+    outcome: HeavyOutcome
     wall_ms: int
     cpu_ms: int
     peak_memory_bytes: int
@@ -256,8 +265,8 @@ class QemuBackend:
     def _shape(self, want: Want) -> Shape:
         return Shape(self.name, want.cpus, want.memory_mib)
 
-    def _said_shape(self, want: Want) -> tool_heavy.Shape:
-        return tool_heavy.Shape(want.cpus, self._shape(want).memory_bytes)
+    def _said_shape(self, want: Want) -> tool_heavy.GuestShape:
+        return tool_heavy.GuestShape(want.cpus, self._shape(want).memory_bytes)
 
     def _made_from(self, want: Want) -> dict[str, Any]:
         layers = tuple(range(len(want.layers)))
@@ -279,7 +288,7 @@ class QemuBackend:
 
 
 def answered(
-    talk: Conversation, parse: Callable[[Untrusted[bytes]], A | Failed], *, engine: str
+    talk: Conversation, parse: Callable[[Untrusted[bytes]], A | GuestFailed], *, engine: str
 ) -> A:
     """Return what a gate answered, or raise `GateUnavailable` with the reason."""
     if talk.gate.why != "done":
@@ -289,7 +298,7 @@ def answered(
         answer = parse(Untrusted(talk.message))
     except ProtocolBroken as exc:
         raise _refused("its gate does not answer", engine=engine) from exc
-    if isinstance(answer, Failed):
+    if isinstance(answer, GuestFailed):
         raise _refused(f"{answer.message}{_said(talk)}", engine=engine)
     return answer
 
@@ -309,19 +318,21 @@ def input_disk(stack: ExitStack, inputs: tuple[tuple[str, bytes], ...], scratch:
         return channels.reopened(stack, fd)
 
 
-def job_for(asked: Asked, shape: tool_heavy.Shape, seconds: int) -> Callable[[Channels, int], Ask]:
+def job_for(
+    asked: Asked, shape: tool_heavy.GuestShape, seconds: int
+) -> Callable[[Channels, int], HeavyAsk]:
     """Return what makes the gate's message, once its descriptors are known."""
-    given = tuple(Given(name, len(data)) for name, data in asked.inputs)
+    given = tuple(GivenInput(name, len(data)) for name, data in asked.inputs)
     parts = (asked.bundle, asked.request, asked.approval, asked.signature)
-    return lambda ends, disk: Job(ends, shape, seconds, given, disk, *parts)
+    return lambda ends, disk: HeavyJob(ends, shape, seconds, given, disk, *parts)
 
 
 def ran_of(talk: Conversation, template: str) -> Ran:
     """Return how a job went."""
     answer = Untrusted(talk.message)
-    outcome, refused = Outcome("crashed"), None
+    outcome, refused = HeavyOutcome("crashed"), None
     if talk.gate.why == "deadline":
-        outcome = Outcome("limit:time")
+        outcome = HeavyOutcome("limit:time")
     elif talk.gate.why == "done":
         try:
             outcome = parse_outcome(answer)

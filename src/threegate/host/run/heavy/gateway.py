@@ -29,7 +29,12 @@ from threegate.base.errors import GateUnavailable, ThreeGateError
 from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.untrusted import Untrusted
 from threegate.gates.run_gateway import messages as said
-from threegate.gates.run_gateway.messages import Opening, Told, parse_opened, parse_told
+from threegate.gates.run_gateway.messages import (
+    GatewayNote,
+    GatewayOpening,
+    parse_note,
+    parse_opened,
+)
 from threegate.handoff.store import Store
 from threegate.host.fetch.credentials import all_credentials
 from threegate.host.gate_profiles import refuse_unapplied_profile
@@ -89,7 +94,7 @@ class Passed:
     """What a run asked and what became of it, as its gateway told it."""
 
     places: Mapping[str, str]
-    told: list[Told] = field(default_factory=list)
+    told: list[GatewayNote] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
 
     def carried(self) -> tuple[Carried, ...]:
@@ -163,7 +168,7 @@ def opened_gateway(
         engine, channel = channels.pair(ours, theirs)
 
         def note(data: bytes) -> None:
-            told = parse_told(data)
+            told = parse_note(Untrusted(data))
             noter.note(ASKED, told.plain())
             passed.told.append(told)
 
@@ -214,14 +219,14 @@ def _opening(
     places: Mapping[str, str],
     outward: Outward,
     channel: int,
-) -> Opening:
+) -> GatewayOpening:
     files = iter(anchors(outward.root, bundle))
     listed = tuple(
         (word.removeprefix(_DIGEST), None if word == SYSTEM_ANCHOR else next(files))
         for word in bundle.words("fetch", "trust_anchors")
     )
     key = secrets.token_bytes(KEY_BYTES)
-    return Opening(
+    return GatewayOpening(
         channel_fd=channel,
         hosts=network.hosts,
         methods=tuple(bundle.words(*GATEWAY_RULES, "methods")),

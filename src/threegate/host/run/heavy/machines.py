@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import disk_errors
-from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Ask, Channels
+from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Channels, HeavyAsk
 from threegate.host.open_box import open_box
 from threegate.host.run.heavy import channels as wiring
 from threegate.host.run.heavy.engine import (
@@ -95,7 +95,7 @@ class Conversation:
 class Use:
     """What one machine is for: where it begins, and what it is handed."""
 
-    ask: Callable[[Channels, int], Ask]  # given the gate's channels and its disk of inputs
+    ask: Callable[[Channels, int], HeavyAsk]  # given the gate's channels and its disk of inputs
     seconds: float
     snapshot: int | None = None  # to resume from; None: boot
     inputs: int | None = None  # a disk of inputs, read-only

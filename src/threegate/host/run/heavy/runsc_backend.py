@@ -15,8 +15,7 @@ from typing import Final, Self
 
 from threegate.base.errors import disk_errors
 from threegate.gates.tool_exec.era import messages as tool_heavy
-from threegate.gates.tool_exec.era.messages import Probe
-from threegate.gates.tool_exec.era.outcome_messages import Outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome, Probe
 from threegate.host.images.store import Image
 from threegate.host.images.unpacked import tree_of
 from threegate.host.run.heavy.backend import (
@@ -112,11 +111,11 @@ class RunscBackend:
         return self._trees[want.layers]
 
 
-def _shape(want: Want) -> tool_heavy.Shape:
-    return tool_heavy.Shape(want.cpus, want.memory_mib * MIB, "process")
+def _shape(want: Want) -> tool_heavy.GuestShape:
+    return tool_heavy.GuestShape(want.cpus, want.memory_mib * MIB, "process")
 
 
-def _judged(outcome: Outcome, watch: Watch) -> Outcome:
+def _judged(outcome: HeavyOutcome, watch: Watch) -> HeavyOutcome:
     """Return what ended a job: the watch over its memory, if it was that."""
     if watch.over and outcome.exit == "crashed":
         return replace(outcome, exit="limit:memory", note=None)

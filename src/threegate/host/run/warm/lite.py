@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, PolicyDenied
+from threegate.base.greeting import Refused
 from threegate.gates.tool_exec.monty import messages as tool_lite
-from threegate.gates.tool_exec.monty.messages import Job
-from threegate.gates.tool_exec.monty.rule_messages import Adopt, Enforced, Prove, parse_enforced
+from threegate.gates.tool_exec.monty.messages import Adopt, Enforced, LiteJob, Prove, parse_enforced
 from threegate.host.gate_profiles import EVERY_GATE
 from threegate.host.run.lite import LiteBox, Ran, start_box
 from threegate.host.run.results import Box
@@ -46,8 +46,8 @@ class LiteExecutor:
     def adopt(self, signed: Signed) -> None:
         """Hand it the next rules; raises `PolicyDenied` if it refuses them."""
         asked = Adopt(signed.bundle.bundle_bytes(), signed.armored)
-        answer = self.box.answer(asked.to_bytes(), tool_lite.parse_greeting)
-        if isinstance(answer, tool_lite.Refused):
+        answer = self.box.answer(asked.to_bytes(), tool_lite.GREETING.parse)
+        if isinstance(answer, Refused):
             raise PolicyDenied(answer.message, code=answer.code)
 
     def enforced(self) -> Enforced:
@@ -120,7 +120,7 @@ class LentBox:
         """Tell whether it may still be given its job."""
         return not self._lent.back and self._lent.executor.alive
 
-    def run(self, job: Job, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
         """Run an approved request; the box ends with it."""
         try:
             return self._lent.executor.box.run(job, wall_ms=wall_ms)

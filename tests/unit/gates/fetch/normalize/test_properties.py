@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tests.support.answers import JSON, XML, crossref_work
 from tests.support.normalizing import Got, ask, got, page_of
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
+from threegate.artifacts.sources import SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import SOURCES, Made, Miss, Normalize, NotMade
+from threegate.gates.fetch.normalize.messages import Made, Miss, Normalize, NotMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 
 ROOT = Path(__file__).parents[4]

@@ -14,7 +14,7 @@ import pytest
 from tests.support.proxying import bundle
 from threegate.gates.fetch.proxy import gate
 from threegate.gates.fetch.proxy.gate import REFUSED_SECONDS
-from threegate.gates.fetch.proxy.messages import InForce, Rules
+from threegate.gates.fetch.proxy.messages import InForce, ProxyRules
 from threegate.sandbox import payload
 from threegate.sandbox.channel import HEADER, frames
 
@@ -71,7 +71,7 @@ def served(
 
 
 def rules(fd: int) -> bytes:
-    return frames(Rules(BUNDLE.bundle_bytes(), fd, ()).to_bytes())
+    return frames(ProxyRules(BUNDLE.bundle_bytes(), fd, ()).to_bytes())
 
 
 @pytest.mark.parametrize("data", [frames(b"{}"), b"\xff" * 100, HEADER.pack(9, 1) + b"x"])

@@ -4,9 +4,14 @@ import pytest
 
 from tests.support.retrieving import ASK, Servers, bundle
 from threegate.base.errors import PolicyDenied
-from threegate.base.limits import MAX_RETRY_AFTER_SECONDS
 from threegate.gates.fetch.retrieve.answers import http_date, part_of, retry_after
-from threegate.gates.fetch.retrieve.messages import Ask, Authority, Got, NotGot
+from threegate.gates.fetch.retrieve.messages import (
+    MAX_RETRY_AFTER_SECONDS,
+    Authority,
+    FetchQuestion,
+    Got,
+    NotGot,
+)
 from threegate.gates.fetch.retrieve.retriever import Retriever
 from threegate.gates.fetch.retrieve.rules import OTHER_PURPOSE, rules_of
 from threegate.gates.http_library.client import NotRetrieved, ResponseHead
@@ -47,8 +52,8 @@ def test_a_date_is_the_moment_it_names() -> None:
 # Parts of a file: exactly the one that was asked for, whatever a server calls it.
 
 HOST, STORE = "huggingface.co", "cas-bridge.xethub.hf.co"
-PART = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=200)
-FIRST = Ask(f"https://{HOST}/x", "*/*", 100, first_byte=0)
+PART = FetchQuestion(f"https://{HOST}/x", "*/*", 100, first_byte=200)
+FIRST = FetchQuestion(f"https://{HOST}/x", "*/*", 100, first_byte=0)
 
 
 def head(status: int, content_range: str | None = None) -> ResponseHead:
@@ -92,7 +97,7 @@ def test_the_whole_is_taken_for_a_part_only_at_its_beginning() -> None:
             part_of(FIRST, head(status))
 
 
-def asked(ask: Ask, said: dict[str, list[bytes]]) -> tuple[Got | NotGot, Servers]:
+def asked(ask: FetchQuestion, said: dict[str, list[bytes]]) -> tuple[Got | NotGot, Servers]:
     with Servers(dict(said)) as servers:
         retriever = Retriever(rules_of(bundle(), downloads("models")), servers)
         found = retriever.answer(ask)
@@ -120,14 +125,16 @@ def test_every_hop_is_asked_for_the_part_and_judged_by_the_list_of_downloads() -
 
 # claim TG-C-200
 def test_a_box_of_one_purpose_asks_for_nothing_of_another() -> None:
-    packets = Ask(ASK.url, "*/*", 100, first_byte=0)
+    packets = FetchQuestion(ASK.url, "*/*", 100, first_byte=0)
     found, servers = asked(packets, {})
     assert isinstance(found, NotGot)
     assert (found.code, servers.opened) == ("TG-FET-002", [])
-    whole, servers = asked(Ask(PART.url, "*/*", 100), {})
+    whole, servers = asked(FetchQuestion(PART.url, "*/*", 100), {})
     assert isinstance(whole, NotGot)
     assert (whole.code, servers.opened) == ("TG-FET-003", [])
-    approved = Ask(PART.url, "*/*", 100, first_byte=0, authority=Authority(b"x", b"y", b"z"))
+    approved = FetchQuestion(
+        PART.url, "*/*", 100, first_byte=0, authority=Authority(b"x", b"y", b"z")
+    )
     found, servers = asked(approved, {})
     assert isinstance(found, NotGot)
     assert (found.code, servers.opened) == ("TG-FET-003", [])

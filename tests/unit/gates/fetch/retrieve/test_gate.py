@@ -7,20 +7,20 @@ import sys
 import pytest
 
 from tests.support.retrieving import ASK, bundle
+from threegate.base.greeting import Ready
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import gate
 from threegate.gates.fetch.retrieve.answers import bug
 from threegate.gates.fetch.retrieve.messages import (
+    GREETING,
     NotGot,
-    Opening,
-    Ready,
+    RetrieveOpening,
     parse_answer,
-    parse_greeting,
 )
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
 
-OPENING = frames(Opening(bundle().bundle_bytes()).to_bytes())
+OPENING = frames(RetrieveOpening(bundle().bundle_bytes()).to_bytes())
 QUESTION = frames(ASK.to_bytes())
 _START = "import os; os.dup2(1, 3); os.dup2(2, 1)\nimport {0} as gate\n"
 # Somebody who fails on the first question, with words of a server, and answers every other.
@@ -62,7 +62,7 @@ def served(data: bytes, before: str = _RETRIEVER) -> tuple[int, list[bytes], byt
 def test_an_error_nobody_thought_of_is_an_answer_without_its_text() -> None:
     code, (greeting, first, second), err = served(OPENING + QUESTION * 2)
     assert (code, err) == (os.EX_OK, b"")
-    assert isinstance(parse_greeting(Untrusted(greeting)), Ready)
+    assert isinstance(GREETING.parse(Untrusted(greeting)), Ready)
     assert first == bug().to_bytes(), "nothing of what was raised"
     told = parse_answer(Untrusted(first))
     assert isinstance(told, NotGot)

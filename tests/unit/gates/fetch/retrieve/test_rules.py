@@ -21,10 +21,16 @@ from tests.support.retrieving import (
 from tests.support.workspaces import soft_signer
 from threegate.artifacts import registry
 from threegate.base.errors import PolicyDenied
-from threegate.base.limits import MAX_BODY_BYTES
+from threegate.base.greeting import Refused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.gate import open_with
-from threegate.gates.fetch.retrieve.messages import Authority, Got, NotGot, Opening, Refused
+from threegate.gates.fetch.retrieve.messages import (
+    MAX_BODY_BYTES,
+    Authority,
+    Got,
+    NotGot,
+    RetrieveOpening,
+)
 from threegate.gates.fetch.retrieve.rules import anchors_of, rules_of
 from threegate.gates.http_library.client import Failure, NotRetrieved
 from threegate.gates.http_library.tunnel import GatewayProxy, Tunnels
@@ -82,8 +88,10 @@ def test_only_listed_ca_files_count_and_all_of_them_must_be_there() -> None:
 def test_a_box_refuses_rules_it_cannot_work_under(
     rules: bytes, anchors: tuple[bytes, ...], code: str
 ) -> None:
-    assert not isinstance(open_with(Opening(ONLY_CA.bundle_bytes(), (CA,))), Refused), "control"
-    refused = open_with(Opening(rules, anchors))
+    assert not isinstance(open_with(RetrieveOpening(ONLY_CA.bundle_bytes(), (CA,))), Refused), (
+        "control"
+    )
+    refused = open_with(RetrieveOpening(rules, anchors))
     assert isinstance(refused, Refused)
     assert refused.code.startswith(code)
 

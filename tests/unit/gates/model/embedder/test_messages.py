@@ -11,7 +11,7 @@ from threegate.gates.model.embedder.messages import (
     MAX_TEXT_BYTES,
     MAX_TEXTS,
     Embed,
-    Vectors,
+    TextVectors,
     nearness,
     numbers_of,
     parse_embed,
@@ -34,15 +34,15 @@ from threegate.gates.model.embedder.messages import (
 )
 # claim TG-C-146
 def test_what_is_not_a_vector_is_not_taken(wrong: bytes) -> None:
-    right = Vectors((row(1.0),)).to_bytes()
+    right = TextVectors((row(1.0),)).to_bytes()
     assert parse_vectors(Untrusted(right), 1).rows == (row(1.0),), "control"
     data = right.replace(b'"parts":[1536]', b'"parts":[%d]' % len(wrong))
-    with pytest.raises(ProtocolBroken, match="vector"):
+    with pytest.raises(ProtocolBroken, match=r"vector|rows is too large"):
         parse_vectors(Untrusted(data.partition(b"\n")[0] + b"\n" + wrong), 1)
 
 
 def test_fewer_vectors_than_texts_are_no_answer() -> None:
-    data = Vectors((row(1.0),)).to_bytes()
+    data = TextVectors((row(1.0),)).to_bytes()
     with pytest.raises(ProtocolBroken):
         parse_vectors(Untrusted(data), 2)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support import weights
 from threegate.gates.model.embedder.gate import opened
-from threegate.gates.model.embedder.messages import Opening, nearness, numbers_of
+from threegate.gates.model.embedder.messages import EmbedderOpening, nearness, numbers_of
 from threegate.gates.model.embedder.minilm import (
     MAX_HEADER_BYTES,
     MAX_SIDE,
@@ -156,9 +156,9 @@ def test_files_of_another_digest_are_not_read(tmp_path: Path) -> None:
     own.write_bytes(b"not the one")
     right = hashlib.sha256(b"not the one").hexdigest()
     for opening, code in (
-        (Opening("0" * 64, "0" * 64), "TG-EMB-002"),
-        (Opening("0" * 64, right), "TG-EMB-001"),
-        (Opening(right, right), "TG-EMB-003"),  # control: both are right, so they are read
+        (EmbedderOpening("0" * 64, "0" * 64), "TG-EMB-002"),
+        (EmbedderOpening("0" * 64, right), "TG-EMB-001"),
+        (EmbedderOpening(right, right), "TG-EMB-003"),  # control: both are right, so they are read
     ):
         with pytest.raises(EmbedderRefused) as caught:
             opened(opening, own, own)

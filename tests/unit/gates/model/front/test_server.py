@@ -11,7 +11,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest, Served
 from threegate.gates.model.front import server
 from threegate.gates.model.front.server import Front, NoCompletion, Stuck, Tell, Unanswered
-from threegate.gates.model.messages import Progress
+from threegate.gates.model.messages import ModelProgress
 from threegate.sandbox.channel import CHUNK, END, HEADER, MAX_CHUNK_BYTES, NOTE, frames
 
 ASKED = frames(ChatRequest((("user", "x"),), 5).to_bytes())
@@ -33,7 +33,7 @@ class Scripted:
         self.most = max(self.most, self.working)
         self.at_work.set()
         try:
-            tell(Progress("reply", 1, request.max_tokens))
+            tell(ModelProgress("reply", 1, request.max_tokens))
             return ChatReply(Untrusted(self._act(stop)), "stop", 1, 1, "m")
         finally:
             self.working -= 1
@@ -52,9 +52,9 @@ Connect = Callable[[], Awaitable[tuple[socket.socket, "asyncio.Task[None]"]]]
 Scene = Callable[[Connect], Awaitable[None]]
 
 
-def played(model: Scripted, scene: Scene, *, deadline: float = 30) -> list[Progress]:
+def played(model: Scripted, scene: Scene, *, deadline: float = 30) -> list[ModelProgress]:
     """Play a scene with a front; `connect` gives a client and the front's work for it."""
-    told: list[Progress] = []
+    told: list[ModelProgress] = []
 
     async def play() -> None:
         tasks: list[asyncio.Task[None]] = []

@@ -9,10 +9,10 @@ import pytest
 
 from threegate.base.erofs import File, lay_out, write
 from threegate.gates.tool_exec.era.disk import DiskBroken, disk_inputs
-from threegate.gates.tool_exec.era.messages import Given
+from threegate.gates.tool_exec.era.messages import GivenInput
 
 INPUTS = {"a": b"x" * 5000, "b": b"", "c": b"three"}
-SAID = tuple(Given(name, len(data)) for name, data in INPUTS.items())
+SAID = tuple(GivenInput(name, len(data)) for name, data in INPUTS.items())
 
 
 def disk(path: Path) -> int:
@@ -35,7 +35,7 @@ def test_every_input_is_found_with_its_own_digest(tmp_path: Path) -> None:
 
 def test_another_layout_a_hidden_file_or_a_short_disk_is_refused(tmp_path: Path) -> None:
     fd = disk(tmp_path / "disk")
-    for lie in (SAID[:2], (*SAID, Given("d", 1)), (Given("a", 5000), Given("c", 5))):
+    for lie in (SAID[:2], (*SAID, GivenInput("d", 1)), (GivenInput("a", 5000), GivenInput("c", 5))):
         with pytest.raises(DiskBroken, match="laid out"):
             disk_inputs(fd, lie)
     os.pwrite(fd, b"\0", 1024)  # the superblock

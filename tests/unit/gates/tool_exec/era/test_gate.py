@@ -16,10 +16,14 @@ from threegate.gates.tool_exec.era import gate
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era.machine import Machine
-from threegate.gates.tool_exec.era.messages import PROTOCOL, Channels, Job, Shape, parse_ask
-from threegate.gates.tool_exec.era.outcome_messages import (
+from threegate.gates.tool_exec.era.messages import (
     DID_NOT_WAKE,
     NOT_AS_PROMISED,
+    PROTOCOL,
+    Channels,
+    GuestShape,
+    HeavyJob,
+    parse_ask,
     parse_outcome,
 )
 from threegate.policy.approvals import OUTSIDE_WINDOW
@@ -27,11 +31,11 @@ from threegate.policy.approvals import OUTSIDE_WINDOW
 TASK = Task("print(1)")
 
 
-def job(**changes: Any) -> Job:
+def job(**changes: Any) -> HeavyJob:
     asked = asked_for(TASK, rules(), **changes)
-    shape = Shape(TASK.limits.cpus, TASK.limits.memory_bytes)
+    shape = GuestShape(TASK.limits.cpus, TASK.limits.memory_bytes)
     parts = (asked.bundle, asked.request, asked.approval, asked.signature)
-    return Job(Channels(10, 11), shape, 60, (), 0, *parts)
+    return HeavyJob(Channels(10, 11), shape, 60, (), 0, *parts)
 
 
 # claim TG-C-322

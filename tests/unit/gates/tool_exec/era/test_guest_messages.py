@@ -11,7 +11,7 @@ from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era.guest_messages import Exit, Facts, Task
+from threegate.gates.tool_exec.era.guest_messages import FileAhead, GuestExit, GuestFacts, GuestTask
 from threegate.host.images.ours import Sources
 from threegate.host.run.heavy.lane import NOTHING
 from threegate.policy.ring.executor_profile import Violation
@@ -60,7 +60,7 @@ def test_a_header_is_bounded_before_its_body_is_read(head: bytes) -> None:
 
 def test_facts_are_those_that_were_asked_for() -> None:
     found = guest.parse_facts(body({"facts": FACTS, "nonce": NONCE}), NONCE)
-    assert found == Facts(
+    assert found == GuestFacts(
         1,
         0,
         (("lo", False),),
@@ -104,11 +104,11 @@ def test_other_facts_are_refused(change: dict[str, object]) -> None:
 def test_a_file_with_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(ProtocolBroken):
         guest.parse_file(body({"bytes": 1, "name": name}))
-    assert guest.parse_file(body({"bytes": 1, "name": "x.csv"})) == ("x.csv", 1)
+    assert guest.parse_file(body({"bytes": 1, "name": "x.csv"})) == FileAhead(1, "x.csv")
 
 
 def test_an_exit_has_a_code_or_a_signal() -> None:
-    assert guest.parse_exit(body({"code": 3, "oom": False, "signal": 0})) == Exit(
+    assert guest.parse_exit(body({"code": 3, "oom": False, "signal": 0})) == GuestExit(
         3, oom=False, signal=0
     )
     for value in ({"code": 1, "oom": False, "signal": 9}, {"code": 0, "oom": 0, "signal": 0}):
@@ -145,14 +145,14 @@ def test_the_agent_speaks_the_same_protocol() -> None:
     assert agent.prepare_places.__globals__["IN_SERIAL"] == guest.IN_SERIAL
     assert agent.HEADER.format == guest.HEADER.format
     assert agent.PIECE_BYTES <= guest.MAX_FRAME_BYTES
-    task = Task((), 1, inputs=True, outputs=("x",), processes=2, recursion=9, ring=NOTHING)
+    task = GuestTask((), 1, inputs=True, outputs=("x",), processes=2, recursion=9, ring=NOTHING)
     source = "".join(path.read_text("utf-8") for path in AGENT.parent.glob("*.py"))
     head = guest.HEADER.size
     frame = task.frames(b"pass", now_ns=1)
     _, length = guest.HEADER.unpack(frame[:head])
     for key in canonical.decode(frame[head : head + length]):
         assert f'job["{key}"]' in source or f"job['{key}']" in source, f"{key} is not read"
-    file, data = guest.input_frame("table", 3), guest.data_frame(b"abc")
+    file, data = guest.input_frame("table", 3), guest.frame(guest.DATA, b"abc")
     assert canonical.decode(file[head:]) == {"bytes": 3, "name": "table"}
     assert (guest.HEADER.unpack(data[:head]), data[head:]) == ((guest.DATA, 3), b"abc")
     for key in ("bytes", "name"):

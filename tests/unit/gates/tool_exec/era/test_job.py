@@ -47,7 +47,7 @@ def test_output_is_cut_at_its_limit_over_both_streams() -> None:
         taken.take(guest.STDERR, Untrusted(b"1234"))
     outcome = taken.outcome("limit:output")
     assert (outcome.stdout, outcome.stderr) == (b"12345678", b"12")
-    assert (outcome.stdout_truncated, outcome.stderr_truncated) == (False, True)
+    assert (outcome.cut.stdout, outcome.cut.stderr) == (False, True)
 
 
 @pytest.mark.parametrize(

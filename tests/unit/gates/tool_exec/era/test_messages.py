@@ -12,49 +12,61 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.era.messages import (
     Channels,
-    Failed,
-    Given,
-    Job,
+    GivenInput,
+    GuestFailed,
+    GuestShape,
+    HeavyCut,
+    HeavyJob,
+    HeavyOutcome,
     Prepare,
     Prepared,
     Probe,
     Probed,
-    Shape,
+    parse_outcome,
 )
-from threegate.gates.tool_exec.era.outcome_messages import Outcome, parse_outcome
 from threegate.host.run.heavy.lane import NOTHING
 
 ENDS = Channels(10, 11)
-JOB = Job(ENDS, Shape(1, 2**28), 60, (Given("a", 3), Given("b", 0)), 12, b"{}", b"r", b"a", b"s")
-OUTCOME = Outcome(
+JOB = HeavyJob(
+    ENDS,
+    GuestShape(1, 2**28),
+    60,
+    (GivenInput("a", 3), GivenInput("b", 0)),
+    12,
+    b"{}",
+    b"r",
+    b"a",
+    b"s",
+)
+OUTCOME = HeavyOutcome(
     "error",
     exit_code=-9,
     stdout=b"out",
     stderr=b"err",
-    stderr_truncated=True,
+    cut=HeavyCut(stderr=True),
     files=(("a.csv", b"1"), ("b", b"")),
     probes=("guest-cpus", "guest-memory"),
 )
 
 
-PREPARE, PROBE = Prepare(ENDS, ("json",), NOTHING, 9), Probe(ENDS, NOTHING, 9, Shape(2, 2**27))
+PREPARE, PROBE = Prepare(ENDS, ("json",), NOTHING, 9), Probe(ENDS, NOTHING, 9, GuestShape(2, 2**27))
 
 
 @pytest.mark.parametrize("ask", [PREPARE, PROBE, JOB])
-def test_every_ask_has_one_spelling(ask: tool_heavy.Ask) -> None:
+def test_every_ask_has_one_spelling(ask: tool_heavy.HeavyAsk) -> None:
     assert tool_heavy.parse_ask(Untrusted(ask.to_bytes())) == ask
 
 
 def test_every_answer_has_one_spelling() -> None:
-    for prepared in (Prepared(("json",)), Failed("no guest")):
+    for prepared in (Prepared(("json",)), GuestFailed("no guest")):
         assert tool_heavy.parse_prepared(Untrusted(prepared.to_bytes())) == prepared
-    for probed in (Probed(("guest-cpus", "guest-memory")), Failed("no guest")):
+    for probed in (Probed(("guest-cpus", "guest-memory")), GuestFailed("no guest")):
         assert tool_heavy.parse_probed(Untrusted(probed.to_bytes())) == probed
     for outcome in (
         OUTCOME,
-        Outcome("ok", exit_code=0),
-        Outcome("crashed", stderr=b"why", note="the virtual machine stopped: guest-panicked"),
-        Outcome("refused:approval", code="TG-APR-001", message="no"),
+        HeavyOutcome("ok", exit_code=0),
+        HeavyOutcome("crashed", stderr=b"why", note="the virtual machine stopped: guest-panicked"),
+        HeavyOutcome("refused:approval", code="TG-APR-001", message="no"),
     ):
         assert parse_outcome(Untrusted(outcome.to_bytes())) == outcome
 
@@ -76,8 +88,8 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     [
         {"disk": 0},
         {"inputs": ()},
-        {"inputs": (Given("b", 0), Given("a", 3))},
-        {"inputs": (Given("a", 0), Given("a", 3))},
+        {"inputs": (GivenInput("b", 0), GivenInput("a", 3))},
+        {"inputs": (GivenInput("a", 0), GivenInput("a", 3))},
         {"seconds": 0},
         {"signature": bytes(5000)},
     ],
@@ -90,13 +102,13 @@ def test_a_job_that_breaks_a_rule_is_never_built(change: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        (["landlock"], "no guest answers"),
-        (["engine-landlock:write", "guest-cpus"], "no guest answers"),
-        (["guest-cpu"], "no guest answers"),
-        ([1], "no guest answers"),
-        ([["guest-cpus"]], "no guest answers"),
-        (["guest-cpus", "guest-cpus"], "stands twice"),
-        (["guest-cpus"] * (len(tool_heavy.PROBES) + 1), "too many"),
+        (["landlock"], "not one of the known"),
+        (["engine-landlock:write", "guest-cpus"], "not one of the known"),
+        (["guest-cpu"], "not one of the known"),
+        ([1], "not a string"),
+        ([["guest-cpus"]], "not a string"),
+        (["guest-cpus", "guest-cpus"], "holds an item twice"),
+        (["guest-cpus"] * (len(tool_heavy.PROBES) + 1), "items, not 0 to"),
     ],
 )
 def test_an_owned_gate_cannot_say_what_confined_a_run(names: list[object], reason: str) -> None:
@@ -130,7 +142,7 @@ def test_channels_are_two_descriptors_of_their_own(ends: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("nonce", ["0" * 31, "0" * 33, "G" * 32, 0, None])
 def test_a_greeting_has_the_nonce_of_one(nonce: object) -> None:
-    assert Channels(10, 11, "0" * 32).plain() == [10, 11, "0" * 32], "control"
+    assert Channels(10, 11, "0" * 32).greeted == "0" * 32, "control"
     with pytest.raises(ProtocolBroken):
         Channels(10, 11, nonce)  # type: ignore[arg-type]
 
@@ -162,11 +174,11 @@ def test_an_outcome_that_breaks_a_rule_is_never_built(change: dict[str, object])
 )
 # claim TG-C-242
 def test_a_note_of_the_gate_is_about_a_machine_that_stopped(state: str, note: str) -> None:
-    assert Outcome("crashed", note=note).note == note, "control"
+    assert HeavyOutcome("crashed", note=note).note == note, "control"
     more = {"code": "TG-APR-001", "message": "no"} if state.startswith("refused") else {}
     number = {"ok": 0, "error": 1}.get(state)
     with pytest.raises(ProtocolBroken, match="what did not crash"):
-        Outcome(state, number, note=note, **more)  # type: ignore[arg-type]
+        HeavyOutcome(state, number, note=note, **more)  # type: ignore[arg-type]
     for text in ("", "two\nlines", "<b>", "\x1b[1m", "x" * 201):
         with pytest.raises(ProtocolBroken, match="note"):
-            Outcome("crashed", note=text)
+            HeavyOutcome("crashed", note=text)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from threegate.gates.tool_exec.era.guest_messages import Facts
-from threegate.gates.tool_exec.era.messages import PROBES, Shape
+from threegate.gates.tool_exec.era.guest_messages import GuestFacts
+from threegate.gates.tool_exec.era.messages import PROBES, GuestShape
 from threegate.gates.tool_exec.era.promised import kept
 from threegate.host.run.heavy.lane import NOTHING
 
-SHAPE = Shape(1, 2**28)
-FACTS = Facts(
+SHAPE = GuestShape(1, 2**28)
+FACTS = GuestFacts(
     1,
     0,
     (("lo", False),),
@@ -30,7 +30,7 @@ IN_USER_SPACE = replace(
 
 
 def test_a_guest_as_promised_gets_all_names() -> None:
-    process, shell = Shape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
+    process, shell = GuestShape(1, 2**28, "process"), replace(NOTHING, kind="heavy-shell")
     named = kept(FACTS, SHAPE, NOTHING), kept(IN_USER_SPACE, process, NOTHING)
     proofs = ("commands", "exec", "offline", "programs", "socket")
     commands = kept(replace(FACTS, ring=shell.digest, ring_proved=proofs), SHAPE, shell)
@@ -83,7 +83,7 @@ def test_a_guest_of_a_user_space_kernel_has_its_image_and_no_other_folder(
     change: dict[str, object], broken: str
 ) -> None:
     with pytest.raises(ValueError, match=broken):
-        kept(replace(IN_USER_SPACE, **change), Shape(1, 2**28, "process"), NOTHING)  # type: ignore[arg-type]
+        kept(replace(IN_USER_SPACE, **change), GuestShape(1, 2**28, "process"), NOTHING)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="guest-no"):
         kept(IN_USER_SPACE, SHAPE, NOTHING)  # it would not do for a machine
 

@@ -12,7 +12,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era.messages import (
     Channels,
-    Failed,
+    GuestFailed,
     Prepare,
     Prepared,
     Probe,
@@ -53,7 +53,7 @@ class Engines:
         assert use.snapshot is not None
         state = os.pread(use.snapshot, 10, 0)
         self.probed.append(state)
-        answer = Failed("no answer") if state in self.mute else Probed(("guest-cpus",))
+        answer = GuestFailed("no answer") if state in self.mute else Probed(("guest-cpus",))
         return Conversation(answer.to_bytes(), DONE, DONE, (PROOF, PROOF))
 
 

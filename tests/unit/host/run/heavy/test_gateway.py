@@ -6,8 +6,8 @@ from tests.support.gateways import granted
 from threegate.artifacts.tool_request import GatewayTerms
 from threegate.base.errors import GateUnavailable
 from threegate.gates.run_gateway import messages as said
-from threegate.gates.run_gateway.messages import Told
-from threegate.gates.tool_exec.era.outcome_messages import Outcome
+from threegate.gates.run_gateway.messages import GatewayNote
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.run.heavy.gateway import Passed, places_of, refuse_unusable
 from threegate.host.run.violations import violations_of
 from threegate.policy.decide import GATEWAY_RULES
@@ -19,16 +19,16 @@ RING = compile_ring(BUNDLE, "heavy-python", "online")
 A, B = "a.run-data.org", "b.run-data.org"
 
 
-def passed(*told: Told) -> Passed:
+def passed(*told: GatewayNote) -> Passed:
     return Passed(places_of(BUNDLE, RING), list(told))
 
 
 def test_what_passed_is_added_up_by_host() -> None:
     found = passed(
-        Told(5, B, 1, "GET", "", 10),
-        Told(7, A, 1, "GET", "", 20),
-        Told(9, B, 2, "GET", said.DOWN, 30),  # refused on the way back: it left all the same
-        Told(0, A, 3, "GET", said.HOST, 0),
+        GatewayNote(5, B, 1, "GET", "", 10),
+        GatewayNote(7, A, 1, "GET", "", 20),
+        GatewayNote(9, B, 2, "GET", said.DOWN, 30),  # refused on the way back: it left all the same
+        GatewayNote(0, A, 3, "GET", said.HOST, 0),
     ).carried()
     assert [(row.host, row.requests, row.up_bytes, row.down_bytes) for row in found] == [
         (A, 1, 20, 7),
@@ -37,7 +37,7 @@ def test_what_passed_is_added_up_by_host() -> None:
 
 
 def test_every_refusal_has_the_line_of_its_rule_and_a_failure_is_none() -> None:
-    told = [Told(0, A, 4, "GET", reason, 0) for reason in (*said.REASONS, "")]
+    told = [GatewayNote(0, A, 4, "GET", reason, 0) for reason in (*said.REASONS, "")]
     found = passed(*told, *told).violations()
     assert len(found) == len(said.REFUSALS), "each once; what was not reached is no refusal"
     places = {one.argument.open_for_display().split(": ")[1]: one.place for one in found}
@@ -50,9 +50,9 @@ def test_every_refusal_has_the_line_of_its_rule_and_a_failure_is_none() -> None:
 # claim TG-C-301
 def test_a_guest_that_reports_on_and_on_does_not_push_out_what_the_gateway_refused() -> None:
     noise = tuple(Violation("denied_imports", f"m{n}", 1) for n in range(MAX_VIOLATIONS))
-    outcome = Outcome("ok", 0, violations=noise)
+    outcome = HeavyOutcome("ok", 0, violations=noise)
     assert len(violations_of(outcome, RING)) == MAX_VIOLATIONS, "control"
-    outside = passed(Told(0, A, 4, "GET", said.HOST, 0))
+    outside = passed(GatewayNote(0, A, 4, "GET", said.HOST, 0))
     found = violations_of(outcome, RING, outside)
     assert len(found) == MAX_VIOLATIONS
     assert found[0].argument.open_for_display() == f"GET {A}: host-not-listed"

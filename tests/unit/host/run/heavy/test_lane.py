@@ -14,7 +14,7 @@ from tests.unit.host.images.test_unpacked import image as layered
 from threegate.artifacts.ids import sha256_hex
 from threegate.base import canonical
 from threegate.base.errors import GateUnavailable
-from threegate.gates.tool_exec.era.outcome_messages import Outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
 from threegate.host.run.heavy.backend import NO_ACCELERATOR, NOT_USABLE, Asked, Ran, Say, Want
@@ -36,7 +36,9 @@ class FakeBackend:
     name: str
     image: Image
     works: bool = True
-    outcome: Outcome = Outcome("crashed", note="the virtual machine stopped: guest-panicked")
+    outcome: HeavyOutcome = HeavyOutcome(
+        "crashed", note="the virtual machine stopped: guest-panicked"
+    )
     closed: bool = False
 
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
@@ -160,8 +162,8 @@ def test_why_a_machine_stopped_is_told_apart_from_what_the_guest_printed(
     lane = HeavyLane(rules(), tmp_path, lambda _: engine.image)
     said = []
     for outcome in (
-        Outcome("crashed", stderr=forged, note="the virtual machine stopped: guest-panicked"),
-        Outcome("limit:time", stderr=forged),
+        HeavyOutcome("crashed", stderr=forged, note="the virtual machine stopped: guest-panicked"),
+        HeavyOutcome("limit:time", stderr=forged),
     ):
         engine.outcome = outcome
         lane.prove(ready("1"))

@@ -12,7 +12,7 @@ from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
 from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
-from threegate.gates.tool_exec.era.outcome_messages import Outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
 from threegate.host.run.heavy.backend import Asked, Ran, Say, Want
@@ -69,7 +69,7 @@ class FakeBackend:
         self.machines.append(machine)
         asked.begun(cast("Companion", machine))
         ended = machine.killed.wait(self.patience)
-        outcome = Outcome("crashed" if ended else "ok", None if ended else 0)
+        outcome = HeavyOutcome("crashed" if ended else "ok", None if ended else 0)
         return Ran(outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
 
     def under(self, _: Bundle) -> Self:

@@ -9,7 +9,7 @@ import pytest
 
 from threegate.gates.run_gateway import messages as say
 from threegate.gates.run_gateway.gate import Hung, answer_one
-from threegate.gates.run_gateway.messages import Ask
+from threegate.gates.run_gateway.messages import GuestRequest
 from threegate.gates.tool_exec.era.guest import relay, threegate_gateway
 
 
@@ -18,7 +18,7 @@ class Echo:
 
     most = 1_000_000
 
-    def answer(self, ask: Ask, body: bytes | None) -> bytes:
+    def answer(self, ask: GuestRequest, body: bytes | None) -> bytes:
         assert body is not None
         if ask.url.endswith("/no"):
             return say.no_frame(say.HOST, "the request does not list it", "policy/x.md:7")
