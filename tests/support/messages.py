@@ -418,6 +418,4 @@ SPELLED: Final[dict[str, bytes]] = {
     "guest-data": guest.frame(guest.DATA, b"abc"),
     "gateway-answer": gateway.answer_frames(200, {"Content-Type": "text/plain"}, b"body"),
     "gateway-no": gateway.no_frame("url-malformed", "a URL", "policy/tool-exec.policy.md:7"),
-    "chat-served": Served("smol", None, 4096).to_bytes(),
-    "chat-served-digest": Served("smol", "a" * 64, 4096).to_bytes(),
 }

@@ -31,9 +31,7 @@ from threegate.gates.http_library.client import (
     ResponseCut,
 )
 from threegate.gates.model.chat.messages import (
-    COMPLETIONS,
     MAX_REPLY_BYTES,
-    MODELS,
     ChatReply,
     ChatRequest,
     Served,
@@ -191,6 +189,8 @@ def refuse_missing(untrusted: Any, served: Served) -> None:
 # The bridge.
 
 OPENING_SECONDS: Final = 10.0
+COMPLETIONS: Final = "/v1/chat/completions"
+MODELS: Final = "/v1/models"
 
 
 def serve() -> None:

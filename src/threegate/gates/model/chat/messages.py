@@ -17,13 +17,10 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import DIGEST
 from threegate.base.limits import KIB, MIB
 from threegate.base.message_shapes import RowShape, TextLine, Utf8Text
-from threegate.base.messages import FlatMessage, flat_message, head
+from threegate.base.messages import CheckedRecord, FlatMessage, flat_message, head, record
 from threegate.base.schema import Choice, Integer, ListOf, Nullable, Pattern, Text
 from threegate.base.untrusted import Untrusted
 from threegate.base.wire import need
-
-COMPLETIONS: Final = "/v1/chat/completions"
-MODELS: Final = "/v1/models"
 
 ROLES: Final = ("system", "user", "assistant")
 FINISHED: Final = ("stop", "length")  # `length`: cut off, whatever it looks like
@@ -40,14 +37,13 @@ MAX_SEED: Final = 2**31 - 1
 
 MODEL_NAME: Final = Pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", "the name of a model")
 _CODE: Final = Pattern(r"TG-MDL-[0-9]{3}", "a code of a model server")
-_POST: Final = f"POST {COMPLETIONS}"
 _SCHEMA_NAME: Final = "answer"
 
 S = TypeVar("S", bound=FlatMessage)
 ChatTurn = tuple[str, str]  # role, content
 
 
-@flat_message("chat", _POST, sender="CORE", answer="`ChatReply` or `ChatRefused`")
+@flat_message("chat", "request", sender="CORE", answer="`ChatReply` or `ChatRefused`")
 class ChatRequest(FlatMessage):
     """One question to a model, and the form its answer must have."""
 
@@ -111,7 +107,7 @@ def parse_request(data: Untrusted[bytes]) -> ChatRequest:
     return _spelled_so(request, data)
 
 
-@flat_message("chat", f"answer to {_POST}", sender="model server")
+@flat_message("chat", "reply", sender="model server")
 class ChatReply(FlatMessage):
     """What the model wrote, whether it came to an end, and what it cost."""
 
@@ -158,7 +154,7 @@ def parse_reply(data: Untrusted[bytes]) -> ChatReply:
     return _spelled_so(reply, data)
 
 
-@flat_message("chat", f"refusal of {_POST}", sender="model server")
+@flat_message("chat", "refused", sender="model server")
 class ChatRefused(FlatMessage):
     """Why there is no reply; the words are the server's own, never a model's."""
 
@@ -180,18 +176,13 @@ def parse_refused(data: Untrusted[bytes]) -> ChatRefused:
     return _spelled_so(refused, data)
 
 
-@flat_message("chat", f"answer to GET {MODELS}", sender="model server")
-class Served(FlatMessage):
+@record
+class Served(CheckedRecord):
     """Which model answers here.  Without a digest it is what its server calls it."""
 
-    name: str = head(MODEL_NAME, "its name, as `id`")
+    name: str = head(MODEL_NAME, "its name")
     sha256: str | None = head(Nullable(DIGEST), "digest of its file")
     context_tokens: int = head(Integer(1, MAX_CONTEXT_TOKENS), "size of the context window")
-
-    def to_bytes(self) -> bytes:
-        """Return the one spelling of this list of one."""
-        model = {"context_tokens": self.context_tokens, "id": self.name, "sha256": self.sha256}
-        return canonical.encode({"data": [model], "object": "list"})
 
 
 def _spelled_so(found: S, data: Untrusted[bytes]) -> S:
