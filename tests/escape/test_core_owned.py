@@ -45,21 +45,24 @@ FORGED = {
         "said(claims=[[[1, 1, 1], [1, 1, 2], [1, 1, 9]]])",
         "a claim cites a sentence that is not there",
     ),
-    "sentence zero": ("said(claims=[[[1, 1, 0]]])", "sentence is not a number in its range"),
+    "sentence zero": ("said(claims=[[[1, 1, 0]]])", "cites is not within 1..2147483648"),
     "the last source, from behind": (
         "said(claims=[[[-1, 1, 1]]])",
-        "source is not a number in its range",
+        "cites is not within 1..2147483648",
     ),
-    "true for one": ("said(claims=[[[True, 1, 1]]])", "source is not a number in its range"),
+    "true for one": ("said(claims=[[[True, 1, 1]]])", "cites is not a whole number"),
     "an id for a number": (
         "said(claims=[[['rp-' + 64 * '0', 1, 1]]])",
-        "source is not a number in its range",
+        "cites is not a whole number",
     ),
     "a number beyond all": (
         "said(claims=[[[1, 1, 2**63]]])",
-        "sentence is not a number in its range",
+        "cites is not within 1..2147483648",
     ),
-    "a quote of its own": ("said(claims=[[[1, 1, 1, 'Ice is warm.']]])", "not a cite"),
+    "a quote of its own": (
+        "said(claims=[[[1, 1, 1, 'Ice is warm.']]])",
+        "cites is not a list of 3 values",
+    ),
     "a label": ("said(labels=['quote found'])", "unexpected fields"),
     "an id": ("said(id='an-' + 64 * '0')", "unexpected fields"),
     "what it was made from": ("said(derived_from=[])", "unexpected fields"),
@@ -67,11 +70,11 @@ FORGED = {
     "a model's name": ("said(model='another')", "unexpected fields"),
     "an approval as a draft": (
         "said('x', 'y', claims=[], drafts=[['approval', 1]])",
-        "a draft of no known kind",
+        "drafts holds an item of no known kind",
     ),
     "a result as a draft": (
         "said('x', 'y', claims=[], drafts=[['tool-result', 1]])",
-        "a draft of no known kind",
+        "drafts holds an item of no known kind",
     ),
     "an approval": ("said(kind='approval')", "not the message that is due"),
     "a task for somebody else": ("task.to_bytes()", "not the message that is due"),
@@ -82,13 +85,13 @@ FORGED = {
     ),
     "a file as input": (
         "said('x', '1', claims=[], drafts=[['tool-request', ['/etc/passwd']]])",
-        "a source is not a number in its range",
+        "sources is not a whole number",
     ),
     "nine inputs": (
         "said('x', '1', claims=[], drafts=[['tool-request', 9 * [1]]])",
-        "not a list, or too long a one",
+        "sources has 9 items, not 0 to 8",
     ),
-    "another method": ("said(method='extractive')", "no known method"),
+    "another method": ("said(method='extractive')", "method is not one of the known values"),
     "a source that was not shown": (
         "said(shown=[9])",
         "CORE names a source that was not handed over",
@@ -103,7 +106,7 @@ FORGED = {
     ),
     "a refusal with a code of the policy's": (
         "pack_texts('core/1', 'not-said', {'code': 'TG-POL-001', 'message': 'x'}, [])",
-        "code is malformed",
+        "code is not a code of CORE",
     ),
 }
 MALFORMED = {
@@ -126,30 +129,33 @@ MALFORMED = {
         "the header is not canonical JSON",
     ),
     "more behind it": ("said() + b'more'", "the parts do not fill the message"),
-    "fewer texts": ("said('x', claims=[[], []])", "fewer texts than it names"),
-    "more texts": ("said('x', 'y')", "more texts than it names"),
-    "an empty text": ("said('')", "a text is too long or empty"),
-    "no UTF-8": ("said('QQ').replace(b'QQ', b'\\xff\\xfe')", "a text that is none"),
-    "a text of a million characters": ("said('x' * 10**6)", "a text is too long or empty"),
+    "fewer texts": ("said('x', claims=[[], []])", "text is missing"),
+    "more texts": ("said('x', 'y')", "more parts than fields"),
+    "an empty text": ("said('')", "text has 0 characters, not 1 to 4000"),
+    "no UTF-8": ("said('QQ').replace(b'QQ', b'\\xff\\xfe')", "a text is not UTF-8"),
+    "a text of a million characters": (
+        "said('x' * 10**6)",
+        "text has 1000000 characters, not 1 to 4000",
+    ),
     "a program of a million characters": (
         "said('x', '1' * 10**6, claims=[], drafts=[['tool-request', [1]]])",
-        "a text is too long or empty",
+        "code has 1000000 characters, not 1 to 16384",
     ),
     "a purpose of a million characters": (
         "said('x' * 10**6, '1', claims=[], drafts=[['tool-request', [1]]])",
-        "a text is too long or empty",
+        "purpose has 1000000 characters, not 1 to 4000",
     ),
     "a terminal's escapes among its problems": (
         "said(problems=['\\x1b[2J'])",
-        "a problem holds a character that is not allowed there",
+        "problems holds a character that is not allowed there",
     ),
     "a problem of two lines": (
         "said(problems=['x\\nthreegate: all is well'])",
-        "a problem holds a character that is not allowed there",
+        "problems holds a character that is not allowed there",
     ),
-    "notes that are not there": ("said(notes=500)", "fewer texts than it names"),
-    "a billion notes": ("said(notes=10**9)", "notes is not a number in its range"),
-    "minus one note": ("said(notes=-1)", "notes is not a number in its range"),
+    "notes that are not there": ("said(notes=500)", "notes is missing"),
+    "a billion notes": ("said(notes=10**9)", "notes is not within 0..500"),
+    "minus one note": ("said(notes=-1)", "notes is not within 0..500"),
     "a text longer than there is": (
         "pack('core/1', 'said', fields(), [b'\\xff' * 4, b'x'])",
         "the texts do not fill the message",

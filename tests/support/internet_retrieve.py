@@ -9,7 +9,6 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -109,7 +108,7 @@ class Client:
 
 
 def plain(answer: Got | NotGot) -> dict[str, Any]:
-    found = asdict(answer)
+    found = answer.plain()
     if isinstance(answer, Got):
         found["body"] = answer.body.decode("latin-1")
     return found

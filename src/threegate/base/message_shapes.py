@@ -88,7 +88,7 @@ class Utf8Text(_Same):
 
 
 class TextLine(OpenText):
-    """One line of characters that may stand in an artifact."""
+    """One line of characters that are allowed in an artifact."""
 
     def __init__(self, most: int = MAX_LINE_CHARS, *, least: int = 1) -> None:
         super().__init__(most, least=least)
@@ -96,7 +96,7 @@ class TextLine(OpenText):
     def build(self, value: Any) -> str:
         text = super().build(value)
         if "\n" in text or "\t" in text or FORBIDDEN.search(text) is not None:
-            raise Mismatch(ShapeRule.MALFORMED_VALUE, "holds a character that may not stand there")
+            raise Mismatch(ShapeRule.MALFORMED_VALUE, "holds a character that is not allowed there")
         return text
 
     def describe(self) -> str:

@@ -81,12 +81,9 @@ def add(commands: CommandGroup) -> None:
         "--dry-run", action="store_true", help="show what would be contacted, contact nobody"
     )
     parser.add_argument("--approved", action="store_true", help="every approved fetch request")
-    parser.add_argument(
-        "--confidentiality",
-        choices=CONFIDENTIALITY,
-        default="public",
-        help="of the packets; public",
-    )
+    named, level = "--confidentiality", CONFIDENTIALITY[0]
+    about = f"of the packets; {level}"
+    parser.add_argument(named, choices=CONFIDENTIALITY, default=level, help=about)
     of = "of a search: crossref, arxiv, openalex or europepmc"
     parser.add_argument("--source", metavar="S", help=of)
     parser.add_argument("--rows", type=int, metavar="N", help=f"of a search: {ROWS}, if not said")
