@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.figures import Plain
-from threegate.host.workspace.filesystem import filesystem_of
+from threegate.host.workspace.workspace import filesystem_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

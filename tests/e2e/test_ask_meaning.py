@@ -8,7 +8,7 @@ from tests.support.cli import write
 from tests.support.papers import shelf
 from threegate.artifacts import registry
 from threegate.host.models.catalogue import MINILM
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 
 
 def test_a_source_is_found_by_what_it_means(tmp_path: Path) -> None:
@@ -37,6 +37,6 @@ def test_vectors_are_computed_when_packets_come_in(tmp_path: Path) -> None:
     cli.environment["XDG_CACHE_HOME"] = str(weights.cache().parents[1])
     done = cli("admit", write(tmp_path / "more.md", registry.emit(shelf()[1])))
     assert done.err == ""
-    vectors = Vectors(cli.workspace, MINILM.sha256, tmp_path / ".local/state/threegate/derived")
+    vectors = VectorStore(cli.workspace, MINILM.sha256, tmp_path / ".local/state/threegate/derived")
     assert len(vectors.complete()) == 2, "those that lacked one as well"
     vectors.close()

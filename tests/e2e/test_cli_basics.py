@@ -258,4 +258,4 @@ def test_root_is_refused_in_the_workspace_of_somebody_else(tmp_path: Path) -> No
     for argv in (("status",), ("admit", "x"), ("audit", "verify"), ("packet", "list")):
         done = cli(*argv, code=69)
         assert "not to you [TG-WS-001]" in done.err
-        assert "root is no exception" in done.err
+        assert "applies to root too" in done.err

@@ -243,7 +243,7 @@ def test_a_list_from_a_file(cli: PlaceCli, fetched: Done) -> None:
         (("search", "ice"), "--source"),
         (("search", "ice", "--source", "nobody"), "a search asks one of"),
         (("--max-age", "long", ARTICLE), "is no age"),
-        (("--enrich", "wikipedia", ARTICLE), "enriches nothing"),
+        (("--enrich", "wikipedia", ARTICLE), "is not a source for --enrich"),
     ],
 )
 def test_a_slip_is_one_clear_error(cli: PlaceCli, argv: tuple[str, ...], said: str) -> None:

@@ -70,7 +70,7 @@ def test_an_image_travels_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "image.tar"
     here("image", "export", image.digest[:12], file)
     again = here("image", "export", image.digest[:12], file, code=2)
-    assert "is there already" in again.err
+    assert "is already there" in again.err
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "changed.tar").write_bytes(data)

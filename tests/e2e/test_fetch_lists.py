@@ -85,7 +85,7 @@ def test_a_packet_can_be_made_again_from_what_is_kept(cli: PlaceCli, place: Plac
     place.own(file)
     (refused,) = cli("admit", "--json", file, code=65).json["files"]
     assert (refused["status"], refused["code"]) == ("quarantined", "TG-HND-017")
-    assert refused["reason"].endswith("raw bytes make: title, retraction")
+    assert refused["reason"].endswith("raw bytes give: title, retraction")
     listed = {row["id"]: row["origin"] for row in cli("packet", "list", "--json").json["items"]}
     assert listed == dict.fromkeys(ids.values(), "retrieved"), "control: what was fetched"
     entries = cli("audit", "show", "--json", "--limit", "5000").json["items"]

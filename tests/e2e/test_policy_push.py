@@ -19,8 +19,7 @@ from tests.support.sessions import living
 from threegate.host.review.sheet import read_sheet
 from threegate.host.run.warm.board import Board
 from threegate.host.run.warm.states import APPLIED, UNAVAILABLE, Status
-from threegate.host.workspace.changes import followed
-from threegate.host.workspace.workspace import open_workspace
+from threegate.host.workspace.workspace import followed, open_workspace
 
 USES = "import base64\n7\n"
 

@@ -28,7 +28,7 @@ from threegate.host.review.approval import approve
 from threegate.host.review.decisions import settle, sweep
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.backup import backup, silent
-from threegate.host.workspace.clock import difference, set_clock
+from threegate.host.workspace.log_signatures import clock_difference, set_clock
 from threegate.host.workspace.restore import restore
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import Workspace, open_workspace
@@ -124,11 +124,11 @@ def test_a_log_in_the_future_is_mended_by_a_signature(ws: Workspace, clock: Cloc
     sheet = held(ws)
     jumped(ws, clock, YEARS)
     assert code_of(approved, ws, sheet) == "TG-CLK-001"
-    found = difference(ws)
+    found = clock_difference(ws)
     assert found is not None and found.is_back
     entry = set_clock(ws, soft_signer())
     assert (entry.kind, entry.time) == ("clock", time_of(START))
-    assert difference(ws) is None
+    assert clock_difference(ws) is None
     now = reopened(ws)
     given = approved(now, sheet)
     assert now.store.standing(given.id) == "accepted"

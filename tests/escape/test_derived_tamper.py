@@ -32,15 +32,14 @@ from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.derived import CHANGED, REBUILT, SCHEMA
 from threegate.host.workspace.fetched import FILE as FETCHED
-from threegate.host.workspace.fetched import Cache
-from threegate.host.workspace.forget import forget
+from threegate.host.workspace.fetched import FetchCache
 from threegate.host.workspace.index import FILE, Index, remove_index
 from threegate.host.workspace.index_audit import OTHER
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.seal import Seal
 from threegate.host.workspace.vectors import FILE as VECTORS
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 from threegate.host.workspace.verification import verify_workspace
-from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace
 
 REQUESTS = ("draft", "held", "approved")
@@ -295,7 +294,7 @@ FETCHED_TAMPERINGS = {
 
 
 def newest(ws: Workspace) -> str | None:
-    with closing(Cache(ws.store, ws.seals)) as cache:
+    with closing(FetchCache(ws.store, ws.seals)) as cache:
         return cache.newest(PLAN, since=SINCE)
 
 
@@ -428,8 +427,8 @@ def test_vectors_that_were_edited_or_removed_are_computed_again(ws: Workspace) -
     forged = bytes([1]) * VECTOR_BYTES
     texts = [digest(text) for text in ("Ice floats.", "Stars shine.")]
 
-    def kept() -> Vectors:
-        return Vectors(ws.root, "e" * 64, ws.seals)
+    def kept() -> VectorStore:
+        return VectorStore(ws.root, "e" * 64, ws.seals)
 
     with closing(kept()) as vectors:
         vectors.keep(dict.fromkeys(texts, row), {paper_id: texts[:1], other: texts[1:]})
@@ -463,7 +462,7 @@ def test_forgetting_removes_one_packet_and_keeps_the_rest(
     many = take_in(ws, *(packet_of_size(number, 2500) for number in range(300)))
     mine, other = take_in(ws, packet(f"One {word} flew.", shared), packet("Two flew.", shared))
     secret_text, both = digest(f"One {word} flew."), digest(shared)
-    with closing(Vectors(ws.root, "e" * 64, ws.seals)) as vectors:
+    with closing(VectorStore(ws.root, "e" * 64, ws.seals)) as vectors:
         rows = {secret_text: bytes(VECTOR_BYTES), both: bytes(VECTOR_BYTES)}
         vectors.keep(rows, {mine: [secret_text, both], other: [both]})
     held = dict.fromkeys([FILE, VECTORS], False)
@@ -483,7 +482,7 @@ def test_forgetting_removes_one_packet_and_keeps_the_rest(
         data = path.read_bytes() if path.is_file() else b""
         assert word.encode() not in data, name
         assert secret_text.encode() not in data, name
-    with closing(Vectors(ws.root, "e" * 64, ws.seals)) as vectors:
+    with closing(VectorStore(ws.root, "e" * 64, ws.seals)) as vectors:
         assert list(vectors.known([secret_text, both])) == [both], "the other packet holds it"
 
 

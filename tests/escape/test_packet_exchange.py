@@ -10,15 +10,16 @@ from tests.support.retrieved import STRENGTH, Retrieval, edited, fetched, retrie
 from tests.support.workspaces import SoftSigner, files_below, make_workspace, public_of, soft_signer
 from threegate.artifacts.ids import sha256_hex
 from threegate.handoff.admission import Admission
-from threegate.host.fetch.delivery import admit_complete, export_complete
-from threegate.host.policy import keyring
-from threegate.host.workspace.complete_export import (
-    NAMESPACE,
-    Delivered,
-    Statement,
+from threegate.host.fetch.delivery import (
+    PACKET_NAMESPACE,
+    DeliveredPacket,
+    ExportStatement,
+    admit_complete,
+    export_complete,
     write_packet,
     write_start,
 )
+from threegate.host.policy import keyring
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace, open_workspace
 
@@ -29,12 +30,12 @@ def stranger(one: Retrieval, *, data: bytes | None = None) -> bytes:
     """Return a file that anybody can make: consistent, and signed with a key of their own."""
     offered = one.data if data is None else data
     packet_id = f"rp-{sha256_hex(offered)}"
-    statement = Statement("0" * 32, "2026-11-16T05:00:00Z", (packet_id,))
-    signature = soft_signer("stranger").sign(statement.to_bytes(), NAMESPACE)
+    statement = ExportStatement("0" * 32, "2026-11-16T05:00:00Z", (packet_id,))
+    signature = soft_signer("stranger").sign(statement.to_bytes(), PACKET_NAMESPACE)
     out = io.BytesIO()
     archive = write_start(out, statement, signature)
     raws = {sha256_hex(raw): raw for raw in one.raws}
-    write_packet(archive, Delivered(packet_id, offered, one.packet, one.record, raws))
+    write_packet(archive, DeliveredPacket(packet_id, offered, one.packet, one.record, raws))
     archive.end()
     return out.getvalue()
 

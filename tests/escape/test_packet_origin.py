@@ -42,7 +42,7 @@ def test_an_edited_packet_of_a_retrieval_is_quarantined(cli: Cli, tmp_path: Path
     done = cli("admit", "--json", write(tmp_path / "forged.md", forged), code=65)
     (told,) = done.json["files"]
     assert (told["status"], told["code"]) == ("quarantined", "TG-HND-017")
-    assert told["reason"].endswith("raw bytes make: excerpts, texts")
+    assert told["reason"].endswith("raw bytes give: excerpts, texts")
     shown = cli("quarantine", "show", sha256_hex(forged)[:12]).out
     assert "TG-HND-017" in shown
     assert listed(cli) == {packet_id: "retrieved"}

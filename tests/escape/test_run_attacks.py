@@ -36,7 +36,7 @@ from threegate.host.run.ready import Ready
 from threegate.host.run.replay import replay
 from threegate.host.run.results import Measured, make_result
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import withdraw
 from threegate.host.workspace.workspace import Workspace
 
 

@@ -22,9 +22,9 @@ from threegate.base.errors import HandoffTampered
 from threegate.host.workspace import seal
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.derived import CHANGED, UNSEALED, Derived
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import FILE, Index
-from threegate.host.workspace.index_queries import SCHEMA as INDEX_SCHEMA
+from threegate.host.workspace.index_rows import SCHEMA as INDEX_SCHEMA
+from threegate.host.workspace.removal import forget
 from threegate.host.workspace.vectors import FILE as VECTORS
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import Workspace

@@ -17,12 +17,12 @@ from threegate.gates.fetch.normalize import gate
 from threegate.gates.fetch.normalize.messages import Made, parse_normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
-from threegate.host.fetch.network import Gone
+from threegate.host.fetch.items import FetchMoment, FetchReport
+from threegate.host.fetch.network import ProxyGone
 from threegate.host.fetch.normalize_pool import Answered, Job
-from threegate.host.fetch.plan import Wish, wish_for
-from threegate.host.fetch.ports import Moment, Report, Sides, Told
-from threegate.host.fetch.run import Run
-from threegate.host.fetch.schedule import Asking, Done, Errand
+from threegate.host.fetch.run import FetchEvent, FetchRun
+from threegate.host.fetch.schedule import FetchTask, TaskDone, TaskStarted
+from threegate.host.fetch.targets import FetchTarget, target_for
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 
@@ -62,30 +62,30 @@ def crossref(work: Work) -> bytes:
 class Origins:
     """Answers every question at once; `asked` is what arrived, in order."""
 
-    told: "SimpleQueue[Told]"
-    answers: dict[str, Callable[[Errand], Got | NotGot | None]] = field(default_factory=dict)
-    asked: list[Errand] = field(default_factory=list)
+    told: "SimpleQueue[FetchEvent]"
+    answers: dict[str, Callable[[FetchTask], Got | NotGot | None]] = field(default_factory=dict)
+    asked: list[FetchTask] = field(default_factory=list)
     opened: int = 0
     stopped: bool = False
     closed: bool = False
     bundles: list[Bundle] = field(default_factory=list)
-    before: Callable[[Errand], object] = lambda _: None
+    before: Callable[[FetchTask], object] = lambda _: None
     dies_at: int | None = None  # the proxy ends when this many questions have come
 
     def open(self) -> None:
         self.opened += 1
 
-    def submit(self, errand: Errand) -> None:
-        self.before(errand)
-        self.asked.append(errand)
+    def submit(self, task: FetchTask) -> None:
+        self.before(task)
+        self.asked.append(task)
         if self.dies_at is not None and len(self.asked) > self.dies_at:
-            self.told.put(Gone(ThreeGateError("the proxy ended", code="TG-FET-064")))
-            self.told.put(Done(errand, None))
+            self.told.put(ProxyGone(ThreeGateError("the proxy ended", code="TG-FET-064")))
+            self.told.put(TaskDone(task, None))
             return
-        self.told.put(Asking(errand))
-        answering = self.answers.get(errand.ask.url)
-        answer = not_found(errand.ask.url) if answering is None else answering(errand)
-        self.told.put(Done(errand, answer, 1))
+        self.told.put(TaskStarted(task))
+        answering = self.answers.get(task.ask.url)
+        answer = not_found(task.ask.url) if answering is None else answering(task)
+        self.told.put(TaskDone(task, answer, 1))
 
     def reload(self, bundle: Bundle) -> None:
         self.bundles.append(bundle)
@@ -101,7 +101,7 @@ class Origins:
 class Desk:
     """Makes packets as the box does; `tamper` changes what it says."""
 
-    told: "SimpleQueue[Told]"
+    told: "SimpleQueue[FetchEvent]"
     tamper: Callable[[Answered], Answered] = lambda answer: answer
     jobs: list[Job] = field(default_factory=list)
 
@@ -126,8 +126,8 @@ class Bench:
     """A workspace with both sides, ready to fetch."""
 
     ws: Workspace
-    told: "SimpleQueue[Told]" = field(default_factory=SimpleQueue)
-    moments: list[Moment] = field(default_factory=list)
+    told: "SimpleQueue[FetchEvent]" = field(default_factory=SimpleQueue)
+    moments: list[FetchMoment] = field(default_factory=list)
     max_age_seconds: int = 86_400
     keys: dict[str, str] = field(default_factory=dict)
 
@@ -136,8 +136,8 @@ class Bench:
         for work in (works.ARTICLE, works.RETRACTED):
             self.serve(f"doi:{work.doi}", crossref(work))
 
-    def wish(self, reference: str) -> Wish:
-        return wish_for(
+    def target(self, reference: str) -> FetchTarget:
+        return target_for(
             parse_reference(reference),
             self.ws.bundle,
             want="metadata",
@@ -147,25 +147,28 @@ class Bench:
 
     def serve(self, reference: str, body: bytes) -> None:
         """Let the first source of a reference answer with `body`, or 304 to whoever knows it."""
-        url = self.wish(reference).questions[0].url
+        url = self.target(reference).questions[0].url
 
-        def answer(errand: Errand) -> Got:
-            if errand.ask.etag == '"v1"':
+        def answer(task: FetchTask) -> Got:
+            if task.ask.etag == '"v1"':
                 return got(url, b"", status=304)
             return got(url, body)
 
         self.origins.answers[url] = answer
 
-    def run(self) -> Run:
-        sides = Sides(self.told, self.origins, self.desk)
-        return Run(
+    def run(self) -> FetchRun:
+        return FetchRun(
             self.ws,
-            sides,
+            self.told,
+            self.origins,
+            self.desk,
             credentials=lambda _, host: self.keys.get(host),
             max_age_seconds=self.max_age_seconds,
             show=self.moments.append,
         )
 
-    def fetch(self, *references: str, stop: Callable[[], bool] = lambda: False) -> list[Report]:
-        wishes: Sequence[Wish] = [self.wish(reference) for reference in references]
-        return list(self.run().fetch(wishes, stop=stop))
+    def fetch(
+        self, *references: str, stop: Callable[[], bool] = lambda: False
+    ) -> list[FetchReport]:
+        targets: Sequence[FetchTarget] = [self.target(reference) for reference in references]
+        return list(self.run().fetch(targets, stop=stop))

@@ -18,12 +18,12 @@ from threegate.host.fetch.budgets import Budgets
 from threegate.host.keys.operator import KEY_NAME
 from threegate.host.settings import Settings, unix_now
 from threegate.host.workspace.fetched import FILE as FETCHED
-from threegate.host.workspace.fetched import Cache
+from threegate.host.workspace.fetched import FetchCache
 from threegate.host.workspace.index import FILE as INDEX
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.seal import seal_of
 from threegate.host.workspace.vectors import FILE as VECTORS
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 from threegate.host.workspace.workspace import open_workspace
 from threegate.sandbox.attacks.base import WORKER
 from threegate.sandbox.box import Start
@@ -68,8 +68,8 @@ def furnish(home: Path) -> None:
     with closing(open_workspace(ws, seals=settings.seals)) as opened:
         with closing(Index(opened.store, opened.seals)) as index:
             index.catch_up()
-        Cache(opened.store, opened.seals).close()
-        Vectors(ws, "embedder", opened.seals).close()
+        FetchCache(opened.store, opened.seals).close()
+        VectorStore(ws, "embedder", opened.seals).close()
     budgets = Budgets(settings.state_home / "budgets", unix_now)
     budgets.spend(HOST, requests=1, rate_per_minute=9, bytes_per_day=9)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from threegate.base.errors import ArtifactRejected
     from threegate.base.untrusted import Untrusted
     from threegate.handoff.admission import Compare, Packets, Vouched
-    from threegate.host.workspace.offered_files import Offered
+    from threegate.host.workspace.offered_files import OfferedFile
     from threegate.host.workspace.workspace import Workspace
 
 _ABOUT = """\
@@ -78,9 +78,9 @@ def _prepare(context: Context, ws: "Workspace") -> None:
 def _admitted(names: list[str], context: Context, ws: "Workspace") -> Iterator[dict[str, Any]]:
     from itertools import groupby
 
-    from threegate.host.workspace.offered_files import starts_complete
+    from threegate.host.workspace.offered_files import is_complete_export
 
-    for complete, run in groupby(names, starts_complete):
+    for complete, run in groupby(names, is_complete_export):
         if complete:
             for name in run:
                 yield from _delivered(name, context, ws)
@@ -103,7 +103,7 @@ def _offered(names: list[str], context: Context, ws: "Workspace") -> Iterator[di
     from threegate.host.workspace.drafts import completer
     from threegate.host.workspace.offered_files import read_offered
 
-    waiting: deque[Offered] = deque()
+    waiting: deque[OfferedFile] = deque()
 
     def readable() -> "Iterator[Untrusted[bytes]]":
         for offered in read_offered(names, context.stdin):
@@ -123,14 +123,14 @@ def _comparer(ws: "Workspace") -> "Compare":
     def compare(packets: "Packets") -> "Mapping[str, Vouched | ArtifactRejected]":
         if not packets:
             return {}
-        from threegate.host.fetch.comparison import compared
+        from threegate.host.fetch.remake import compare_with_records
 
-        return compared(ws, packets)
+        return compare_with_records(ws, packets)
 
     return compare
 
 
-def _unreadable(waiting: "deque[Offered]") -> Iterator[dict[str, Any]]:
+def _unreadable(waiting: "deque[OfferedFile]") -> Iterator[dict[str, Any]]:
     """Yield what stands before the next file that was read."""
     while waiting and (error := waiting[0].error) is not None:
         name = waiting.popleft().name

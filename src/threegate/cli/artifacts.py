@@ -8,7 +8,7 @@ from threegate.base.errors import HandoffTampered
 from threegate.cli import packet, request, result
 from threegate.cli.grammar import CommandGroup, Parser, add_paging
 from threegate.host.command_context import Context
-from threegate.host.workspace.kinds import LISTINGS
+from threegate.host.workspace.places import LISTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from threegate.artifacts.tool_result import ToolResult
     from threegate.host.ask.text_form import Brought
     from threegate.host.provenance.headlines import Headline, Lookup
-    from threegate.host.workspace.index import Index, Row
+    from threegate.host.workspace.index import Index, IndexRow
     from threegate.host.workspace.workspace import Workspace
 
 # The headline is foreign text and stays the last column.
@@ -120,15 +120,15 @@ def _tell(
     ws: "Workspace",
     index: "Index",
     *,
-    rows: "list[Row]",
+    rows: "list[IndexRow]",
     total: int,
 ) -> int:
     from threegate.handoff.store import set_aside
     from threegate.host.provenance.headlines import Headline, headline_of
     from threegate.host.provenance.retraction import lookup, marked, repeats_noted, retractions
-    from threegate.host.workspace.places import Reader
+    from threegate.host.workspace.places import ArtifactReader
 
-    read, aside = Reader(ws.store), dict[str, HandoffTampered]()
+    read, aside = ArtifactReader(ws.store), dict[str, HandoffTampered]()
     look, retracted = lookup(read, index), retractions(ws.store, index)
     headlines = {row.id: Headline(row.id, note="tampered with") for row in rows}
     for row in rows:
@@ -160,13 +160,13 @@ def _name_tampered(aside: dict[str, HandoffTampered], context: Context) -> int:
     return name_meddled(aside, context.out.error)
 
 
-def _item(row: "Row", headline: "Headline", origin: str | None) -> "dict[str, object]":
+def _item(row: "IndexRow", headline: "Headline", origin: str | None) -> "dict[str, object]":
     """Return one row for scripts; what is said of the artifact is read from its file."""
     said = {"title": headline.title, "by": headline.by, "note": headline.note}
     return {**asdict(row), **said, "cautions": list(headline.marks), "origin": origin}
 
 
-def _cells(row: "Row", headline: "Headline", origin: str | None) -> tuple[str, ...]:
+def _cells(row: "IndexRow", headline: "Headline", origin: str | None) -> tuple[str, ...]:
     """Return one row for people, in the order of the columns."""
     from threegate.artifacts.ids import short
 
@@ -211,14 +211,14 @@ def _show(
     from threegate.handoff.states import state_of
     from threegate.host.provenance.retraction import brought, brought_cites, lookup
     from threegate.host.report.recheck import relabelled
-    from threegate.host.workspace.places import Reader
-    from threegate.host.workspace.render import field_lines, section_texts, shown
+    from threegate.host.workspace.places import ArtifactReader
+    from threegate.host.workspace.text_form import field_lines, section_texts, shown
 
     artifact = ws.store.read(artifact_id)
     if isinstance(artifact, Analysis):
         found = relabelled(ws.store, index, artifact)
         resting = brought_cites(found, brought(ws.store, index.origin))
-        look = lookup(Reader(ws.store), index)
+        look = lookup(ArtifactReader(ws.store), index)
         _show_analysis(args, context, (artifact_id, found), look, resting)
         return
     state = state_of(ws.store.locate(artifact_id) or "")
@@ -244,7 +244,7 @@ def _show_result(
 ) -> None:
     """Print the output first; how the run was confined comes last."""
     from threegate.host.report.result_files import file_lines
-    from threegate.host.workspace.render import section_texts, shown
+    from threegate.host.workspace.text_form import section_texts, shown
 
     view = shown(result)
     context.out.fields([("exit", str(view.fields["exit"]))])
@@ -263,7 +263,7 @@ def _show_packet(
     state: str,
 ) -> None:
     from threegate.host.provenance.retraction import warnings
-    from threegate.host.workspace.render import field_lines, section_texts, shown
+    from threegate.host.workspace.text_form import field_lines, section_texts, shown
 
     (artifact_id, packet), view = one, shown(one[1])
     origin, warned = index.origin(artifact_id), warnings(index, artifact_id, packet)
@@ -293,7 +293,7 @@ def _show_analysis(
     brought: "Brought",
 ) -> None:
     from threegate.host.ask.text_form import checked, tell
-    from threegate.host.workspace.render import field_lines, shown
+    from threegate.host.workspace.text_form import field_lines, shown
 
     (artifact_id, analysis), view = one, shown(one[1])
     if args.json:

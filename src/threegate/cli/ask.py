@@ -131,9 +131,9 @@ def _tell(
     from threegate.artifacts.ids import short
     from threegate.host.ask.text_form import plain, plain_drafts, tell, tell_drafts
     from threegate.host.provenance.retraction import brought, brought_cites, lookup
-    from threegate.host.workspace.places import Reader
+    from threegate.host.workspace.places import ArtifactReader
 
-    stored, look = outcome.stored, lookup(Reader(ws.store), index)
+    stored, look = outcome.stored, lookup(ArtifactReader(ws.store), index)
     resting = brought_cites(stored.analysis, brought(ws.store, index.origin))
     if args.json:
         found = plain(stored.id, stored.analysis, look, resting)

@@ -12,7 +12,7 @@ from threegate.host.output import counted
 
 if TYPE_CHECKING:
     from threegate.audit.entry import Entry
-    from threegate.host.workspace.verification import Report
+    from threegate.host.workspace.verification import Verification
 
 _VERIFY = """\
 Follows the hash chain of the log, compares every file with what the log recorded of it,
@@ -117,7 +117,7 @@ def run_verify(args: argparse.Namespace, context: Context) -> int:
     return EX_TAMPERED if report.findings else 0
 
 
-def _report(report: "Report") -> dict[str, Any]:
+def _report(report: "Verification") -> dict[str, Any]:
     return {
         "ok": not report.findings,
         "entries": report.log.events,
@@ -132,7 +132,7 @@ def _report(report: "Report") -> dict[str, Any]:
     }
 
 
-def _tell(context: Context, report: "Report") -> None:
+def _tell(context: Context, report: "Verification") -> None:
     for finding in report.findings:
         context.out.line(f"differs: {finding.directory}/{finding.name}: {finding.problem}")
     for stray in report.strays:
@@ -156,8 +156,8 @@ def _tell(context: Context, report: "Report") -> None:
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print entries of the log."""
-    from threegate.host.workspace.history import history
     from threegate.host.workspace.places import resolve
+    from threegate.host.workspace.text_form import history
 
     with context.workspace(args, reading=True) as ws:
         log = ws.store.journal.log
@@ -177,15 +177,15 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
 
 
 def _cells(entry: "Entry") -> tuple[str, ...]:
-    from threegate.host.workspace.history import told
+    from threegate.host.workspace.text_form import entry_line
 
-    return str(entry.seq), entry.time, entry.kind, told(entry)
+    return str(entry.seq), entry.time, entry.kind, entry_line(entry)
 
 
 def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
     """Make and keep a checkpoint."""
     from threegate.handoff.states import CHECKPOINTS
-    from threegate.host.workspace.checkpoints import make_checkpoint
+    from threegate.host.workspace.log_signatures import make_checkpoint
 
     with context.workspace(args) as ws:
         kept = make_checkpoint(ws, context.signer(args, ws))
@@ -196,12 +196,16 @@ def run_checkpoint(args: argparse.Namespace, context: Context) -> int:
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
     """Make a checkpoint and write it elsewhere."""
-    from threegate.host.workspace.checkpoints import export, make_checkpoint, prepare_export
+    from threegate.host.workspace.log_signatures import (
+        export_checkpoint,
+        make_checkpoint,
+        prepare_export,
+    )
 
     with context.workspace(args) as ws:
         directory = prepare_export(ws, context.settings.cwd / args.directory)
         kept = make_checkpoint(ws, context.signer(args, ws))
-        paths = export(ws, kept, directory)
+        paths = export_checkpoint(ws, kept, directory)
     _made(args, context, paths, kept.checkpoint.size)
     return 0
 
@@ -209,11 +213,11 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
 def run_clock(args: argparse.Namespace, context: Context) -> int:
     """Show both times, ask, sign."""
     from threegate.base.errors import PolicyDenied
-    from threegate.host.fetch.assembly import budgets_of
-    from threegate.host.workspace.clock import difference, set_clock
+    from threegate.host.fetch.budgets import budgets_of
+    from threegate.host.workspace.log_signatures import clock_difference, set_clock
 
     with context.workspace(args) as ws:
-        found = difference(ws)
+        found = clock_difference(ws)
         if found is None:
             context.out.note("the clock agrees with the log; nothing was signed")
             return 0

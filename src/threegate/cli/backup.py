@@ -100,7 +100,7 @@ def run_restore(args: argparse.Namespace, context: Context) -> int:
 
 def run_upgrade(args: argparse.Namespace, context: Context) -> int:
     """Bring a workspace up to date."""
-    from threegate.host.workspace.upgrade import upgrade
+    from threegate.host.workspace.setup import upgrade
 
     done = upgrade(context.root(args), progress=context.out.note)
     if args.json:

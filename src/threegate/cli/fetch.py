@@ -18,11 +18,10 @@ from threegate.host.command_context import Context
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from threegate.host.fetch.dry_run import Rehearsed
-    from threegate.host.fetch.plan import Wish
-    from threegate.host.fetch.ports import Report
-    from threegate.host.fetch.session import Work
-    from threegate.host.fetch.targets import Chosen, Unusable
+    from threegate.host.fetch.dry_run import PlannedQuestion
+    from threegate.host.fetch.items import FetchReport
+    from threegate.host.fetch.session import FetchWork
+    from threegate.host.fetch.targets import FetchTarget, NamedTargets, UnusableEntry
     from threegate.host.workspace.workspace import Workspace
 
 _ABOUT = """\
@@ -91,7 +90,7 @@ def add(commands: CommandGroup) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Retrieve what was named, and tell what became of each."""
-    from threegate.host.fetch.session import rehearsed
+    from threegate.host.fetch.session import dry_run_work
 
     age, note = _max_age(args), context.out.note
     with context.workspace(args) as ws:
@@ -99,7 +98,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         named = _named(args, context, ws)
         own, requests = named.own, named.requests
         if args.dry_run:
-            work = rehearsed(ws, own, requests, note)
+            work = dry_run_work(ws, own, requests, note)
             return _rehearse(args, context, ws, (work, named.unusable), age)
         if named.held and not requests:
             return _tell_held(args, context, named)
@@ -126,34 +125,38 @@ def _prepare(context: Context, ws: "Workspace") -> None:
 class _Named:
     """What the command line asks for."""
 
-    own: "list[Wish]"  # of the operator, without a request
+    own: "list[FetchTarget]"  # of the operator, without a request
     requests: list[str]  # that were approved
     held: list[str]  # that were made just now, and wait for approval
-    unusable: "Sequence[Unusable]" = ()
+    unusable: "Sequence[UnusableEntry]" = ()
 
 
 def _named(args: argparse.Namespace, context: Context, ws: "Workspace") -> _Named:
-    from threegate.host.fetch.held import hold, must_be_held
-    from threegate.host.fetch.plan import wish_for, wish_to_search
-    from threegate.host.fetch.targets import read_enrich
+    from threegate.host.fetch.targets import (
+        hold,
+        must_be_held,
+        read_enrich,
+        search_target,
+        target_for,
+    )
 
     level = args.confidentiality
     if args.refs[:1] == ["search"]:
         query = " ".join(args.refs[1:])
         source, rows = _source(args), ROWS if args.rows is None else args.rows
-        wish = wish_to_search(query, ws.bundle, source=source, rows=rows, confidentiality=level)
-        return _Named([wish], [], [])
+        target = search_target(query, ws.bundle, source=source, rows=rows, confidentiality=level)
+        return _Named([target], [], [])
     _refuse_search_options(args)
     enrich = read_enrich(args.enrich)
     chosen = _chosen(args, context, ws)
     if chosen.references and must_be_held(ws) and not args.dry_run:
         held = hold(ws, chosen.references, want=args.want, confidentiality=level)
         return _Named([], list(chosen.requests), held, chosen.unusable)
-    wishes = [
-        wish_for(item, ws.bundle, want=args.want, enrich=enrich, confidentiality=level)
+    targets = [
+        target_for(item, ws.bundle, want=args.want, enrich=enrich, confidentiality=level)
         for item in chosen.references
     ]
-    return _Named(wishes, list(chosen.requests), [], chosen.unusable)
+    return _Named(targets, list(chosen.requests), [], chosen.unusable)
 
 
 def _source(args: argparse.Namespace) -> str:
@@ -173,14 +176,14 @@ def _refuse_search_options(args: argparse.Namespace) -> None:
         raise UsageError("--source and --rows belong to a search", hint=hint)
 
 
-def _chosen(args: argparse.Namespace, context: Context, ws: "Workspace") -> "Chosen":
+def _chosen(args: argparse.Namespace, context: Context, ws: "Workspace") -> "NamedTargets":
     from threegate.base.errors import UsageError
-    from threegate.host.fetch.approved import all_approved
-    from threegate.host.fetch.targets import choose
+    from threegate.host.fetch.session import all_approved
+    from threegate.host.fetch.targets import read_targets
     from threegate.host.review.decisions import settle
     from threegate.host.workspace.places import resolve
 
-    chosen = choose(
+    chosen = read_targets(
         args.refs,
         args.file,
         stdin=context.stdin,
@@ -214,17 +217,17 @@ def _rehearse(
     args: argparse.Namespace,
     context: Context,
     ws: "Workspace",
-    planned: "tuple[Work, Sequence[Unusable]]",
+    planned: "tuple[FetchWork, Sequence[UnusableEntry]]",
     age: int,
 ) -> int:
     from threegate.host.fetch import dry_run
-    from threegate.host.fetch.assembly import budgets_of
+    from threegate.host.fetch.budgets import budgets_of
 
     settings, out = context.settings, context.out
     work, unusable = planned
-    found = list(dry_run.rehearse(ws, settings, work.wishes, max_age_seconds=age))
+    found = list(dry_run.plan_questions(ws, settings, work.targets, max_age_seconds=age))
     hosts = list(dry_run.bounds(ws, budgets_of(settings, ws), found))
-    ends = dry_run.foresee(ws.bundle, work.wishes)
+    ends = dry_run.dry_run_totals(ws.bundle, work.targets)
     codes = [error.exit_code for _, error in work.refused]
     code = _exit_code([*codes, *ends.exit_codes], held=ends.waiting > 0, unusable=unusable)
     if args.json:
@@ -238,11 +241,11 @@ def _rehearse(
         out.line(dry_run.host_line(host))
     _tell_refused(context, work)
     _tell_unusable(context, unusable)
-    out.note(f"dry run: nobody was contacted{ends.told}")
+    out.note(f"dry run: nobody was contacted{ends.words}")
     return code
 
 
-def _tell_rehearsed(context: Context, found: "list[Rehearsed]") -> None:
+def _tell_rehearsed(context: Context, found: "list[PlannedQuestion]") -> None:
     from threegate.host.fetch import dry_run
 
     reference, last = "", ""
@@ -260,8 +263,8 @@ def _tell_rehearsed(context: Context, found: "list[Rehearsed]") -> None:
 class _Done:
     """What a run came to, without the texts of its packets."""
 
-    work: "Work"
-    reports: "list[Report]" = field(default_factory=list)
+    work: "FetchWork"
+    reports: "list[FetchReport]" = field(default_factory=list)
     documents: dict[int, dict[str, Any]] = field(default_factory=dict)
     stopped: bool = False
     error: ThreeGateError | None = None
@@ -271,21 +274,26 @@ def _fetch(
     args: argparse.Namespace,
     context: Context,
     ws: "Workspace",
-    named: "tuple[list[Wish], list[str]]",
+    named: "tuple[list[FetchTarget], list[str]]",
     age: int,
 ) -> _Done:
     from threegate.host.fetch import text_form
-    from threegate.host.fetch.assembly import start_run
-    from threegate.host.fetch.progress import Progress
-    from threegate.host.fetch.session import begun, carried_out
+    from threegate.host.fetch.session import fetch
 
     with _patience(context) as stop, context.out.board(context.environ) as draw:
-        progress = Progress(draw, note=context.out.note)
-        started = start_run(ws, context.settings, max_age_seconds=age, show=progress.moment)
-        done = _Done(begun(ws, *named, context.out.note))
-        progress.total = len(done.work.wishes)
+        progress = text_form.FetchProgress(draw, note=context.out.note)
+        work, reports = fetch(
+            ws,
+            context.settings,
+            *named,
+            max_age_seconds=age,
+            stop=stop.is_set,
+            show=progress.moment,
+            note=context.out.note,
+        )
+        done, progress.total = _Done(work), len(work.targets)
         try:
-            for report in carried_out(ws, started, done.work, stop=stop.is_set):
+            for report in reports:
                 if args.json:
                     done.documents[report.number] = text_form.document(report)
                 else:
@@ -312,9 +320,9 @@ def _tell_end(args: argparse.Namespace, context: Context, done: _Done, named: _N
         for request_id in named.held:
             context.out.line(f"held {request_id}")
         _tell_unusable(context, named.unusable)
-        if len(work.wishes) > 1:
-            context.out.note(text_form.totals(done.reports, len(work.wishes)))
-        elif args.approved and not work.wishes:
+        if len(work.targets) > 1:
+            context.out.note(text_form.totals(done.reports, len(work.targets)))
+        elif args.approved and not work.targets:
             context.out.line("nothing is approved")
     errors = [item.error for item in done.reports if item.error is not None]
     errors += [error for _, error in work.refused]
@@ -322,7 +330,7 @@ def _tell_end(args: argparse.Namespace, context: Context, done: _Done, named: _N
     return _exit_code(codes, held=bool(named.held), unusable=named.unusable)
 
 
-def _exit_code(codes: "Sequence[int]", *, held: bool, unusable: "Sequence[Unusable]") -> int:
+def _exit_code(codes: "Sequence[int]", *, held: bool, unusable: "Sequence[UnusableEntry]") -> int:
     """Return the first code of a failure; else that of what waits, or of a file's bad entry."""
     if codes:
         return codes[0]
@@ -335,7 +343,7 @@ def _rest(named: _Named) -> dict[str, Any]:
     return {"held": named.held, "unusable": [asdict(one) for one in named.unusable]}
 
 
-def _tell_unusable(context: Context, unusable: "Sequence[Unusable]") -> None:
+def _tell_unusable(context: Context, unusable: "Sequence[UnusableEntry]") -> None:
     """Say how many entries of files name nothing; each was told with its line before."""
     from threegate.host.output import counted
 
@@ -344,14 +352,14 @@ def _tell_unusable(context: Context, unusable: "Sequence[Unusable]") -> None:
         context.out.line(f"not fetched: {entries} without a usable identifier")
 
 
-def _refused(work: "Work") -> list[dict[str, Any]]:
+def _refused(work: "FetchWork") -> list[dict[str, Any]]:
     return [
         {"request": request_id, "code": error.code, "reason": error.message, "hint": error.hint}
         for request_id, error in work.refused
     ]
 
 
-def _tell_refused(context: Context, work: "Work") -> None:
+def _tell_refused(context: Context, work: "FetchWork") -> None:
     from threegate.artifacts.ids import short
 
     for request_id, error in work.refused:

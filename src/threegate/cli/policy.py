@@ -112,7 +112,7 @@ def _add_explain(group: CommandGroup) -> None:
 def run_check(args: argparse.Namespace, context: Context) -> int:
     """Compile the files; the error says where they are wrong."""
     from threegate.host.gate_profiles import program_gates
-    from threegate.host.workspace.workspace import POLICY
+    from threegate.host.workspace.applied import POLICY
     from threegate.policy.compiler import load_policy
 
     if args.directory is not None:

@@ -7,7 +7,7 @@ from threegate.cli.grammar import CommandGroup, add_paging
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
-    from threegate.host.workspace.quarantine import Refused
+    from threegate.host.workspace.places import QuarantinedItem
 
 _LINES = 200
 
@@ -33,10 +33,10 @@ def add(commands: CommandGroup) -> None:
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of the quarantine."""
-    from threegate.host.workspace.quarantine import list_refused
+    from threegate.host.workspace.places import list_quarantined
 
     with context.workspace(args, reading=True) as ws:
-        items = list_refused(ws.store)
+        items = list_quarantined(ws.store)
     first = (args.page - 1) * args.limit
     page = items[first : first + args.limit]
     if args.json:
@@ -50,7 +50,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
     return 0
 
 
-def _document(item: "Refused") -> dict[str, Any]:
+def _document(item: "QuarantinedItem") -> dict[str, Any]:
     return {
         "sha256": item.sha256,
         "id": item.id,
@@ -63,11 +63,11 @@ def _document(item: "Refused") -> dict[str, Any]:
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one refused item."""
-    from threegate.host.workspace.quarantine import find_refused, read_refused
+    from threegate.host.workspace.places import find_quarantined, read_quarantined
 
     with context.workspace(args, reading=True) as ws:
-        item = find_refused(ws.store, args.digest)
-        data = read_refused(ws.store, item).open_for_display()
+        item = find_quarantined(ws.store, args.digest)
+        data = read_quarantined(ws.store, item).open_for_display()
     if args.raw:
         context.out.bytes(data)
         return 0

@@ -58,13 +58,13 @@ def _add_id_and_reason(parser: Parser) -> None:
 def run_withdraw(args: argparse.Namespace, context: Context) -> int:
     """Quarantine an artifact and all derived from it."""
     from threegate.host.provenance.retraction import copies, lookup
-    from threegate.host.workspace.places import Reader, resolve
-    from threegate.host.workspace.withdraw import checked_reason, remaining, withdraw
+    from threegate.host.workspace.places import ArtifactReader, resolve
+    from threegate.host.workspace.removal import checked_reason, remaining, withdraw
 
     with context.workspace(args) as ws, context.index(ws) as index:
         reason, artifact_id = checked_reason(args.reason), resolve(ws.store, args.id)
         if concerned := remaining(ws.store, index, artifact_id):
-            _ask_to_withdraw(args, context, concerned, lookup(Reader(ws.store), index))
+            _ask_to_withdraw(args, context, concerned, lookup(ArtifactReader(ws.store), index))
         same = copies(ws.store, index, artifact_id)
         done = withdraw(ws, index, artifact_id, reason)
     if args.json:
@@ -105,8 +105,8 @@ def run_forget(args: argparse.Namespace, context: Context) -> int:
     """Remove bytes for good."""
     from threegate.artifacts.ids import short
     from threegate.host.provenance.retraction import copies, lookup
-    from threegate.host.workspace.forget import BLOB, forget
-    from threegate.host.workspace.places import Reader, resolve, resolve_blob
+    from threegate.host.workspace.places import ArtifactReader, resolve, resolve_blob
+    from threegate.host.workspace.removal import BLOB, forget
 
     with context.workspace(args) as ws, context.index(ws) as index:
         kind, _, digest = args.id.partition("-")
@@ -115,7 +115,7 @@ def run_forget(args: argparse.Namespace, context: Context) -> int:
         else:
             artifact_id = resolve(ws.store, args.id)
             if not (args.json or args.yes):
-                look = lookup(Reader(ws.store), index)
+                look = lookup(ArtifactReader(ws.store), index)
                 context.out.line(f"to forget: {_named(artifact_id, look)}")
         also = " and everything made from it" if args.derived else ""
         question = f"forget {short(artifact_id)}{also} for good?"

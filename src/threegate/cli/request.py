@@ -167,7 +167,7 @@ def _wanted(args: argparse.Namespace, context: Context) -> "Wanted":
 
 def _tell_made(args: argparse.Namespace, context: Context, made: "Made") -> None:
     from threegate.artifacts.ids import short
-    from threegate.host.workspace.render import shown
+    from threegate.host.workspace.text_form import shown
 
     if args.json:
         refusal = None if made.refused is None else made.refused.plain()

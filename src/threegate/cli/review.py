@@ -204,8 +204,13 @@ def _show_approval(
     from threegate.artifacts.approval import Approval
     from threegate.handoff.approvals import uses_left
     from threegate.handoff.states import state_of
-    from threegate.host.workspace.history import how_given, spelled_given
-    from threegate.host.workspace.render import field_lines, section_texts, shown
+    from threegate.host.workspace.text_form import (
+        field_lines,
+        how_given,
+        section_texts,
+        shown,
+        spelled_given,
+    )
 
     approval = ws.store.read(approval_id)
     assert isinstance(approval, Approval)

@@ -4,7 +4,7 @@ import argparse
 
 from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
-from threegate.host.workspace.kinds import KINDS, prefix_named
+from threegate.host.workspace.places import KINDS, prefix_named
 
 
 def add(commands: CommandGroup) -> None:

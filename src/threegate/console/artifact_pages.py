@@ -19,7 +19,7 @@ from threegate.console.file_pages import left_by
 from threegate.console.messages import HTML, Malformed, Response, redirect
 from threegate.console.page import Call, ConsolePage, page_number, pages_of
 from threegate.host.ask.text_form import Brought, how_made, label_line, plain
-from threegate.host.fetch.candidates import is_search
+from threegate.host.fetch.text_form import is_search
 from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.headlines import Headline, Lookup, headline_for
 from threegate.host.provenance.picture import as_svg, as_text
@@ -39,11 +39,11 @@ from threegate.host.report.markdown import as_markdown
 from threegate.host.report.page import as_page, policy_of
 from threegate.host.report.pdf import as_pdf
 from threegate.host.report.recheck import relabelled
-from threegate.host.workspace.changes import LiveWorkspace
-from threegate.host.workspace.index import Row
-from threegate.host.workspace.origin import PacketOrigin
-from threegate.host.workspace.places import Reader, refuse_absent
-from threegate.host.workspace.render import Shown, field_lines, section_texts, shown
+from threegate.host.workspace.index import IndexRow
+from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.packets import PacketOrigin
+from threegate.host.workspace.places import ArtifactReader, refuse_absent
+from threegate.host.workspace.text_form import ShownArtifact, field_lines, section_texts, shown
 
 PAGE: Final = 25
 LISTS: Final = {
@@ -57,7 +57,7 @@ LISTS: Final = {
 class ArtifactListing:
     """A page of artifacts: each with its headline and its warnings."""
 
-    rows: list[tuple[Row, Headline, PacketOrigin | None, tuple[str, ...]]]
+    rows: list[tuple[IndexRow, Headline, PacketOrigin | None, tuple[str, ...]]]
     number: int
     total: int
 
@@ -99,7 +99,7 @@ def _listed(
 
 
 def _look(live: LiveWorkspace) -> Lookup:
-    return lookup(Reader(live.ws.store), live.index)
+    return lookup(ArtifactReader(live.ws.store), live.index)
 
 
 def _origin(live: LiveWorkspace, artifact_id: str) -> PacketOrigin | None:
@@ -191,7 +191,7 @@ def _place(query: Any) -> tuple[int, int, int] | None:
 
 
 def _texts(
-    found: Artifact, view: Shown, place: tuple[int, int, int] | None
+    found: Artifact, view: ShownArtifact, place: tuple[int, int, int] | None
 ) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Return each text under its heading, in pieces: the quote, and the rest."""
     made = [(heading, [(text, False)]) for heading, text in section_texts(view.sections)]

@@ -21,7 +21,7 @@ from threegate.host.ask.passage_vectors import meaning
 from threegate.host.command_context import Context
 from threegate.host.output import Output
 from threegate.host.proxy.log_entries import Noter
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 
 MAX_QUESTION_CHARS: Final = 4000
 

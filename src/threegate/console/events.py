@@ -14,7 +14,8 @@ from typing import Final
 
 from threegate.base.canonical import encode
 from threegate.handoff.states import REQUEST_STATES
-from threegate.host.workspace.changes import LiveWorkspace, mark_of
+from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.workspace import mark_of
 
 KEPT: Final = 256  # for pages that lost their connection
 MAX_LISTENERS: Final = 16

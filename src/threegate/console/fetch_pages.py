@@ -31,14 +31,12 @@ from threegate.console.workspace_threads import (
 )
 from threegate.host.bibliography.entries import Unreadable
 from threegate.host.bibliography.reader import read_list
-from threegate.host.fetch.assembly import start_run
-from threegate.host.fetch.candidates import Candidate, candidates, is_search
-from threegate.host.fetch.held import hold
-from threegate.host.fetch.plan import wish_to_search
-from threegate.host.fetch.ports import Moment
-from threegate.host.fetch.session import begun, carried_out
+from threegate.host.fetch import session as fetch_session
+from threegate.host.fetch.items import FetchMoment
+from threegate.host.fetch.targets import hold, search_target
+from threegate.host.fetch.text_form import SearchCandidate, candidates, is_search
 from threegate.host.settings import Settings
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.places import refuse_absent
 from threegate.policy.leaves import BYTES
 
@@ -148,21 +146,29 @@ class SearchRunner(JobRunner[SearchJob]):
         self._tell("searched", packet=job.packet)
 
     def _work(self, live: LiveWorkspace, job: SearchJob, sought: SearchTerms) -> None:
-        def show(moment: Moment) -> None:
+        def show(moment: FetchMoment) -> None:
             job.step(moment.words)
             self._tell("searching", words=moment.words)
 
         live.ws.refuse_wrong_clock()
-        wish = wish_to_search(
+        target = search_target(
             sought.words,
             live.ws.bundle,
             source=sought.source,
             rows=sought.rows,
             confidentiality=sought.confidentiality,
         )
-        run = start_run(live.ws, self._settings, max_age_seconds=MAX_AGE_SECONDS, show=show)
-        work = begun(live.ws, [wish], [], job.step)
-        for report in carried_out(live.ws, run, work, stop=self._stopped.is_set):
+        _, reports = fetch_session.fetch(
+            live.ws,
+            self._settings,
+            [target],
+            [],
+            max_age_seconds=MAX_AGE_SECONDS,
+            stop=self._stopped.is_set,
+            show=show,
+            note=job.step,
+        )
+        for report in reports:
             job.error, job.packet = report.error, report.packet_id or ""
 
 
@@ -254,7 +260,7 @@ async def _found_form(call: Call, typed: Mapping[str, str], problems: Sequence[s
     )
 
 
-def _read(packet_id: str, live: LiveWorkspace) -> tuple[ResearchPacket, list[Candidate]]:
+def _read(packet_id: str, live: LiveWorkspace) -> tuple[ResearchPacket, list[SearchCandidate]]:
     refuse_absent(live.ws.store, packet_id)
     packet = live.ws.store.read(packet_id)
     if not isinstance(packet, ResearchPacket) or not is_search(packet):
@@ -282,7 +288,7 @@ def _held(packet_id: str, typed: Mapping[str, str], live: LiveWorkspace) -> list
     return hold_wanted(_chosen(listed, _ticks(typed)), typed, live)
 
 
-def _chosen(listed: Sequence[Candidate], ticks: Sequence[str]) -> list[Reference]:
+def _chosen(listed: Sequence[SearchCandidate], ticks: Sequence[str]) -> list[Reference]:
     """Return the references of the ticked candidates, each once."""
     named = {str(one.number): one.reference for one in listed}
     chosen: dict[Reference, None] = {}

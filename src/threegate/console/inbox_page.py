@@ -15,7 +15,7 @@ from threegate.console.page import Call, ConsolePage, page_number, pages_of
 from threegate.host.provenance.retraction import headlines_on_retracted
 from threegate.host.review.requests import WAITING
 from threegate.host.review.sheet import QueueItem, item_of, read_sheet
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 
 PAGE: Final = 25
 AT_ONCE: Final = 5  # ratings before other work is let through

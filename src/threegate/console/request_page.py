@@ -34,7 +34,7 @@ from threegate.host.review.parts import StyledLine, StyledSpan, plain
 from threegate.host.review.render import lines
 from threegate.host.review.requests import read_request
 from threegate.host.review.sheet import Sheet, read_sheet
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.places import read_anywhere
 from threegate.policy.leaves import SECONDS
 

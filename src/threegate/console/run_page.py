@@ -32,7 +32,7 @@ from threegate.host.request.expressible import NotExpressible, asking
 from threegate.host.request.inputs import Handed, largest_input
 from threegate.host.request.options import offered_functions
 from threegate.host.review.characters import on_one_line
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.sections.tool_exec import REQUEST_LIMITS
 

@@ -16,9 +16,10 @@ from threegate.host.policy.rules import SECTIONS, rules_of
 from threegate.host.run.warm.board import Row, executors
 from threegate.host.settings import unix_now
 from threegate.host.status import overview
-from threegate.host.workspace.changes import LiveWorkspace
-from threegate.host.workspace.history import history, told
-from threegate.host.workspace.verification import Report, verify_workspace
+from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.text_form import entry_line, history
+from threegate.host.workspace.verification import Verification, verify_workspace
+from threegate.host.workspace.verification import Verification as Report
 from threegate.policy.bundle import diff
 from threegate.policy.nodes import Change
 from threegate.sandbox.doctor import Diagnosis, examine
@@ -69,9 +70,9 @@ def _entries(number: int, live: LiveWorkspace) -> tuple[list[Entry], int]:
 
 
 def _timeline(
-    call: Call, entries: list[Entry], total: int, number: int, report: Report | None
+    call: Call, entries: list[Entry], total: int, number: int, report: Verification | None
 ) -> Response:
-    rows = [(one.seq, one.time, one.kind, told(one)) for one in reversed(entries)]
+    rows = [(one.seq, one.time, one.kind, entry_line(one)) for one in reversed(entries)]
     pages = pages_of(total, PAGE)
     return call.show("audit", rows=rows, total=total, number=number, pages=pages, report=report)
 

@@ -27,9 +27,9 @@ from threegate.handoff.approvals import approvals_by_request
 from threegate.host.review.decisions import settle
 from threegate.host.run.warm.warm import Warm
 from threegate.host.settings import Settings
-from threegate.host.workspace.changes import LiveWorkspace, Mark, mark_of
 from threegate.host.workspace.index import FILE
-from threegate.host.workspace.workspace import Workspace, open_workspace
+from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.workspace import Mark, Workspace, mark_of, open_workspace
 
 T = TypeVar("T")
 
@@ -273,19 +273,17 @@ def fetches(settings: Settings) -> Run:
     """Return a function that carries out fetch requests."""
 
     def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[FinishedRequest]:
-        from threegate.host.fetch.assembly import start_run
-        from threegate.host.fetch.session import begun, carried_out
+        from threegate.host.fetch.session import fetch
 
         if not ids:
             return
-        started = start_run(ws, settings, max_age_seconds=MAX_AGE_SECONDS, show=lambda _: None)
-        work = begun(ws, [], list(ids), lambda _: None)
+        work, reports = fetch(ws, settings, [], ids, max_age_seconds=MAX_AGE_SECONDS, stop=stop)
         for request_id, error in work.refused:
             yield FinishedRequest(request_id, "", error.message, error.code)
-        for report in carried_out(ws, started, work, stop=stop):
+        for report in reports:
             code = report.error.code if report.error is not None else ""
             yield FinishedRequest(
-                report.wish.request_id or "", report.packet_id or "", report.status, code
+                report.target.request_id or "", report.packet_id or "", report.status, code
             )
 
     return run

@@ -13,8 +13,8 @@ from threegate.host.settings import Settings
 
 if TYPE_CHECKING:  # a command pays only for what it uses
     from threegate.host.keys.signatures import SshKeygenSigner, SshTools
-    from threegate.host.workspace.checkpoints import Kept
     from threegate.host.workspace.index import Index
+    from threegate.host.workspace.log_signatures import KeptCheckpoint
     from threegate.host.workspace.workspace import Workspace
 
 SAID_NO: Final = "TG-ASK-002"
@@ -79,9 +79,9 @@ class Context:
         if not args.yes and not self.out.confirm(question):
             raise PolicyDenied(f"{undone}: the operator said no", code=SAID_NO, hint="")
 
-    def checkpoints(self, args: argparse.Namespace) -> "list[Kept]":
+    def checkpoints(self, args: argparse.Namespace) -> "list[KeptCheckpoint]":
         """Return the checkpoint from elsewhere that the command names, if it names one."""
-        from threegate.host.workspace.checkpoints import read_kept
+        from threegate.host.workspace.log_signatures import read_kept
 
         if args.signature and not args.checkpoint:
             raise UsageError("--signature needs the --checkpoint it signs")

@@ -11,7 +11,7 @@ from threegate.handoff.claims import is_alive, leases
 from threegate.handoff.store import Store
 from threegate.host.policy import changes
 from threegate.host.provenance.retraction import headlines_on_retracted
-from threegate.host.workspace import applied, checkpoints
+from threegate.host.workspace import applied, log_signatures
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import diff
@@ -54,7 +54,7 @@ def _policy(ws: Workspace) -> dict[str, Any]:
 
 
 def _checkpoint(root: Path) -> int | None:
-    sizes = [kept.checkpoint.size for kept in checkpoints.stored(root)]
+    sizes = [kept.checkpoint.size for kept in log_signatures.stored_checkpoints(root)]
     return max(sizes, default=None)
 
 

@@ -11,7 +11,7 @@ from bench.evaluation.scoring import is_result
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.untrusted import Untrusted
-from threegate.host.workspace.render import shown
+from threegate.host.workspace.text_form import shown
 
 FOUND = material()
 QUESTIONS = {question.key: question for question in FOUND.questions}

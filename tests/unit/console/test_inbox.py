@@ -11,8 +11,8 @@ from tests.support.workspaces import make_workspace, take_in
 from threegate.console.inbox_page import AT_ONCE, PAGE, Inbox, InboxPage
 from threegate.host.review.decisions import deny
 from threegate.host.review.sheet import read_sheet
-from threegate.host.workspace.changes import LiveWorkspace
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.workspace import Workspace
 
 

@@ -15,7 +15,7 @@ from threegate.console import startup
 from threegate.console.events import Events
 from threegate.console.inbox_page import Inbox
 from threegate.console.workspace_threads import WorkspaceThread
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 
 SECONDS = 60.0
 

@@ -11,8 +11,8 @@ from tests.support.samples import fetch_request, packet
 from tests.support.workspaces import Clock, soft_signer, take_in
 from threegate.cli.status import size
 from threegate.host.status import overview
-from threegate.host.workspace.checkpoints import make_checkpoint
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.log_signatures import make_checkpoint
 from threegate.host.workspace.workspace import Workspace
 
 

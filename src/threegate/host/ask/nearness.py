@@ -17,7 +17,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import nearness, numbers_of
 from threegate.host.provenance.texts import Key, Passage, read_material
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.vectors import Vector, Vectors
+from threegate.host.workspace.vectors import Vector, VectorStore
 from threegate.host.workspace.workspace import Workspace
 
 FILL_PASSAGES: Final = 1000  # new vectors before one question: ten seconds or so
@@ -33,7 +33,7 @@ Embed = Callable[[Sequence[Untrusted[str]]], list[Vector]]
 class Meaning:
     """Implements `Nearness` with the vectors of a workspace."""
 
-    def __init__(self, vectors: Vectors, embed: Embed) -> None:
+    def __init__(self, vectors: VectorStore, embed: Embed) -> None:
         self._vectors, self._embed = vectors, embed
         self._all_known = False
         self._question: tuple[str, Vector] | None = None

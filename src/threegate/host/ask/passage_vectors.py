@@ -16,7 +16,7 @@ from threegate.host.models.embedder import Embedder
 from threegate.host.models.store import Cache
 from threegate.host.proxy.log_entries import Noter
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine
 
@@ -52,7 +52,7 @@ def _filled(
     models = context.settings.cache_home / "models"
     starting = Embedder.start(ws.bundle, find_machine(), models, noted=noted_by(noter))
     embedder = stack.enter_context(starting)
-    vectors = stack.enter_context(closing(Vectors(ws.root, embedder.sha256, ws.seals)))
+    vectors = stack.enter_context(closing(VectorStore(ws.root, embedder.sha256, ws.seals)))
     found = Meaning(vectors, embedder.vectors)
     with context.out.progress("computing vectors of new passages") as show:
         left = found.fill(ws, index, show)

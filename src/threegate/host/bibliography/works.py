@@ -18,8 +18,7 @@ from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.host.provenance.cautions import RETRACTED, cautions, words
 from threegate.host.provenance.headlines import unmarked
-from threegate.host.workspace.identity import Name, joins_names, names_of
-from threegate.host.workspace.origin import PacketOrigin
+from threegate.host.workspace.packets import Name, PacketOrigin, joins_names, names_of
 
 KEY_DIGITS: Final = 12
 _SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex")

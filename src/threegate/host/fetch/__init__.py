@@ -1,1 +1,1 @@
-"""The host's side of FETCH: what is asked, by whose leave, and what becomes of the answers."""
+"""The host's side of FETCH: what is asked, under which authority, and how packets are stored."""

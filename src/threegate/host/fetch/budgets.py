@@ -1,19 +1,19 @@
-"""Rate and byte budgets per host name: of the user, shared by all workspaces.
+"""Rate and byte budgets per host name: they belong to the user and are shared by all workspaces.
 
-Two workspaces must not ask a server twice as often.  A budget is one small file below the
-user's state directory, changed under a lock and durable before anything is spent.  Days
-are UTC; time never goes back here, so a clock that does refills nothing.  After `audit clock`
-has set the time back, what was spent in the future counts as spent now.
+Two workspaces must not ask a server twice as often.  A budget is one small file in the user's state
+directory, changed under a lock and durable before anything is spent.  Days are UTC.  The time of a
+budget never goes back, so a clock that does refills nothing.  After `audit clock` has set the time
+back, amounts spent in the future count as spent now.
 
 SECURITY
-    Reads files that other programs of the user may have damaged.  A file that is not one
-    of ours denies everything for its host until the operator has looked at it.
+    Reads files that other programs of the user may have damaged.  A file that is not a valid budget
+    denies everything for its host until the operator has looked at it.
 """
 
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,12 +29,16 @@ from threegate.base.errors import (
 )
 from threegate.base.text import quote, visible
 from threegate.handoff.disk import held, read_file, storage_errors
+from threegate.host.atomic_file import replace_at
+from threegate.host.settings import Settings
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.leaves import sized
 
 WINDOW_SECONDS: Final = 60
 DAY_SECONDS: Final = 86_400
 MAX_FILE_BYTES: Final = 16_384
 FORMAT: Final = "budget/1"
+DIRECTORY: Final = "budgets"  # below the user's state directory
 OVER_RATE: Final = "TG-BUD-001"
 OVER_BYTES: Final = "TG-BUD-002"
 UNREADABLE: Final = "TG-BUD-003"
@@ -44,18 +48,18 @@ _MAX_COUNT: Final = 2**53 - 1
 
 
 class RateSpent(PolicyDenied):
-    """Too many requests in this minute; `wait_seconds` is when one more may be asked for."""
+    """Too many requests in this minute; `wait_seconds` is the time until one more may be made."""
 
     code = OVER_RATE
 
     def __init__(self, message: str, *, hint: str, wait_seconds: int | None) -> None:
         super().__init__(message, hint=hint)
-        self.wait_seconds = wait_seconds  # None: no waiting helps
+        self.wait_seconds = wait_seconds  # None: waiting does not help
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of a budget now."""
+class BudgetLeft:
+    """The rest of a budget now."""
 
     requests: int
     bytes: int
@@ -63,7 +67,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """What one host has had: requests of the last minute by second, bytes of one day."""
+    """The spent budget of a host: requests of the last minute by second, bytes of one day."""
 
     host: str
     now: int = 0  # the latest time ever seen
@@ -71,7 +75,7 @@ class _Spent:
     recent: tuple[tuple[int, int], ...] = ()  # (second, requests), oldest first
 
     def at(self, clock: int) -> "_Spent":
-        """Return what still counts now; a clock that went back changes nothing."""
+        """Return the part that still counts now; a clock that went back changes nothing."""
         now = max(clock, self.now)
         same_day = now // DAY_SECONDS == self.now // DAY_SECONDS
         recent = tuple(item for item in self.recent if item[0] > now - WINDOW_SECONDS)
@@ -94,7 +98,7 @@ class _Spent:
 
 
 class Budgets:
-    """The budgets of one user; `path` is made when something is first spent."""
+    """The budgets of one user; `path` is created at the first use."""
 
     def __init__(self, path: Path, clock: Callable[[], int]) -> None:
         self._path, self._clock = path, clock
@@ -112,7 +116,7 @@ class Budgets:
         if not _HOST.fullmatch(host):
             raise UsageError(f"{quote(host)} is not a host name in lower case")
         if not 0 <= requests <= _MAX_COUNT or not 0 <= bytes <= _MAX_COUNT:
-            raise UsageError("a budget is spent in whole numbers from zero on")
+            raise UsageError("amounts of a budget are whole numbers from zero")
         with self._locked() as directory:
             spent = self._read(directory, host).at(self._clock())
             _refuse_rate(spent, requests, rate_per_minute, self._clock())
@@ -120,30 +124,30 @@ class Budgets:
             _write(directory, f"{host}.json", spent.with_more(requests, bytes).to_bytes())
 
     def open(self) -> None:
-        """Raise what would stop every question, before the first is on its way."""
+        """Raise an error that would stop every question, before the first is asked."""
         with self._locked():
             pass
 
     def charge(self, host: str, size: int) -> None:
-        """Record bytes that have arrived, whatever was left for them."""
+        """Record bytes that have arrived, even beyond the budget."""
         assert _HOST.fullmatch(host), host
         assert 0 <= size <= _MAX_COUNT
         with self._locked() as directory:
             spent = self._read(directory, host).at(self._clock())
             _write(directory, f"{host}.json", spent.with_more(0, size).to_bytes())
 
-    def left(self, host: str, *, rate_per_minute: int, bytes_per_day: int) -> Left:
-        """Return what may still be spent now; nothing is."""
+    def left(self, host: str, *, rate_per_minute: int, bytes_per_day: int) -> BudgetLeft:
+        """Return the rest of a budget without spending."""
         assert _HOST.fullmatch(host), host
         with self._locked() as directory:
             spent = self._read(directory, host).at(self._clock())
         used = sum(count for _, count in spent.recent)
-        return Left(max(0, rate_per_minute - used), max(0, bytes_per_day - spent.size))
+        return BudgetLeft(max(0, rate_per_minute - used), max(0, bytes_per_day - spent.size))
 
     def set_clock(self) -> None:
-        """Take times that lie in the future as now: the operator signed that they were wrong.
+        """Treat times in the future as now: the operator signed that they were wrong.
 
-        Nothing is given back: what was spent counts for this minute and this day.
+        Nothing is refunded: spent amounts count for this minute and this day.
         """
         with self._locked() as directory:
             for name in os.listdir(directory):
@@ -164,14 +168,14 @@ class Budgets:
             detail = (
                 f"cannot open {visible(str(self._path))}: {os.strerror(exc.errno or 0).lower()}"
             )
-            hint = "what was spent is counted there; XDG_STATE_HOME names another place"
+            hint = "spent budgets are stored there; XDG_STATE_HOME names another directory"
             raise StorageFailed(detail, hint=hint) from exc
         try:
             _refuse_open(directory, self._path)
             with held(directory):
                 yield directory
         except WorkspaceBusy as exc:
-            hint = "another threegate command holds them; try again"
+            hint = "another threegate command is using them; try again"
             raise WorkspaceBusy("the budgets were not free in time", hint=hint) from exc
         finally:
             os.close(directory)
@@ -185,10 +189,15 @@ class Budgets:
             return _Spent(host)
         except (HandoffTampered, StorageFailed, ValueError, KeyError, TypeError) as exc:
             where = visible(str(self._path / name))
-            hint = f"look at {where}; without it the budget of {host} starts anew"
+            hint = f"look at {where}; without it the budget of {host} starts at zero"
             raise PolicyDenied(
                 f"the budget of {host} is not readable", code=UNREADABLE, hint=hint
             ) from exc
+
+
+def budgets_of(settings: Settings, ws: Workspace) -> Budgets:
+    """Return the user's budgets, with the clock of a workspace."""
+    return Budgets(settings.state_home / DIRECTORY, ws.clock)
 
 
 def _refuse_open(directory: int, path: Path) -> None:
@@ -199,7 +208,7 @@ def _refuse_open(directory: int, path: Path) -> None:
 
 
 def _parse(data: bytes, host: str) -> _Spent:
-    """Return what a file says; raise ValueError, KeyError or TypeError if it is not ours."""
+    """Return the budget in a file; raise ValueError, KeyError or TypeError if it is invalid."""
     value: Any = canonical.decode(data)
     recent = tuple((int(second), int(count)) for second, count in value["recent"])
     spent = _Spent(host, int(value["now"]), int(value["bytes"]), recent)
@@ -220,7 +229,7 @@ def _refuse_rate(spent: _Spent, requests: int, rate_per_minute: int, clock: int)
     free, wait = rate_per_minute, None
     for second, count in reversed(spent.recent):
         if requests > rate_per_minute:
-            break  # no waiting helps
+            break  # waiting does not help
         free -= count
         if free < requests:
             wait = second + WINDOW_SECONDS - clock
@@ -243,18 +252,5 @@ def _refuse_bytes(spent: _Spent, size: int, bytes_per_day: int) -> None:
 
 
 def _write(directory: int, name: str, data: bytes) -> None:
-    temporary = f".{name}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with storage_errors("write the budget"):
-        with suppress(FileNotFoundError):  # left by a crash
-            os.unlink(temporary, dir_fd=directory)
-        fd = os.open(temporary, flags, _FILE_MODE, dir_fd=directory)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        os.fsync(directory)
+        replace_at(directory, name, data)

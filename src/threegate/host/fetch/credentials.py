@@ -1,26 +1,27 @@
 """The operator's keys for hosts: one file each, in the user's configuration.
 
-Policy names the hosts that take a key and where it goes; the value stands here and nowhere
-else.  It is handed to the box that asks, for the first hop of that host alone.
+Policy names the hosts that take a key and where it goes; the value is stored only here.  It is
+handed to the sandbox that asks, for the first hop to that host alone.
 
 SECURITY
-    Reads and writes secrets.  A value is used only from a file of this user that nobody else
-    can read, in a directory that nobody else can enter, both without links; it is in no
-    message, log, packet or argument.  If this module is wrong, a key reaches the wrong host
-    or another user; it opens nothing of ThreeGate.
+    Reads and writes secrets.  A value is used only from a file that only this user can read, in a
+    directory that only this user can enter, both without links; it is in no message, log, packet
+    or argument.  If this module is wrong, a key reaches the wrong host or another user; it opens
+    nothing of ThreeGate.
 """
 
 import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, PolicyDenied, StorageFailed, UsageError
 from threegate.base.text import quote
+from threegate.host.atomic_file import replace_at
 from threegate.host.settings import Settings
 from threegate.policy.bundle import Compiled
 from threegate.policy.hosts import check_host, matches
@@ -28,26 +29,26 @@ from threegate.policy.hosts import check_host, matches
 DIRECTORY: Final = "credentials"
 BEARER: Final = "bearer"
 MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 1_024
-# As the protocol has it: a shorter one would stand in any answer by chance, so that nobody
-# could tell whether it came back.
+# The same bounds as in the protocol: a shorter value could occur in any answer by chance, so a
+# returned key could not be recognised.
 _VALUE: Final = re.compile(rb"[!-~][ -~]{6,1022}[!-~]")
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Not blocking: opening a FIFO somebody put there would wait for ever.
+# Not blocking: opening a planted FIFO would wait for ever.
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialLine:
-    """One host that takes a key, or one key that no host takes; never the value."""
+    """One host that takes a key, or one unused key; never the value."""
 
     host: str
     place: str | None  # `query:NAME`, `header:NAME` or `bearer`; None where policy names none
     stored: int | None  # when, in seconds since 1970; None where none is stored
-    problem: str = ""  # why the stored one is not used
+    problem: str = ""  # why the stored key is not used
 
 
 def place_for(policy: Compiled, host: str) -> str | None:
-    """Return where the key for `host` goes: for FETCH, or for a model there; None for nowhere."""
+    """Return where the key for `host` goes, for FETCH or for a model there; None if nowhere."""
     return model_place(policy, host) or fetch_place(policy, host)
 
 
@@ -73,14 +74,14 @@ def credential_for(settings: Settings, policy: Compiled, host: str) -> str | Non
 
     Raises `GateUnavailable` for one that others could have read or written.
     """
-    # One key for each host: where a model there takes it, FETCH must not put it into a URL.
+    # One key per host: if a model there uses it, FETCH must not put it into a URL.
     if fetch_place(policy, host) is None or model_place(policy, host) is not None:
         return None
     return _stored(settings, host)
 
 
 def model_credential(settings: Settings, policy: Compiled, host: str) -> str | None:
-    """Return what goes with requests to the model on `host`: its key, as its header has it.
+    """Return the key for the model on `host`, in the form of its header.
 
     Raises `GateUnavailable` for one that others could have read or written.
     """
@@ -96,22 +97,22 @@ def _stored(settings: Settings, host: str) -> str | None:
 
 
 def store(settings: Settings, policy: Compiled, host: str, value: bytes) -> str:
-    """Keep `value` as the key for `host` and return where it goes."""
+    """Store `value` as the key for `host` and return where it goes."""
     place = place_or_refuse(policy, host)
     if len(value) > MAX_VALUE_BYTES or _VALUE.fullmatch(value) is None:
         allowed = f"{MIN_VALUE_BYTES} to {MAX_VALUE_BYTES} printable ASCII characters"
-        hint = f"{allowed} on one line, no blank at an end"
-        raise UsageError("that is no key", code="TG-CRD-003", hint=hint)
+        hint = f"{allowed} on one line, without blanks at the ends"
+        raise UsageError("this is not a key", code="TG-CRD-003", hint=hint)
     with _failures_named():
         (settings.config_home / DIRECTORY).mkdir(mode=0o700, parents=True, exist_ok=True)
         with _directory(settings) as directory:
             assert directory is not None
-            _write(directory, host, value)
+            replace_at(directory, host, value)
     return place
 
 
 def remove(settings: Settings, host: str) -> None:
-    """Forget the key for `host`."""
+    """Delete the key for `host`."""
     _check_name(host)
     with _failures_named(), _directory(settings) as directory:
         try:
@@ -124,7 +125,7 @@ def remove(settings: Settings, host: str) -> None:
 
 
 def all_credentials(settings: Settings) -> list[str]:
-    """Return every key that is kept, to recognise one where none may be.
+    """Return every stored key, to recognise them in other data.
 
     Raises `GateUnavailable` for one that others could have read or written.
     """
@@ -183,12 +184,14 @@ def _check_name(host: str) -> None:
         check_host(host)
     except ValueError as exc:
         hint = "give the name alone, like api.openalex.org"
-        raise UsageError(f"{quote(host)} is no host: {exc}", code="TG-CRD-001", hint=hint) from exc
+        raise UsageError(
+            f"{quote(host)} is not a host: {exc}", code="TG-CRD-001", hint=hint
+        ) from exc
 
 
 @contextmanager
 def _directory(settings: Settings) -> Iterator[int | None]:
-    """Yield the directory of keys, None if there is none, or refuse it."""
+    """Yield the directory of keys, or None; refuse an unsafe one."""
     path = settings.config_home / DIRECTORY
     try:
         handle = os.open(path, _DIRECTORY_FLAGS)
@@ -196,7 +199,7 @@ def _directory(settings: Settings) -> Iterator[int | None]:
         yield None
         return
     except OSError as exc:
-        raise _refused(path, "is no directory of ours") from exc
+        raise _refused(path, "is not a directory of this user") from exc
     try:
         _refuse_others(os.fstat(handle), path)
         yield handle
@@ -210,7 +213,7 @@ def _read(directory: int, name: str) -> str | None:
         handle = os.open(name, _FILE_FLAGS, dir_fd=directory)
     except FileNotFoundError:
         return None
-    except OSError as exc:  # ELOOP: a link, which could lead anywhere
+    except OSError as exc:  # ELOOP: a link, which may lead anywhere
         raise _refused(path, "is not a file") from exc
     try:
         found = os.fstat(handle)
@@ -221,39 +224,22 @@ def _read(directory: int, name: str) -> str | None:
     finally:
         os.close(handle)
     if _VALUE.fullmatch(value) is None:
-        raise _refused(path, "holds no key")
+        raise _refused(path, "does not hold a key")
     return value.decode("ascii")
 
 
 def _refuse_others(found: os.stat_result, path: Path) -> None:
     if found.st_uid != os.geteuid():
-        raise _refused(path, "belongs to somebody else")
+        raise _refused(path, "belongs to another user")
     if found.st_mode & 0o077:
         raise _refused(path, "can be read by others")
 
 
 def _refused(path: Path, why: str) -> GateUnavailable:
     shown = Path(DIRECTORY, path.name) if path.name != DIRECTORY else Path(DIRECTORY)
-    hint = "others may know it: make a new key, then `threegate credential set`, or `remove` it"
+    hint = "others may know it: create a new key, then `threegate credential set`, or `remove` it"
     message = f"{quote(str(shown))} {why}, so it is not used"
     return GateUnavailable(message, code="TG-CRD-005", hint=hint)
-
-
-def _write(directory: int, host: str, value: bytes) -> None:
-    """Put the value in place of what was there, whole or not at all."""
-    partial = f".{host}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(partial, dir_fd=directory)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(partial, flags, 0o600, dir_fd=directory)
-    try:
-        os.fchmod(handle, 0o600)
-        os.write(handle, value)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    os.rename(partial, host, src_dir_fd=directory, dst_dir_fd=directory)
-    os.fsync(directory)
 
 
 @contextmanager
@@ -262,4 +248,4 @@ def _failures_named() -> Iterator[None]:
         yield
     except OSError as exc:
         why = (exc.strerror or "it failed").lower()
-        raise StorageFailed(f"cannot keep the key: {why}") from exc
+        raise StorageFailed(f"cannot store the key: {why}") from exc

@@ -1,4 +1,4 @@
-"""What a run would ask, of whom, within which bounds: nothing is contacted, nothing written."""
+"""A dry run: the questions, hosts and limits of a run; nothing is contacted or written."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 from threegate.artifacts.ids import short
 from threegate.base.errors import PolicyDenied
 from threegate.base.forms import REDACTED
-from threegate.host.fetch.budgets import Budgets, Left
+from threegate.host.fetch.budgets import BudgetLeft, Budgets
 from threegate.host.fetch.credentials import credential_for
-from threegate.host.fetch.plan import SEARCH, Wish, decide, is_allowed
-from threegate.host.fetch.rules import Rule, left_for, rule_for
+from threegate.host.fetch.host_rules import HostRule, left_for, rule_for
+from threegate.host.fetch.targets import SEARCH, FetchTarget, decide, is_allowed
 from threegate.host.output import counted
 from threegate.host.settings import Settings
-from threegate.host.workspace.fetched import Cache, not_older
+from threegate.host.workspace.fetched import FetchCache, not_older
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.policy.decision import Ask
@@ -22,8 +22,8 @@ from threegate.policy.leaves import BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
-    """One question: whether it would be asked, and if not why not."""
+class PlannedQuestion:
+    """One question, whether it would be asked, and why not."""
 
     reference: str
     source: str
@@ -34,18 +34,18 @@ class Rehearsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How a host would be asked."""
+class HostBounds:
+    """Number of questions to a host, its rule and the rest of its budget."""
 
     host: str
     questions: int
-    rule: Rule
-    left: Left
+    rule: HostRule
+    left: BudgetLeft
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """How many references a run would refuse, and how many would wait for approval."""
+class DryRunTotals:
+    """Numbers of references that a run would refuse or hold for approval."""
 
     references: int
     refused: int
@@ -57,45 +57,45 @@ class Foreseen:
         return (PolicyDenied.exit_code,) * self.refused
 
     @property
-    def told(self) -> str:
-        """Return the end of a line for people, empty if all would be asked for."""
+    def words(self) -> str:
+        """Return the end of a line for people; empty if all would be asked."""
         words = {"refused": self.refused, "held for approval": self.waiting}
         parts = [f"{count} would be {word}" for word, count in words.items() if count]
         of = counted(self.references, "reference")
         return f"; of {of}, {', '.join(parts)}" if parts else ""
 
 
-def foresee(bundle: Bundle, wishes: Sequence[Wish]) -> Foreseen:
-    """Judge every reference as a run does: by its first question."""
-    judged = [(wish, decide(bundle, wish, wish.questions[0])) for wish in wishes]
-    denied = [(wish, found) for wish, found in judged if not is_allowed(found, wish)]
+def dry_run_totals(bundle: Bundle, targets: Sequence[FetchTarget]) -> DryRunTotals:
+    """Judge every reference by its first question, as a run does."""
+    judged = [(target, decide(bundle, target, target.questions[0])) for target in targets]
+    denied = [(target, found) for target, found in judged if not is_allowed(found, target)]
     # A search cannot be held: it is refused where policy says `ask`.
-    waiting = sum(isinstance(found, Ask) and wish.scheme != SEARCH for wish, found in denied)
-    return Foreseen(len(wishes), len(denied) - waiting, waiting)
+    waiting = sum(isinstance(found, Ask) and target.scheme != SEARCH for target, found in denied)
+    return DryRunTotals(len(targets), len(denied) - waiting, waiting)
 
 
-def rehearse(
-    ws: Workspace, settings: Settings, wishes: Sequence[Wish], *, max_age_seconds: int
-) -> Iterator[Rehearsed]:
-    """Yield every question of every wish."""
-    cache = Cache(ws.store, ws.seals)
+def plan_questions(
+    ws: Workspace, settings: Settings, targets: Sequence[FetchTarget], *, max_age_seconds: int
+) -> Iterator[PlannedQuestion]:
+    """Yield every question of every target."""
+    cache = FetchCache(ws.store, ws.seals)
     since = not_older(ws.clock(), max_age_seconds)
     try:
-        for wish in wishes:
-            fresh = max_age_seconds > 0 and wish.leave is None
-            here = cache.newest(wish.plan, since=since) if fresh else None
-            yield from _rehearsed(ws, settings, wish, here)
+        for target in targets:
+            fresh = max_age_seconds > 0 and target.approved is None
+            here = cache.newest(target.plan, since=since) if fresh else None
+            yield from _questions_of(ws, settings, target, here)
     finally:
         cache.close()
 
 
-def _rehearsed(
-    ws: Workspace, settings: Settings, wish: Wish, here: str | None
-) -> Iterator[Rehearsed]:
-    for question in wish.questions:
-        decision = decide(ws.bundle, wish, question)
+def _questions_of(
+    ws: Workspace, settings: Settings, target: FetchTarget, here: str | None
+) -> Iterator[PlannedQuestion]:
+    for question in target.questions:
+        decision = decide(ws.bundle, target, question)
         verdict, why = "ask", ""
-        if not is_allowed(decision, wish):
+        if not is_allowed(decision, target):
             verdict = "waits" if isinstance(decision, Ask) else "refused"
             why = decision.reason
         elif here is not None:
@@ -108,7 +108,7 @@ def _rehearsed(
             and credential_for(settings, ws.bundle, host) is not None
         ):
             url = _with_key(ws, host, url)
-        yield Rehearsed(wish.reference, question.source, url, host, verdict, why)
+        yield PlannedQuestion(target.reference, question.source, url, host, verdict, why)
 
 
 def _with_key(ws: Workspace, host: str, url: str) -> str:
@@ -128,16 +128,18 @@ def _host(url: str) -> str:
         return ""
 
 
-def bounds(ws: Workspace, budgets: Budgets, rehearsed: Sequence[Rehearsed]) -> Iterator[Bounds]:
-    """Yield how each host that would be asked is asked."""
-    asked = [item.host for item in rehearsed if item.verdict in ("ask", "ask-if")]
+def bounds(
+    ws: Workspace, budgets: Budgets, planned: Sequence[PlannedQuestion]
+) -> Iterator[HostBounds]:
+    """Yield the limits of each host that would be asked."""
+    asked = [item.host for item in planned if item.verdict in ("ask", "ask-if")]
     for host in dict.fromkeys(asked):
         rule = rule_for(ws.bundle, host)
         if rule is not None:
-            yield Bounds(host, asked.count(host), rule, left_for(budgets, ws.bundle, rule))
+            yield HostBounds(host, asked.count(host), rule, left_for(budgets, ws.bundle, rule))
 
 
-def line(item: Rehearsed) -> str:
+def line(item: PlannedQuestion) -> str:
     """Return one line for people."""
     if item.verdict == "here":
         return f"already here {short(item.why)}"
@@ -146,7 +148,7 @@ def line(item: Rehearsed) -> str:
     return f"{words.get(item.verdict, item.verdict)} {item.source} {item.url}{why}"
 
 
-def host_line(item: Bounds) -> str:
+def host_line(item: HostBounds) -> str:
     """Return one line for people."""
     rule, left = item.rule, item.left
     rate = f"{rule.rate_per_minute} a minute, {rule.concurrency} at a time"
@@ -159,7 +161,7 @@ def _rough(count: int) -> str:
     return BYTES.show(count - count % (2**20 if count >= 2**20 else 2**10))
 
 
-def host_document(item: Bounds) -> dict[str, Any]:
+def host_document(item: HostBounds) -> dict[str, Any]:
     """Return the same for scripts."""
     return {
         "host": item.host,

@@ -1,6 +1,6 @@
-"""The network side of a run: proxy, askers, and what holds while the policy changes.
+"""The network side of a fetch run: the proxy, the sandboxes that ask, and the policy they follow.
 
-Opened when the first question is due; a run that has everything already starts nothing.
+It opens when the first question is due; a run that has everything already starts nothing.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from threegate.base.errors import PolicyDenied, ThreeGateError
 from threegate.host.fetch import schedule
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.retrieve_pool import Asker, Given, RetrieveBox, open_retrieve
-from threegate.host.fetch.schedule import Errand, Lanes
+from threegate.host.fetch.schedule import FetchTask, HostQueues
 from threegate.host.proxy.machine import anchors, certificates, other_proxy
 from threegate.host.proxy.sockets import listening
 from threegate.host.proxy.supervisor import Proxy
@@ -26,40 +26,40 @@ OTHER_PROXY: Final = "TG-FET-075"
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision of the proxy."""
+class ProxyDecided:
+    """The proxy made a decision."""
 
     line: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A box that was started."""
+class BoxOpened:
+    """A sandbox was started."""
 
     evidence: Evidence
     host: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """The proxy ended by itself."""
+class ProxyGone:
+    """The proxy ended without being told to."""
 
     error: ThreeGateError
 
 
-Told = schedule.Told | Decided | Opened | Gone
+NetworkEvent = schedule.ScheduleEvent | ProxyDecided | BoxOpened | ProxyGone
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a run needs to know of the user."""
+    """Directories of the user that a run needs."""
 
     root: Path  # of the workspace
     runtime: Path | None
 
 
-class Network:
-    """Everything through which questions leave; `tell` is called from many threads."""
+class Network(HostQueues):
+    """The queues of all hosts, with the proxy and the sandboxes behind them."""
 
     def __init__(
         self,
@@ -68,16 +68,17 @@ class Network:
         places: Places,
         *,
         budgets: Budgets,
-        tell: Callable[[Told], None],
+        tell: Callable[[NetworkEvent], None],
     ) -> None:
-        self._machine, self._bundle, self._places, self._tell = machine, bundle, places, tell
-        self._stack, self._budgets = ExitStack(), budgets
+        """`tell` is called from many threads."""
+        super().__init__(bundle, open_box=self._start_box, budgets=budgets, tell=tell)
+        self._machine, self._places, self._tell_network = machine, places, tell
+        self._stack = ExitStack()
         self._proxy: Proxy | None = None
         self._given: Given
-        self._lanes = Lanes(bundle, open_box=self._open_box, budgets=budgets, tell=tell)
 
     def open(self) -> None:
-        """Start the proxy and wait until the rules hold; raise `GateUnavailable`."""
+        """Start the proxy and wait until it has the rules; raise `GateUnavailable`."""
         self._budgets.open()
         socket = other_proxy(self._bundle)
         if socket is None:
@@ -86,24 +87,24 @@ class Network:
                 self._machine,
                 place,
                 decided=self._decided,
-                gone=lambda error: self._tell(Gone(error)),
+                gone=lambda error: self._tell_network(ProxyGone(error)),
             )
             self._stack.callback(self._proxy.close)
-            self._tell(Opened(self._proxy.start(self._bundle), None))
+            self._tell_network(BoxOpened(self._proxy.start(self._bundle), None))
             socket = place.path
         self._give(self._bundle, socket)
 
     def _decided(self, line: dict[str, Any]) -> None:
-        """Hear the proxy; what a tunnel carried counts, whoever says what it was."""
+        """Record a proxy decision and charge the tunnel's bytes to the host's budget."""
         if line["host"] is not None and "down" in line:
-            self._lanes.carried(line["host"], line["down"])
-        self._tell(Decided(line))
+            self.carried(line["host"], line["down"])
+        self._tell_network(ProxyDecided(line))
 
     def _give(self, bundle: Bundle, socket: Path) -> None:
         self._given = Given(bundle, anchors(self._places.root, bundle), socket, certificates())
 
     def reload(self, bundle: Bundle) -> None:
-        """Put other rules in force: in the proxy first, then for every box."""
+        """Put other rules in force: in the proxy first, then for every sandbox."""
         key = ("fetch", "proxy")
         if bundle.text(*key) != self._bundle.text(*key):
             detail = "the policy now names another proxy"
@@ -111,24 +112,15 @@ class Network:
         if self._proxy is not None:
             self._proxy.reload(bundle)
         self._give(bundle, self._given.socket)
-        self._bundle = bundle
-        self._lanes.reload(bundle)
+        super().reload(bundle)
 
-    def _open_box(self, errand: Errand) -> Asker:
+    def _start_box(self, task: FetchTask) -> Asker:
         box: RetrieveBox = open_retrieve(self._machine, self._given)
-        self._tell(Opened(box.evidence, errand.host))
+        self._tell_network(BoxOpened(box.evidence, task.host))
         return box
 
-    def submit(self, errand: Errand) -> None:
-        """Hand over a question; what becomes of it is told."""
-        self._lanes.submit(errand)
-
-    def stop(self) -> None:
-        """Ask nothing more; what is on its way comes to its end."""
-        self._lanes.stop()
-
-    def close(self) -> None:
-        """End every box and the proxy; what still waits for a host loses its way to it."""
-        self._lanes.close(within_seconds=CLOSE_SECONDS)
-        self._stack.close()
-        self._lanes.close(within_seconds=CLOSE_SECONDS)
+    def close(self, *, within_seconds: float | None = CLOSE_SECONDS) -> bool:
+        """End every sandbox and the proxy; tell whether every sandbox ended in time."""
+        super().close(within_seconds=within_seconds)
+        self._stack.close()  # a sandbox that still waits for a host loses its connection
+        return super().close(within_seconds=within_seconds)

@@ -1,13 +1,16 @@
-"""Making a packet again from what it was made from, to see whether it is the same.
+"""Remaking of packets from their records and raw bytes, to compare stored and admitted packets.
 
-A packet is a pure function of its retrieval record and raw bytes, and both are kept.  So
-anybody can check later that nothing was added, left out or changed: the same box reads the
-same bytes, and what it makes is compared byte for byte.  Nothing is stored but the verdict,
-in the audit log.
+A packet is a pure function of its retrieval record and raw bytes, and both are stored.  So it can
+be checked later that nothing was added, omitted or changed: a sandbox of the same kind reads the
+same bytes, and the result is compared byte for byte.  `remake` stores only the verdict, in the
+audit log.  A packet that is admitted and names a record of this workspace is remade in the same
+way: a difference is refused, and an equal packet has the origin of the record.
 
 SECURITY
-    Hands hostile bytes to boxes once more, by the same way as when they were new, and only
-    compares what comes back.
+    Reads packets from any origin and hands hostile bytes to sandboxes again, in the same way as
+    when they were new; only packets whose record is here start one.  The results are only compared.
+    If this module is wrong, an edited packet is accepted, or a forged record makes a packet look
+    retrieved.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +20,19 @@ from queue import SimpleQueue
 from typing import Final
 
 from threegate.artifacts import registry
+from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import parse_record
 from threegate.handoff import states
+from threegate.handoff.admission import (
+    ADMIT_CONSISTENT,
+    ADMIT_RETRIEVED,
+    NOT_ITS_RECORD,
+    Packets,
+    Vouched,
+)
 from threegate.handoff.store import Store
 from threegate.host.fetch.normalize_pool import (
     MAKERS,
@@ -32,13 +43,16 @@ from threegate.host.fetch.normalize_pool import (
     Told,
     job_for,
 )
+from threegate.host.workspace.index import Index
+from threegate.host.workspace.packets import UNKNOWN, PacketOrigin
+from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
 
 SAME: Final = "same"
 DIFFERENT: Final = "different"
-CANNOT: Final = "cannot"  # what it was made from is not here
+CANNOT: Final = "cannot"  # its record or raw bytes are not here
 KIND: Final = "packet.remake"
 
 
@@ -47,7 +61,7 @@ Raw = Callable[[str], bytes | None]  # the raw bytes with this digest, None if t
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """How a packet compares with what is made now; `why` names fields or what is missing."""
+    """Verdict on one packet; `why` names differing fields or missing parts."""
 
     packet_id: str
     verdict: str
@@ -55,8 +69,8 @@ class Remade:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A packet that is to be made again, and where the bytes it was made from are found."""
+class RemakeCandidate:
+    """A packet to remake, and a reader of its raw bytes."""
 
     packet_id: str
     data: bytes
@@ -65,7 +79,7 @@ class Candidate:
 
 
 def kept_raw(store: Store) -> Raw:
-    """Return how the raw bytes that a workspace keeps are read."""
+    """Return a reader of the raw bytes in a workspace."""
 
     def raw(digest: str) -> bytes | None:
         return store.read_file(states.BLOBS, digest) if store.has_blob(digest) else None
@@ -74,7 +88,7 @@ def kept_raw(store: Store) -> Raw:
 
 
 def remake(ws: Workspace, packet_ids: Sequence[str]) -> Iterator[Remade]:
-    """Make stored packets again, each in a box of its own, and record how they compare."""
+    """Remake stored packets, each in its own sandbox, and record the verdicts."""
     kept = (_stored(ws.store, packet_id) for packet_id in packet_ids)
     for found in compare(ws.bundle, kept, count=len(packet_ids)):
         entries = [(KIND, {"packet": one.packet_id, "verdict": one.verdict}) for one in found]
@@ -84,9 +98,9 @@ def remake(ws: Workspace, packet_ids: Sequence[str]) -> Iterator[Remade]:
 
 
 def compare(
-    bundle: Bundle, candidates: Iterator[Candidate], *, count: int
+    bundle: Bundle, candidates: Iterator[RemakeCandidate], *, count: int
 ) -> Iterator[list[Remade]]:
-    """Make packets again and compare, a few at a time; a box starts only if one can be made."""
+    """Remake and compare packets, a few at a time; no sandbox starts if none can be remade."""
     told: SimpleQueue[Told] = SimpleQueue()
     makers = Makers(find_machine(), bundle, tell=told.put)
     left = count
@@ -98,16 +112,16 @@ def compare(
         makers.close()
 
 
-def _stored(store: Store, packet_id: str) -> Candidate:
+def _stored(store: Store, packet_id: str) -> RemakeCandidate:
     packet = store.read(packet_id)
     assert isinstance(packet, ResearchPacket)
-    return Candidate(packet_id, store.read_bytes(packet_id), packet, kept_raw(store))
+    return RemakeCandidate(packet_id, store.read_bytes(packet_id), packet, kept_raw(store))
 
 
 def _remade(
-    candidates: Sequence[Candidate], makers: Makers, told: "SimpleQueue[Told]", *, left: int
+    candidates: Sequence[RemakeCandidate], makers: Makers, told: "SimpleQueue[Told]", *, left: int
 ) -> list[Remade]:
-    """Make a few packets again, as many at a time as there are makers."""
+    """Remake a few packets in parallel."""
     found: dict[int, Remade] = {}
     for number, candidate in enumerate(candidates):
         job = _job(number, candidate)
@@ -125,8 +139,8 @@ def _remade(
     return [found[number] for number in range(len(candidates))]
 
 
-def _job(number: int, candidate: Candidate) -> Job | Remade:
-    """Return the job of making a packet, or why there is none."""
+def _job(number: int, candidate: RemakeCandidate) -> Job | Remade:
+    """Return the job for a packet, or the verdict if there is none."""
     packet_id, digest = candidate.packet_id, candidate.packet.record_sha256
     if digest is None:
         return Remade(packet_id, CANNOT, "it was not fetched here, so it has no record")
@@ -137,7 +151,7 @@ def _job(number: int, candidate: Candidate) -> Job | Remade:
         record = parse_record(Untrusted(data))
     except ProtocolBroken:
         # The digest was checked, so the packet's author named other bytes as its record.
-        return Remade(packet_id, DIFFERENT, "what it names as its record is not one")
+        return Remade(packet_id, DIFFERENT, "its record is not a retrieval record")
     raws = [candidate.raw(answer.sha256) for answer in record.answers]
     here = tuple(raw for raw in raws if raw is not None)
     if len(here) < len(raws):
@@ -146,23 +160,78 @@ def _job(number: int, candidate: Candidate) -> Job | Remade:
     return job_for(number, record, here)
 
 
-def _compared(candidate: Candidate, told: Answered) -> Remade:
+def _compared(candidate: RemakeCandidate, told: Answered) -> Remade:
     packet_id = candidate.packet_id
     if told.packet is None:
         why = "no packet" if told.error is None else told.error.message
-        return Remade(packet_id, DIFFERENT, f"now it is refused: {why}")
+        return Remade(packet_id, DIFFERENT, f"normalization now refuses it: {why}")
     if told.packet.open_for_validation() == candidate.data:
         return Remade(packet_id, SAME)
     return Remade(packet_id, DIFFERENT, _differing(candidate.packet, told.packet))
 
 
 def _differing(kept: ResearchPacket, again: Untrusted[bytes]) -> str:
-    """Return the names of the fields that differ; never what stands in them."""
+    """Return the names of the fields that differ; never their content."""
     try:
         made = registry.parse(again)
     except ArtifactRejected:
-        return "what is made now is no packet"
+        return "the result is not a packet"
     if not isinstance(made, ResearchPacket):
-        return "what is made now is no packet"
+        return "the result is not a packet"
     names = [one.name for one in fields(ResearchPacket)]
     return ", ".join(name for name in names if getattr(made, name) != getattr(kept, name))
+
+
+_HINT: Final = "the packet was edited, or another version of this program made it"
+
+
+def compare_with_records(ws: Workspace, packets: Packets) -> dict[str, Vouched | ArtifactRejected]:
+    """Return for each packet how it is stored, or a refusal if it differs from its record.
+
+    Packets without all their raw bytes here are left out.
+    """
+    raw = kept_raw(ws.store)
+    candidates = (RemakeCandidate(key, data, one, raw) for key, (data, one) in packets.items())
+    found: dict[str, Vouched | ArtifactRejected] = {}
+    for few in compare(ws.bundle, candidates, count=len(packets)):
+        for one in few:
+            if one.verdict == DIFFERENT:
+                found[one.packet_id] = record_refusal(one)
+            elif one.verdict == SAME:
+                record = packets[one.packet_id][1].record_sha256
+                assert record is not None, "otherwise it could not be remade"
+                found[one.packet_id] = vouched(_origin_of_record(ws, record))
+    return found
+
+
+def record_refusal(one: Remade) -> ArtifactRejected:
+    """Return the refusal of a packet that differs from its record."""
+    detail = f"it differs from the packet that its retrieval record and raw bytes give: {one.why}"
+    return ArtifactRejected(detail, code=NOT_ITS_RECORD, hint=_HINT)
+
+
+def vouched(origin: PacketOrigin) -> Vouched:
+    """Return how an equal packet with this origin is stored."""
+    if origin.is_brought:
+        return Vouched(ADMIT_CONSISTENT, {})
+    return Vouched(ADMIT_RETRIEVED, {"by": origin.by} if origin.by else {})
+
+
+def _origin_of_record(ws: Workspace, record: str) -> PacketOrigin:
+    """Return the origin of the packets that were stored with a record.
+
+    The presence of its bytes proves nothing: they may be an input of a request, or a fetched
+    page that imitates a record.
+    """
+    index = Index(ws.store)
+    try:
+        index.catch_up()
+        for holder in index.holders_of(record):
+            packet = read_anywhere(ws.store, holder) if prefix_of(holder) == "rp" else None
+            is_its_record = isinstance(packet, ResearchPacket) and packet.record_sha256 == record
+            origin = index.origin(holder)
+            if is_its_record and not origin.is_brought:
+                return origin
+    finally:
+        index.close()
+    return UNKNOWN

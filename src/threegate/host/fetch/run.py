@@ -1,11 +1,12 @@
-"""A run of FETCH: wishes in, packets in the workspace out, everything in the audit chain.
+"""A run of FETCH: targets in, packets in the workspace out, every step in the audit log.
 
-One thread, the one that calls, owns the workspace: it plans, writes the log, checks and stores.
-Askers, makers and the proxy's supervisor tell it what happens through one queue.  Running the
-same wishes again is resuming: what is here is not asked for, what failed is tried again.
+The calling thread owns the workspace: it plans, writes the log, checks and stores.  The threads
+that ask, the threads that make packets and the proxy's supervisor send it events through one
+queue.  Running the same targets again resumes: stored packets are not asked for, failures are
+tried again.
 
 SECURITY
-    Takes what boxes say as bytes.  No question leaves before its entry in the log is
+    Treats everything from sandboxes as bytes to parse.  No question leaves before its log entry is
     durable; if the log cannot be written, nothing is asked.
 """
 
@@ -13,8 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from queue import Empty
-from typing import Final
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
 
 from threegate.artifacts.references import Question
 from threegate.artifacts.research_packet import ResearchPacket
@@ -27,70 +28,94 @@ from threegate.base.errors import (
 from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got
 from threegate.handoff import states
 from threegate.host.fetch import network, normalize_pool, schedule
-from threegate.host.fetch.advice import no_network, unknown
-from threegate.host.fetch.items import Item
-from threegate.host.fetch.log_entries import Recorder
-from threegate.host.fetch.normalize_pool import job_for
-from threegate.host.fetch.pace import NO_NETWORK
-from threegate.host.fetch.plan import Wish, host_of, judged, refusal
-from threegate.host.fetch.ports import Credentials, Moment, Report, Sides, Told
+from threegate.host.fetch.host_rules import NO_NETWORK, rule_for
+from threegate.host.fetch.items import FetchItem, FetchMoment, FetchReport, no_network, unknown
+from threegate.host.fetch.normalize_pool import Job, job_for
 from threegate.host.fetch.retrieve_pool import failed
-from threegate.host.fetch.rules import rule_for
-from threegate.host.fetch.schedule import Errand, Key
-from threegate.host.fetch.storage import Shelf
+from threegate.host.fetch.schedule import FetchTask, Key
+from threegate.host.fetch.storage import FetchLog, PacketStore
+from threegate.host.fetch.targets import FetchTarget, host_of, judged, refusal
 from threegate.host.workspace import applied
-from threegate.host.workspace.fetched import Cache, Known, not_older
+from threegate.host.workspace.fetched import FetchCache, KnownAnswer, not_older
 from threegate.host.workspace.workspace import Workspace
+from threegate.policy.bundle import Bundle
 
 MOST_ITEMS: Final = 64  # under way at once
-MOST_DOCUMENTS: Final = 8  # of them with a document, which may be as large as a rule allows
-MOST_BYTES: Final = 256 * 1024 * 1024  # held by all of them
+MOST_DOCUMENTS: Final = 8  # under way with a document, which may be as large as a rule allows
+MOST_BYTES: Final = 256 * 1024 * 1024  # held in memory
 TICK_SECONDS: Final = 0.25
-PATIENCE_SECONDS: Final = 10.0  # for what is on its way when a run is stopped
-LOOK_SECONDS: Final = 1.0  # between two looks whether another policy was applied
+PATIENCE_SECONDS: Final = 10.0  # for questions under way when a run is stopped
+LOOK_SECONDS: Final = 1.0  # between two checks for a new policy
 NO_RECORD: Final = "TG-FET-077"
-UNKNOWN: Final = "TG-NRM-003"  # no source knows the work: nothing to keep, nothing wrong
+UNKNOWN: Final = "TG-NRM-003"  # no source knows the work
 
 
-class Run:
-    """One run; used once, by one thread."""
+FetchEvent = network.NetworkEvent | normalize_pool.Told
+# The operator's key for a host, if policy names a place for one and it is stored.
+Credentials = Callable[[Bundle, str], str | None]
+
+
+class Retrieval(Protocol):
+    """The side of a run that asks hosts; opened when the first question is due."""
+
+    def open(self) -> None: ...
+    def submit(self, task: FetchTask) -> None: ...
+    def reload(self, bundle: Bundle) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> object: ...
+
+
+class Normalization(Protocol):
+    """The side of a run that makes packets."""
+
+    def expect(self, jobs: int) -> None: ...
+    def submit(self, job: Job) -> None: ...
+    def reload(self, bundle: Bundle) -> None: ...
+    def close(self) -> None: ...
+
+
+class FetchRun:
+    """One run, used once by one thread."""
 
     def __init__(
         self,
         ws: Workspace,
-        sides: Sides,
+        events: "SimpleQueue[FetchEvent]",
+        retrieval: Retrieval,
+        normalization: Normalization,
         *,
         credentials: Credentials,
         max_age_seconds: int,
-        show: Callable[[Moment], None] = lambda _: None,
+        show: Callable[[FetchMoment], None] = lambda _: None,
     ) -> None:
-        self._ws, self._sides, self._bundle = ws, sides, ws.bundle
+        self._ws, self._bundle, self._events = ws, ws.bundle, events
+        self._retrieval, self._normalization = retrieval, normalization
         self._credentials, self._max_age, self._show = credentials, max_age_seconds, show
-        self._recorder = Recorder(ws.store)
-        self._cache = Cache(ws.store, ws.seals)
-        self._shelf = Shelf(ws.store, self._cache, ws.now)
-        self._items: dict[int, Item] = {}
+        self._log = FetchLog(ws.store)
+        self._cache = FetchCache(ws.store, ws.seals)
+        self._packets = PacketStore(ws.store, self._cache, ws.now)
+        self._items: dict[int, FetchItem] = {}
         self._changed: set[int] = set()  # items to look at again
-        self._under_way: dict[Key, Known | None] = {}
+        self._under_way: dict[Key, KnownAnswer | None] = {}
         self._opened, self._halted = False, 0.0  # when it was stopped, if it was
         self._fatal: Exception | None = None
-        self._unmade = False  # a maker ended with its job: nobody will answer for it
+        self._unmade = False  # a thread that makes packets ended: its job gets no answer
         self._looked, self._pointer = time.monotonic(), self._in_force()
 
     def fetch(
-        self, wishes: Sequence[Wish], *, stop: Callable[[], bool] = lambda: False
-    ) -> Generator[Report, None, None]:
-        """Retrieve every wish and say of each what became of it.
+        self, targets: Sequence[FetchTarget], *, stop: Callable[[], bool] = lambda: False
+    ) -> Generator[FetchReport, None, None]:
+        """Retrieve every target and yield a report for each.
 
-        Once `stop` says so nothing more is asked; what is complete is stored.  Raises what
-        ended the run early, after storing the same.
+        After `stop` returns true nothing more is asked, and complete items are stored.  Raises the
+        error that ended the run early, after storing them too.
         """
-        waiting = deque(enumerate(wishes))
+        waiting = deque(enumerate(targets))
         try:
             while waiting or self._items:
                 if (stop() or self._fatal is not None) and not self._halted:
                     self._halted = time.monotonic()
-                    self._sides.asks.stop()
+                    self._retrieval.stop()
                 if self._halted:
                     waiting.clear()
                     self._drop_incomplete()
@@ -99,7 +124,7 @@ class Run:
                     self._look_at_policy()
                 yield from self._ask_due()
                 if self._items:
-                    yield from self._hear()
+                    yield from self._take_events()
         finally:
             self._close()
         if self._fatal is not None:
@@ -107,72 +132,76 @@ class Run:
 
     # -- beginning and asking ------------------------------------------------------
 
-    def _begin(self, waiting: "deque[tuple[int, Wish]]") -> Iterator[Report]:
+    def _begin(self, waiting: "deque[tuple[int, FetchTarget]]") -> Iterator[FetchReport]:
         while waiting and self._has_room(waiting[0][1]):
-            number, wish = waiting.popleft()
-            error = refusal(self._bundle, wish)
-            known = self._here(wish)
+            number, target = waiting.popleft()
+            error = refusal(self._bundle, target)
+            known = self._here(target)
             if error is not None:
-                yield Report(number, wish, "refused", error=error)
+                yield FetchReport(number, target, "refused", error=error)
             elif known is not None:
-                yield Report(number, wish, "already", *known)
+                yield FetchReport(number, target, "already", *known)
             else:
-                self._items[number] = Item(number, wish)
+                self._items[number] = FetchItem(number, target)
                 self._changed.add(number)
-        self._sides.makes.expect(len(self._items) + len(waiting))
+        self._normalization.expect(len(self._items) + len(waiting))
 
-    def _has_room(self, wish: Wish) -> bool:
-        """Tell whether one more may be under way: what was retrieved is held in memory."""
+    def _has_room(self, target: FetchTarget) -> bool:
+        """Tell whether one more may be under way: answers are held in memory."""
         items = self._items.values()
-        documents = sum(item.wish.wants_document for item in items)
+        documents = sum(item.target.wants_document for item in items)
         few = len(items) < MOST_ITEMS and sum(item.size for item in items) < MOST_BYTES
-        return few and not (wish.wants_document and documents >= MOST_DOCUMENTS)
+        return few and not (target.wants_document and documents >= MOST_DOCUMENTS)
 
-    def _here(self, wish: Wish) -> tuple[str, ResearchPacket] | None:
-        """Return the packet that makes asking unnecessary; what was approved is asked for."""
-        if wish.leave is not None or self._max_age == 0:
+    def _here(self, target: FetchTarget) -> tuple[str, ResearchPacket] | None:
+        """Return a recent packet of the same questions; approved requests are always asked."""
+        if target.approved is not None or self._max_age == 0:
             return None
         since = not_older(self._ws.clock(), self._max_age)
-        found = self._cache.newest(wish.plan, since=since)
+        found = self._cache.newest(target.plan, since=since)
         packet = None if found is None else self._ws.store.read(found)
         if found is None or not isinstance(packet, ResearchPacket):
             return None
-        same = packet.reference.open_for_validation() == wish.reference
+        same = packet.reference.open_for_validation() == target.reference
         return (found, packet) if same else None
 
-    def _ask_due(self) -> Iterator[Report]:
-        """Announce and send every question that is due; make what is complete."""
-        errands: list[Errand] = []
+    def _ask_due(self) -> Iterator[FetchReport]:
+        """Record and send every due question; submit complete items."""
+        tasks: list[FetchTask] = []
         while self._changed:
             item = self._items[min(self._changed)]  # in the order they were named
             self._changed.remove(item.number)
             if not self._halted:
                 for index, question in item.due():
-                    self._prepare(item, index, question, errands)
+                    self._prepare(item, index, question, tasks)
             if item.is_complete and item.answers:
-                self._show(Moment(item.number, item.wish.reference, "making the packet"))
-                self._sides.makes.submit(job_for(item.number, item.record(), item.raws()))
+                self._show(FetchMoment(item.number, item.target.reference, "making the packet"))
+                self._normalization.submit(job_for(item.number, item.record(), item.raws()))
             elif item.is_complete:
                 yield self._failed(item)
-        if errands:
-            self._send(errands)
+        if tasks:
+            self._send(tasks)
 
-    def _prepare(self, item: Item, index: int, question: Question, errands: list[Errand]) -> None:
-        refused = judged(self._bundle, item.wish, question)
+    def _prepare(
+        self, item: FetchItem, index: int, question: Question, tasks: list[FetchTask]
+    ) -> None:
+        refused = judged(self._bundle, item.target, question)
         if refused is not None:
             item.missed(index, refused)
             self._changed.add(item.number)
             return
-        known = self._cache.known(question, item.wish.confidentiality)
-        errand = self._errand(item, index, question, known)
-        self._under_way[errand.key] = known
-        errands.append(errand)
+        known = self._cache.known(question, item.target.confidentiality)
+        task = self._task(item, index, question, known)
+        self._under_way[task.key] = known
+        tasks.append(task)
 
-    def _errand(self, item: Item, index: int, question: Question, known: Known | None) -> Errand:
+    def _task(
+        self, item: FetchItem, index: int, question: Question, known: KnownAnswer | None
+    ) -> FetchTask:
         host = host_of(question)
         rule = rule_for(self._bundle, host)
         assert rule is not None, "the question was judged"
-        leave = item.wish.leave
+        approved = item.target.approved
         ask = FetchQuestion(
             question.url,
             question.accept,
@@ -180,134 +209,138 @@ class Run:
             etag=None if known is None else known.etag,
             last_modified=None if known is None else known.last_modified,
             credential=self._credentials(self._bundle, host),
-            authority=None if leave is None else leave.authority,
+            authority=None if approved is None else approved.authority,
         )
-        return Errand((item.number, index), host, ask, item.wish.confidentiality)
+        return FetchTask((item.number, index), host, ask, item.target.confidentiality)
 
-    def _send(self, errands: Sequence[Errand]) -> None:
+    def _send(self, tasks: Sequence[FetchTask]) -> None:
         if not self._opened:
             self._opened = True
-            self._sides.asks.open()
-            self._recorder.rules(self._bundle)
-        for errand in errands:
-            number, index = errand.key
-            wish = self._items[number].wish
-            keyed = errand.ask.credential is not None
-            self._recorder.asked(wish, wish.questions[index], keyed=keyed)
-        self._recorder.write(durable=True)
-        for errand in errands:
-            self._sides.asks.submit(errand)
+            self._retrieval.open()
+            self._log.rules(self._bundle)
+        for task in tasks:
+            number, index = task.key
+            target = self._items[number].target
+            keyed = task.ask.credential is not None
+            self._log.asked(target, target.questions[index], keyed=keyed)
+        self._log.write(durable=True)
+        for task in tasks:
+            self._retrieval.submit(task)
 
-    # -- hearing -------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------
 
-    def _hear(self) -> Iterator[Report]:
-        """Take what was told, waiting a moment for the first.
+    def _take_events(self) -> Iterator[FetchReport]:
+        """Take the waiting events, after a short wait for the first.
 
-        Not without end: whoever tells more than we write must not keep us from looking up.
+        Bounded: a sender of endless events must not keep the run from its other work.
         """
         try:
-            told = self._sides.told.get(timeout=TICK_SECONDS)
-            while not self._recorder.is_full:
+            told = self._events.get(timeout=TICK_SECONDS)
+            while not self._log.is_full:
                 yield from self._take(told)
-                told = self._sides.told.get_nowait()
+                told = self._events.get_nowait()
             yield from self._take(told)
         except Empty:
             pass
-        self._recorder.write()
+        self._log.write()
 
-    def _take(self, told: Told) -> Iterator[Report]:
+    def _take(self, told: FetchEvent) -> Iterator[FetchReport]:
         match told:
-            case network.Decided(line):
-                self._recorder.decided(line)
-            case network.Opened(evidence, host):
-                self._recorder.box(evidence, host)
-            case network.Gone(error) | schedule.Broken(error):
+            case network.ProxyDecided(line):
+                self._log.decided(line)
+            case network.BoxOpened(evidence, host):
+                self._log.box(evidence, host)
+            case network.ProxyGone(error) | schedule.ScheduleBroken(error):
                 self._fatal = self._fatal or error
             case normalize_pool.Stopped(error):
                 self._fatal, self._unmade = self._fatal or error, True
-            case schedule.Asking(errand):
-                self._moment(errand, f"asking {errand.host}")
-            case schedule.Waiting(errand, seconds, why):
-                words = f"waiting {seconds:.0f} s for {errand.host}: {why}"
-                self._moment(errand, words, seconds)
-            case schedule.Done():
+            case schedule.TaskStarted(task):
+                self._moment(task, f"asking {task.host}")
+            case schedule.TaskWaiting(task, seconds, why):
+                words = f"waiting {seconds:.0f} s for {task.host}: {why}"
+                self._moment(task, words, seconds)
+            case schedule.TaskDone():
                 self._done(told)
             case normalize_pool.Answered(number):
                 item = self._items.pop(number, None)
                 if item is not None:
                     yield self._made(item, told)
 
-    def _moment(self, errand: Errand, words: str, seconds: float = 0.0) -> None:
-        item = self._items.get(errand.key[0])
+    def _moment(self, task: FetchTask, words: str, seconds: float = 0.0) -> None:
+        item = self._items.get(task.key[0])
         if item is not None:
-            self._show(Moment(item.number, item.wish.reference, words, seconds))
+            self._show(FetchMoment(item.number, item.target.reference, words, seconds))
 
-    def _done(self, told: schedule.Done) -> None:
-        number, index = told.errand.key
-        known, item = self._under_way.pop(told.errand.key, None), self._items.get(number)
-        if item is None:  # it was given up
+    def _done(self, told: schedule.TaskDone) -> None:
+        number, index = told.task.key
+        known, item = self._under_way.pop(told.task.key, None), self._items.get(number)
+        if item is None:  # it was abandoned
             return
-        answer, question = told.answer, item.wish.questions[index]
+        answer, question = told.answer, item.target.questions[index]
         self._changed.add(number)
         if answer is None:  # the run was stopped before it left
             return
         if not isinstance(answer, Got) and answer.code == NO_NETWORK:
             self._fatal = self._fatal or no_network()  # the same for every other question
-            self._recorder.answered(question, answer, told.tries)
+            self._log.answered(question, answer, told.tries)
             return
         if isinstance(answer, Got):
             try:
                 self._take_answer(item, index, answer, known)
-            except ProtocolBroken as exc:  # a URL that grew beyond its bound, a time out of range
+            except ProtocolBroken as exc:  # a URL beyond its bound, a time out of range
                 item.missed(index, failed(NO_RECORD, f"cannot be recorded: {exc.message}"))
         else:
             item.missed(index, answer)
-        self._recorder.answered(question, answer, told.tries)
+        self._log.answered(question, answer, told.tries)
 
-    def _take_answer(self, item: Item, index: int, got: Got, known: Known | None) -> None:
+    def _take_answer(
+        self, item: FetchItem, index: int, got: Got, known: KnownAnswer | None
+    ) -> None:
         if got.status == 200:
             kept = item.answered(index, got, self._ws.now())
-            # After a redirect the validator is another host's, and the first is asked with it.
+            # After a redirect the validator belongs to another host.
             if kept is not None and not got.hops:
-                question = item.wish.questions[index]
-                self._shelf.expect(item.number, question, replace(got, body=b""), kept)
+                question = item.target.questions[index]
+                self._packets.expect(item.number, question, replace(got, body=b""), kept)
             return
-        assert known is not None, "nobody else is told that nothing changed"
+        assert known is not None, "only a conditional question can be answered with 304"
         try:
             body = self._ws.store.read_file(states.BLOBS, known.answer.sha256)
         except FileNotFoundError:
-            item.missed(index, failed(NO_RECORD, "what did not change was forgotten meanwhile"))
+            item.missed(index, failed(NO_RECORD, "the unchanged answer was forgotten meanwhile"))
             return
         item.unchanged(index, known.answer, body)
 
     # -- ends ----------------------------------------------------------------------
 
-    def _made(self, item: Item, told: normalize_pool.Answered) -> Report:
-        wish, record, raws = item.wish, item.record(), item.raws()
-        self._recorder.write()
+    def _made(self, item: FetchItem, told: normalize_pool.Answered) -> FetchReport:
+        target, record, raws = item.target, item.record(), item.raws()
+        self._log.write()
         try:
-            packet, packet_id, new = self._shelf.store(wish, item.number, record, raws, told)
+            packet, packet_id, new = self._packets.store(target, item.number, record, raws, told)
         except ArtifactRejected as exc:
-            # A document is read or unreadable: a box that calls it unknown hides what it read.
+            # A document is read or unreadable: a sandbox that calls it unknown hides what it read.
             if exc.code == UNKNOWN and not any(one.role == "document" for one in record.answers):
-                error = unknown(wish, exc)
-                self._recorder.failed(wish, error)
-                return Report(item.number, wish, "failed", hosts=item.hosts, error=error)
-            kept = self._shelf.refuse(exc, record, raws, told)
-            self._recorder.failed(wish, exc)
-            return Report(item.number, wish, "refused", hosts=item.hosts, error=exc, kept=kept)
+                error = unknown(target, exc)
+                self._log.failed(target, error)
+                return FetchReport(item.number, target, "failed", hosts=item.hosts, error=error)
+            kept = self._packets.refuse(exc, record, raws, told)
+            self._log.failed(target, exc)
+            return FetchReport(
+                item.number, target, "refused", hosts=item.hosts, error=exc, kept=kept
+            )
         status = "made" if new else "already"
-        return Report(item.number, wish, status, packet_id, packet, item.hosts)
+        return FetchReport(item.number, target, status, packet_id, packet, item.hosts)
 
-    def _failed(self, item: Item) -> Report:
+    def _failed(self, item: FetchItem) -> FetchReport:
         del self._items[item.number]
         error = item.failure()
-        self._recorder.failed(item.wish, error)
+        self._log.failed(item.target, error)
         status = "refused" if error.exit_code == 77 else "failed"
-        return Report(item.number, item.wish, status, hosts=item.hosts, error=error)
+        return FetchReport(item.number, item.target, status, hosts=item.hosts, error=error)
 
     def _drop_incomplete(self) -> None:
-        """Give up what cannot be completed; answers that can be asked for again cheaply stay."""
+        """Abandon incomplete items; answers that make asking again cheap are kept."""
         late = time.monotonic() - self._halted > PATIENCE_SECONDS
         if late:
             self._under_way.clear()
@@ -316,20 +349,22 @@ class Run:
             item = self._items[number]
             lost = late and self._unmade if item.is_complete else number not in busy
             if lost:
-                self._shelf.keep(number, item.record(), item.raws())
+                self._packets.keep(number, item.record(), item.raws())
                 self._changed.discard(number)
                 del self._items[number]
 
     def _in_force(self) -> str | None:
-        """Return the pointer to the policy in force, which must be the one we were given."""
+        """Return the pointer to the policy in force, which must be the given one."""
         store = self._ws.store
         with store.locked() as journal:
             if applied.read_current(store).digest != self._bundle.digest:
-                raise PolicyDenied("the policy was changed meanwhile", hint="run it again")
+                raise PolicyDenied(
+                    "another command changed the policy meanwhile", hint="run it again"
+                )
             return journal.current
 
     def _look_at_policy(self) -> None:
-        """Put another policy in force that was applied meanwhile, for all that is still to come."""
+        """Continue under a policy that was applied meanwhile."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked, store = time.monotonic(), self._ws.store
@@ -339,24 +374,24 @@ class Run:
             self._pointer, self._bundle = journal.current, applied.read_current(store)
         store.journal.quotas = applied.quotas_of(self._bundle)
         try:
-            self._sides.makes.reload(self._bundle)
+            self._normalization.reload(self._bundle)
             if self._opened:
-                self._sides.asks.reload(self._bundle)
-                self._recorder.rules(self._bundle)
-        except ThreeGateError as exc:  # what is complete is stored first
+                self._retrieval.reload(self._bundle)
+                self._log.rules(self._bundle)
+        except ThreeGateError as exc:  # raised after complete items are stored
             self._fatal = self._fatal or exc
 
     def _close(self) -> None:
-        """End both sides, and record what they told last."""
+        """End both sides, and record their last events."""
         try:
-            self._sides.asks.close()
-            self._sides.makes.close()
+            self._retrieval.close()
+            self._normalization.close()
         finally:
-            while not self._sides.told.empty():
-                told = self._sides.told.get()
-                if isinstance(told, network.Decided):
-                    self._recorder.decided(told.line)
-                elif isinstance(told, network.Gone):
+            while not self._events.empty():
+                told = self._events.get()
+                if isinstance(told, network.ProxyDecided):
+                    self._log.decided(told.line)
+                elif isinstance(told, network.ProxyGone):
                     self._fatal = self._fatal or told.error
-            self._recorder.write(durable=True)
+            self._log.write(durable=True)
             self._cache.close()

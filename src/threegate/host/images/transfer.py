@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from threegate.base.errors import ArtifactRejected
+from threegate.host.atomic_file import new_file
 from threegate.host.images.manifest import MAX_MANIFEST_BYTES, Part, parse_manifest, rejected
 from threegate.host.images.store import (
     MANIFEST,
@@ -25,7 +26,7 @@ from threegate.host.images.store import (
     Told,
     damaged,
 )
-from threegate.host.workspace.archive import ArchiveReader, ArchiveWriter, new_file
+from threegate.host.workspace.archive import ArchiveReader, ArchiveWriter
 
 OTHER_IMAGE: Final = "TG-IMG-013"
 
@@ -35,7 +36,7 @@ def export(image: Image, path: Path, told: Told = lambda _: None) -> None:
 
     Raises `UsageError` if there is one, `GateUnavailable` if the image is not what it should be.
     """
-    with new_file(path, "write the image") as out:
+    with new_file(path) as out:
         _write_all(image, out, told)
 
 

@@ -16,9 +16,10 @@ from threegate.base.errors import (
 )
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.disk import storage_errors
+from threegate.host.atomic_file import write_durably
 from threegate.host.gate_profiles import program_gates
 from threegate.host.keys.signatures import Signer
-from threegate.host.workspace import applied, signers_file, workspace
+from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
 from threegate.keys.signers import Signers, emit
@@ -27,12 +28,12 @@ from threegate.policy.compiler import compile_policy, load_policy
 from threegate.policy.nodes import plain
 from threegate.policy.sections import FILES, GATES, SIGNERS_FILE
 
-POLICY: Final = workspace.POLICY
+POLICY: Final = applied.POLICY
 
 
 def edited(ws: Workspace) -> Compiled:
     """Return what the files in `policy/` and the gates of this program say now."""
-    signers_file.settle_if_idle(ws)
+    applied.settle_if_idle(ws.store)
     return load_policy(ws.root / POLICY, gates=program_gates())
 
 
@@ -66,12 +67,12 @@ def _widened(ws: Workspace, bundle: Bundle) -> Mapping[str, list[str]]:
 
 def change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
     """Put another list of signers in force, leaving every other rule as it is applied."""
-    with signers_file.only_one(ws.root):
+    with applied.only_one(ws.root):
         return _change_signers(ws, signers, signer, op=op)
 
 
 def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str) -> Bundle:
-    signers_file.settle(ws)
+    applied.settle(ws.store)
     files = _policy_files(ws.root / POLICY)
     if files[SIGNERS_FILE] != emit(ws.bundle.signers):
         hint = "apply it first with `threegate policy apply`"
@@ -85,15 +86,15 @@ def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str)
     if others:
         hint = "`threegate policy diff` shows it; apply it first"
         raise UsageError("the policy was edited and not applied", hint=hint)
-    pending = signers_file.pending_file(ws.root)
+    pending = applied.pending_file(ws.root)
     with storage_errors(f"write {SIGNERS_FILE}"):
-        signers_file.write_durably(pending, emit(signers))
+        write_durably(pending, emit(signers))
     try:
         bundle = apply_policy(ws, compiled, signer, op=op)
     except ThreeGateError:
         pending.unlink(missing_ok=True)
         raise
-    signers_file.publish(pending)
+    applied.publish(pending)
     return bundle
 
 

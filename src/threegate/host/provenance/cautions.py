@@ -6,7 +6,7 @@ Only our own words and digests: no text of a source is in what this module retur
 from typing import Final
 
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.host.workspace.origin import RAW_FORGOTTEN, PacketOrigin
+from threegate.host.workspace.packets import RAW_FORGOTTEN, PacketOrigin
 
 RETRACTED: Final = "RETRACTED"
 TEST_SOURCE: Final = "TEST SOURCE"

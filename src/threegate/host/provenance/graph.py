@@ -21,10 +21,9 @@ from threegate.handoff.store import Store
 from threegate.host.provenance.headlines import Lookup, Read, headline_for
 from threegate.host.provenance.retraction import lookup
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.kinds import KINDS
-from threegate.host.workspace.origin import PacketOrigin
-from threegate.host.workspace.places import is_forgotten, place_of, read_anywhere
-from threegate.host.workspace.searchable import described
+from threegate.host.workspace.index_rows import described
+from threegate.host.workspace.packets import PacketOrigin
+from threegate.host.workspace.places import KINDS, is_forgotten, place_of, read_anywhere
 
 MAX_NODES: Final = 2000
 

@@ -21,7 +21,7 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.host.provenance.cautions import RETRACTED, cautions, words
-from threegate.host.workspace.origin import Origins
+from threegate.host.workspace.packets import Origins
 
 TITLE_CHARS: Final = 160
 NAME_CHARS: Final = 60

@@ -21,9 +21,8 @@ from threegate.handoff.store import Store
 from threegate.host.provenance.cautions import cautions
 from threegate.host.provenance.derivation import origin_of
 from threegate.host.provenance.headlines import Headline, Lookup, Read, headline_of
-from threegate.host.workspace.identity import names_of
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.origin import Origins
+from threegate.host.workspace.packets import Origins, names_of
 from threegate.host.workspace.places import read_anywhere
 
 SOURCE_RETRACTED = CLAIM_LABELS[3]

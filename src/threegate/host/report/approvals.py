@@ -29,10 +29,10 @@ from threegate.host.provenance.headlines import Headline, headline_of, own_words
 from threegate.host.report.facts import Card, Fact
 from threegate.host.report.logged import Stored
 from threegate.host.workspace import applied
-from threegate.host.workspace.history import how_in, spelled_given
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.origin import logged
+from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import place_of, read_anywhere
+from threegate.host.workspace.text_form import how_in, spelled_given
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
 from threegate.policy.approvals import NAMESPACE
@@ -89,7 +89,7 @@ def _headline(store: Store, approval_id: str, approval: Approval) -> Headline:
     """Return what was approved; why somebody fetched may be more private than the packet."""
     if prefix_of(approval.request) == "fr":
         return Headline(approval_id)
-    return headline_of(approval_id, own_words(partial(read_anywhere, store), logged(store)))
+    return headline_of(approval_id, own_words(partial(read_anywhere, store), logged_origins(store)))
 
 
 def _request(store: Store, request_id: str) -> Iterator[Fact]:

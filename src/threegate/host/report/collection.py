@@ -35,7 +35,7 @@ from threegate.host.report.provenance import trace
 from threegate.host.report.recheck import FOUND, Rechecked, recheck
 from threegate.host.report.sources import card_of
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.places import Reader, read_anywhere
+from threegate.host.workspace.places import ArtifactReader, read_anywhere
 from threegate.host.workspace.workspace import Workspace
 
 MOST_NAMED: Final = 50
@@ -56,7 +56,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
     analysis = ws.store.read(analysis_id)
     assert isinstance(analysis, Analysis)
     retracted = cache(retractions(ws.store, index))  # an answer cites the same text many times
-    look = lookup(Reader(ws.store), index)
+    look = lookup(ArtifactReader(ws.store), index)
     rechecked = recheck(analysis, look.read, retracted)
     brought = cache(brought_behind(ws.store, index.origin))
     resting = brought_cites(analysis, brought)

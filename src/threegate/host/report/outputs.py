@@ -24,7 +24,7 @@ from threegate.handoff.store import Store
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import headline_of, own_words
 from threegate.host.report.facts import Computed, Image, LeftFile, Table
-from threegate.host.workspace.origin import logged
+from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import read_anywhere
 
 MOST_IMAGES: Final = 8  # in one report, and as many tables
@@ -52,7 +52,7 @@ def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tupl
         if isinstance(result, ToolResult) and result.files:
             here = store.locate(artifact_id) is not None
             files = (_file(store, one, see, left, here=here) for one in result.files)
-            look = own_words(partial(read_anywhere, store), logged(store))
+            look = own_words(partial(read_anywhere, store), logged_origins(store))
             headline = headline_of(artifact_id, look)
             found.append(Computed(headline, tuple(files)))
     return tuple(found)

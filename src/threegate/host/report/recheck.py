@@ -28,7 +28,7 @@ from threegate.host.ask.quotes import Quoted
 from threegate.host.provenance.retraction import Retracted, retractions
 from threegate.host.provenance.texts import texts_of
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.places import Reader
+from threegate.host.workspace.places import ArtifactReader
 
 FOUND: Final = "found again at its place"
 NOT_FOUND: Final = "NOT FOUND at its place"
@@ -69,7 +69,7 @@ def recheck(analysis: Analysis, read: Read, retracted: Retracted) -> list[Rechec
 
 def relabelled(store: Store, index: Index, analysis: Analysis) -> Analysis:
     """Return the analysis with the labels that hold now in place of the stored ones."""
-    found = recheck(analysis, Reader(store), cache(retractions(store, index)))
+    found = recheck(analysis, ArtifactReader(store), cache(retractions(store, index)))
     claims = [
         replace(claim, label=now.label) for claim, now in zip(analysis.claims, found, strict=True)
     ]

@@ -19,9 +19,8 @@ from threegate.host.bibliography.works import work_of
 from threegate.host.provenance.headlines import Headline, Lookup, headline_of
 from threegate.host.provenance.retraction import Retracted
 from threegate.host.report.facts import Card, Fact
-from threegate.host.workspace.kinds import KINDS
-from threegate.host.workspace.origin import PacketOrigin
-from threegate.host.workspace.places import is_forgotten, place_of
+from threegate.host.workspace.packets import PacketOrigin
+from threegate.host.workspace.places import KINDS, is_forgotten, place_of
 
 MOST_AUTHORS: Final = 20
 _SCHEMES: Final = {"doi": "DOI", "arxiv": "arXiv", "pmid": "PubMed", "pmcid": "PubMed Central"}

@@ -31,7 +31,7 @@ from threegate.host.review.parts import (
     SheetReference,
     SheetSources,
 )
-from threegate.host.workspace.origin import brought_words
+from threegate.host.workspace.packets import brought_words
 from threegate.policy.bundle import Bundle
 from threegate.policy.leaves import BYTES
 

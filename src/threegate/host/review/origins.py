@@ -28,7 +28,7 @@ from threegate.host.provenance.cautions import BROUGHT
 from threegate.host.provenance.headlines import Lookup, Read, headline_for, own_words
 from threegate.host.provenance.retraction import lookup
 from threegate.host.review.parts import SheetInput, SheetSource, SheetSources
-from threegate.host.workspace.origin import logged
+from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import blobs_of
 from threegate.policy.decide import KINDS
 from threegate.policy.hosts import parse_url
@@ -77,7 +77,7 @@ class SheetLookup(Lookup):
 def sheet_lookup(store: Store, index: "Index | None") -> SheetLookup:
     """Return what a sheet is made with; without an index origins are read from the log."""
     if index is None:
-        look = own_words(reader(store), logged(store))
+        look = own_words(reader(store), logged_origins(store))
         return SheetLookup(look.read, look.origins, look.warned)
     look = lookup(reader(store), index)
     return SheetLookup(look.read, look.origins, look.warned, index.holders_of)

@@ -16,7 +16,7 @@ from threegate.artifacts.tool_request import Input, ToolRequest
 from threegate.base.errors import UsageError
 from threegate.handoff import states
 from threegate.handoff.store import Store
-from threegate.host.workspace.render import shown
+from threegate.host.workspace.text_form import shown
 
 
 def documents_of(store: Store, request: ToolRequest) -> Iterator[tuple[str, bytes]]:

@@ -30,8 +30,7 @@ from threegate.host.run import lite as lite_boxes
 from threegate.host.run.heavy import backend as heavy_backend
 from threegate.host.run.results import STOPPED
 from threegate.host.workspace import applied
-from threegate.host.workspace.changes import mark_of
-from threegate.host.workspace.workspace import Workspace
+from threegate.host.workspace.workspace import Workspace, mark_of
 from threegate.policy.bundle import Bundle
 
 REPLACED: Final = "TG-PSH-004"

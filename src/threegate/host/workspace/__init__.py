@@ -1,1 +1,1 @@
-"""A workspace on disk: its life from `init` to `restore`, its index, its artifacts."""
+"""A workspace on disk: creation, backup, index, removal and verification."""

@@ -1,26 +1,23 @@
-"""Tar files of plain files, written in one spelling and read back in no other.
+"""Tar files with a single accepted encoding: plain files only, in a fixed order.
 
-Every tar program can list and unpack what is written here.  What is read must have been
-written here: the header of a member is made again from its name and size and compared byte
-for byte, so there are no links, devices, sparse maps, extensions, second spellings or
-paths to argue about.  The last member is the digest of everything before it: it tells a
-disk that forgets from a sender who lies.
+Every tar program can list and unpack these files.  The reader accepts only what the writer
+produces: it rebuilds the header of a member from its name and size and compares it byte for byte,
+so links, devices, sparse maps, extensions and alternative paths cannot occur.  The last member is
+the digest of everything before it; it detects a damaged disk, not a lying sender.
 
 SECURITY
-    Reads files that anybody may have made.  At most one member is in memory, none larger
-    than the caller allows, and nothing is written but what the caller opened for it.  Raises
-    `ArtifactRejected` and nothing else for any bytes.
+    Reads files from any origin.  Holds at most one member in memory, none larger than the caller
+    allows, and writes only to files that the caller opened.  Raises `ArtifactRejected` and nothing
+    else for any bytes.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
 from typing import BinaryIO, Final
 
-from threegate.base.errors import ArtifactRejected, UsageError, disk_errors
-from threegate.base.text import quote, visible
+from threegate.base.errors import ArtifactRejected
+from threegate.base.text import quote
 
 CODE: Final = "TG-BAK-001"
 BLOCK_BYTES: Final = 512
@@ -52,7 +49,7 @@ def header_of(name: str, size: int) -> bytes:
 
 
 class ArchiveWriter:
-    """Adds members one after the other."""
+    """Writes members in order."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._sum = file, sha256()
@@ -76,13 +73,13 @@ class ArchiveWriter:
         self._sum.update(part)
 
     def end(self) -> None:
-        """Write the digest of it all and the end mark."""
+        """Write the digest of all members and the end mark."""
         self.add(CHECKSUM, self._sum.hexdigest().encode("ascii"))
         self._file.write(_END)
 
 
 class ArchiveReader:
-    """Reads members one after the other."""
+    """Reads members in order."""
 
     def __init__(self, file: BinaryIO, refusal: Refusal | None = None) -> None:
         self._file, self._sum, self._refused = file, sha256(), refusal or rejected
@@ -96,22 +93,22 @@ class ArchiveReader:
         block = self._exactly(BLOCK_BYTES)
         size = block[124:136]
         if not _SIZE.fullmatch(size) or block != header_of(wanted, int(size[:11], 8)):
-            raise self._refused(f"{_shown(block)} stands where {wanted} must stand")
+            raise self._refused(f"{_shown(block)} is in the place of {wanted}")
         count = int(size[:11], 8)
         if count > max_bytes:
             raise self._refused(f"{wanted} has {count} bytes, {max_bytes} are expected at most")
         for start in range(0, count, piece_bytes):
             yield self._exactly(min(piece_bytes, count - start))
         if any(self._exactly(-count % BLOCK_BYTES)):
-            raise self._refused(f"there is something behind {wanted}")
+            raise self._refused(f"there is data after {wanted}")
 
     def end(self) -> None:
-        """Refuse anything but the digest of it all, the end mark and the end of the file."""
+        """Refuse anything but the digest of all members, the end mark and the end of the file."""
         expected = self._sum.hexdigest().encode("ascii")
         if self.next(CHECKSUM, max_bytes=len(expected)) != expected:
             raise self._refused("it was damaged since it was written")
         if self._exactly(len(_END)) != _END or self._read(1):
-            raise self._refused("there is something behind the last file")
+            raise self._refused("there is data after the last file")
 
     def _exactly(self, count: int) -> bytes:
         data = self._read(count)
@@ -136,19 +133,3 @@ def rejected(reason: str) -> ArtifactRejected:
 def _shown(block: bytes) -> str:
     name = block[:MAX_NAME_BYTES].rstrip(b"\0")
     return quote(name.decode("utf-8", "replace")) if name else "nothing"
-
-
-@contextmanager
-def new_file(path: Path, act: str) -> Iterator[BinaryIO]:
-    """Write a new file, whole or not at all; raise `UsageError` if there is one."""
-    with disk_errors(act):
-        try:
-            out = path.open("xb")
-        except FileExistsError as exc:
-            raise UsageError(f"{visible(str(path))} is there already") from exc
-        with out:
-            try:
-                yield out
-            except BaseException:
-                path.unlink()
-                raise

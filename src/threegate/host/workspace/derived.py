@@ -1,13 +1,12 @@
-"""SQLite files that are computed from artifacts and the log: opened, sealed, rebuilt.
+"""SQLite files that are computed from artifacts and the log: opening, sealing and rebuilding them.
 
-A derived file holds nothing that cannot be computed again.  Because decisions use it, an edit
-must be found before the next use.  After every change `Derived` seals the file (`seal.py`).  A
-file that differs from its seal, has another schema, or has SQLite side files is discarded and
-rebuilt.
+A derived file holds nothing that cannot be computed again.  Because decisions use it, an edit must
+be found before the next use.  After every change `Derived` seals the file (`seal.py`).  A file that
+differs from its seal, has another schema, or has SQLite side files is discarded and rebuilt.
 
 SECURITY
-    The files hold foreign text, or numbers computed from it.  Only plain files with one name
-    are opened; a link is removed, never followed.
+    The files hold foreign text, or numbers computed from it.  Only plain files with one name are
+    opened; a link is removed, never followed.
 """
 
 import fcntl
@@ -28,7 +27,7 @@ from threegate.host.workspace.seal import Seal, Stat, make_private, stat_of
 REBUILT: Final = "derived.rebuilt"  # kind of the log entry
 BUSY_SECONDS: Final = 30.0
 NEW: Final = ".new"
-# No journal file: SQLite would believe one that somebody else wrote.  A crash in mid-write
+# No journal file: SQLite would apply one that somebody else wrote.  A crash in mid-write
 # leaves a file without a seal, which is rebuilt.  The data reach the disk before the seal does.
 _PRAGMAS: Final = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = NORMAL;"
 
@@ -61,7 +60,7 @@ class Derived:
             return self._open_or_replace()
 
     def is_sound(self) -> bool:
-        """Tell whether the file is as it was; if not it may be empty now: catch up."""
+        """Tell whether the file is unchanged; if not, it may be empty now and has to catch up."""
         if self._seal is None or self._is_unchanged(self._seal):
             return True
         with storage_errors(self._path):
@@ -88,8 +87,8 @@ class Derived:
                 yield self.db
             return
         with self._seal.locked(), self._transaction():
-            # Only now: a program that holds SQLite's lock keeps the transaction from beginning,
-            # and could write as long as it does.
+            # Only now: a program that holds SQLite's lock delays the transaction,
+            # and could write as long as it holds it.
             self._refuse_edited(self._seal)
             sealed, before = self._seal.data(), stat_of(self._name)
             # No seal while pages are written: a kill may come within one tick of the clock.
@@ -121,7 +120,7 @@ class Derived:
             raise _Unsealed(CHANGED)
 
     def rewrite(self) -> None:
-        """Write the file again without what was deleted from it; the old file goes."""
+        """Rewrite the file without its deleted content and replace the old file."""
         if self._seal is None or self._path is None:
             self.db.execute("VACUUM")
             return
@@ -183,7 +182,7 @@ class Derived:
         return db
 
     def _is_unchanged(self, seal: Seal) -> bool:
-        """Tell whether file and seal are the ones of the last look; before each query, so fast."""
+        """Tell whether file and seal are unchanged since the last look; runs before each query."""
         now = (stat_of(self._name), seal.data())
         return now == self._known and not any(map(os.path.lexists, self._beside))
 
@@ -240,7 +239,7 @@ def _shared(path: Path, seals: Path | None) -> Iterator[Seal | None]:
 
 
 def open_plain(path: Path | None, schema: str) -> sqlite3.Connection:
-    """Return a connection to a file whose rows prove themselves, made again if it is not ours.
+    """Return a connection to a file with authenticated rows; a file that is not ours is replaced.
 
     Raises `StorageFailed`.  A file that another process holds is not broken.
     """
@@ -262,7 +261,7 @@ def open_plain(path: Path | None, schema: str) -> sqlite3.Connection:
 
 
 def write_again(db: sqlite3.Connection, path: Path) -> None:
-    """Write a file again, so that no page holds what was deleted; closes the connection."""
+    """Rewrite a file, so that no page holds deleted content; closes the connection."""
     fresh = Path(f"{path}{NEW}")
     remove_derived(fresh)
     _make_empty(fresh)
@@ -277,7 +276,7 @@ def note_rebuilt(store: Store, name: str, why: str | None) -> None:
     """Record in the log that a derived file was not used, if it was not."""
     if why:
         with store.locked() as journal:
-            # It is done already: also with a clock that is ahead.
+            # The rebuild has happened already, so a clock that is ahead does not prevent the entry.
             journal.log.append([(REBUILT, {"file": name, "why": why})], ends=True)
 
 
@@ -288,7 +287,7 @@ def remove_derived(path: Path) -> None:
 
 
 def is_broken(exc: sqlite3.DatabaseError) -> bool:
-    """Tell whether the file is damaged, edited or something else than a database."""
+    """Tell whether the file is damaged, edited or not a database."""
     code = getattr(exc, "sqlite_errorcode", None)  # absent where SQLite itself was not asked
     broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return isinstance(exc, _Unsealed) or (code is not None and code & 0xFF in broken)
@@ -347,7 +346,7 @@ def _open_seal(seals: Path | None, path: Path) -> Seal:
 
 @contextmanager
 def storage_errors(path: Path | None) -> Iterator[None]:
-    """Say in our words why a derived file cannot be used."""
+    """Translate errors about a derived file into `StorageFailed`."""
     try:
         yield
     except sqlite3.OperationalError as exc:

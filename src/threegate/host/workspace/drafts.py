@@ -1,4 +1,4 @@
-"""Completing an operator's draft with what the host knows: time, nonce, the lanes in force."""
+"""Completion of an operator's draft with what the host knows: time, nonce, lanes in force."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 
 NONCE_BYTES = 16
-BROUGHT_RESULT: Final = "TG-HND-016"  # nobody could tell it from one that was computed
+BROUGHT_RESULT: Final = "TG-HND-016"  # it could not be told from a computed one
 
 
 def lanes_of(bundle: Bundle) -> dict[str, LaneDefaults]:
-    """Return what each lane gives a request that asks for nothing in particular."""
+    """Return the default profile and limits of each lane."""
     lanes = {}
     for name in bundle.words("tool-exec", "lanes"):
         path = ("tool-exec", "lanes", name)
@@ -31,17 +31,17 @@ def _is_result(item: Untrusted[bytes]) -> bool:
     try:
         return registry.format_of(item).prefix == "res"
     except ArtifactRejected:
-        return False  # whoever reads it says what is wrong with it
+        return False  # the parser reports the error
 
 
 def completer(ws: Workspace) -> Callable[[Untrusted[bytes]], Untrusted[bytes]]:
-    """Return the function that `admit` completes drafts with; others pass as they are."""
+    """Return the function with which `admit` completes drafts; it returns other items unchanged."""
     lanes = lanes_of(ws.bundle)
 
     def complete(item: Untrusted[bytes]) -> Untrusted[bytes]:
         if not is_draft(item):
             if _is_result(item):
-                detail = "a result is left by a run, not brought in by hand"
+                detail = "a result comes from a run and cannot be admitted by hand"
                 raise ArtifactRejected(
                     detail, code=BROUGHT_RESULT, hint="`threegate run` makes one"
                 )
@@ -56,7 +56,7 @@ def completer(ws: Workspace) -> Callable[[Untrusted[bytes]], Untrusted[bytes]]:
 def complete_request(
     ws: Workspace, given: Mapping[str, Any], texts: Mapping[str, str]
 ) -> ToolRequest:
-    """Return the tool request that keys and texts stand for, or raise `ArtifactRejected`."""
+    """Return the tool request made of keys and texts, or raise `ArtifactRejected`."""
     nonce = secrets.token_hex(NONCE_BYTES)
     lanes = lanes_of(ws.bundle)
     request = complete(given, texts, created=ws.now(), nonce=nonce, lanes=lanes)

@@ -1,13 +1,13 @@
-"""What is known from earlier runs: validators of answers, and which question led to which packet.
+"""Cache of earlier fetches: validators of responses, and the packet that each plan led to.
 
-Derived, sealed (`derived.py`) and deletable: without it everything is asked again in full.
-What an unchanged URL had is read from the retrieval record that is kept under its digest; a
-packet must be in its place.
+Derived, sealed (`derived.py`) and deletable: without it every question is asked again in full.  The
+response to an unchanged URL is read from the retrieval record stored under its digest; a packet
+counts only if it is still in its state.
 
 SECURITY
-    Holds header values that servers chose, in the forms the protocol allows.  Queries bind
-    values.  An edited file is discarded before use: a forged row could pass an old packet for
-    a fresh one, which hides a retraction.
+    Holds header values that servers chose, in the forms the protocol allows.  Queries bind values.
+    An edited file is discarded before use: a forged row could pass an old packet for a fresh one,
+    which hides a retraction.
 """
 
 import json
@@ -49,15 +49,15 @@ CREATE TABLE IF NOT EXISTS packets (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An answer whose raw bytes are kept, and how to ask whether it changed."""
+class KnownAnswer:
+    """A stored answer, with the validators of a conditional request."""
 
     etag: str | None
     last_modified: str | None
     answer: Answer
 
 
-class Cache:
+class FetchCache:
     """The file; used by one thread."""
 
     def __init__(self, store: Store, seals: Path | None = None) -> None:
@@ -67,11 +67,11 @@ class Cache:
             self._catch_up()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
-    def known(self, question: Question, level: str) -> Known | None:
-        """Return what is kept of an earlier answer to this question, if its bytes are here."""
+    def known(self, question: Question, level: str) -> KnownAnswer | None:
+        """Return an earlier answer to this question, if its bytes are stored here."""
         with _errors():
             row = (
                 self._sound()
@@ -83,15 +83,15 @@ class Cache:
                 .fetchone()
             )
         answer = None if row is None else self._recorded(question, level, row[2], row[3])
-        return None if answer is None else Known(row[0], row[1], answer)
+        return None if answer is None else KnownAnswer(row[0], row[1], answer)
 
     def _recorded(self, question: Question, level: str, digest: Any, number: Any) -> Answer | None:
-        """Return the answer as the record names it, if it was one to this very question."""
+        """Return the answer from its record, if it answered this very question."""
         try:
             record = self._record(str(digest))
             answer = record.answers[int(number)]
         except (FileNotFoundError, HandoffTampered, ProtocolBroken, IndexError, ValueError):
-            return None  # forgotten, or edited: asked again in full
+            return None  # forgotten or edited: ask again in full
         same = is_spelling(answer.url, question.shown) and not answer.hops
         usable = same and record.confidentiality == level and self._store.has_blob(answer.sha256)
         return answer if usable else None
@@ -102,7 +102,7 @@ class Cache:
         return parse_record(Untrusted(self._store.read_file(states.BLOBS, digest)))
 
     def keep(self, question: Question, got: Got, record: RetrievalRecord, answer: Answer) -> None:
-        """Remember an answer of a record that is kept, if it can be asked for conditionally."""
+        """Store the validators of an answer, if it has any."""
         key = (question.shown, question.accept, record.confidentiality)
         with _errors(), self._writing() as db:
             which = "url = ? AND accept = ? AND level = ?"
@@ -128,7 +128,7 @@ class Cache:
         return next(found, None)
 
     def made(self, plan: str, packet: str, checked: str) -> None:
-        """Remember that questions led to a packet at a time."""
+        """Store that these questions led to a packet at this time."""
         with _errors(), self._writing() as db:
             row = (plan, packet, checked)
             db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
@@ -146,7 +146,7 @@ class Cache:
         return self._file.db
 
     def _catch_up(self) -> None:
-        """Learn from the log what was stored since the last look, by any command."""
+        """Take in from the log what any command stored since the last look."""
         self._note_rebuilt()
         log = self._store.journal.log
         with self._file.writing() as db:
@@ -180,7 +180,7 @@ class Cache:
 
 
 def is_spelling(reported: str, asked: str) -> bool:
-    """Tell whether a URL is one way to report `asked`: with a path, or with a key left out."""
+    """Tell whether a URL is a reported form of `asked`: with a path, or without a key."""
     try:
         plain = parse_url(asked).plain
     except ValueError:
@@ -198,16 +198,16 @@ def _errors() -> Iterator[None]:
 
 
 def remove_cache(root: Path) -> None:
-    """Delete the file with everything in it; the next run fills a new one from the log."""
+    """Delete the file; the next run fills a new one from the log."""
     with disk_errors(f"delete {FILE}"):
         remove_derived(root / FILE)
 
 
 def not_older(now: int, max_age_seconds: int) -> str:
-    """Return the time since when a packet counts; an age beyond all times means any."""
+    """Return the earliest time of a packet that is young enough; a huge age means any time."""
     return time_of(max(0, now - max_age_seconds))
 
 
 def plan_of(urls: list[str], *, level: str) -> str:
-    """Return what the same questions at the same level of confidentiality have in common."""
+    """Return a digest that identifies these questions at this level of confidentiality."""
     return sha256_hex(json.dumps([level, *urls]).encode())

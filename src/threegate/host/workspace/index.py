@@ -1,13 +1,13 @@
-"""A search index over the artifacts of a workspace: derived, sealed, rebuilt when in doubt.
+"""Search index over the artifacts of a workspace: derived, sealed, rebuilt when in doubt.
 
-It follows the audit log from the last entry it has seen; if that entry is no longer there
-it starts again.  `withdraw`, `forget` and the retraction labels depend on its tables of sources
-and identifiers, so an edited file is found by its seal (`derived.py`) before it is used.
+It follows the audit log from the last entry it has seen; if that entry is no longer there it starts
+again.  `withdraw`, `forget` and the retraction labels depend on its tables of sources and
+identifiers, so an edited file is found by its seal (`derived.py`) before it is used.
 
 SECURITY
-    Holds copies of foreign text in SQLite.  Queries bind values, never build SQL from
-    them.  What was forgotten is removed and the file written again.  If this module is wrong,
-    a retraction is missed, or something made from a withdrawn artifact stays.
+    Holds copies of foreign text in SQLite.  Queries bind values and never build SQL from them.
+    Forgotten text is removed and the file rewritten.  If this module is wrong, a retraction is
+    missed, or something made from a withdrawn artifact stays.
 """
 
 import json
@@ -24,7 +24,7 @@ from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
-from threegate.host.workspace import index_queries as queries
+from threegate.host.workspace import index_rows as queries
 from threegate.host.workspace.derived import (
     DAMAGED,
     Derived,
@@ -32,12 +32,9 @@ from threegate.host.workspace.derived import (
     note_rebuilt,
     remove_derived,
 )
-from threegate.host.workspace.identity import Name
-from threegate.host.workspace.index_queries import SCHEMA
-from threegate.host.workspace.index_rows import origin_row, rows_of, sources_of
-from threegate.host.workspace.origin import UNKNOWN, PacketOrigin, announced, with_bytes
+from threegate.host.workspace.index_rows import SCHEMA, fts_query, origin_row, rows_of, sources_of
+from threegate.host.workspace.packets import UNKNOWN, Name, PacketOrigin, announced, with_bytes
 from threegate.host.workspace.places import quarantined
-from threegate.host.workspace.searchable import fts_query
 from threegate.host.workspace.vectors import drop_vectors
 
 FILE: Final = "index.sqlite"
@@ -47,7 +44,7 @@ MAX_TRIES: Final = 20  # while other commands move the files that are being read
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class IndexRow:
     """One artifact in a listing; the title is foreign text."""
 
     id: str
@@ -60,7 +57,7 @@ class Row:
 
 
 class Index:
-    """The index of one workspace; without a place for seals it is a private temporary one."""
+    """The index of one workspace; without a directory for seals it is a temporary one."""
 
     def __init__(self, store: Store, seals: Path | None = None) -> None:
         self._store, self._seals = store, seals
@@ -77,7 +74,7 @@ class Index:
         return self._file.db
 
     def catch_up(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Take in what the log recorded since the last time; an edited file is rebuilt first."""
+        """Take in new entries of the log; an edited file is rebuilt first."""
         self._file.is_sound()
         self._note_rebuilt()
         for _ in range(MAX_TRIES):
@@ -91,14 +88,14 @@ class Index:
                 self._note_rebuilt()
             except _MissingError as exc:
                 self._refuse_missing(exc.artifact_id)
-        raise StorageFailed(f"cannot write {FILE}: the workspace changes all the time")
+        raise StorageFailed(f"cannot write {FILE}: the workspace keeps changing")
 
     def _refuse_missing(self, artifact_id: str) -> None:
         """Raise `HandoffTampered` if a file is missing that the log has.
 
         An index without it would lack a retraction, or what was made from a withdrawn packet.
         """
-        with self._store.locked() as journal:  # now nobody moves anything
+        with self._store.locked() as journal:  # nothing moves under the lock
             fold = Fold()
             for entry in journal.log.entries(self._seen()[0] + 1):
                 fold.feed(entry)
@@ -113,7 +110,7 @@ class Index:
         return self._file.is_sound()
 
     def reset(self) -> None:
-        """Delete the file with everything in it; the next `catch_up` fills a new one."""
+        """Delete the file; the next `catch_up` fills a new one."""
         self._file.discard("")
         self._file.discarded = None
 
@@ -136,7 +133,7 @@ class Index:
             fold.feed(entry)
             if (one := announced(entry)) is not None:
                 origins[one[0]] = one[1]
-            if fold.problem is not None:  # else a list would lack what came after, and not say so
+            if fold.problem is not None:  # otherwise later entries would be missing without notice
                 raise AuditTampered(fold.problem)
             # Only between batches: a batch that is half read would be half indexed.
             if not fold.pending and done - taken >= COMMIT_EVERY:
@@ -151,19 +148,19 @@ class Index:
 
     def page(
         self, kinds: tuple[str, ...], *, state: str | None, limit: int, skip: int
-    ) -> list[Row]:
+    ) -> list[IndexRow]:
         """Return a page of a listing, newest first."""
         values = (json.dumps(kinds), state, limit, skip)
-        return [Row(*row) for row in self._rows(queries.PAGE, values)]
+        return [IndexRow(*row) for row in self._rows(queries.PAGE, values)]
 
     def count(self, kinds: tuple[str, ...], *, state: str | None) -> int:
         """Return how many artifacts a listing has."""
         return int(self._rows(queries.COUNT, (json.dumps(kinds), state)).fetchone()[0])
 
-    def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
+    def queue(self, in_states: tuple[str, ...], *, limit: int, skip: int) -> list[IndexRow]:
         """Return a page of the requests in these states, oldest first."""
         values = (json.dumps(in_states), limit, skip)
-        return [Row(*row) for row in self._rows(queries.QUEUE, values)]
+        return [IndexRow(*row) for row in self._rows(queries.QUEUE, values)]
 
     def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
         """Return artifacts of a kind that hold any of these words, best match first."""
@@ -176,10 +173,12 @@ class Index:
         rows = self._rows("SELECT id FROM contents WHERE digest = ? ORDER BY id", (digest,))
         return [str(row[0]) for row in rows]
 
-    def search(self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int) -> list[Row]:
+    def search(
+        self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int
+    ) -> list[IndexRow]:
         """Return artifacts that hold all words, best match first."""
         values = (fts_query(words), json.dumps(kinds), limit, skip)
-        return [Row(*row) for row in self._rows(queries.SEARCH, values)]
+        return [IndexRow(*row) for row in self._rows(queries.SEARCH, values)]
 
     def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
         """Return how many artifacts hold all words."""
@@ -222,7 +221,7 @@ class Index:
         return [str(row[0]) for row in rows]
 
     def origin(self, packet_id: str) -> PacketOrigin:
-        """Return how a packet came here, as the log says; `brought` for what it does not know."""
+        """Return the origin of a packet according to the log; `brought` if it is not in the log."""
         query = "SELECT name, by, consistent FROM origins WHERE id = ?"
         row = self._rows(query, (packet_id,)).fetchone()
         if row is None:
@@ -275,8 +274,8 @@ class Index:
                 return
             # Deleted words stay in FTS segments until these are merged.
             db.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-        # Deleted rows leave their bytes in free pages; a file written again does not.  Only then
-        # is the entry seen: after a crash in between, all of this is done once more.
+        # Deleted rows leave their bytes in free pages; rewriting the file removes them.  The entry
+        # is marked as seen only then: after a crash in between, all of this is done again.
         self._file.rewrite()
         with self._file.writing():
             self._write_seen(seq, digest)
@@ -286,7 +285,7 @@ class Index:
         self._db.execute("INSERT INTO seen VALUES (?, ?, ?)", (VERSION, seq, digest))
 
     def _update(self, artifact_id: str, place: str | None) -> None:
-        """Bring the rows of an artifact in step with where the log has it."""
+        """Update the rows of an artifact to its place in the log."""
         row = self._db.execute(
             "SELECT number FROM artifacts WHERE id = ?", (artifact_id,)
         ).fetchone()
@@ -327,7 +326,7 @@ class Index:
             self._db.executemany(query, rows)
 
     def _note_quarantined(self, artifact_id: str) -> None:
-        """Keep sources and origin of a withdrawn artifact: what was made from it may still wait."""
+        """Keep sources and origin of a withdrawn artifact: others made from it may still wait."""
         artifact = quarantined(self._store, artifact_id)
         if artifact is not None:
             self._insert_all("sources", sources_of(artifact_id, artifact))
@@ -344,7 +343,7 @@ class _MissingError(Exception):
 
 
 def _place(store: Store, artifact_id: str, touched: Mapping[str, str]) -> str | None:
-    """Return in which directory of artifacts the log has one, or None."""
+    """Return the directory in which the log has an artifact, or None."""
     if artifact_id not in touched:  # the log moved it at another time
         return store.locate(artifact_id)
     place = touched[artifact_id]

@@ -1,8 +1,8 @@
-"""Compare the kept index with the files it was computed from, as `audit verify` does.
+"""Comparison of the stored index with the files it was computed from, for `audit verify`.
 
 SECURITY
-    Reads a database that somebody may have edited: a copy of it, without its side files.
-    Changes nothing in the workspace.  Memory does not grow with the number of artifacts.
+    Reads a copy, without side files, of a database that somebody may have edited.  Changes nothing
+    in the workspace.  Memory does not grow with the number of artifacts.
 """
 
 import json
@@ -23,9 +23,8 @@ from threegate.handoff.verify import Expected, Finding
 from threegate.host.workspace.derived import UNSEALED, is_ours, why_unusable
 from threegate.host.workspace.fetched import FILE as FETCHED
 from threegate.host.workspace.index import FILE, Index
-from threegate.host.workspace.index_queries import SCHEMA
-from threegate.host.workspace.index_rows import origin_row, rows_of, sources_of
-from threegate.host.workspace.origin import announcements
+from threegate.host.workspace.index_rows import SCHEMA, origin_row, rows_of, sources_of
+from threegate.host.workspace.packets import announcements
 from threegate.host.workspace.places import quarantined
 
 PLACE: Final = "workspace"
@@ -35,7 +34,7 @@ OTHER: Final = "is not what files and log give; it can be deleted, it is built a
 _ROWS: Final = {
     "artifacts": "SELECT id, kind, state, title, made, bytes, integrity, confidentiality"
     " FROM artifacts",
-    # A text without an artifact has no id, so it is not left out.
+    # The left join also finds texts without an artifact; their id is NULL.
     "texts": "SELECT id, texts.title, texts.body"
     " FROM texts LEFT JOIN artifacts ON number = texts.rowid",
     "sources": "SELECT child, parent FROM sources",
@@ -54,11 +53,11 @@ Show = Callable[[int], None]
 def verify_derived(store: Store, seals: Path | None, show: Show) -> list[Finding]:
     """Return a finding for each derived file that somebody edited.
 
-    One whose update was interrupted (a kill) is nobody's edit: it gives a stray finding.
+    An update that was interrupted by a kill is not an edit: it gives a stray finding.
     """
     found = _looked_at(store, seals, show)
     if any(not one.stray for one in found):
-        # Another command may have written between two looks: nobody does under the lock.
+        # Another command may have written in between; under the lock none can.
         with store.locked():
             found = _looked_at(store, seals, show)
     return found
@@ -108,8 +107,8 @@ def _is_same(store: Store, db: sqlite3.Connection, show: Show) -> bool:
 class _RowSums:
     """Sums of keyed digests, one for each table: equal if the rows are, in any order.
 
-    Memory does not grow with the rows.  The key is made for one comparison, so nobody can
-    prepare other rows with the same sum.
+    Memory does not grow with the rows.  The key is random for each comparison, so rows with
+    the same sum cannot be prepared.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -165,5 +164,5 @@ def _rows_in(store: Store, directory: str, artifact_id: str) -> Iterator[TableRo
 
 
 def _each(table: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[TableRow]:
-    # The index ignores a row that it has already.
+    # The index ignores duplicate rows.
     return ((table, row) for row in set(rows))

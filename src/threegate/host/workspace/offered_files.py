@@ -1,9 +1,9 @@
-"""Files the operator offers on the command line.
+"""Files that the operator names on the command line.
 
 SECURITY
-    Opens whatever the operator names, which may be a trap somebody laid: a FIFO that never
-    answers, a device, a file larger than the machine.  Nothing is waited for, nothing but a
-    regular file is read, and never more of it than the caller can use.
+    The name may lead to a trap: a FIFO that never answers, a device, a file larger than the
+    machine.  Opening never waits, only regular files are read, and never more than the caller can
+    use.
 """
 
 import os
@@ -21,32 +21,32 @@ from threegate.base.errors import ArtifactRejected, ThreeGateError, UsageError
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.host.workspace.archive import MAX_NAME_BYTES
-from threegate.host.workspace.complete_export import looks_complete
 
 STDIN: Final = "-"
+STATEMENT: Final = "statement.json"  # the first member of a complete export
 _ONE_FILE: Final = {"TG-USE-003": "name one file in it", "TG-USE-004": "save it to a file first"}
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """One file as it was named, and its bytes or why there are none."""
+class OfferedFile:
+    """One file by its given name, with its bytes or the error."""
 
     name: str
     data: Untrusted[bytes] = Untrusted(b"")
     error: ThreeGateError | None = None
 
 
-def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[Offered]:
-    """Yield every file in order; one that cannot be taken comes with its error."""
+def read_offered(names: Sequence[str], stdin: BinaryIO) -> Iterator[OfferedFile]:
+    """Yield every file in order; an unusable one carries its error."""
     for name in names:
         try:
             data = read_standard_input(stdin) if name == STDIN else read_regular(name)
             _check_name(name, data)
         except (ArtifactRejected, UsageError) as exc:
-            yield Offered(name, error=exc)
+            yield OfferedFile(name, error=exc)
         else:
-            yield Offered(name, Untrusted(data))
+            yield OfferedFile(name, Untrusted(data))
 
 
 @contextmanager
@@ -70,20 +70,21 @@ def read_regular(name: str, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
         return _bounded(file, most_bytes)
 
 
-def starts_complete(name: str) -> bool:
-    """Tell whether a file is meant as a complete export, which may be larger than an artifact."""
+def is_complete_export(name: str) -> bool:
+    """Tell whether a file begins like a complete export, which may be larger than an artifact."""
     if name == STDIN:
         return False
     try:
         with open_regular(name) as file:
-            return looks_complete(file.read(MAX_NAME_BYTES))
+            start = file.read(MAX_NAME_BYTES)
     except (OSError, UsageError):
-        return False  # the next reader says what is wrong
+        return False  # the next reader reports the error
+    return start == STATEMENT.encode("ascii").ljust(MAX_NAME_BYTES, b"\0")
 
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """Say in front of every error which file it is about, with hints for one file of any kind."""
+    """Prefix every error with the file it is about, with hints for a single file."""
     try:
         yield
     except (ArtifactRejected, UsageError) as exc:
@@ -102,7 +103,7 @@ def _refuse_special(name: str, mode: int) -> None:
 
 def read_standard_input(stdin: BinaryIO, *, most_bytes: int = MAX_ARTIFACT_BYTES) -> bytes:
     """Return all of standard input, or raise `ArtifactRejected` if it is larger."""
-    # Whoever started us may have left it without waiting: a part would pass for the whole.
+    # The parent may have made it non-blocking: a partial read would pass for the whole.
     with suppress(OSError, ValueError):
         os.set_blocking(stdin.fileno(), True)
     return _bounded(stdin, most_bytes)
@@ -121,7 +122,7 @@ def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
 
 def _check_name(name: str, data: bytes) -> None:
     claimed = PurePath(name).name.removesuffix(".md")
-    # Not one spelled like an id that is none: such a name promises nothing.
+    # Only a valid id is compared: any other name makes no promise.
     if is_id(claimed) and digest_of(claimed) != sha256_hex(data):
         raise reject(ArtifactReason.DIGEST_MISMATCH, "its name is the id of other bytes")
 

@@ -1,12 +1,20 @@
-"""Where an artifact lies, quarantine and tombstones included, and which raw bytes it names."""
+"""Places of artifacts: their state, quarantine or tombstone, and the raw bytes they name.
 
-from collections.abc import Iterator
+SECURITY
+    Reads quarantined bytes, some of them made to attack their reader.  They stay boxed; only the
+    code that spells out every character opens the box.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import (
     ID_HINT,
     MIN_SHORT_DIGITS,
     TOO_SHORT_HINT,
+    digest_of,
     is_digest,
     is_id,
     is_short_id,
@@ -18,16 +26,36 @@ from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
+from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected, HandoffTampered, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
+from threegate.handoff.disk import check_file
 from threegate.handoff.store import Store
-from threegate.host.workspace.kinds import LISTINGS
+from threegate.policy.decide import KINDS
+
+# Nouns of the command line, and the kinds of artifacts that each lists.
+LISTINGS: Final = {
+    "packet": ("rp",),
+    "request": ("fr", "tr"),
+    "result": ("res",),
+    "analysis": ("an",),
+}
+
+__all__ = ["KINDS", "LISTINGS", "prefix_named"]
+
+
+def prefix_named(kind: str) -> str:
+    """Return the prefix for a prefix or a name such as `tool-request`."""
+    for prefix, name in KINDS.items():
+        if kind in (prefix, name):
+            return prefix
+    raise UsageError(f"{quote(kind)} is not a kind", hint=f"one of {', '.join(KINDS.values())}")
 
 
 def place_of(store: Store, artifact_id: str) -> str | None:
-    """Return the directory an artifact lies in, its state or quarantine, or None."""
+    """Return the directory of an artifact, its state or quarantine, or None."""
     found = store.locate(artifact_id)
     if found is None and store.holds(states.QUARANTINE, f"{artifact_id}.md"):
         return states.QUARANTINE
@@ -35,12 +63,12 @@ def place_of(store: Store, artifact_id: str) -> str | None:
 
 
 def is_forgotten(store: Store, artifact_id: str) -> bool:
-    """Tell whether a tombstone stands for an artifact."""
+    """Tell whether an artifact has a tombstone."""
     return store.holds(states.TOMBSTONES, f"{artifact_id}.json")
 
 
 def resolve(store: Store, text: str) -> str:
-    """Return the whole id for an id or a short form of anything that is or was here.
+    """Return the full id for an id or a short form of anything that is or was here.
 
     Raises `UsageError`.  `Store.resolve` finds only what is in a state.
     """
@@ -59,7 +87,7 @@ def resolve(store: Store, text: str) -> str:
 
 
 def refuse_absent(store: Store, artifact_id: str) -> None:
-    """Raise `UsageError` unless an artifact is in a state, and say where it went."""
+    """Raise `UsageError` unless an artifact is in a state; the error says where it went."""
     if store.locate(artifact_id) is not None:
         return
     if place_of(store, artifact_id) is not None:
@@ -119,7 +147,7 @@ def read_anywhere(store: Store, artifact_id: str) -> Artifact | None:
     return store.read(artifact_id)
 
 
-class Reader:
+class ArtifactReader:
     """Reads each artifact once: an answer may cite one source hundreds of times."""
 
     def __init__(self, store: Store) -> None:
@@ -151,3 +179,78 @@ def blobs_of(artifact: Artifact) -> tuple[str, ...]:
         found = {file.sha256 for file in artifact.files}
         found |= {capture.sha256 for capture in captures}
     return tuple(sorted(found))
+
+
+_WHY = ".why.json"
+_WITHDRAWN = ".withdrawn.json"
+_KEPT = (".bytes", ".md")  # all other files belong to one of these
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedItem:
+    """One item in quarantine; the reason is ours, with foreign parts quoted."""
+
+    name: str  # of its file
+    sha256: str
+    id: str | None  # of an artifact that was withdrawn
+    bytes: int
+    time: str
+    code: str
+    reason: str
+
+    @property
+    def short(self) -> str:
+        """Return the form for people."""
+        return short(self.id) if self.id else self.sha256[:MIN_SHORT_DIGITS]
+
+
+def list_quarantined(store: Store) -> list[QuarantinedItem]:
+    """Return everything in quarantine, newest first."""
+    found = [_item(store, name) for name in _names(store)]
+    return sorted(found, key=lambda item: (item.time, item.sha256), reverse=True)
+
+
+def find_quarantined(store: Store, text: str) -> QuarantinedItem:
+    """Return the one item a digest, an id or the start of one names."""
+    if len(text.rpartition("-")[2]) < MIN_SHORT_DIGITS:
+        raise UsageError(f"{quote(text)} has less than {MIN_SHORT_DIGITS} digits")
+    found = [name for name in _names(store) if name.startswith(text)]
+    if len(found) != 1:
+        how = "nothing" if not found else f"{len(found)} items"
+        raise UsageError(f"{how} in quarantine called {quote(text)}")
+    return _item(store, found[0])
+
+
+def read_quarantined(store: Store, item: QuarantinedItem) -> Untrusted[bytes]:
+    """Return the bytes of an item."""
+    return Untrusted(store.read_file(states.QUARANTINE, item.name))
+
+
+def _names(store: Store) -> Iterator[str]:
+    return (name for name in store.names(states.QUARANTINE) if name.endswith(_KEPT))
+
+
+def _item(store: Store, name: str) -> QuarantinedItem:
+    stem = name.rpartition(".")[0]
+    digest = digest_of(stem) if is_id(stem) else stem
+    why = _why(store, stem + _WITHDRAWN) if is_id(stem) else {}
+    why = why or _why(store, digest + _WHY)
+    return QuarantinedItem(
+        name=name,
+        sha256=digest,
+        id=stem if is_id(stem) else None,
+        bytes=check_file(store.directories.fd(states.QUARANTINE), name) or 0,
+        time=str(why.get("time", "")),
+        code=str(why.get("code", "")),
+        reason=str(why.get("reason", "")),
+    )
+
+
+def _why(store: Store, name: str) -> Mapping[str, Any]:
+    try:
+        value = canonical.decode(store.read_file(states.QUARANTINE, name))
+    except FileNotFoundError:
+        return {}
+    except ValueError as exc:
+        raise HandoffTampered(f"the reason in {name} is not readable") from exc
+    return value if isinstance(value, dict) else {}

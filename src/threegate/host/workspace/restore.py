@@ -1,15 +1,14 @@
-"""`threegate restore`: a backup becomes a new workspace, or nothing at all.
+"""`threegate restore`: a backup becomes a new workspace, or nothing changes.
 
-The log comes first and is verified as a whole; it then says which file must come next,
-where it belongs and what it must hold.  When everything is there it is verified once more
-from the disk, as `audit verify` does.  All this happens beside the new place: the workspace
-appears there whole, by one rename.
+The log comes first and is verified as a whole; it then says which file must come next, where it
+belongs and what it must contain.  The restored files are verified once more from the disk, as
+`audit verify` does.  All this happens in a directory next to the target: the workspace appears
+there complete, by one rename.
 
 SECURITY
-    Reads a file that anybody may have made.  Names are never taken from it, only compared
-    with the one name that must come next.  A backup made from nothing by somebody else is
-    consistent in itself: only a checkpoint kept elsewhere, or the signers the answer
-    names, tell it from one's own.
+    Reads files from any origin.  Names are never taken from the file, only compared with the one
+    name that must come next.  A backup that somebody else forged can be consistent: only a
+    checkpoint kept elsewhere, or the signers that the result names, tell it from one's own.
 """
 
 import os
@@ -39,16 +38,17 @@ from threegate.handoff.verify import FileFold
 from threegate.host.settings import unix_now
 from threegate.host.workspace import applied
 from threegate.host.workspace.archive import ArchiveReader, rejected
-from threegate.host.workspace.backup import Progress, silent
-from threegate.host.workspace.backup_manifest import (
+from threegate.host.workspace.backup import (
+    MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
-    NAME,
-    Manifest,
+    BackupManifest,
+    Progress,
     parse_manifest,
+    silent,
 )
-from threegate.host.workspace.checkpoints import Kept
+from threegate.host.workspace.log_signatures import KeptCheckpoint
 from threegate.host.workspace.verification import verify_workspace
-from threegate.host.workspace.workspace import POLICY, refuse_foreign, write_marker
+from threegate.host.workspace.workspace import refuse_foreign, write_marker
 from threegate.keys.signers import AllowedSigner
 from threegate.sandbox.runtime import private_directory
 
@@ -58,11 +58,11 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored, and whose signatures count in it."""
+    """The restored workspace and its signers."""
 
     root: Path
     workspace: str
-    made: str  # when the backup was made, by its own word
+    made: str  # when the backup was made, according to the backup
     checkpoint: Checkpoint
     files: int
     signers: tuple[AllowedSigner, ...]
@@ -72,19 +72,19 @@ def restore(
     source: Path,
     root: Path,
     *,
-    checkpoints: Sequence[Kept] = (),
+    checkpoints: Sequence[KeptCheckpoint] = (),
     clock: Callable[[], int] = unix_now,
     progress: Progress = silent,
 ) -> Restored:
     """Make the workspace `root`, which must not exist, from a backup.
 
     `checkpoints` kept elsewhere must be of its history.  Raises `ArtifactRejected`,
-    `AuditTampered` or `HandoffTampered`, and leaves nothing behind then.
+    `AuditTampered` or `HandoffTampered`, and then leaves nothing behind.
     """
     root = Path(os.path.abspath(root))
     with _open_source(source) as file:
         archive = ArchiveReader(file)
-        manifest = parse_manifest(archive.next(NAME, max_bytes=MAX_MANIFEST_BYTES))
+        manifest = parse_manifest(archive.next(MANIFEST_NAME, max_bytes=MAX_MANIFEST_BYTES))
         with _new_directory(root) as place:
             fold = _restore_log(archive, manifest, place, checkpoints, progress)
             _restore_extras(archive, manifest, place)
@@ -121,7 +121,7 @@ def _new_directory(root: Path) -> Iterator[Path]:
     with private_directory(root.parent, ".threegate-restore") as made:
         refuse_foreign(made.path)
         yield made.path
-        _refuse_existing(root)  # somebody may have made it meanwhile
+        _refuse_existing(root)  # it may have been created meanwhile
         with storage_errors(f"make {visible(str(root))}"):
             os.rename(made.path, root)
             sync_filesystem(made.fd)
@@ -134,9 +134,9 @@ def _refuse_existing(root: Path) -> None:
 
 def _restore_log(
     archive: ArchiveReader,
-    manifest: Manifest,
+    manifest: BackupManifest,
     root: Path,
-    checkpoints: Sequence[Kept],
+    checkpoints: Sequence[KeptCheckpoint],
     progress: Progress,
 ) -> FileFold:
     make_directory(root / AUDIT)
@@ -159,19 +159,19 @@ def _restore_log(
     return fold
 
 
-def _restore_extras(archive: ArchiveReader, manifest: Manifest, root: Path) -> None:
+def _restore_extras(archive: ArchiveReader, manifest: BackupManifest, root: Path) -> None:
     with storage_errors("make directories"):
-        for directory in (POLICY, f"{AUDIT}/torn"):
+        for directory in (applied.POLICY, f"{AUDIT}/torn"):
             (root / directory).mkdir(mode=0o700, exist_ok=True)
     for name, extra in manifest.extras.items():
         data = archive.next(name, max_bytes=extra.bytes)
         if len(data) != extra.bytes or sha256_hex(data) != extra.sha256:
             raise HandoffTampered(f"{name} is not what the manifest says", hint="")
-        _write(root / name, data, mode=0o600 if name.startswith(POLICY) else 0o444)
+        _write(root / name, data, mode=0o600 if name.startswith(applied.POLICY) else 0o444)
 
 
 def _restore_files(
-    archive: ArchiveReader, manifest: Manifest, root: Path, fold: FileFold, progress: Progress
+    archive: ArchiveReader, manifest: BackupManifest, root: Path, fold: FileFold, progress: Progress
 ) -> None:
     make_directories(root)
     directories = Directories.open(root)
@@ -200,13 +200,13 @@ def _refuse_content(name: str, data: bytes, digest: str) -> None:
         detail = f"{name} in the backup is not what its log recorded"
         raise HandoffTampered(detail, hint="nothing was restored")
     stem = name.removesuffix(".md")
-    # What the log recorded is not thereby an artifact: whoever made the backup made both.
+    # An entry in the log does not make it an artifact: the author of a backup wrote both.
     if is_id(stem) and registry.id_of(registry.parse(Untrusted(data))) != stem:
         raise HandoffTampered(f"{name} in the backup is of another kind", hint="")
 
 
 def _verify(
-    root: Path, checkpoints: Sequence[Kept], clock: Callable[[], int], progress: Progress
+    root: Path, checkpoints: Sequence[KeptCheckpoint], clock: Callable[[], int], progress: Progress
 ) -> None:
     report = verify_workspace(root, given=list(checkpoints), clock=clock, progress=progress)
     for finding in (*report.findings, *report.strays):
@@ -215,15 +215,17 @@ def _verify(
         raise HandoffTampered(detail, hint="nothing was restored")
 
 
-def _record(root: Path, manifest: Manifest, clock: Callable[[], int]) -> tuple[AllowedSigner, ...]:
-    """Note in the log that its history goes on from a backup; return who may sign in it."""
+def _record(
+    root: Path, manifest: BackupManifest, clock: Callable[[], int]
+) -> tuple[AllowedSigner, ...]:
+    """Record in the log that its history continues from a backup; return its signers."""
     store = Store.open(root, clock=clock)
     try:
         entry = {"events": manifest.events, "root": manifest.root.hex()}
         with store.locked() as journal:
             signers = applied.read_current(store).signers.entries
             journal.log.append([(RESTORED, entry)], ends=True)
-        revoke_all(store)  # a use that was spent after the backup must not come back
+        revoke_all(store)  # a use that was spent after the backup must not be available again
     finally:
         store.close()
     return signers

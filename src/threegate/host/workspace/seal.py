@@ -1,10 +1,10 @@
-"""The seal of a derived file: what the file was when ThreeGate last wrote it.
+"""The seal of a derived file: a record of the file as ThreeGate last wrote it.
 
 A seal holds the boot, the file's identity (device, inode, size, times) and the SHA-256 of its
-content.  It lies in the user's state directory, not in the workspace.  During the same boot the
-identity is enough: no ordinary account can set a file's change time.  After a reboot the disk may
-have been in another machine, where times can be set, so the content is compared once and the
-seal written again.
+content.  It is stored in the user's state directory, not in the workspace.  During the same boot
+the identity is enough: no ordinary account can set a file's change time.  After a reboot the disk
+may have been in another machine, where times can be set, so the content is compared once and the
+seal rewritten.
 
 SECURITY
     If this module is wrong, an edited index is believed.  An account that can write both the
@@ -32,7 +32,7 @@ Stat = list[int]
 
 
 class Seal:
-    """The open seal of one file; it is also the lock of all that use the file."""
+    """The open seal of one file; it is also the lock for all users of the file."""
 
     def __init__(self, seals: Path, path: Path, *, writable: bool = True) -> None:
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
@@ -40,7 +40,7 @@ class Seal:
         self._path = path
 
     def data(self) -> bytes:
-        """Return the seal as it is written; nothing while the file is being changed."""
+        """Return the bytes of the seal; empty while the file is being changed."""
         return os.pread(self.fd, _MAX_SEAL_BYTES, 0)
 
     def fits(self) -> bool:
@@ -58,17 +58,17 @@ class Seal:
         return sealed is not None and sealed["boot"] == boot_id()
 
     def empty(self) -> None:
-        """Say that the file is being changed."""
+        """Mark the file as being changed."""
         os.ftruncate(self.fd, 0)
 
     def write(self, *, digest: bool = True) -> None:
-        """Seal the file as it is; one without a digest does not outlive the boot."""
+        """Seal the file in its present state; without a digest, until the next boot."""
         content = _digest(self._path) if digest else None
         value = {"boot": boot_id(), "file": stat_of(self._path), "sha256": content}
         self.restore(json.dumps(value).encode("ascii"))
 
     def restore(self, data: bytes) -> None:
-        """Put a seal back, of a file that was not changed after all."""
+        """Restore a seal, of a file that was not changed after all."""
         os.ftruncate(self.fd, 0)
         os.pwrite(self.fd, data, 0)
 
@@ -87,12 +87,12 @@ class Seal:
 
 @cache
 def boot_id() -> str:
-    """Return which start of this machine it is."""
+    """Return the id of this boot."""
     return _BOOT.read_text("ascii").strip()
 
 
 def stat_of(path: Path | str) -> Stat | None:
-    """Return what a change alters of a plain file of this user; None for anything else."""
+    """Return the identity of a plain file of this user, which every change alters; else None."""
     try:
         info = os.lstat(path)
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def stat_of(path: Path | str) -> Stat | None:
 
 
 def make_private(seals: Path) -> None:
-    """Make the directory of seals, of this user alone."""
+    """Make the directory of seals, accessible only to this user."""
     seals.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = seals.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
@@ -111,7 +111,7 @@ def make_private(seals: Path) -> None:
 
 
 def seal_of(seals: Path, path: Path) -> Path:
-    """Return where the seal of a file lies."""
+    """Return the path of a file's seal."""
     # The directory is resolved, the file's own name is not: it may be a link by now.
     return seals / sha256_hex(os.fsencode(path.parent.resolve() / path.name))
 

@@ -1,13 +1,13 @@
-"""Vectors of passages, kept by the digest of the text and of the embedder: derived, rebuildable.
+"""Store of passage vectors, by the digest of the text and of the embedder: derived, rebuildable.
 
-Computing them takes hours in a large library, so an edit must not cost all of them.  Each row
-carries a keyed digest of itself (the key lies in the user's state directory).  A row that does
-not carry it is ignored and computed again; so is one that was removed.
+Computing them takes hours in a large library, so one edit must not cost all of them.  Each row
+carries a keyed digest of itself (the key is in the user's state directory).  A row with a wrong
+digest is ignored and computed again; so is one that was removed.
 
 SECURITY
-    Holds numbers computed from foreign text, from which some of it could be guessed.  The file
-    belongs to the user alone.  When something is forgotten, only rows that an artifact still
-    here holds are kept, and the file is written again.
+    Holds numbers computed from foreign text, from which some of it could be guessed.  Only the user
+    can read the file.  After a `forget`, only rows that a remaining artifact holds are kept, and
+    the file is rewritten.
 """
 
 import fcntl
@@ -49,8 +49,8 @@ CREATE TABLE IF NOT EXISTS holders (
 """
 
 
-class Vectors:
-    """The vectors of one workspace, by one embedder; without a key place they are not kept."""
+class VectorStore:
+    """The vectors of one workspace and embedder; without a directory for keys, temporary."""
 
     def __init__(self, root: Path, embedder: str, seals: Path | None = None) -> None:
         self._embedder = embedder
@@ -111,7 +111,7 @@ class Vectors:
                 yield artifact, row
 
     def drop(self, is_here: Callable[[str], bool]) -> bool:
-        """Keep what artifacts still here hold, delete the rest; tell whether rows were deleted."""
+        """Keep the rows of artifacts that are still here; return whether rows were deleted."""
         gone = [
             (artifact, embedder)
             for artifact, embedder in self._db.execute("SELECT artifact, embedder FROM holders")
@@ -128,7 +128,7 @@ class Vectors:
         return bool(gone or loose)
 
     def rewrite(self) -> None:
-        """Write the file again, so that no page holds what was deleted, and close it."""
+        """Rewrite the file, so that no page holds deleted content, and close it."""
         assert self._path is not None
         write_again(self._db, self._path)
 
@@ -175,11 +175,11 @@ class Vectors:
 
 
 def drop_vectors(store: Store, seals: Path | None) -> None:
-    """Delete the vectors of everything that is no longer in a state, and write the file again."""
+    """Delete the vectors of artifacts that are no longer in a state, and rewrite the file."""
     remove_derived(store.root / f"{FILE}{NEW}")  # a killed `write_again` leaves it
     if seals is None or not os.path.lexists(store.root / FILE):
         return
-    vectors = Vectors(store.root, "", seals)
+    vectors = VectorStore(store.root, "", seals)
     try:
         if vectors.drop(lambda artifact: store.locate(artifact) is not None):
             vectors.rewrite()
@@ -193,7 +193,7 @@ def _split(texts: object) -> list[str]:
 
 
 def secret(seals: Path) -> bytes:
-    """Return the user's key for rows that prove themselves, made if there is none."""
+    """Return the user's key for authenticated rows; create it if there is none."""
     with storage_errors(seals):
         make_private(seals)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,9 +1,9 @@
-"""`audit verify`: the log, every file it tells of, who signed the policies and checkpoints.
+"""`audit verify`: checks of the log, its files, and the signatures on policies and checkpoints.
 
 SECURITY
-    Reads a workspace that somebody may have edited.  What it finds becomes a finding; it
-    never repairs.  Without a checkpoint from elsewhere it cannot see that the end of the
-    log was cut off together with what it recorded.
+    Reads a workspace that somebody may have edited.  A difference becomes a finding; nothing is
+    repaired.  Without a checkpoint from elsewhere it cannot see that the end of the log was cut off
+    together with what it recorded.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,16 +31,15 @@ from threegate.handoff.disk import OTHER_MODE
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.verify import Expected, FileFold, Finding, verify_files
-from threegate.host.workspace import applied, checkpoints
-from threegate.host.workspace.checkpoints import Kept
-from threegate.host.workspace.clock import check_entry
-from threegate.host.workspace.forget import NAMESPACE as TOMBSTONE
+from threegate.host.workspace import applied, log_signatures
 from threegate.host.workspace.index_audit import verify_derived
+from threegate.host.workspace.log_signatures import KeptCheckpoint, check_clock_entry
+from threegate.host.workspace.removal import TOMBSTONE_NAMESPACE as TOMBSTONE
 from threegate.host.workspace.workspace import unfinished
 from threegate.keys import sshsig
 from threegate.keys.signers import Signers
 
-# What says that something is not as it was written, as opposed to: I cannot look.
+# Errors that mean tampering, as opposed to a failure to read.
 _TAMPERED: Final = (
     AuditTampered,
     HandoffTampered,
@@ -53,8 +52,8 @@ Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], No
 
 
 @dataclass(slots=True)
-class Report:
-    """What was looked at, and every difference."""
+class Verification:
+    """Counts of everything that was checked, and every difference."""
 
     log: LogReport
     files: int = 0
@@ -63,11 +62,11 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     strays: list[Finding] = field(default_factory=list)
     modes: list[Finding] = field(default_factory=list)  # on a read-only disk they protect nothing
-    unfinished: list[str] = field(default_factory=list)  # left by a crash, and not to be settled
+    unfinished: list[str] = field(default_factory=list)  # left by a crash, and not settled
 
 
-class _Walk:
-    """What later checks need to know from the log."""
+class _LogWalk:
+    """Facts from the log that later checks need."""
 
     def __init__(self, sizes: set[int]) -> None:
         self.fold = FileFold()
@@ -89,7 +88,7 @@ class _Walk:
             elif entry.data.get("to") == states.TOMBSTONES:
                 self.stones.put((states.TOMBSTONES, name), str(unix_of(entry.time)))
         if entry.kind == INTENT and entry.data.get("to") == states.CHECKPOINTS:
-            size = checkpoints.size_in(str(entry.data.get("name")))
+            size = log_signatures.size_in(str(entry.data.get("name")))
             if size is not None:
                 self.times[size] = unix_of(entry.time)
         if entry.seq + 1 in self._sizes:
@@ -99,16 +98,16 @@ class _Walk:
 def verify_workspace(
     root: Path,
     *,
-    given: Sequence[Kept],
+    given: Sequence[KeptCheckpoint],
     clock: Callable[[], int],
     progress: Progress,
     seals: Path | None = None,
-) -> Report:
+) -> Verification:
     """Compare everything in the workspace with everything that was recorded of it."""
     report, walk, kept = _verify_log(root, given, clock, progress)
     problem = report.log.problem
     if problem is not None and problem.reason is not LogFault.TRUNCATED:
-        return report  # what the log tells beyond this point is not known
+        return report  # the log is not reliable beyond this point
     try:
         store = Store.open(root, clock=clock)
     except VersionUnsupported:
@@ -119,15 +118,8 @@ def verify_workspace(
     try:
         _verify_files(store, report, walk, progress)
         report.unfinished = unfinished(store)
-        if not report.findings:  # else the files it is compared with are not the recorded ones
-            with progress("comparing the index, artifact", None) as show:
-                # What is read-only is compared by its rows: nobody seals it there.
-                sealed_in = None if store.read_only else seals
-                for finding in verify_derived(store, sealed_in, show):
-                    if finding.stray:
-                        report.unfinished.append(f"{finding.name}: {finding.problem}")
-                    else:
-                        report.findings.append(finding)
+        if not report.findings:  # otherwise its files are not the recorded ones
+            _verify_derived(store, report, seals, progress)
         signers = _verify_policies(store, report, walk)
         if signers is not None:
             _verify_clock(report, walk, signers)
@@ -139,26 +131,26 @@ def verify_workspace(
 
 
 def _verify_log(
-    root: Path, given: Sequence[Kept], clock: Callable[[], int], progress: Progress
-) -> tuple[Report, _Walk, list[Kept]]:
-    """Walk the log up to where it ends now, holding every checkpoint against it."""
-    kept, comparable, findings = _readable([*checkpoints.stored(root), *given])
-    walk = _Walk({checkpoint.size for checkpoint in comparable})
+    root: Path, given: Sequence[KeptCheckpoint], clock: Callable[[], int], progress: Progress
+) -> tuple[Verification, _LogWalk, list[KeptCheckpoint]]:
+    """Verify the log up to its present end against every checkpoint."""
+    kept, comparable, findings = _readable([*log_signatures.stored_checkpoints(root), *given])
+    walk = _LogWalk({checkpoint.size for checkpoint in comparable})
     upto = None
     try:
-        store = Store.open(root, clock=clock)  # settles a torn line first, and says so
+        store = Store.open(root, clock=clock)  # settles a torn line first, and records that
         with store.locked():
             upto = store.journal.log.head
         store.close()
     except VersionUnsupported:
         raise
     except _TAMPERED:
-        pass  # the walk below finds out where
+        pass  # the walk below finds the place
     with progress("verifying the log, entry", None) as show:
         log = verify_log(
             root / AUDIT, checkpoints=comparable, upto=upto, visit=walk.visit, progress=show
         )
-    report = Report(log, findings=findings)
+    report = Verification(log, findings=findings)
     if log.problem is not None:
         report.findings.append(Finding(AUDIT, "log", str(log.problem)))
     report.strays += [
@@ -167,7 +159,9 @@ def _verify_log(
     return report, walk, kept
 
 
-def _readable(found: Sequence[Kept]) -> tuple[list[Kept], list[Checkpoint], list[Finding]]:
+def _readable(
+    found: Sequence[KeptCheckpoint],
+) -> tuple[list[KeptCheckpoint], list[Checkpoint], list[Finding]]:
     kept, comparable, findings = [], [], []
     for item in found:
         try:
@@ -178,8 +172,8 @@ def _readable(found: Sequence[Kept]) -> tuple[list[Kept], list[Checkpoint], list
     return kept, comparable, findings
 
 
-def _verify_files(store: Store, report: Report, walk: _Walk, progress: Progress) -> None:
-    """Compare files with the log; once more under the lock if somebody wrote meanwhile."""
+def _verify_files(store: Store, report: Verification, walk: _LogWalk, progress: Progress) -> None:
+    """Compare files with the log; again under the lock if another command wrote meanwhile."""
     head = report.log.head
     with progress("verifying files", len(walk.fold.files)) as show:
         found = list(verify_files(store.directories, walk.fold, show))
@@ -199,8 +193,22 @@ def _verify_files(store: Store, report: Report, walk: _Walk, progress: Progress)
     report.strays += [finding for finding in found if finding.stray]
 
 
-def _verify_policies(store: Store, report: Report, walk: _Walk) -> Signers | None:
-    """Follow the applied policies back to the first; each was signed by somebody before it."""
+def _verify_derived(
+    store: Store, report: Verification, seals: Path | None, progress: Progress
+) -> None:
+    """Compare the index and the other derived files with artifacts and log."""
+    with progress("comparing the index, artifact", None) as show:
+        # A read-only workspace has no seals: its rows are compared.
+        sealed_in = None if store.read_only else seals
+        for finding in verify_derived(store, sealed_in, show):
+            if finding.stray:
+                report.unfinished.append(f"{finding.name}: {finding.problem}")
+            else:
+                report.findings.append(finding)
+
+
+def _verify_policies(store: Store, report: Verification, walk: _LogWalk) -> Signers | None:
+    """Check the applied policies back to the first; a signer of the one before signed each."""
     digest: str | None = None
     signers: Signers | None = None
     try:
@@ -229,17 +237,19 @@ def _verify_policies(store: Store, report: Report, walk: _Walk) -> Signers | Non
     return signers
 
 
-def _verify_clock(report: Report, walk: _Walk, signers: Signers) -> None:
-    """Check who said that the times before an entry were wrong."""
+def _verify_clock(report: Verification, walk: _LogWalk, signers: Signers) -> None:
+    """Check the signatures on clock entries."""
     for entry in walk.clocks:
         try:
-            check_entry(entry, workspace=report.log.workspace or "", signers=signers)
+            check_clock_entry(entry, workspace=report.log.workspace or "", signers=signers)
         except AuditTampered as exc:
             report.findings.append(_finding(AUDIT, "log", exc))
 
 
-def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signers) -> None:
-    """Check who signed for what was forgotten."""
+def _verify_tombstones(
+    store: Store, report: Verification, walk: _LogWalk, signers: Signers
+) -> None:
+    """Check the signatures on tombstones."""
     for (_, artifact_id), at in walk.stones.items():
         try:
             record = store.read_file(states.TOMBSTONES, f"{artifact_id}.json")
@@ -253,13 +263,18 @@ def _verify_tombstones(store: Store, report: Report, walk: _Walk, signers: Signe
                 past=True,
             )
         except FileNotFoundError:
-            continue  # undone before it happened, or missing, which the files have shown
+            continue  # undone, or missing, which the comparison of files has shown
         except _TAMPERED as exc:
             report.findings.append(_finding(states.TOMBSTONES, artifact_id, exc))
 
 
 def _verify_checkpoints(
-    report: Report, walk: _Walk, kept: Sequence[Kept], signers: Signers, *, now: int
+    report: Verification,
+    walk: _LogWalk,
+    kept: Sequence[KeptCheckpoint],
+    signers: Signers,
+    *,
+    now: int,
 ) -> None:
     for item in kept:
         report.checkpoints += 1
@@ -267,7 +282,7 @@ def _verify_checkpoints(
             continue
         try:
             at = walk.times.get(item.checkpoint.size, now)
-            checkpoints.check_signature(item.text, item.signature, signers, at=at, past=True)
+            log_signatures.check_checkpoint(item.text, item.signature, signers, at=at, past=True)
         except SignatureRefused as exc:
             report.findings.append(_finding(states.CHECKPOINTS, item.name, exc))
 

@@ -42,8 +42,8 @@ from threegate.host.output import Output
 from threegate.host.provenance.headlines import Lookup, own_words
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.origin import logged
-from threegate.host.workspace.places import Reader
+from threegate.host.workspace.packets import logged_origins
+from threegate.host.workspace.places import ArtifactReader
 from threegate.host.workspace.workspace import Workspace
 
 QUESTION = "At which pressure did sea ice break?"
@@ -89,7 +89,7 @@ def with_result(ws: Workspace) -> tuple[str, str]:
 
 
 def seen(ws: Workspace) -> Lookup:
-    return own_words(Reader(ws.store), logged(ws.store))
+    return own_words(ArtifactReader(ws.store), logged_origins(ws.store))
 
 
 def shown_as_text(ws: Workspace, analysis: Analysis) -> list[str]:

@@ -13,7 +13,7 @@ from threegate.host.ask.answer import Wish, answer_by_extracts
 from threegate.host.ask.nearness import Meaning
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import FILE as VECTORS
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 from threegate.host.workspace.workspace import Workspace
 
 # Two words for the same thing point the same way; every other word has its own direction.
@@ -45,14 +45,14 @@ def vector(text: str) -> bytes:
 
 
 @pytest.fixture
-def vectors(ws: Workspace) -> Iterator[Vectors]:
-    vectors = Vectors(ws.root, "e" * 64, ws.seals)
+def vectors(ws: Workspace) -> Iterator[VectorStore]:
+    vectors = VectorStore(ws.root, "e" * 64, ws.seals)
     yield vectors
     vectors.close()
 
 
 def test_a_packet_without_a_word_of_the_question_is_found(
-    ws: Workspace, index: Index, vectors: Vectors
+    ws: Workspace, index: Index, vectors: VectorStore
 ) -> None:
     ice, *_ = take_in(ws, paper(1, "Ice floats."), paper(2, "Stars shine brightly at night."))
     index.catch_up()
@@ -66,7 +66,7 @@ def test_a_packet_without_a_word_of_the_question_is_found(
 
 
 def test_vectors_are_computed_once_and_ranking_is_the_same_again(
-    ws: Workspace, index: Index, vectors: Vectors
+    ws: Workspace, index: Index, vectors: VectorStore
 ) -> None:
     take_in(ws, *shelf())
     index.catch_up()
@@ -85,7 +85,7 @@ def test_vectors_are_computed_once_and_ranking_is_the_same_again(
 
 
 def test_many_packets_get_theirs_in_steps(
-    ws: Workspace, index: Index, vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+    ws: Workspace, index: Index, vectors: VectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threegate.host.ask.nearness.FILL_PASSAGES", 4)
     take_in(ws, *(paper(n, f"Ice number {n} floats.") for n in range(10)))
@@ -95,12 +95,12 @@ def test_many_packets_get_theirs_in_steps(
 
 
 def test_another_embedder_has_its_own_vectors(
-    ws: Workspace, index: Index, vectors: Vectors
+    ws: Workspace, index: Index, vectors: VectorStore
 ) -> None:
     take_in(ws, *shelf())
     index.catch_up()
     Meaning(vectors, FakeEmbedder()).fill(ws, index)
-    other = Vectors(ws.root, "f" * 64, ws.seals)
+    other = VectorStore(ws.root, "f" * 64, ws.seals)
     assert list(other.all()) == []
     assert list(vectors.all()) != [], "control"
     other.close()
@@ -109,12 +109,12 @@ def test_another_embedder_has_its_own_vectors(
 def test_a_broken_file_is_built_again(ws: Workspace, index: Index) -> None:
     take_in(ws, *shelf())
     index.catch_up()
-    vectors = Vectors(ws.root, "e" * 64, ws.seals)
+    vectors = VectorStore(ws.root, "e" * 64, ws.seals)
     Meaning(vectors, FakeEmbedder()).fill(ws, index)
     assert vectors.complete() != set(), "control"
     vectors.close()
     assert (ws.root / VECTORS).stat().st_mode & 0o077 == 0
     (ws.root / VECTORS).write_bytes(b"no database" * 1000)
-    again = Vectors(ws.root, "e" * 64, ws.seals)
+    again = VectorStore(ws.root, "e" * 64, ws.seals)
     assert again.complete() == set()
     again.close()

@@ -5,8 +5,8 @@ import pytest
 from threegate.base.errors import ArtifactRejected
 from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.gates.http_library.client import Failure
-from threegate.host.fetch.advice import AGAIN, advice, is_refusal, unknown
-from threegate.host.fetch.plan import SEARCH, Wish
+from threegate.host.fetch.items import AGAIN, advice, is_refusal, unknown
+from threegate.host.fetch.targets import SEARCH, FetchTarget
 
 PASSING = {
     Failure.DEADLINE,
@@ -41,8 +41,8 @@ def test_only_what_the_server_denies_is_not_our_refusal() -> None:
 
 def test_a_search_without_hits_is_not_called_an_unknown_work() -> None:
     told = ArtifactRejected("no source knows it: crossref not-found", code="TG-NRM-003")
-    work = unknown(Wish("doi:10.5555/1", "doi", "metadata", "public", ()), told)
-    search = unknown(Wish("search:crossref:x", SEARCH, SEARCH, "public", ()), told)
+    work = unknown(FetchTarget("doi:10.5555/1", "doi", "metadata", "public", ()), told)
+    search = unknown(FetchTarget("search:crossref:x", SEARCH, SEARCH, "public", ()), told)
     assert (work.message, work.exit_code) == (told.message, 69)
     assert (search.message, search.code) == ("nothing was found", "TG-NRM-003")
     assert "--source" in search.hint

@@ -11,9 +11,15 @@ from tests.support.reviewing import approved, held
 from tests.support.workspaces import Clock, make_workspace
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError, WaitingForHuman
 from threegate.base.untrusted import Untrusted
-from threegate.host.fetch.approved import all_approved, claim_requests, wishes_of
-from threegate.host.fetch.ports import Report
-from threegate.host.fetch.session import begun, carried_out, rehearsed
+from threegate.host.fetch.items import FetchReport
+from threegate.host.fetch.session import (
+    all_approved,
+    claim_requests,
+    claim_work,
+    dry_run_work,
+    targets_of,
+)
+from threegate.host.fetch.session import carry_out as carried_out
 from threegate.host.review.approval import Terms
 
 
@@ -38,8 +44,8 @@ def request_for(bench: Bench, *references: str, uses: int | None = 1) -> str:
     return sheet.id
 
 
-def carry_out(bench: Bench, *requests: str, stop: bool = False) -> list[Report]:
-    work = begun(bench.ws, [], requests, lambda _: None)
+def carry_out(bench: Bench, *requests: str, stop: bool = False) -> list[FetchReport]:
+    work = claim_work(bench.ws, [], requests, lambda _: None)
     stopping = (lambda: bool(bench.origins.asked)) if stop else (lambda: False)
     return list(carried_out(bench.ws, bench.run(), work, stop=stopping))
 
@@ -94,7 +100,7 @@ def test_what_has_uses_left_stays_approved(bench: Bench) -> None:
     assert state(bench, request) == "approved"
     carry_out(bench, request)
     assert state(bench, request) == "done"
-    first = [errand for errand in bench.origins.asked if errand.host == "api.crossref.org"]
+    first = [task for task in bench.origins.asked if task.host == "api.crossref.org"]
     assert len(first) == 2, "what was approved is asked for, though it is here"
 
 
@@ -131,8 +137,8 @@ def test_a_failure_is_an_end(bench: Bench) -> None:
 
 def test_a_rehearsal_claims_nothing(bench: Bench) -> None:
     request = request_for(bench, ARTICLE)
-    work = rehearsed(bench.ws, [], [request], lambda _: None)
-    assert [wish.reference for wish in work.wishes] == [ARTICLE]
+    work = dry_run_work(bench.ws, [], [request], lambda _: None)
+    assert [target.reference for target in work.targets] == [ARTICLE]
     assert state(bench, request) == "approved"
 
 
@@ -142,8 +148,8 @@ def test_what_is_no_reference_is_told_and_left_out(bench: Bench) -> None:
     names = (Untrusted(ARTICLE), Untrusted("a book my aunt told me of"))
     # No review approves such a request; one approved by an earlier program may be here.
     older = replace(ready, request=replace(ready.request, references=names))
-    wishes = list(wishes_of(bench.ws, older, notes.append))
-    assert [wish.reference for wish in wishes] == [ARTICLE]
+    targets = list(targets_of(bench.ws, older, notes.append))
+    assert [target.reference for target in targets] == [ARTICLE]
     assert len(notes) == 1
     assert "is not asked for" in notes[0]
 

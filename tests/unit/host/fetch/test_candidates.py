@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.papers import found_by_search, paper
-from threegate.host.fetch.candidates import candidates, is_search, listed
+from threegate.host.fetch.text_form import candidates, is_search, listed
 
 
 # claim TG-C-452

@@ -125,11 +125,11 @@ def too_much_in_it(file: Path) -> None:
         (others_may_write, "can be read by others"),
         (others_may_enter, "can be read by others"),
         (a_link, "is not a file"),
-        (a_linked_directory, "is no directory of ours"),
+        (a_linked_directory, "is not a directory of this user"),
         (a_pipe, "is not a file"),
-        (two_lines, "holds no key"),
-        (nothing_in_it, "holds no key"),
-        (too_much_in_it, "holds no key"),
+        (two_lines, "does not hold a key"),
+        (nothing_in_it, "does not hold a key"),
+        (too_much_in_it, "does not hold a key"),
     ],
 )
 # claim TG-C-131
@@ -151,7 +151,7 @@ def test_a_key_of_another_user_is_not_used(
 ) -> None:
     assert credential_for(settings, POLICY, HOST) == CANARY, "control"
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(GateUnavailable, match="belongs to somebody else"):
+    with pytest.raises(GateUnavailable, match="belongs to another user"):
         credential_for(settings, POLICY, HOST)
 
 
@@ -159,10 +159,10 @@ def test_a_key_of_another_user_is_not_used(
     "host", ["../key", "/etc/passwd", "localhost", "", "API.openalex.org", "a\nb.org"]
 )
 def test_what_is_no_host_names_no_file(settings: Settings, host: str) -> None:
-    with pytest.raises(UsageError, match="is no host") as refused:
+    with pytest.raises(UsageError, match="is not a host") as refused:
         store(settings, POLICY, host, b"some value")
     assert refused.value.code == "TG-CRD-001"
-    with pytest.raises(UsageError, match="is no host"):
+    with pytest.raises(UsageError, match="is not a host"):
         remove(settings, host)
 
 
@@ -185,7 +185,7 @@ def test_a_value_that_could_end_a_header_or_a_line_is_refused(
     settings: Settings, value: bytes
 ) -> None:
     store(settings, POLICY, HOST, b"a b~c d e")
-    with pytest.raises(UsageError, match="that is no key") as refused:
+    with pytest.raises(UsageError, match="this is not a key") as refused:
         store(settings, POLICY, HOST, value)
     assert refused.value.code == "TG-CRD-003"
     assert credential_for(settings, POLICY, HOST) == "a b~c d e"
@@ -226,7 +226,7 @@ def test_a_disk_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     settings = settings_for(tmp_path)
     settings.config_home.parent.mkdir(parents=True, exist_ok=True)
     settings.config_home.write_text("a file where the directory should be")
-    with pytest.raises(StorageFailed, match="cannot keep the key"):
+    with pytest.raises(StorageFailed, match="cannot store the key"):
         store(settings, POLICY, HOST, b"some value")
 
 

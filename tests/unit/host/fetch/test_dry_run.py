@@ -11,14 +11,14 @@ from threegate.artifacts.references import parse_reference
 from threegate.host.fetch import credentials
 from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.dry_run import (
-    Rehearsed,
+    PlannedQuestion,
     bounds,
     host_document,
     host_line,
     line,
-    rehearse,
+    plan_questions,
 )
-from threegate.host.fetch.plan import Wish, contact_of, refusal, wish_for, wish_to_search
+from threegate.host.fetch.targets import FetchTarget, contact_of, refusal, search_target, target_for
 
 OUTSIDE = "https://publisher.example/paper"
 
@@ -28,8 +28,8 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(make_workspace(tmp_path, clock=Clock()))
 
 
-def rich(bench: Bench) -> Wish:
-    return wish_for(
+def rich(bench: Bench) -> FetchTarget:
+    return target_for(
         parse_reference(ARTICLE),
         bench.ws.bundle,
         want="metadata",
@@ -38,13 +38,13 @@ def rich(bench: Bench) -> Wish:
     )
 
 
-def rehearsal(bench: Bench, *wishes: Wish, age: int = 86_400) -> list[Rehearsed]:
+def rehearsal(bench: Bench, *targets: FetchTarget, age: int = 86_400) -> list[PlannedQuestion]:
     settings = settings_for(bench.ws.root.parent)
-    return list(rehearse(bench.ws, settings, wishes, max_age_seconds=age))
+    return list(plan_questions(bench.ws, settings, targets, max_age_seconds=age))
 
 
 def test_every_question_is_shown_with_its_verdict(bench: Bench) -> None:
-    found = rehearsal(bench, rich(bench), bench.wish(OUTSIDE))
+    found = rehearsal(bench, rich(bench), bench.target(OUTSIDE))
     assert [(item.source, item.verdict) for item in found] == [
         ("crossref", "ask"),
         ("datacite", "ask-if"),
@@ -66,10 +66,10 @@ def test_a_key_is_redacted_where_it_would_stand(bench: Bench) -> None:
 
 def test_what_is_here_is_not_asked_for(bench: Bench) -> None:
     (report,) = bench.fetch(ARTICLE)
-    found = rehearsal(bench, bench.wish(ARTICLE))
+    found = rehearsal(bench, bench.target(ARTICLE))
     assert {item.verdict for item in found} == {"here"}
     assert line(found[0]) == f"already here {(report.packet_id or '')[:15]}"
-    assert rehearsal(bench, bench.wish(ARTICLE), age=0)[0].verdict == "ask"
+    assert rehearsal(bench, bench.target(ARTICLE), age=0)[0].verdict == "ask"
 
 
 def test_how_a_host_would_be_asked(bench: Bench, tmp_path: Path) -> None:
@@ -93,24 +93,24 @@ def test_nothing_is_written_but_what_is_known(bench: Bench) -> None:
 
 
 def test_a_refusal_names_host_and_reason_once(bench: Bench) -> None:
-    assert refusal(bench.ws.bundle, bench.wish(ARTICLE)) is None, "control"
-    error = refusal(bench.ws.bundle, bench.wish(OUTSIDE))
+    assert refusal(bench.ws.bundle, bench.target(ARTICLE)) is None, "control"
+    error = refusal(bench.ws.bundle, bench.target(OUTSIDE))
     assert error is not None
     assert error.message == "publisher.example: no rule matched"
-    odd = refusal(bench.ws.bundle, bench.wish("https://publisher.example:8443/paper"))
+    odd = refusal(bench.ws.bundle, bench.target("https://publisher.example:8443/paper"))
     assert odd is not None
     assert odd.message == "URL refused: a port other than 443"
 
 
 def test_the_same_questions_at_another_level_are_another_plan(bench: Bench) -> None:
-    wish = bench.wish(ARTICLE)
-    assert wish.plan == bench.wish(ARTICLE).plan
-    assert wish.plan != replace(wish, confidentiality="internal").plan
-    assert wish.plan != rich(bench).plan
+    target = bench.target(ARTICLE)
+    assert target.plan == bench.target(ARTICLE).plan
+    assert target.plan != replace(target, confidentiality="internal").plan
+    assert target.plan != rich(bench).plan
 
 
 def test_a_search_is_a_wish_of_one_question(bench: Bench) -> None:
-    found = wish_to_search(
+    found = search_target(
         "lake ice", bench.ws.bundle, source="crossref", rows=5, confidentiality="public"
     )
     assert (found.scheme, found.want, len(found.questions)) == ("search", "search", 1)

@@ -4,12 +4,12 @@ import pytest
 
 from tests.support.fetching import got
 from threegate.gates.fetch.retrieve.messages import NotGot
-from threegate.host.fetch.pace import (
+from threegate.host.fetch.host_rules import (
     MAX_TRIES,
     NO_NETWORK,
-    Bucket,
+    RateBucket,
     jitter,
-    rate_told,
+    stated_rate,
     wait_before_again,
 )
 
@@ -28,13 +28,13 @@ def refused(status: int | None, *, code: str = "TG-FET-019", after: int | None =
 
 
 def test_one_after_the_other_at_the_rate_of_the_rule() -> None:
-    bucket = Bucket(10, clock=Time())
+    bucket = RateBucket(10, clock=Time())
     assert [bucket.take() for _ in range(4)] == [0.0, 6.0, 12.0, 18.0]
 
 
 def test_a_second_worth_at_once_where_the_rate_allows_it() -> None:
     time = Time()
-    bucket = Bucket(240, clock=time)
+    bucket = RateBucket(240, clock=time)
     time.now += 10
     waits = [bucket.take() for _ in range(6)]
     assert waits == pytest.approx([0.0, 0.0, 0.0, 0.0, 0.25, 0.5])
@@ -42,7 +42,7 @@ def test_a_second_worth_at_once_where_the_rate_allows_it() -> None:
 
 def test_time_that_passed_is_not_saved_up() -> None:
     time = Time()
-    bucket = Bucket(10, clock=time)
+    bucket = RateBucket(10, clock=time)
     bucket.take()
     time.now += 3_600
     assert [bucket.take(), bucket.take()] == [0.0, 6.0]
@@ -50,7 +50,7 @@ def test_time_that_passed_is_not_saved_up() -> None:
 
 def test_a_pause_holds_for_everybody() -> None:
     time = Time()
-    bucket = Bucket(6_000, clock=time)
+    bucket = RateBucket(6_000, clock=time)
     bucket.pause(30.0)
     assert bucket.take() == 30.0
     time.now += 31
@@ -69,11 +69,11 @@ def test_a_pause_holds_for_everybody() -> None:
     ],
 )
 def test_what_a_host_says_of_its_rate(limits: dict[str, str], rate: int | None) -> None:
-    assert rate_told(limits) == rate
+    assert stated_rate(limits) == rate
 
 
 def test_a_host_can_slow_us_down_and_not_speed_us_up() -> None:
-    bucket = Bucket(60, clock=Time())
+    bucket = RateBucket(60, clock=Time())
     bucket.heed(6_000)
     assert bucket.rate_per_minute == 60
     bucket.heed(10)

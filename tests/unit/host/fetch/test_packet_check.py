@@ -14,7 +14,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate
 from threegate.gates.fetch.normalize.messages import Made, Normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
-from threegate.host.fetch.packet_check import parse_packet
+from threegate.host.fetch.storage import parse_packet
 
 OTHER = "0" * 64
 LATER = "2026-11-15T12:00:01Z"

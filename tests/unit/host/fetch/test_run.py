@@ -1,4 +1,4 @@
-"""A run from wishes to packets, with both sides played: order, resuming, refusing, stopping."""
+"""A run from targets to packets, with both sides played: order, resuming, refusing, stopping."""
 
 import sqlite3
 from dataclasses import replace
@@ -25,15 +25,15 @@ from threegate.base.errors import (
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.fetch.network import Decided, Gone
+from threegate.host.fetch.items import FetchReport
+from threegate.host.fetch.network import ProxyDecided, ProxyGone
 from threegate.host.fetch.normalize_pool import Answered, Stopped
-from threegate.host.fetch.ports import Report
 from threegate.host.fetch.run import MOST_DOCUMENTS, MOST_ITEMS
-from threegate.host.fetch.schedule import Errand
+from threegate.host.fetch.schedule import FetchTask
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.derived import CHANGED, REBUILT
 from threegate.host.workspace.fetched import FILE
-from threegate.host.workspace.quarantine import list_refused
+from threegate.host.workspace.places import list_quarantined
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import open_workspace
 
@@ -76,10 +76,10 @@ def test_a_wish_becomes_a_packet_with_its_raw_bytes(bench: Bench, clock: Clock) 
 def test_no_question_leaves_before_its_entry_is_durable(bench: Bench) -> None:
     announced: list[list[str]] = []
 
-    def look(errand: Errand) -> None:
+    def look(task: FetchTask) -> None:
         # What another process would find in the file now.
         lines = (bench.ws.root / "audit/segment-00000000.jsonl").read_text("utf-8").splitlines()
-        announced.append([line for line in lines if errand.ask.url in line])
+        announced.append([line for line in lines if task.ask.url in line])
 
     bench.origins.before = look
     bench.fetch(ARTICLE, RETRACTED)
@@ -164,7 +164,7 @@ def test_what_a_source_does_not_know_after_all_is_failed(bench: Bench) -> None:
     (report,) = bench.fetch(ARTICLE)
     assert report.error is not None
     assert (report.status, report.error.exit_code) == ("failed", 69)
-    assert list_refused(bench.ws.store) == [], "nothing is wrong with what it said"
+    assert list_quarantined(bench.ws.store) == [], "nothing is wrong with what it said"
 
 
 # claim TG-C-125
@@ -172,12 +172,12 @@ def test_a_reader_cannot_make_its_document_disappear(bench: Bench) -> None:
     """An owned box that says "nobody knows it" would leave no trace of what owned it."""
     bench.origins.answers[URL] = lambda _: got(URL, b"{}")
     question = Question("url", "document", URL, "*/*")
-    wish = replace(bench.wish(ARTICLE), questions=(question,))
+    target = replace(bench.target(ARTICLE), questions=(question,))
     unknown = ArtifactRejected("no source knows it", code="TG-NRM-003")
     bench.desk.tamper = lambda answer: Answered(answer.item, None, unknown)
-    (report,) = bench.run().fetch([wish])
+    (report,) = bench.run().fetch([target])
     assert (report.status, report.error) == ("refused", unknown)
-    kept = {item.sha256 for item in list_refused(bench.ws.store)}
+    kept = {item.sha256 for item in list_quarantined(bench.ws.store)}
     assert sha256_hex(b"{}") in kept, "the bytes are kept with the reason"
 
 
@@ -192,8 +192,8 @@ def test_what_is_known_survives_without_its_file(bench: Bench) -> None:
 
 def test_another_level_is_another_wish(bench: Bench) -> None:
     bench.fetch(ARTICLE)
-    wish = replace(bench.wish(ARTICLE), confidentiality="confidential")
-    (report,) = bench.run().fetch([wish])
+    target = replace(bench.target(ARTICLE), confidentiality="confidential")
+    (report,) = bench.run().fetch([target])
     assert report.status == "made"
     assert report.packet is not None
     assert report.packet.confidentiality == "confidential"
@@ -209,7 +209,7 @@ def test_what_nobody_knows_is_failed_and_tried_again(bench: Bench) -> None:
     asked = len(bench.origins.asked)
     bench.fetch(MISSING)
     assert len(bench.origins.asked) == asked + 2
-    assert list_refused(bench.ws.store) == []
+    assert list_quarantined(bench.ws.store) == []
 
 
 def test_a_host_without_a_rule_is_refused_before_anything(bench: Bench) -> None:
@@ -232,7 +232,7 @@ def test_a_packet_that_lies_goes_to_quarantine_with_everything(bench: Bench, clo
     assert report.status == "refused"
     assert report.error is not None
     assert (report.error.code, report.error.exit_code) == ("TG-FET-071", 65)
-    refused = list_refused(bench.ws.store)
+    refused = list_quarantined(bench.ws.store)
     assert len(refused) == 3, "the packet, the record and the raw bytes"
     assert {item.code for item in refused} == {"TG-FET-071"}
     assert report.kept in {item.sha256 for item in refused}
@@ -248,16 +248,16 @@ def test_a_reader_that_dies_is_a_refusal_and_the_others_go_on(bench: Bench) -> N
     bench.desk.tamper = lambda answer: answer if answer.item else Answered(answer.item, None, died)
     reports = {item.number: item for item in bench.fetch(ARTICLE, RETRACTED)}
     assert (reports[0].status, reports[1].status) == ("refused", "made")
-    assert len(list_refused(bench.ws.store)) == 2, "the record and the raw bytes"
+    assert len(list_quarantined(bench.ws.store)) == 2, "the record and the raw bytes"
 
 
 def test_an_interrupt_keeps_what_is_complete(bench: Bench, clock: Clock) -> None:
     stopped: list[bool] = []
     bench.origins.before = lambda _: stopped.append(True)
     reports = bench.fetch(ARTICLE, MISSING, stop=lambda: bool(stopped))
-    assert {item.wish.reference for item in reports if item.status == "made"} == {ARTICLE}
+    assert {item.target.reference for item in reports if item.status == "made"} == {ARTICLE}
     assert bench.origins.stopped
-    assert MISSING not in {item.wish.reference for item in reports}, "datacite was never asked"
+    assert MISSING not in {item.target.reference for item in reports}, "datacite was never asked"
     assert_verified(bench, clock)
     assert {item.status for item in bench.fetch(ARTICLE, MISSING)} == {"already", "failed"}
 
@@ -266,16 +266,16 @@ def test_an_interrupt_is_heard_through_any_number_of_decisions(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An owned box makes the proxy decide as often as it likes; the run still looks up."""
-    heard: list[Decided] = []
-    asked: list[Errand] = []
+    heard: list[ProxyDecided] = []
+    asked: list[FetchTask] = []
 
     class Endless(SimpleQueue[Any]):
-        def get(self, *_: Any, **__: Any) -> Decided:
-            heard.append(Decided({"verdict": "deny"}))
+        def get(self, *_: Any, **__: Any) -> ProxyDecided:
+            heard.append(ProxyDecided({"verdict": "deny"}))
             assert len(heard) < 10_000, "nobody looked up"
             return heard[-1]
 
-        def get_nowait(self) -> Decided:
+        def get_nowait(self) -> ProxyDecided:
             return self.get()
 
     monkeypatch.setattr("threegate.host.fetch.run.PATIENCE_SECONDS", 0.0)
@@ -299,7 +299,7 @@ def test_the_end_of_the_proxy_ends_the_run_and_loses_nothing(bench: Bench, clock
     bench.origins.dies_at = 1
     reports = []
     with pytest.raises(ThreeGateError) as caught:
-        for report in bench.run().fetch([bench.wish(ARTICLE), bench.wish(RETRACTED)]):
+        for report in bench.run().fetch([bench.target(ARTICLE), bench.target(RETRACTED)]):
             reports.append(report)  # noqa: PERF402  # what came before the error counts
     assert caught.value.code == "TG-FET-064"
     assert [item.status for item in reports] == ["made"]
@@ -326,7 +326,7 @@ def test_what_was_forgotten_is_not_brought_back(bench: Bench) -> None:
     bench.max_age_seconds = 0
     (again,) = bench.fetch(ARTICLE)
     assert again.status == "refused"
-    assert list_refused(bench.ws.store) == [], "keeping it there would undo the forgetting"
+    assert list_quarantined(bench.ws.store) == [], "keeping it there would undo the forgetting"
 
 
 def test_the_log_tells_what_came_of_each_question(bench: Bench) -> None:
@@ -338,7 +338,7 @@ def test_the_log_tells_what_came_of_each_question(bench: Bench) -> None:
 
 
 def test_two_runs_in_one_workspace_do_not_stand_in_each_others_way(bench: Bench) -> None:
-    slow = bench.run().fetch([bench.wish(ARTICLE), bench.wish(RETRACTED)])
+    slow = bench.run().fetch([bench.target(ARTICLE), bench.target(RETRACTED)])
     assert next(slow).status == "made"
     other = Bench(open_workspace(bench.ws.root, clock=bench.ws.clock, seals=bench.ws.seals))
     assert [item.status for item in other.fetch(MISSING)] == ["failed"]
@@ -352,30 +352,30 @@ def test_a_policy_applied_before_the_first_question_is_noticed(
 ) -> None:
     assert bench.run() is not None, "control: under the policy in force"
     monkeypatch.setattr(bench, "ws", replace(bench.ws, bundle=without("api.crossref.org")))
-    with pytest.raises(PolicyDenied, match="changed meanwhile"):
+    with pytest.raises(PolicyDenied, match="changed the policy meanwhile"):
         bench.run()
 
 
 def test_few_documents_are_held_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    wish = replace(bench.wish(ARTICLE), questions=(Question("url", "document", URL, "*/*"),))
-    waiting: list[Errand] = []
+    target = replace(bench.target(ARTICLE), questions=(Question("url", "document", URL, "*/*"),))
+    waiting: list[FetchTask] = []
     monkeypatch.setattr(bench.origins, "submit", waiting.append)
     monkeypatch.setattr("threegate.host.fetch.run.PATIENCE_SECONDS", 0.0)
-    assert list(bench.run().fetch([wish] * 20, stop=lambda: bool(waiting))) == []
+    assert list(bench.run().fetch([target] * 20, stop=lambda: bool(waiting))) == []
     assert len(waiting) == MOST_DOCUMENTS
     waiting.clear()
-    many = [bench.wish(f"doi:10.5555/none.{number}") for number in range(20)]
+    many = [bench.target(f"doi:10.5555/none.{number}") for number in range(20)]
     assert list(bench.run().fetch(many, stop=lambda: bool(waiting))) == []
     assert len(waiting) == 20, "control: records are small"
 
 
 def test_an_answer_that_was_redirected_is_recorded_hop_by_hop(bench: Bench) -> None:
-    url = bench.wish(ARTICLE).questions[0].url
+    url = bench.target(ARTICLE).questions[0].url
     there = "https://api.crossref.org/v1/works/elsewhere"
     plain = bench.origins.answers[url]
 
-    def redirected(errand: Errand) -> Any:
-        answer = plain(errand)
+    def redirected(task: FetchTask) -> Any:
+        answer = plain(task)
         assert answer is not None
         return got(there, getattr(answer, "body", b""), hops=((url, 301),))
 
@@ -404,10 +404,10 @@ def test_a_proxy_that_is_not_heard_to_its_end_is_told(
     """Its last decisions are in no log: the run must not look like any other."""
     assert [item.status for item in bench.fetch(ARTICLE)] == ["made"], "control"
     error = ThreeGateError("the proxy ended", code="TG-FET-064")
-    monkeypatch.setattr(bench.origins, "close", lambda: bench.told.put(Gone(error)))
-    reports: list[Report] = []
+    monkeypatch.setattr(bench.origins, "close", lambda: bench.told.put(ProxyGone(error)))
+    reports: list[FetchReport] = []
     with pytest.raises(ThreeGateError) as told:
-        reports.extend(bench.run().fetch([bench.wish(RETRACTED)]))
+        reports.extend(bench.run().fetch([bench.target(RETRACTED)]))
     assert told.value is error
     assert [item.status for item in reports] == ["made"], "what was made before is kept"
 
@@ -426,22 +426,22 @@ def test_bytes_that_went_while_they_were_asked_for_are_a_failure(
 
 
 def test_a_validator_of_another_host_is_not_sent_to_the_first(bench: Bench, clock: Clock) -> None:
-    url = bench.wish(ARTICLE).questions[0].url
+    url = bench.target(ARTICLE).questions[0].url
     plain = bench.origins.answers[url]
     there = "https://api.datacite.org/elsewhere"
 
-    def redirected(errand: Errand) -> Any:
-        return got(there, getattr(plain(errand), "body", b""), hops=((url, 301),))
+    def redirected(task: FetchTask) -> Any:
+        return got(there, getattr(plain(task), "body", b""), hops=((url, 301),))
 
     bench.origins.answers[url] = redirected
     bench.fetch(ARTICLE)
     clock.now += 90_000
     bench.fetch(ARTICLE)
-    assert [errand.ask.etag for errand in bench.origins.asked] == [None, None]
+    assert [task.ask.etag for task in bench.origins.asked] == [None, None]
 
 
 def test_an_answer_that_no_record_can_name_is_a_failure(bench: Bench) -> None:
-    url = bench.wish(ARTICLE).questions[0].url
+    url = bench.target(ARTICLE).questions[0].url
     start = "https://api.crossref.org/?"
     there = start + "x" * (2048 - len(start) - len("&mailto=a")) + "&mailto=a"
     bench.origins.answers[url] = lambda _: got(there, b"{}", hops=((url, 301),))
@@ -469,8 +469,8 @@ def test_whoever_edits_what_is_known_lends_no_bytes_to_another_url(
     bench.fetch(RETRACTED)
     assert article.packet is not None
     values = {
-        "url": bench.wish(ARTICLE).questions[0].shown,
-        "other": bench.wish(RETRACTED).questions[0].shown,
+        "url": bench.target(ARTICLE).questions[0].shown,
+        "other": bench.target(RETRACTED).questions[0].shown,
         "raw": article.packet.raw_sha256,
     }
     with sqlite3.connect(bench.ws.root / FILE) as db:
@@ -478,7 +478,7 @@ def test_whoever_edits_what_is_known_lends_no_bytes_to_another_url(
     db.close()
     clock.now += 90_000
     level = "confidential" if edit == "another level" else "public"
-    (again,) = bench.run().fetch([replace(bench.wish(ARTICLE), confidentiality=level)])
+    (again,) = bench.run().fetch([replace(bench.target(ARTICLE), confidentiality=level)])
     etag = '"v1"' if edit == "nothing" else None
     assert bench.origins.asked[-1].ask.etag == etag, "control: what nobody edited is used"
     assert again.packet is not None

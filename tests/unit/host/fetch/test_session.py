@@ -1,4 +1,4 @@
-"""One command's wishes: what was wanted and cannot be asked for is told."""
+"""One command's targets: what was wanted and cannot be asked for is told."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 from tests.support.fetching import ARTICLE, RETRACTED
 from tests.support.workspaces import Clock, make_workspace
 from threegate.artifacts.references import parse_reference
-from threegate.host.fetch.plan import Wish, wish_for
-from threegate.host.fetch.session import Note, Work, begun, rehearsed
+from threegate.host.fetch.session import FetchWork, Note, claim_work, dry_run_work
+from threegate.host.fetch.targets import FetchTarget, target_for
 from threegate.host.workspace.workspace import Workspace
 
-Begin = Callable[[Workspace, Sequence[Wish], Sequence[str], Note], Work]
+Begin = Callable[[Workspace, Sequence[FetchTarget], Sequence[str], Note], FetchWork]
 PREPRINT, PAGE = "arxiv:2610.99901", "https://notes.western-basin.example/field-notes"
 
 
@@ -21,7 +21,7 @@ def ws(tmp_path: Path) -> Workspace:
     return make_workspace(tmp_path, clock=Clock())
 
 
-@pytest.mark.parametrize("begin", [begun, rehearsed])
+@pytest.mark.parametrize("begin", [claim_work, dry_run_work])
 @pytest.mark.parametrize(
     ("want", "references", "told"),
     [
@@ -34,12 +34,12 @@ def ws(tmp_path: Path) -> Workspace:
 def test_a_document_that_no_source_gives_is_told(
     ws: Workspace, begin: Begin, want: str, references: tuple[str, ...], told: str | None
 ) -> None:
-    wishes = [
-        wish_for(parse_reference(text), ws.bundle, want=want, enrich=(), confidentiality="public")
+    targets = [
+        target_for(parse_reference(text), ws.bundle, want=want, enrich=(), confidentiality="public")
         for text in references
     ]
     notes: list[str] = []
-    work = begin(ws, wishes, (), notes.append)
-    assert work.wishes == tuple(wishes), "control: the rest is asked all the same"
-    words = "no source gives the document; links to it stand in the packet"
+    work = begin(ws, targets, (), notes.append)
+    assert work.targets == tuple(targets), "control: the rest is asked all the same"
+    words = "no source provides the document; the packet lists links to it"
     assert notes == ([] if told is None else [f"{told}: {words}"])

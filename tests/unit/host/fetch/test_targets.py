@@ -7,16 +7,16 @@ import pytest
 
 from threegate.artifacts.references import DEFAULT_ENRICH, ENRICHERS
 from threegate.base.errors import ArtifactRejected, UsageError
-from threegate.host.fetch.targets import Chosen, choose, read_enrich
+from threegate.host.fetch.targets import NamedTargets, read_enrich, read_targets
 
 REQUEST = "fr-" + "a" * 64
 
 
 def chosen(
     *words: str, files: tuple[str, ...] = (), stdin: bytes = b""
-) -> tuple[Chosen, list[str]]:
+) -> tuple[NamedTargets, list[str]]:
     notes: list[str] = []
-    found = choose(
+    found = read_targets(
         words,
         files,
         stdin=io.BytesIO(stdin),
@@ -44,7 +44,7 @@ def test_a_list_joins_what_was_named(tmp_path: Path) -> None:
 def test_many_problems_are_told_in_few_lines() -> None:
     _, notes = chosen(files=("-",), stdin=b"nonsense\n" * 50 + b"doi:10.5555/1\n")
     assert len(notes) == 11
-    assert notes[-1] == "standard input: 40 more lines name nothing that can be asked for"
+    assert notes[-1] == "standard input: 40 more lines are not references"
 
 
 @pytest.mark.parametrize("word", ["tr-" + "a" * 64, "rp-" + "a" * 64, "ap-" + "a" * 64])
@@ -83,5 +83,5 @@ def test_who_enriches(text: str | None, sources: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("text", ["", "wikipedia", "openalex;europepmc", "None"])
 def test_who_does_not(text: str) -> None:
-    with pytest.raises(UsageError, match="enriches nothing"):
+    with pytest.raises(UsageError, match="is not a source for --enrich"):
         read_enrich(text)

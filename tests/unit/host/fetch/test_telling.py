@@ -9,19 +9,18 @@ from tests.support.fetching import ARTICLE, MISSING, RETRACTED, Bench
 from tests.support.workspaces import make_workspace
 from threegate.artifacts.research_packet import Gap, Hazard
 from threegate.base.untrusted import Untrusted
-from threegate.host.fetch.ports import Moment, Report
-from threegate.host.fetch.progress import MOST_SHOWN, Progress
-from threegate.host.fetch.text_form import document, lines, totals
+from threegate.host.fetch.items import FetchMoment, FetchReport
+from threegate.host.fetch.text_form import MOST_SHOWN, FetchProgress, document, lines, totals
 
 
 @pytest.fixture
-def reports(tmp_path: Path) -> dict[str, Report]:
+def reports(tmp_path: Path) -> dict[str, FetchReport]:
     bench = Bench(make_workspace(tmp_path))
     found = bench.fetch(ARTICLE, RETRACTED, MISSING, "https://publisher.example/x")
-    return {item.wish.reference: item for item in found}
+    return {item.target.reference: item for item in found}
 
 
-def test_a_packet_is_one_line_with_its_id_and_title(reports: dict[str, Report]) -> None:
+def test_a_packet_is_one_line_with_its_id_and_title(reports: dict[str, FetchReport]) -> None:
     report = reports[ARTICLE]
     (line,) = lines(report)
     assert report.packet is not None
@@ -30,7 +29,7 @@ def test_a_packet_is_one_line_with_its_id_and_title(reports: dict[str, Report]) 
     assert line == f"made {(report.packet_id or '')[:15]} {ARTICLE}: {words}"
 
 
-def test_a_retraction_stands_before_the_title(reports: dict[str, Report]) -> None:
+def test_a_retraction_stands_before_the_title(reports: dict[str, FetchReport]) -> None:
     line = next(lines(reports[RETRACTED]))
     packet = reports[RETRACTED].packet
     assert packet is not None
@@ -39,7 +38,7 @@ def test_a_retraction_stands_before_the_title(reports: dict[str, Report]) -> Non
     assert line.count("RETRACTED") == 1
 
 
-def test_a_test_source_is_named(reports: dict[str, Report]) -> None:
+def test_a_test_source_is_named(reports: dict[str, FetchReport]) -> None:
     packet = reports[ARTICLE].packet
     assert packet is not None
     shown = replace(reports[ARTICLE], packet=replace(packet, trust_anchor="0" * 64))
@@ -47,7 +46,7 @@ def test_a_test_source_is_named(reports: dict[str, Report]) -> None:
     assert document(shown)["cautions"][0].startswith("TEST SOURCE: ")
 
 
-def test_gaps_and_hazards_stand_below(reports: dict[str, Report]) -> None:
+def test_gaps_and_hazards_stand_below(reports: dict[str, FetchReport]) -> None:
     packet = reports[ARTICLE].packet
     assert packet is not None
     packet = replace(
@@ -62,7 +61,7 @@ def test_gaps_and_hazards_stand_below(reports: dict[str, Report]) -> None:
     assert told["gaps"][0]["reason"] == "timed-out"
 
 
-def test_what_is_no_packet_says_why(reports: dict[str, Report]) -> None:
+def test_what_is_no_packet_says_why(reports: dict[str, FetchReport]) -> None:
     failed = list(lines(reports[MISSING]))
     assert failed[0].startswith(f"failed TG-FET-018 {MISSING}: crossref: ")
     refused = list(lines(reports["https://publisher.example/x"]))
@@ -72,7 +71,7 @@ def test_what_is_no_packet_says_why(reports: dict[str, Report]) -> None:
     assert "  kept in quarantine: `threegate quarantine show abababababab`" in lines(kept)
 
 
-def test_a_script_gets_the_same_fields_for_every_item(reports: dict[str, Report]) -> None:
+def test_a_script_gets_the_same_fields_for_every_item(reports: dict[str, FetchReport]) -> None:
     told = [document(report) for report in reports.values()]
     assert len({tuple(item) for item in told}) == 1
     statuses = {item["reference"]: item["status"] for item in told}
@@ -80,35 +79,35 @@ def test_a_script_gets_the_same_fields_for_every_item(reports: dict[str, Report]
     assert statuses[MISSING] == "failed"
 
 
-def test_totals_name_what_was_not_finished(reports: dict[str, Report]) -> None:
+def test_totals_name_what_was_not_finished(reports: dict[str, FetchReport]) -> None:
     told = totals(list(reports.values()), 6)
     assert told == "6 references: 2 made, 1 refused, 1 failed, 2 not finished"
 
 
 def test_the_board_has_a_line_per_item_under_way() -> None:
     drawn: list[list[str]] = []
-    progress = Progress(lambda rows: drawn.append(list(rows)), 40)
+    progress = FetchProgress(lambda rows: drawn.append(list(rows)), 40)
     for number in range(MOST_SHOWN + 3):
-        progress.moment(Moment(number, f"doi:10.5555/{number}", "asking api.crossref.org"))
+        progress.moment(FetchMoment(number, f"doi:10.5555/{number}", "asking api.crossref.org"))
     assert drawn[-1][0] == "fetching: 0 of 40"
     assert drawn[-1][1] == "  doi:10.5555/0: asking api.crossref.org"
     assert drawn[-1][-1] == "  and 3 more"
     assert len(drawn[-1]) == MOST_SHOWN + 2
 
 
-def test_the_board_counts_what_ended(reports: dict[str, Report]) -> None:
+def test_the_board_counts_what_ended(reports: dict[str, FetchReport]) -> None:
     drawn: list[list[str]] = []
-    progress = Progress(lambda rows: drawn.append(list(rows)), 2)
+    progress = FetchProgress(lambda rows: drawn.append(list(rows)), 2)
     report = reports[ARTICLE]
-    progress.moment(Moment(report.number, ARTICLE, "making the packet"))
+    progress.moment(FetchMoment(report.number, ARTICLE, "making the packet"))
     progress.ended(report)
     assert drawn[-1] == ["fetching: 1 of 2 (1 made)"]
 
 
 def test_a_long_wait_is_worth_a_line_anywhere() -> None:
     notes: list[str] = []
-    progress = Progress(lambda _: None, 2, note=notes.append)
+    progress = FetchProgress(lambda _: None, 2, note=notes.append)
     for seconds in (2.0, 30.0):
         words = f"waiting {seconds:.0f} s for export.arxiv.org: its turn"
-        progress.moment(Moment(0, "arxiv:2610.99901", words, seconds))
+        progress.moment(FetchMoment(0, "arxiv:2610.99901", words, seconds))
     assert notes == ["arxiv:2610.99901: waiting 30 s for export.arxiv.org: its turn"]

@@ -108,7 +108,7 @@ def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: b
 def test_a_damaged_image_is_not_exported_and_no_file_is_overwritten(tmp_path: Path) -> None:
     image, out = kept(tmp_path / "here"), tmp_path / "image.tar"
     export(image, out)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="is already there"):
         export(image, out)
     image.initramfs.chmod(0o644)
     data = bytearray(image.initramfs.read_bytes())

@@ -317,7 +317,7 @@ def test_another_command_changed_the_policy_meanwhile(ws: Workspace, clock: Cloc
 def test_two_changes_at_once_wait_for_each_other(
     ws: Workspace, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = "threegate.host.workspace.signers_file.only_one.__wrapped__.__defaults__"
+    wait = "threegate.host.workspace.applied.only_one.__wrapped__.__defaults__"
     monkeypatch.setattr(wait, (0.05,))
     refused: list[ThreeGateError] = []
 

@@ -11,9 +11,8 @@ from threegate.base.errors import UsageError
 from threegate.host.provenance import graph
 from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.picture import as_dot, as_svg, as_text
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.workspace import Workspace
 
 

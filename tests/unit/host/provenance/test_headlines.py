@@ -26,10 +26,10 @@ from threegate.host.provenance.headlines import (
     packet_headline,
     page_of,
 )
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.origin import RETRIEVED_HERE, logged
-from threegate.host.workspace.places import Reader
+from threegate.host.workspace.packets import RETRIEVED_HERE, logged_origins
+from threegate.host.workspace.places import ArtifactReader
+from threegate.host.workspace.removal import forget
 from threegate.host.workspace.workspace import Workspace
 
 RP = "rp-" + "0" * 64
@@ -45,7 +45,7 @@ def called(**changes: Any) -> str:
 
 
 def look(ws: Workspace) -> Lookup:
-    return own_words(Reader(ws.store), logged(ws.store))
+    return own_words(ArtifactReader(ws.store), logged_origins(ws.store))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_is_gone_is_said_in_our_words(ws: Workspace, index: Index) -> None:
     assert headline_of(one, look(ws)).text, "control: it is here"
     forget(ws, index, one, "private", soft_signer())
     assert headline_of(one, look(ws)) == Headline(one, note=ABSENT)
-    assert page_of(one, 1, Reader(ws.store)) is None
+    assert page_of(one, 1, ArtifactReader(ws.store)) is None
 
 
 def on_page(number: int, **changes: Any) -> ResearchPacket:

@@ -26,10 +26,9 @@ from threegate.host.report.sources import (
     WITHDRAWN,
     card_of,
 )
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.places import Reader
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.places import ArtifactReader
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
 
@@ -290,7 +289,7 @@ def test_a_withdrawn_source_is_marked(ws: Workspace, index: Index) -> None:
     (stored,) = fetched_in(ws, base)
     index.catch_up()
     withdraw(ws, index, packet, "wrong")
-    look, is_brought = lookup(Reader(ws.store), index), brought(ws.store, index.origin)
+    look, is_brought = lookup(ArtifactReader(ws.store), index), brought(ws.store, index.origin)
     card = card_of(ws.store, look, packet, retractions(ws.store, index), is_brought)
     assert WITHDRAWN in card.loud
     assert ws.store.locate(stored) is None, "control: what was made from it went with it"

@@ -32,7 +32,7 @@ from threegate.host.report.outputs import (
 from threegate.host.report.png import image_of
 from threegate.host.review.characters import in_columns
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import withdraw
 from threegate.host.workspace.workspace import Workspace
 
 CSV = b"group,mean\na,1.5\nb,=cmd|calc\n"

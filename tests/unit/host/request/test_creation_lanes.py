@@ -24,7 +24,7 @@ MAKERS = {
     "admit_request": {"host/request/creation.py"},
     "complete_request": {"host/request/creation.py"},
     # A wish of the operator's, where policy makes even those wait; for FETCH, never a lane.
-    "admit": {"cli/admit.py", "host/fetch/held.py"},
+    "admit": {"cli/admit.py", "host/fetch/targets.py"},
     "admit_answer": {"host/ask/storage.py"},  # drafts, each of which waits for a person
 }
 

@@ -34,7 +34,7 @@ from threegate.host.review.approval import Terms, approve
 from threegate.host.review.decisions import deny
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace import applied
-from threegate.host.workspace.history import how_given, told
+from threegate.host.workspace.text_form import entry_line, how_given
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import parse_key_blob
 from threegate.policy.approvals import Presented, check_approval
@@ -228,7 +228,9 @@ def test_the_log_keeps_how_an_approval_was_given_and_by_what_kind_of_key(
     kept = approve(ws, held(ws), ssh_signer(tmp_path, ws.root), public_of(), given=given)
     log = ws.store.journal.log
     assert how_given(log, kept.id) == {"given": given, "key_kind": "plain-file"}
-    shown = [told(entry) for entry in log.entries() if f"put {kept.id}.md" in told(entry)]
+    shown = [
+        entry_line(entry) for entry in log.entries() if f"put {kept.id}.md" in entry_line(entry)
+    ]
     assert shown[0].endswith(f"given by {given}, key: plain-file")
     unsaid = approved(ws, held(ws, program(nonce="f" * 32)))  # control: nothing is made up
     assert how_given(log, unsaid.id) == {"given": "unknown", "key_kind": "unknown"}

@@ -70,7 +70,7 @@ def test_cut_anywhere_or_longer_is_refused() -> None:
     for length in range(len(data)):
         with pytest.raises(ArtifactRejected):
             read(data[:length], ["a"])
-    with pytest.raises(ArtifactRejected, match="behind the last file"):
+    with pytest.raises(ArtifactRejected, match="after the last file"):
         read(data + b"\0", ["a"])
 
 

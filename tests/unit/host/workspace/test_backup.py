@@ -50,13 +50,11 @@ from threegate.handoff.claims import current_lease
 from threegate.handoff.journal import Put
 from threegate.host.policy import keyring
 from threegate.host.workspace.archive import ArchiveWriter
-from threegate.host.workspace.backup import backup
-from threegate.host.workspace.backup_manifest import Extra, emit_manifest, parse_manifest
-from threegate.host.workspace.checkpoints import Kept, make_checkpoint
-from threegate.host.workspace.forget import forget
+from threegate.host.workspace.backup import ExtraFile, backup, emit_manifest, parse_manifest
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.log_signatures import KeptCheckpoint, make_checkpoint
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.restore import restore
-from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
 
 REASON = "because"
@@ -290,7 +288,7 @@ def test_target_must_be_new_and_outside(ws: Workspace, tmp_path: Path) -> None:
     assert taken.read_bytes() == b"mine"
     (tmp_path / "link").symlink_to(ws.root / "handoff")
     for inside in (ws.root / "x.tar", ws.root / "handoff/x.tar", tmp_path / "link/x.tar"):
-        with pytest.raises(UsageError, match="does not lie in"):
+        with pytest.raises(UsageError, match="cannot be stored inside"):
             backup(ws, inside)
     with pytest.raises(StorageFailed):
         backup(ws, tmp_path / "no" / "such" / "x.tar")
@@ -465,7 +463,7 @@ def test_extra_file_of_another_name_is_refused(
     members: dict[str, bytes], tmp_path: Path, name: str
 ) -> None:
     manifest = parse_manifest(members["manifest.json"])
-    extras = {**manifest.extras, name: Extra(4, sha256_hex(b"evil"))}
+    extras = {**manifest.extras, name: ExtraFile(4, sha256_hex(b"evil"))}
     text = emit_manifest(dataclasses.replace(manifest, extras=extras))
     assert refused(packed({**members, "manifest.json": text}), tmp_path).code == "TG-BAK-001"
 
@@ -502,8 +500,8 @@ def test_policy_nobody_signed_is_refused(ws: Workspace, tmp_path: Path) -> None:
     assert "not an allowed signer" in error.message
 
 
-def kept(checkpoint: Checkpoint) -> Kept:
-    return Kept("mine.txt", emit_checkpoint(checkpoint), None)
+def kept(checkpoint: Checkpoint) -> KeptCheckpoint:
+    return KeptCheckpoint("mine.txt", emit_checkpoint(checkpoint), None)
 
 
 def test_checkpoint_kept_elsewhere_tells_my_history_from_another(

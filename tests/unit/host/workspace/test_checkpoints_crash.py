@@ -11,7 +11,7 @@ from tests.support.crash import deaths
 from tests.support.workspaces import Clock, make_workspace, soft_signer
 from threegate.base.errors import StorageFailed
 from threegate.host.workspace.backup import silent
-from threegate.host.workspace.checkpoints import make_checkpoint, stored
+from threegate.host.workspace.log_signatures import make_checkpoint, stored_checkpoints
 from threegate.host.workspace.verification import verify_workspace
 from threegate.host.workspace.workspace import open_workspace
 
@@ -32,7 +32,7 @@ def test_killed_anywhere_a_checkpoint_is_whole_or_absent(tmp_path: Path) -> None
     for death in deaths(action, prepare):
         report = verify_workspace(root, given=(), clock=Clock(), progress=silent)
         assert [finding.problem for finding in report.findings] == [], death
-        found = list(stored(root))
+        found = list(stored_checkpoints(root))
         assert all(item.signature is not None for item in found), death
         seen.add((len(found), death.mode))
     assert {count for count, _ in seen} == {0, 1}, "killed on both sides of the rename"

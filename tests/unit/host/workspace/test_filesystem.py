@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from threegate.base.errors import WorkspaceUnusable
-from threegate.host.workspace.filesystem import (
+from threegate.host.workspace.workspace import (
     NETWORK_FILESYSTEMS,
     filesystem_of,
     refuse_network_filesystem,

@@ -32,9 +32,8 @@ from threegate.handoff import states
 from threegate.handoff.admission import admit
 from threegate.handoff.approvals import deny
 from threegate.host.keys.signatures import Signer
-from threegate.host.workspace.forget import NAMESPACE, forget
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import TOMBSTONE_NAMESPACE, forget, withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys import sshsig
 
@@ -84,7 +83,11 @@ def test_tombstone_is_signed_and_holds_the_reason_alone(ws: Workspace, index: In
     }
     signature = (ws.root / states.TOMBSTONES / f"{found}.sig").read_bytes()
     signed = sshsig.verify(
-        stone, Untrusted(signature), namespace=NAMESPACE, signers=ws.bundle.signers, at=START
+        stone,
+        Untrusted(signature),
+        namespace=TOMBSTONE_NAMESPACE,
+        signers=ws.bundle.signers,
+        at=START,
     )
     assert signed.fingerprint == public_of().fingerprint
     assert holding(ws.root, "zebrafinch") == [f"{states.TOMBSTONES}/{found}.json"]

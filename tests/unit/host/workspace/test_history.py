@@ -6,7 +6,7 @@ from tests.support.samples import packet
 from tests.support.workspaces import take_in
 from threegate.audit.entry import Entry
 from threegate.handoff.records import INTENT
-from threegate.host.workspace.history import history, told
+from threegate.host.workspace.text_form import entry_line, history
 from threegate.host.workspace.workspace import Workspace
 
 
@@ -46,17 +46,17 @@ def test_a_line_says_what_was_done_to_what() -> None:
     move = entry(
         "intent", op="held", act="move", name="fr-1.md", **{"from": "a"}, to="b", n=0, of=1
     )
-    assert told(put) == "admit: put rp-1.md handoff/x (2 of 2)"
-    assert told(move) == "held: move fr-1.md a -> b"
-    assert told(entry("outcome", first=3, last=4, usage={})) == "entries 3 to 4 done"
+    assert entry_line(put) == "admit: put rp-1.md handoff/x (2 of 2)"
+    assert entry_line(move) == "held: move fr-1.md a -> b"
+    assert entry_line(entry("outcome", first=3, last=4, usage={})) == "entries 3 to 4 done"
     back = entry("recovered", first=3, last=4, usage={}, direction="back")
-    assert told(back) == "entries 3 to 4 done, back"
-    assert told(entry("checkpoint", size=4, root="ab")) == "size=4  root=ab"
+    assert entry_line(back) == "entries 3 to 4 done, back"
+    assert entry_line(entry("checkpoint", size=4, root="ab")) == "size=4  root=ab"
 
 
 def test_an_entry_of_tomorrow_is_told_too() -> None:
-    assert told(entry("new-kind", names=["a", "b"], who="x")) == "names=2 items  who=x"
-    assert told(entry("intent")).startswith("None: ")
+    assert entry_line(entry("new-kind", names=["a", "b"], who="x")) == "names=2 items  who=x"
+    assert entry_line(entry("intent")).startswith("None: ")
 
 
 def test_a_packet_is_told_with_where_it_came_from() -> None:
@@ -69,9 +69,9 @@ def test_a_packet_is_told_with_where_it_came_from() -> None:
     }
     urls = ["https://api.crossref.org/works/1", "https://api.openalex.org/works/1"]
     entry = Entry(1, "", INTENT, {**put, "detail": {"urls": urls}}, "", "")
-    assert told(entry).endswith(
+    assert entry_line(entry).endswith(
         "handoff/packets/accepted from https://api.crossref.org/works/1 and 1 more"
     )
     strange: tuple[Any, ...] = ({}, {"urls": []}, {"urls": "https://x"}, None)
     for odd in strange:
-        assert told(Entry(1, "", INTENT, {**put, "detail": odd}, "", "")).endswith("accepted")
+        assert entry_line(Entry(1, "", INTENT, {**put, "detail": odd}, "", "")).endswith("accepted")

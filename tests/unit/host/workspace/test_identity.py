@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.samples import box, packet
 from threegate.artifacts.research_packet import Identifier
-from threegate.host.workspace.identity import names_of
+from threegate.host.workspace.packets import names_of
 
 SPELLINGS = {
     ("doi", "10.5555/abc"): (

@@ -12,11 +12,10 @@ from tests.support.samples import packet, packet_of_size
 from tests.support.workspaces import Clock, soft_signer, take_in
 from threegate.artifacts.ids import digest_of
 from threegate.base.errors import UsageError
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import FILE, Index
+from threegate.host.workspace.index_rows import fts_query
 from threegate.host.workspace.places import blobs_of, place_of, resolve
-from threegate.host.workspace.searchable import fts_query
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
 
 KINDS = ("rp", "an", "fr", "tr", "res", "ap")

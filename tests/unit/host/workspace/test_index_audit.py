@@ -11,7 +11,7 @@ from tests.support.samples import fetch_request, packet_of_size
 from tests.support.workspaces import fetched_in, take_in
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.index_audit import _is_same, _RowSums, verify_derived
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.removal import withdraw
 from threegate.host.workspace.workspace import Workspace
 
 FEW, MANY = 1_100, 2_400  # more than one segment of the log, which is read as a whole

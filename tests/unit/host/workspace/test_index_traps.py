@@ -12,10 +12,10 @@ from threegate.base.errors import AuditTampered
 from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.records import INTENT
 from threegate.host.workspace.fetched import FILE as FETCHED
-from threegate.host.workspace.fetched import Cache
+from threegate.host.workspace.fetched import FetchCache
 from threegate.host.workspace.index import FILE, Index
 from threegate.host.workspace.vectors import FILE as VECTORS
-from threegate.host.workspace.vectors import Vectors
+from threegate.host.workspace.vectors import VectorStore
 from threegate.host.workspace.workspace import Workspace
 
 WORD = "albatross"
@@ -78,7 +78,7 @@ def test_trap_in_the_place_of_the_vectors_is_replaced(
 ) -> None:
     path, outside, row = ws.root / VECTORS, tmp_path / "outside", bytes(VECTOR_BYTES)
     trap(ws.root / f"{VECTORS}{suffix}", outside)
-    vectors = Vectors(ws.root, "e" * 64, ws.seals)
+    vectors = VectorStore(ws.root, "e" * 64, ws.seals)
     vectors.keep({"text": row}, {})
     assert vectors.known(["text"]) == {"text": row}  # control: it works
     assert not path.is_symlink()
@@ -96,7 +96,7 @@ def test_trap_in_the_place_of_the_fetched_file_is_replaced(
     path, outside = ws.root / FETCHED, tmp_path / "outside"
     trap(ws.root / f"{FETCHED}{suffix}", outside)
     before = outside.stat().st_mode if outside.exists() else None
-    cache = Cache(ws.store, ws.seals)
+    cache = FetchCache(ws.store, ws.seals)
     cache.made("plan", "rp-0", "2026-11-15T12:00:00Z")
     cache.close()
     assert not path.is_symlink()

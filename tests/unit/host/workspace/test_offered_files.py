@@ -9,17 +9,17 @@ import pytest
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import MAX_ARTIFACT_BYTES
-from threegate.host.workspace.offered_files import Offered, read_offered
+from threegate.host.workspace.offered_files import OfferedFile, read_offered
 
 DATA = b"bytes"
 
 
-def offered(name: str | Path, stdin: bytes = b"") -> Offered:
+def offered(name: str | Path, stdin: bytes = b"") -> OfferedFile:
     (found,) = read_offered([str(name)], io.BytesIO(stdin))
     return found
 
 
-def code_of(found: Offered) -> str:
+def code_of(found: OfferedFile) -> str:
     assert found.error is not None
     assert found.data.open_for_validation() == b""
     return found.error.code

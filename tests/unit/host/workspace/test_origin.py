@@ -11,12 +11,11 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import Packets, Vouched, admit
 from threegate.handoff.verify import Finding
 from threegate.host.workspace.backup import backup
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index, remove_index
 from threegate.host.workspace.index_audit import verify_derived
-from threegate.host.workspace.origin import BROUGHT, RETRIEVED, UNKNOWN, logged
+from threegate.host.workspace.packets import BROUGHT, RETRIEVED, UNKNOWN, logged_origins
+from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.restore import restore
-from threegate.host.workspace.withdraw import withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
 
 
@@ -28,7 +27,7 @@ def origins(ws: Workspace) -> dict[str, str]:
         found = {one: index.origin(one).name for one in ws.store.ids("rp")}
     finally:
         index.close()
-    said = logged(ws.store)
+    said = logged_origins(ws.store)
     assert {one: said(one).name for one in found} == found
     return found
 
@@ -78,7 +77,7 @@ def test_a_withdrawn_packet_keeps_its_origin_and_a_forgotten_one_leaves_none(
 
 def test_a_packet_that_the_log_does_not_know_is_brought(ws: Workspace, index: Index) -> None:
     unknown = f"rp-{'0' * 64}"
-    assert (index.origin(unknown), logged(ws.store)(unknown)) == (UNKNOWN, UNKNOWN)
+    assert (index.origin(unknown), logged_origins(ws.store)(unknown)) == (UNKNOWN, UNKNOWN)
 
 
 def test_only_packets_whose_record_is_here_are_compared(ws: Workspace) -> None:

@@ -9,8 +9,8 @@ from threegate.base.errors import HandoffTampered, UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.quarantine import find_refused, list_refused, read_refused
-from threegate.host.workspace.withdraw import withdraw
+from threegate.host.workspace.places import find_quarantined, list_quarantined, read_quarantined
+from threegate.host.workspace.removal import withdraw
 from threegate.host.workspace.workspace import Workspace
 
 
@@ -24,11 +24,11 @@ def test_newest_first_with_code_and_reason(ws: Workspace, clock: Clock) -> None:
     first = refuse(ws, b"one")
     clock.now += 60
     second = refuse(ws, b"two")
-    found = list_refused(ws.store)
+    found = list_quarantined(ws.store)
     assert [item.sha256 for item in found] == [second, first]
     assert {item.code for item in found} == {"TG-ART-016"}
     assert (found[1].bytes, found[1].id, found[1].short) == (3, None, first[:12])
-    assert read_refused(ws.store, found[1]).open_for_validation() == b"one"
+    assert read_quarantined(ws.store, found[1]).open_for_validation() == b"one"
 
 
 def test_a_withdrawn_artifact_is_found_by_its_id(ws: Workspace) -> None:
@@ -36,7 +36,7 @@ def test_a_withdrawn_artifact_is_found_by_its_id(ws: Workspace) -> None:
     index = Index(ws.store, ws.seals)
     withdraw(ws, index, artifact_id, "retracted")
     index.close()
-    found = find_refused(ws.store, artifact_id[:20])
+    found = find_quarantined(ws.store, artifact_id[:20])
     assert (found.id, found.sha256) == (artifact_id, digest_of(artifact_id))
     assert (found.code, found.reason) == ("TG-HND-011", "retracted")
 
@@ -47,7 +47,7 @@ def test_a_withdrawn_artifact_is_found_by_its_id(ws: Workspace) -> None:
 def test_what_is_not_there_or_too_short(ws: Workspace, text: str) -> None:
     refuse(ws, b"one")
     with pytest.raises(UsageError, match=r"less than 12 digits|nothing in quarantine"):
-        find_refused(ws.store, text)
+        find_quarantined(ws.store, text)
 
 
 def test_a_reason_that_was_edited_is_tampering(ws: Workspace) -> None:
@@ -57,4 +57,4 @@ def test_a_reason_that_was_edited_is_tampering(ws: Workspace) -> None:
     path.write_bytes(b"not json")
     path.chmod(0o444)
     with pytest.raises(HandoffTampered, match="is not readable"):
-        list_refused(ws.store)
+        list_quarantined(ws.store)

@@ -5,7 +5,7 @@ import pytest
 from tests.support.samples import one_of_each, packet
 from threegate.artifacts import registry
 from threegate.artifacts.registry import FORMATS
-from threegate.host.workspace.render import field_lines, section_texts, shown
+from threegate.host.workspace.text_form import field_lines, section_texts, shown
 
 
 @pytest.mark.parametrize("prefix", sorted(FORMATS))

@@ -15,7 +15,7 @@ from threegate.audit.verify import verify_log
 from threegate.base.errors import StorageFailed, VersionUnsupported, WorkspaceUnusable
 from threegate.handoff import states
 from threegate.handoff.journal import Put, Remove
-from threegate.host.workspace.upgrade import (
+from threegate.host.workspace.setup import (
     DONE,
     MIGRATIONS,
     STEP,
@@ -152,7 +152,7 @@ def test_workspace_newer_than_the_table_is_refused(root: Path) -> None:
 
 
 def test_version_without_a_way_is_refused_and_left_alone(root: Path) -> None:
-    with pytest.raises(VersionUnsupported, match="no way from workspace version 1"):
+    with pytest.raises(VersionUnsupported, match="cannot upgrade from workspace version 1"):
         upgrade(root, {2: TABLE[2]}, clock=Clock())
     assert read_marker(root).version == 1
     assert events(root) == []
@@ -232,7 +232,7 @@ def test_end_that_a_crash_kept_from_the_log_is_recorded(
 
     table = {1: Migration(2, "a file", (Step("write-file", write_file),))}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("threegate.host.workspace.upgrade._record_end", interrupted)
+        patch.setattr("threegate.host.workspace.setup._record_end", interrupted)
         upgrade(root, table, clock=Clock())
     assert read_marker(root, newest=2).version == 2, "control: the marker was written"
     assert events(root)[-1] == "1-2 write-file done"

@@ -24,10 +24,15 @@ from threegate.base import canonical
 from threegate.handoff.approvals import deny
 from threegate.handoff.store import AUDIT
 from threegate.host.policy.changes import apply_policy
-from threegate.host.workspace.checkpoints import NAMESPACE, Kept, make_checkpoint, stored
-from threegate.host.workspace.forget import forget
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.verification import Report, verify_workspace
+from threegate.host.workspace.log_signatures import (
+    CHECKPOINT_NAMESPACE,
+    KeptCheckpoint,
+    make_checkpoint,
+    stored_checkpoints,
+)
+from threegate.host.workspace.removal import forget
+from threegate.host.workspace.verification import Verification, verify_workspace
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.compiler import load_policy
 
@@ -37,11 +42,11 @@ def quiet(_: str, __: int | None) -> Iterator[Callable[[int], None]]:
     yield lambda _: None
 
 
-def verify(root: Path, *given: Kept, clock: Clock | None = None) -> Report:
+def verify(root: Path, *given: KeptCheckpoint, clock: Clock | None = None) -> Verification:
     return verify_workspace(root, given=given, clock=clock or Clock(), progress=quiet)
 
 
-def problems(report: Report) -> list[str]:
+def problems(report: Verification) -> list[str]:
     return [f"{finding.name}: {finding.problem}" for finding in report.findings]
 
 
@@ -166,15 +171,17 @@ def test_a_checkpoint_of_another_workspace_is_refused(ws: Workspace, tmp_path: P
 def test_a_rewritten_history_is_found_by_a_kept_checkpoint(ws: Workspace) -> None:
     size = ws.store.journal.log.size
     text = emit_checkpoint(Checkpoint(ws.marker.id, size, b"\1" * 32))
-    (found,) = problems(verify(ws.root, Kept("mine.txt", text, None)))
+    (found,) = problems(verify(ws.root, KeptCheckpoint("mine.txt", text, None)))
     assert "history was rewritten" in found
 
 
 def test_a_checkpoint_signed_by_a_stranger_is_found(ws: Workspace) -> None:
     true = make_checkpoint(ws, soft_signer())
-    forged = Forge(key_of("stranger"), message=true.text, namespace=NAMESPACE.encode()).armored()
+    forged = Forge(
+        key_of("stranger"), message=true.text, namespace=CHECKPOINT_NAMESPACE.encode()
+    ).armored()
     assert problems(verify(ws.root, true)) == [], "control"
-    (found,) = problems(verify(ws.root, Kept("mine.txt", true.text, forged)))
+    (found,) = problems(verify(ws.root, KeptCheckpoint("mine.txt", true.text, forged)))
     assert "is not an allowed signer" in found
 
 
@@ -261,5 +268,5 @@ def test_stored_checkpoints_come_in_order_of_size(ws: Workspace) -> None:
     for number in range(3):
         take_in(ws, packet(f"Packet {number}."))
         sizes.append(make_checkpoint(ws, soft_signer()).checkpoint.size)
-    assert [kept.checkpoint.size for kept in stored(ws.root)] == sizes
+    assert [kept.checkpoint.size for kept in stored_checkpoints(ws.root)] == sizes
     assert os.listdir(ws.root / AUDIT / "torn") == []

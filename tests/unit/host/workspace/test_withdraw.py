@@ -23,8 +23,8 @@ from threegate.handoff.admission import admit
 from threegate.handoff.approvals import deny
 from threegate.handoff.records import Quota
 from threegate.host.workspace.index import Index, remove_index
-from threegate.host.workspace.quarantine import find_refused, list_refused
-from threegate.host.workspace.withdraw import IDS_PER_BATCH, MAX_REASON_CHARS, withdraw
+from threegate.host.workspace.places import find_quarantined, list_quarantined
+from threegate.host.workspace.removal import IDS_PER_BATCH, MAX_REASON_CHARS, withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
 
 REASON = "the journal retracted it"
@@ -76,10 +76,10 @@ def test_reason_for_which_it_was_refused_before_stays(ws: Workspace, index: Inde
     for name, content in before.items():
         assert (ws.root / states.QUARANTINE / name).read_bytes() == content, "nothing is lost"
     assert len(before) == 2, "control: bytes and reason"
-    found = {item.id: (item.code, item.sha256) for item in list_refused(ws.store)}
+    found = {item.id: (item.code, item.sha256) for item in list_quarantined(ws.store)}
     digest = digest_of(registry.id_of(made))
     assert found == {None: ("TG-HND-012", digest), registry.id_of(made): ("TG-HND-011", digest)}
-    assert find_refused(ws.store, registry.id_of(made)).reason == REASON
+    assert find_quarantined(ws.store, registry.id_of(made)).reason == REASON
     assert findings(ws.root) == []
 
 
@@ -94,7 +94,7 @@ def test_denied_request_and_its_approval_go_with_all_that_lies_beside_them(
         *(f"{approval}{suffix}" for suffix in (".md", ".sig", ".uses.json", ".withdrawn.json")),
         *(f"{request}{suffix}" for suffix in (".md", ".why.json", ".withdrawn.json")),
     }
-    assert {item.id for item in list_refused(ws.store)} == {request, approval}
+    assert {item.id for item in list_quarantined(ws.store)} == {request, approval}
     assert findings(ws.root) == []
 
 
@@ -150,7 +150,7 @@ def test_more_than_one_batch(ws: Workspace, index: Index) -> None:
 def test_kill_at_any_turn_is_completed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threegate.host.workspace.withdraw.IDS_PER_BATCH", 3)
+    monkeypatch.setattr("threegate.host.workspace.removal.IDS_PER_BATCH", 3)
     ws = make_workspace(tmp_path)
     family = make_family(ws)
     ws.close()

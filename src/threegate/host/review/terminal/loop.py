@@ -48,7 +48,7 @@ from threegate.host.review.terminal.state import (
 )
 from threegate.host.review.terminal.views import frame
 from threegate.host.review.terminal.workspace import WorkspaceReview
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys.public import PublicKey
 

@@ -25,7 +25,7 @@ from threegate.host.review.sheet import QueueItem, Sheet, listed, read_sheet, to
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.cells import Spell
 from threegate.host.review.terminal.pager import PagedDocument, document
-from threegate.host.workspace.changes import LiveWorkspace
+from threegate.host.workspace.live import LiveWorkspace
 
 MAX_LISTED: Final = 200  # the oldest; the others come up as these are decided
 _PURPOSE_CHARS: Final = 300

@@ -30,8 +30,7 @@ from threegate.host.run.warm.kinds import E, Kind, Signed
 from threegate.host.run.warm.pool import AGAIN_SECONDS, IDLE_SECONDS, MAX_STEPS, Pool
 from threegate.host.run.warm.states import Status
 from threegate.host.workspace import applied
-from threegate.host.workspace.changes import mark_of
-from threegate.host.workspace.workspace import Workspace, open_workspace
+from threegate.host.workspace.workspace import Workspace, mark_of, open_workspace
 from threegate.policy.bundle import Bundle
 
 LOOK_SECONDS: Final = 0.1

@@ -29,9 +29,9 @@ from threegate.host.review.terminal.workspace import (
     _notices,
     _numbered,
 )
-from threegate.host.workspace.changes import LiveWorkspace
-from threegate.host.workspace.history import how_given
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.text_form import how_given
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.keys.public import PublicKey
 

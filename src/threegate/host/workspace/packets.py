@@ -1,26 +1,35 @@
-"""The origin of a packet: how it came into this workspace.
+"""Origin and identity of packets: how each came into this workspace, and which work it describes.
 
 | origin | meaning |
 |---|---|
 | `retrieved` | the record and the raw bytes are here, and the packet was made from them |
 | `raw-forgotten` | retrieved; `forget` removed the record or raw bytes: nothing to compare with |
 | `imported` | reserved for imported libraries |
-| `brought` | a file that the operator admitted; nothing vouches for what it says |
+| `brought` | a file that the operator admitted; nothing vouches for its content |
 
-The audit log is the authority: the entry that announces a packet's file names the operation that
-stored it.  No field of a packet has a say.  The index keeps a copy for quick answers.  Tombstones
-of raw bytes are looked up whenever an origin is shown.
+The audit log decides the origin: the entry that announces a packet's file names the operation that
+stored it.  The fields of a packet have no influence.  The index holds a copy for quick answers.
+Tombstones of raw bytes are looked up whenever an origin is shown.
+
+Two packets are about one work if they share an identifier.  ISBN and ISSN do not count: chapters
+and articles share them with their book or journal.
 
 SECURITY
     Reads entries of a log that somebody may have edited; `audit verify` shows that.  Anything
-    unknown is `brought`.  If this module is wrong, a forged packet reads as a retrieved one.
+    unknown is `brought`.  Opens identifiers that sources state, to compare them.  If this module is
+    wrong, a forged packet is shown as a retrieved one, or packets of one work are not found
+    together and a retraction is missed.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 from threegate.artifacts.ids import digest_of, short
+from threegate.artifacts.references import parse_reference
+from threegate.artifacts.research_packet import ResearchPacket
 from threegate.audit.entry import Entry
 from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH
 from threegate.handoff.records import INTENT
@@ -100,7 +109,7 @@ def announcements(store: Store) -> Iterator[tuple[str, PacketOrigin]]:
     return filter(None, map(announced, store.journal.log.entries()))
 
 
-def logged(store: Store) -> Origins:
+def logged_origins(store: Store) -> Origins:
     """Return origins read from the log itself, at the first question."""
     found: dict[str, PacketOrigin] | None = None
 
@@ -125,3 +134,61 @@ def brought_words(packet_ids: list[str]) -> str:
     shown = ", ".join(short(one) for one in packet_ids[:8])
     more = f" and {len(packet_ids) - 8} more" if len(packet_ids) > 8 else ""
     return f"brought by the operator, not retrieved here: {shown}{more}"
+
+
+SCHEMES: Final = ("arxiv", "doi", "openalex", "pmcid", "pmid", "semanticscholar")
+_ARXIV_DOI: Final = "10.48550/arxiv."
+_VERSION: Final = re.compile(r"v[0-9]{1,3}\Z")
+# ASCII alone, as DOIs are compared: `lower` would make one of a letter and the Kelvin sign.
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+Name = tuple[str, str]  # scheme and value
+
+
+def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
+    """Return the identifiers of the packet's work; a list of search results has none."""
+    reference = packet.reference.open_for_validation()
+    if reference.startswith("search:"):
+        return ()
+    spelled = [(one.scheme, one.value.open_for_validation()) for one in packet.identifiers]
+    given = (*spelled, _asked(reference))
+    return tuple(sorted({_name(scheme, value) for scheme, value in given if scheme in SCHEMES}))
+
+
+def joins_names(packet: ResearchPacket) -> bool:
+    """Tell whether the packet's identifiers are names of one work: a registry says so.
+
+    A web page may name any number of works, so it joins none of them.
+    """
+    return packet.source != "url"
+
+
+def _asked(reference: str) -> Name:
+    try:
+        found = parse_reference(reference)  # also the address of a work, at doi.org or arxiv.org
+    except ValueError:
+        scheme, _, value = reference.partition(":")
+        return scheme, value
+    return found.scheme, found.value
+
+
+def _name(scheme: str, value: str) -> Name:
+    """Return an identifier in one spelling, whichever of the usual ones a source chose."""
+    value = unquote(value.strip())
+    if scheme == "pmcid" and value.isdigit():
+        value = f"PMC{value}"
+    # As it is named, then as a whole reference: a URL, or with its prefix written twice.
+    for spelled in (f"{scheme}:{value.lstrip('0') if scheme == 'pmid' else value}", value):
+        try:
+            reference = parse_reference(spelled)
+        except ValueError:
+            continue
+        if reference.scheme == scheme:
+            value = reference.value
+            break
+    value = value.translate(_LOWER)
+    if scheme == "doi" and value.startswith(_ARXIV_DOI):
+        return _name("arxiv", value.removeprefix(_ARXIV_DOI))
+    if scheme == "arxiv":  # all versions are one work
+        value = _VERSION.sub("", value)
+    return scheme, value
