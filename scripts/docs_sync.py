@@ -18,11 +18,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import FORMATS
 from threegate.base.limits import KIB
+from threegate.base.messages import CheckedRecord, MessageForm
 from threegate.base.schema import Either, ListOf, Nullable, Record, Shape, docs_of
 from threegate.base.text import FORBIDDEN_RANGES
 from threegate.policy.nodes import PolicyReason
@@ -105,6 +108,47 @@ def _records(shapes: Iterable[Shape]) -> dict[type, Record]:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+# Tables of every message between host and gates, from the declarations themselves.
+
+_MESSAGE_HEAD = "| field | value | what it is |\n|---|---|---|\n"
+# Records that messages hold and that policy or every protocol share.
+_SHARED_MESSAGES = ("threegate.base.greeting", "threegate.policy.ring.executor_profile")
+
+
+def message_modules() -> list[ModuleType]:
+    """Return every module that declares messages, those of the gates by their files."""
+    source = ROOT / "src"
+    files = sorted((source / "threegate" / "gates").rglob("*messages.py"))
+    names = [
+        path.relative_to(source).with_suffix("").as_posix().replace("/", ".") for path in files
+    ]
+    return [import_module(name) for name in (*_SHARED_MESSAGES, *names)]
+
+
+def message_tables() -> str:
+    """Return every message and every record in one, module by module, as Markdown."""
+    tables = []
+    for module in message_modules():
+        place = module.__name__.removeprefix("threegate.").replace(".", "/")
+        tables.append(f"\n## `{place}.py`\n")
+        kinds = (kind for kind in vars(module).values() if isinstance(kind, type))
+        declared = (kind for kind in kinds if kind.__module__ == module.__name__)
+        tables += [_message_table(kind) for kind in declared if issubclass(kind, CheckedRecord)]
+    return "".join(tables)
+
+
+def _message_table(kind: type[CheckedRecord]) -> str:
+    summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    form: MessageForm | None = getattr(kind, "form", None)
+    if form is not None:
+        answer = f" Answered by {form.answer}." if form.answer else ""
+        about = f"`{form.kind}` of `{form.protocol}`, from {form.sender}"
+        summary = f"{about}; up to {form.most_bytes:,} bytes. {summary}{answer}"
+    rows = (f"| `{one.name}` | {one.describe()} | {_cell(one.doc)} |\n" for one in kind.declared)
+    table = f"\n{_MESSAGE_HEAD}{''.join(rows)}" if kind.declared else ""
+    return f"\n**`{kind.__name__}`**: {summary}\n{table}"
 
 
 # Tables of every key a policy may hold, for the documents, from the schema itself.
@@ -207,6 +251,7 @@ GENERATORS: Mapping[str, Generator] = {
     "format-sections": section_table,
     "fuzz-counts": fuzz_block,
     "help": help_block,
+    "messages": lambda _: message_tables(),
     "policy-codes": lambda _: policy_reason_table(),
     "policy-fields": policy_field_table,
     "transcript": transcript_block,

@@ -36,7 +36,7 @@ IDENTIFIER: Final = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "a Python identifier
 EXIT_STATE: Final = Pattern(
     "ok|error|crashed|limit:[a-z-]{1,32}|refused:[a-z-]{1,64}", "an exit state"
 )
-DESCRIPTOR: Final = Integer(4, 1_023)  # of what a box was handed; 0 to 3 are its channel
+DESCRIPTOR: Final = Integer(4, 1_023)  # of what a sandbox was handed; 0 to 3 are its channel
 
 SYSTEM_ANCHOR: Final = "system"  # the certificate authorities of this machine
 ANCHOR: Final = Pattern(r"system|[0-9a-f]{64}", "`system` or a SHA-256")

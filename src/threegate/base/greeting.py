@@ -1,9 +1,9 @@
-"""How a box answers its opening: ready, with the versions in it, or refused, with a code.
+"""How a sandbox answers its opening: ready, with the versions in it, or refused, with a code.
 
 `Ready` and `Refused` are the same in every protocol and say which one they belong to.
 
 SECURITY
-    The host reads the answer of a box that may be owned, before it has given it anything.
+    The host reads the answer of a sandbox that may be compromised, before it has given it anything.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version: printable, without sp
 
 @record
 class Ready(CheckedRecord):
-    """The box agrees with what it was told and can work."""
+    """The sandbox agrees with what it was told and can work."""
 
     protocol: str
     versions: Mapping[str, str] = head(
-        TableShape(NAME, VERSION, MAX_VERSIONS), "versions of what takes part in the box"
+        TableShape(NAME, VERSION, MAX_VERSIONS), "versions of what takes part in the sandbox"
     )
 
     def to_bytes(self) -> bytes:
@@ -38,7 +38,7 @@ class Ready(CheckedRecord):
 
 @record
 class Refused(CheckedRecord):
-    """The box cannot work."""
+    """The sandbox cannot work."""
 
     protocol: str
     code: str = head(CODE, "which rule refuses")
@@ -61,7 +61,7 @@ class Greeting(Generic[R]):
         self.protocol, self.ready, self.family = protocol, ready, family
 
     def refused(self, code: str, message: str) -> Refused:
-        """Return the refusal of a box; raise `ProtocolBroken` if the code is another's."""
+        """Return the refusal of a sandbox; raise `ProtocolBroken` if the code is another's."""
         need(code.startswith(self.family), "a code of another protocol")
         return Refused(self.protocol, code, message)
 

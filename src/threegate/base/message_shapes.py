@@ -2,7 +2,7 @@
 
 SECURITY
     Reads values that came out of hostile JSON, as `schema` does.  Text in a message is read by
-    a box or compared by the host; where it is shown to people, it is a `TextLine`.
+    a sandbox or compared by the host; where it is shown to people, it is a `TextLine`.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class OneNumber(_Same):
 
 
 class OpenText(_Same):
-    """Text of any characters that is not boxed: its reader is a box, or only counts it."""
+    """Text of any characters that is not boxed: its reader is a sandbox, or only counts it."""
 
     def __init__(self, most: int, *, least: int = 0) -> None:
         self.most, self.least = most, least

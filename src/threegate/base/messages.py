@@ -13,9 +13,9 @@ into the raw parts behind it (`wire`).  A `FlatMessage` is JSON alone.  Rules ab
 are in `check`.
 
 SECURITY
-    Reads bytes from the other side of a gate, which may be owned.  Every field is checked when
-    a message is built, by its sender and by its reader, so there is no message object that
-    breaks a rule.  Errors are our own words: they hold nothing of what was said.
+    Reads bytes from the other side of a gate, which may be compromised.  Sender and reader check
+    every field when they build a message, so no message object breaks a rule.  Errors are our
+    own words: they quote nothing of the message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

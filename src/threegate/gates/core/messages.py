@@ -1,10 +1,10 @@
-"""Messages between the host and a CORE box: one task in, what CORE says about it out.
+"""Messages between the host and a CORE sandbox: one task in, what CORE says about it out.
 
 Texts travel behind the header, so a long excerpt costs no escaping.  Progress comes as notes,
 each the name of a `STEP`.
 
 SECURITY
-    Either side may be owned.  CORE reads what strangers wrote; what it says is text and
+    Either side may be compromised.  CORE reads what strangers wrote; what it says is text and
     numbers, and the numbers name what the host itself sent, or the message is refused.
     Nothing here can name an id, a state, an approval or a file.
 """

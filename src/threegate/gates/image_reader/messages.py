@@ -1,12 +1,12 @@
-"""Messages between the host and the box that turns an image file of a run into plain pixels.
+"""Messages between the host and the sandbox that turns an image file of a run into plain pixels.
 
 `Pixels` is three bytes for each point, row by row, and nothing else: no colour profile, no
 text, no second picture.  The host writes the file that people open from these.
 
 SECURITY
-    The box has just read a stranger's image with native code, so the host believes nothing of
+    The sandbox has just read a stranger's image with native code, so the host believes nothing of
     what it says but numbers: sides within bounds, and exactly as many bytes as they need.
-    Whatever an owned box sends is a picture, at worst another one.
+    Whatever a compromised sandbox sends is a picture, at worst another one.
 """
 
 from typing import Final
@@ -29,14 +29,14 @@ DAMAGED: Final = "damaged"
 TOO_LARGE: Final = "too-large"
 
 
-@message(PROTOCOL, "decode", sender="host", answer="`Pixels` or `NotRead`; the box ends")
+@message(PROTOCOL, "decode", sender="host", answer="`Pixels` or `NotRead`; the sandbox ends")
 class Decode(Message):
     """An image file to decode."""
 
     image: bytes = part(RawPart(MAX_IMAGE_BYTES), "the bytes of the file")
 
 
-@message(PROTOCOL, "pixels", sender="box")
+@message(PROTOCOL, "pixels", sender="sandbox")
 class Pixels(Message):
     """A picture of `width` times `height` points, made from a file of other sides or the same."""
 
@@ -53,7 +53,7 @@ class Pixels(Message):
         need(len(self.points) == size, "not as many points as said")
 
 
-@message(PROTOCOL, "not-read", sender="box")
+@message(PROTOCOL, "not-read", sender="sandbox")
 class NotRead(Message):
     """There are no pixels."""
 

@@ -1,12 +1,12 @@
-"""Messages between the host and a box that serves a model to CORE.
+"""Messages between the host and a sandbox that serves a model to CORE.
 
-After `ModelReady` the box serves CORE on the descriptor it was given (`chat/messages.py`).  The
-host says nothing more; hanging up ends the box.
+After `ModelReady` the sandbox serves CORE on the descriptor it was given (`chat/messages.py`).  The
+host says nothing more; hanging up ends the sandbox.
 
 SECURITY
-    Either side may be owned: the box reads a model file, or a server's answers, and what CORE
-    sends.  A box cannot say which model was asked for: the host compares what it serves with
-    the policy.
+    Either side may be compromised: the sandbox reads a model file, or the answers of a server, and
+    the requests of CORE.  It cannot choose the model: the host compares what it serves with the
+    policy.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ MAX_THREADS: Final = 256
 MAX_DEADLINE_SECONDS: Final = 86_400
 MAX_REQUESTS: Final = 1_000
 MAX_SENT_BYTES: Final = 2**30
-SERVER_SOCKET: Final = "/run/server.sock"  # where a server's socket lies inside the box
+SERVER_SOCKET: Final = "/run/server.sock"  # where a server's socket lies inside the sandbox
 
 # Loopback, and no name: what a name means is somebody else's decision.
 ENDPOINT: Final = Pattern(
@@ -95,8 +95,8 @@ class Remote(Message):
     host: str = head(HOST, "the machine that policy names")
     context_tokens: int = head(Integer(1, MAX_CONTEXT_TOKENS), _CONTEXT)
     deadline_seconds: int = head(Integer(1, MAX_DEADLINE_SECONDS), _DEADLINE)
-    requests: int = head(Integer(1, MAX_REQUESTS), "in the life of the box: one question")
-    sent_bytes: int = head(Integer(1, MAX_SENT_BYTES), "in the life of the box")
+    requests: int = head(Integer(1, MAX_REQUESTS), "in the life of the sandbox: one question")
+    sent_bytes: int = head(Integer(1, MAX_SENT_BYTES), "in the life of the sandbox")
     anchors: tuple[tuple[str, bytes | None], ...] = part(
         NamedParts(ListOf(ANCHOR, MAX_ANCHORS, least=1), MAX_ANCHOR_BYTES, without=SYSTEM_ANCHOR),
         "what may vouch for its certificate, and the CA files",
@@ -125,14 +125,14 @@ class ModelReady(Ready):
 
 
 def ready(served: Served, versions: Mapping[str, str]) -> ModelReady:
-    """Return the greeting of a box that serves this model."""
+    """Return the greeting of a sandbox that serves this model."""
     return ModelReady(PROTOCOL, versions, served.context_tokens, served.name, served.sha256)
 
 
 GREETING: Final = Greeting(PROTOCOL, ModelReady, "TG-MDL-")
 
 
-@flat_message(PROTOCOL, "progress", sender="box, as notes")
+@flat_message(PROTOCOL, "progress", sender="sandbox, as notes")
 class ModelProgress(FlatMessage):
     """How far a model is with the one request it works on."""
 

@@ -1,7 +1,7 @@
 """Messages between host, gateway and guest about a run that may ask some hosts.
 
 SECURITY
-    The guest may be owned by its job, root included: sizes are checked before a body is read,
+    The guest may be compromised by its job, root included: sizes are checked before a body is read,
     and every frame has one spelling.  The host reads notes of a gateway that listened to it.
 """
 

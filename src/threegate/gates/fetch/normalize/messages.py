@@ -1,12 +1,12 @@
-"""The retrieval record, and the messages between the host and a normalize box.
+"""The retrieval record, and the messages between the host and a normalize sandbox.
 
 A `RetrievalRecord` names every answer that was kept and every source that had none.  A packet is
 a pure function of the record's bytes and of the raw bytes it names, so both are stored and
 the packet can be made again.
 
 SECURITY
-    The box believes no host, and the host believes no box: it has just read hostile bytes.
-    Whatever the box says, the host compares the packet with its own record.
+    The sandbox believes no host, and the host believes no sandbox: it has just read hostile bytes.
+    Whatever the sandbox says, the host compares the packet with its own record.
 """
 
 import re
@@ -39,7 +39,7 @@ PROTOCOL: Final = "normalize/1"
 MAX_ANSWERS: Final = 1 + MAX_ALSO  # the main one, and as many more as a packet may name
 MAX_MISSES: Final = 32  # with one gap per answer still within a packet's list of gaps
 MAX_RECORD_BYTES: Final = 1 * MIB
-MAX_RAWS_BYTES: Final = 192 * MIB  # of all answers together; the box holds them three times
+MAX_RAWS_BYTES: Final = 192 * MIB  # of all answers together; the sandbox holds them three times
 
 _TYPE: Final = r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*"
 _MARKUP: Final = re.compile(r"<[A-Za-z/!?]")  # what a packet may not hold anywhere
@@ -124,7 +124,7 @@ class RetrievalRecord(FlatMessage):
         need(total <= MAX_RAWS_BYTES, "the answers are too large")
 
 
-@message(PROTOCOL, "normalize", sender="host", answer="`Made` or `NotMade`; the box ends")
+@message(PROTOCOL, "normalize", sender="host", answer="`Made` or `NotMade`; the sandbox ends")
 class Normalize(Message):
     """A record and the raw bytes of its answers, in their order."""
 
@@ -134,14 +134,14 @@ class Normalize(Message):
     )
 
 
-@message(PROTOCOL, "made", sender="box")
+@message(PROTOCOL, "made", sender="sandbox")
 class Made(Message):
     """The packet, which the host parses and compares with its record."""
 
     packet: bytes = part(RawPart(MAX_PACKET_BYTES), "a research packet")
 
 
-@message(PROTOCOL, "not-made", sender="box")
+@message(PROTOCOL, "not-made", sender="sandbox")
 class NotMade(Message):
     """There is nothing to make a packet of, or the bytes are not what they should be."""
 

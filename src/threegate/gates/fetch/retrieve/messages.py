@@ -1,14 +1,13 @@
-"""Messages between the host and a fetch-retrieve box.
+"""Messages between the host and a fetch-retrieve sandbox.
 
-A box has one purpose (`policy.purposes`): packets, or a list of downloads, which come in parts
+A sandbox has one purpose (`policy.purposes`): packets, or a list of downloads, which come in parts
 (`first_byte`).  A `FetchQuestion` names one URL.  Every rule it is judged by (hosts, types, sizes,
 redirects, time, the user agent, where a credential goes) is in the bundle of the opening.
 
 SECURITY
-    Either side may be owned: the box speaks with the web, and the box believes no host.  What a
-    web server said reaches these fields only in forms that cannot be anything else: a URL, a
-    media type, an entity tag, a date, a number; the body is bytes.  There is no field a
-    credential could come back in.
+    Either side may be compromised: the sandbox speaks with the web, and does not trust the host.
+    The words of a web server reach these fields only in strict forms: a URL, a media type, an
+    entity tag, a date, a number; the body is bytes.  No field can carry a credential back.
 """
 
 from collections.abc import Mapping
@@ -73,13 +72,13 @@ GREETING: Final = Greeting(PROTOCOL, Ready)
 
 @message(PROTOCOL, "opening", sender="host, first", answer="`Ready` or `Refused`")
 class RetrieveOpening(Message):
-    """The rules a box works under: a compiled bundle, and the CA files it lists by digest."""
+    """The rules a sandbox works under: a compiled bundle, and the CA files it lists by digest."""
 
     bundle: bytes = part(RawPart(MAX_BUNDLE_BYTES), "the compiled policy")
     anchors: tuple[bytes, ...] = part(
         RawParts(MAX_ANCHORS, MAX_ANCHOR_BYTES), "CA files", default=()
     )
-    purpose: str = head(PURPOSE, "what the box may ask for", default=PACKETS)
+    purpose: str = head(PURPOSE, "what the sandbox may ask for", default=PACKETS)
 
 
 @record
@@ -111,7 +110,7 @@ class FetchQuestion(Message):
     )
 
 
-@message(PROTOCOL, "got", sender="box")
+@message(PROTOCOL, "got", sender="sandbox")
 class Got(Message):
     """What came back: 200 with its body, 206 with a part of it, or 304 and none."""
 
@@ -137,7 +136,7 @@ class Got(Message):
         need((self.status == PART) == (self.total is not None), "a part of nothing")
 
 
-@message(PROTOCOL, "not-got", sender="box")
+@message(PROTOCOL, "not-got", sender="sandbox")
 class NotGot(Message):
     """There is no answer that could be used."""
 

@@ -5,7 +5,7 @@ no sampling (temperature is 0).  `grammar` is GBNF and holds in the embedded ser
 is a JSON schema for servers of somebody else, which may or may not keep to it.
 
 SECURITY
-    Either side may be owned: CORE reads what strangers wrote, a model server reads it too.
+    Either side may be compromised: CORE reads what strangers wrote, a model server reads it too.
     The content of a reply is text of nobody: it stays `Untrusted`.  A body is taken apart and
     spelled again; any other spelling of it is refused.
 """
@@ -28,7 +28,6 @@ FINISHED: Final = ("stop", "length")  # `length`: cut off, whatever it looks lik
 MAX_MESSAGES: Final = 64
 MAX_CHAT_BYTES: Final = 8 * MIB  # a request: about what a million tokens need
 MAX_REPLY_BYTES: Final = 2 * MIB
-MAX_REFUSED_BYTES: Final = 64 * KIB
 MAX_CONTENT_CHARS: Final = 1 * MIB  # of a reply
 MAX_FORM_BYTES: Final = 64 * KIB  # a grammar, or a schema
 MAX_TOKENS: Final = 65_536  # that a reply may have, as in the policy
@@ -43,7 +42,13 @@ S = TypeVar("S", bound=FlatMessage)
 ChatTurn = tuple[str, str]  # role, content
 
 
-@flat_message("chat", "request", sender="CORE", answer="`ChatReply` or `ChatRefused`")
+@flat_message(
+    "chat",
+    "request",
+    sender="CORE",
+    answer="`ChatReply` or `ChatRefused`",
+    most_bytes=MAX_CHAT_BYTES,
+)
 class ChatRequest(FlatMessage):
     """One question to a model, and the form its answer must have."""
 
@@ -107,7 +112,7 @@ def parse_request(data: Untrusted[bytes]) -> ChatRequest:
     return _spelled_so(request, data)
 
 
-@flat_message("chat", "reply", sender="model server")
+@flat_message("chat", "reply", sender="model server", most_bytes=MAX_REPLY_BYTES)
 class ChatReply(FlatMessage):
     """What the model wrote, whether it came to an end, and what it cost."""
 
@@ -169,7 +174,7 @@ class ChatRefused(FlatMessage):
 def parse_refused(data: Untrusted[bytes]) -> ChatRefused:
     """Return the refusal in `data`, or raise `ProtocolBroken`."""
     try:
-        error = _object(data, MAX_REFUSED_BYTES)["error"]
+        error = _object(data, ChatRefused.form.most_bytes)["error"]
         refused = ChatRefused(error["code"], error["message"])
     except (LookupError, TypeError) as exc:
         raise ProtocolBroken("not a refusal") from exc

@@ -1,11 +1,11 @@
-"""Messages between the host and the box that computes vectors of texts.
+"""Messages between the host and the sandbox that computes vectors of texts.
 
 A vector is `DIMENSIONS` numbers, float32, little endian, of length 1.
 
 SECURITY
-    Either side may be owned: the box reads a model file and texts of strangers.  A vector
+    Either side may be compromised: the sandbox reads a model file and texts of strangers.  A vector
     that is not one (too short, not finite, not of length 1) is not taken; what it says about
-    its text is the box's word, and orders what a human or a model is shown, nothing else.
+    its text is the sandbox's word, and orders what a human or a model is shown, nothing else.
 """
 
 import math
@@ -48,7 +48,7 @@ class Embed(Message):
     )
 
 
-@message(PROTOCOL, "vectors", sender="box")
+@message(PROTOCOL, "vectors", sender="sandbox")
 class TextVectors(Message):
     """One vector for each text."""
 

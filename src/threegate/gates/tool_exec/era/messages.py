@@ -1,8 +1,8 @@
-"""Messages between the host and a tool-heavy box; each box gets one and gives one answer.
+"""Messages between the host and a tool-heavy sandbox; each sandbox gets one and gives one answer.
 
 SECURITY
-    Either side may be owned: the box listens to a hostile guest, and believes no host.  Text here
-    stays foreign text; streams and files are the guest's.
+    Either side may be compromised: the sandbox listens to a hostile guest, and does not trust the
+    host.  Text here stays foreign text; streams and files are the guest's.
 """
 
 from typing import Final, Literal
@@ -38,14 +38,14 @@ PROTOCOL: Final = "tool-heavy/1"
 MAX_SECONDS: Final = 90_000
 MAX_MODULES: Final = 512
 MAX_FILES: Final = 256
-MAX_FILES_BYTES: Final = 256 * MIB  # of all files together; the box holds them in memory
+MAX_FILES_BYTES: Final = 256 * MIB  # of all files together; the sandbox holds them in memory
 SNAPSHOT_NAME: Final = "state"  # of the descriptor the engine was given for a snapshot
 GUEST_NAME: Final = "guest"  # what a user-space kernel calls its one guest
 NOT_AS_PROMISED: Final = "refused:guest-not-as-promised"
 DID_NOT_WAKE: Final = "refused:guest-did-not-wake"  # or stopped before it was given its job
 STOPPED: Final = ("crashed", DID_NOT_WAKE, NOT_AS_PROMISED)
 # What a gate may say of a guest.  The names become evidence beside what the host has proved
-# itself: an owned gate must not write "landlock" there.
+# itself: a compromised gate must not write "landlock" there.
 PROBES: Final = (
     "guest-cpus",
     "guest-empty-environment",
@@ -81,7 +81,7 @@ _NOTE: Final = Pattern(r"[a-zA-Z0-9 :,.'()/_-]{1,200}", "words of ours, with the
 
 @record
 class Channels(CheckedRecord):
-    """The descriptors a box was handed: the guest's agent, the engine's own channel.
+    """The descriptors a sandbox was handed: the guest's agent, the engine's own channel.
 
     Where the host has left a greeting for the guest in its channel, to be found by a clone the
     moment it goes on, `greeted` is the nonce that the first answer must hold.  A guest without
@@ -171,21 +171,21 @@ class HeavyJob(Message):
         need(bool(self.inputs) == bool(self.disk), "a disk goes with inputs")
 
 
-@message(PROTOCOL, "prepared", sender="box")
+@message(PROTOCOL, "prepared", sender="sandbox")
 class Prepared(Message):
     """The snapshot is written; these modules are loaded in it."""
 
     imports: tuple[str, ...] = head(MODULES, "what is loaded")
 
 
-@message(PROTOCOL, "probed", sender="box")
+@message(PROTOCOL, "probed", sender="sandbox")
 class Probed(Message):
     """The guest answered, and said of itself what was promised."""
 
     probes: tuple[str, ...] = head(_PROBES, "promises that it keeps")
 
 
-@message(PROTOCOL, "failed", sender="box")
+@message(PROTOCOL, "failed", sender="sandbox")
 class GuestFailed(Message):
     """There is no guest to work with."""
 
@@ -200,7 +200,7 @@ class HeavyCut(CheckedRecord):
     stderr: bool = head(Boolean(), "standard error", default=False)
 
 
-@message(PROTOCOL, "outcome", sender="box")
+@message(PROTOCOL, "outcome", sender="sandbox")
 class HeavyOutcome(Message):
     """How a job ended.  `code` and `message` say why nothing ran; then there is no output.
 

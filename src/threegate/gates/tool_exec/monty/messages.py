@@ -1,11 +1,10 @@
-"""Messages between the host and a tool-lite box.
+"""Messages between the host and a tool-lite sandbox.
 
 SECURITY
-    Either side may be owned: the box runs hostile code, and the box believes no host.  Text here
-    stays foreign text: one line, bounded, of characters that may stand in an artifact; it says
-    what its sender wanted.  A box that is owned can say it enforces what it does not: an
-    `Enforced` counts for the host only if it is exactly what the host works out itself, and no
-    answer widens anything.
+    Either side may be compromised: the sandbox runs hostile code, and does not trust the host.
+    Text here stays foreign text: one bounded line of characters that are allowed in an artifact.
+    A compromised sandbox can claim to enforce what it does not: `Enforced` counts for the host
+    only if it equals what the host computes itself, and no answer widens anything.
 """
 
 from collections.abc import Mapping
@@ -54,7 +53,7 @@ MAX_PROFILES: Final = 64
 Mode = Literal["run", "replay"]
 
 REFUSED_APPROVAL: Final = "refused:approval"
-OTHER_FUNCTIONS: Final = "TG-FUN-001"  # code of an opening that pins functions the box has not
+OTHER_FUNCTIONS: Final = "TG-FUN-001"  # code of an opening that pins functions the sandbox has not
 # Construct of code that is not Python: a slip. Another lane could not run it either.
 NOT_PYTHON: Final = "not-python"
 _NAMES: Final = Sorted(IDENTIFIER, MAX_INPUTS)
@@ -66,7 +65,7 @@ GREETING: Final = Greeting(PROTOCOL, Ready)
 
 @message(PROTOCOL, "opening", sender="host, first", answer="`Ready` or `Refused`")
 class LiteOpening(Message):
-    """The rules a box works under from now on."""
+    """The rules a sandbox works under from now on."""
 
     bundle: bytes = part(RawPart(MAX_BUNDLE_BYTES), "the compiled policy")
 
@@ -113,9 +112,9 @@ class Prove(Message):
     )
 
 
-@message(PROTOCOL, "enforced", sender="box")
+@message(PROTOCOL, "enforced", sender="sandbox")
 class Enforced(Message):
-    """What a box holds code to, found by trying, and which forbidden acts failed just now."""
+    """What a sandbox holds code to, found by trying, and which forbidden acts failed just now."""
 
     generation: int = head(Integer(1, MAX_COUNT), "of the policy")
     policy: str = head(DIGEST, "digest of the bundle")
@@ -143,7 +142,7 @@ class LiteCut(CheckedRecord):
     stderr: bool = head(Boolean(), "standard error", default=False)
 
 
-@message(PROTOCOL, "outcome", sender="box")
+@message(PROTOCOL, "outcome", sender="sandbox")
 class LiteOutcome(Message):
     """How a job ended.  `code` and `message` say why nothing ran; then there is no output."""
 
@@ -174,7 +173,7 @@ class LiteOutcome(Message):
         need(not (denied and ran), "output of what did not run")
 
 
-@message(PROTOCOL, "checked", sender="box")
+@message(PROTOCOL, "checked", sender="sandbox")
 class CodeChecked(Message):
     """Nothing is in the way, or the first construct that is; and what looks like a slip."""
 
