@@ -11,7 +11,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
-from threegate.host.request.expressible import Ask, Use, answer_of
+from threegate.host.request.code import Ask, Use, answer_of
 from threegate.host.run.lifecycle import run_requests
 from threegate.host.workspace.drafts import complete_request, lanes_of
 from threegate.host.workspace.workspace import Workspace

@@ -33,12 +33,11 @@ from threegate.host.ask.answer import (
     choose_for_model,
     read_wish,
 )
-from threegate.host.ask.core_session import Say
-from threegate.host.ask.gates import Boxed
+from threegate.host.ask.core_session import Boxed, Say
 from threegate.host.models.catalogue import Model
 from threegate.host.models.server import ModelServer
-from threegate.host.proxy.log_entries import Noter
-from threegate.host.request.expressible import Ask, asking
+from threegate.host.proxy.supervisor import Noter
+from threegate.host.request.code import Ask, asking
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine

@@ -28,7 +28,7 @@ from threegate.gates.model.chat.messages import Served
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.provenance.texts import texts_of
-from threegate.host.request.expressible import Ask, asking
+from threegate.host.request.code import Ask, asking
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine

@@ -14,7 +14,7 @@ from bench.evaluation.scoring import score
 from bench.evaluation.systems import Place, extractive, furnish, threegate
 from bench.lite_requests import workspace
 from tests.support.saying import FakeSides, claim, program, said
-from threegate.host.request.expressible import asking
+from threegate.host.request.code import asking
 
 FOUND = material()
 QUESTIONS = {question.key: question for question in FOUND.questions}

@@ -9,8 +9,7 @@ import pytest
 from tests.support.policies import policy
 from threegate.base.errors import ThreeGateError
 from threegate.host import open_box
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Proxy, listening
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import PROXY
 

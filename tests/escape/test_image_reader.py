@@ -34,8 +34,8 @@ from threegate.base.untrusted import Untrusted
 from threegate.host import open_box
 from threegate.host.provenance.headlines import Headline
 from threegate.host.report.facts import Computed, Image, LeftFile
-from threegate.host.report.image_view import Viewer
-from threegate.host.report.png import as_png
+from threegate.host.report.outputs import Viewer
+from threegate.host.report.pdf_file import as_png
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.box import Start
 from threegate.sandbox.profiles import IMAGE_READER

@@ -10,7 +10,7 @@ from tests.support.modelling import bridged, completed, question, said
 from tests.support.ownserver import own_server
 from tests.support.policies import policy, signed_with
 from threegate.base.untrusted import Untrusted
-from threegate.host.models import boxes, embedder
+from threegate.host.models import choice, embedder
 from threegate.host.models.embedder import Embedder
 from threegate.host.models.server import ModelServer
 from threegate.policy.ring.compiler import NOT_PROVED, NoOp, ProfileRejected
@@ -60,7 +60,7 @@ def test_a_bridge_that_has_not_proved_it_is_told_of_no_model(
         asked = len(own.asked)
         assert asked > 0
         wider = replace(BRIDGE, processes_may_fork=True)
-        monkeypatch.setattr(boxes, "BRIDGE", wider)
+        monkeypatch.setattr(choice, "BRIDGE", wider)
         start = (signed_with(wider, bundle).bundle(), *start[1:])
         with (
             pytest.raises(ProfileRejected, match=r"bridge has not proved .*: fork") as caught,

@@ -10,8 +10,7 @@ from tests.support.workspaces import keep_blob
 from threegate.base.errors import UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
-from threegate.host.request.documents import NotADocument, document_of
-from threegate.host.request.inputs import check_name, read_inputs
+from threegate.host.request.inputs import NotADocument, check_name, document_of, read_inputs
 from threegate.host.review.characters import exposed, spelled
 from threegate.host.review.code_flags import code_flags, lex
 

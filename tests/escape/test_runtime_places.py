@@ -13,7 +13,7 @@ import pytest
 from tests.support.boxes import IS_ROOT, STARTERS, open_to_all, ordinary_uid, run_as
 from threegate.base.errors import GateUnavailable
 from threegate.handoff.claims import current_lease
-from threegate.host.proxy.sockets import listening, listening_at
+from threegate.host.proxy.supervisor import listening, listening_at
 from threegate.host.settings import Settings
 from threegate.sandbox import runtime
 

@@ -24,7 +24,7 @@ from threegate.host.models.catalogue import File, Model, Part
 from threegate.host.models.publisher import Publisher
 from threegate.host.models.pull import PUBLISHED, Sources, pull
 from threegate.host.models.store import Cache, Told
-from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.supervisor import Noter
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
 

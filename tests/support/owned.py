@@ -21,7 +21,7 @@ from threegate.gates.core.messages import CoreTask, Said
 from threegate.host import open_box
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
-from threegate.host.request.expressible import Ask
+from threegate.host.request.code import Ask
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.box import Start

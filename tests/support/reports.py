@@ -16,14 +16,13 @@ from markdown_it import MarkdownIt
 from tests.support.samples import digest
 from threegate.host.provenance.graph import Graph, Node
 from threegate.host.provenance.headlines import Headline
-from threegate.host.report.blocks import Block
-from threegate.host.report.facts import Card, Check, Claim, Fact, Quote, Report
+from threegate.host.report.facts import Block, Card, Check, Claim, Fact, Quote, Report
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
 from threegate.host.report.page import as_page
 from threegate.host.report.pdf import as_pdf
 from threegate.host.report.provenance import trace
-from threegate.host.report.recheck import FOUND
+from threegate.host.report.sources import FOUND
 
 GOLDEN = Path(__file__).resolve().parents[1] / "unit/host/report/golden"
 AN, RP, AP = "an-" + digest("analysis"), "rp-" + digest("packet"), "ap-" + digest("ap")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.payloads import start_with
 from threegate.base.errors import GateUnavailable
-from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import listening
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE
 from threegate.sandbox.session import run_gate

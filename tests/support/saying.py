@@ -19,7 +19,7 @@ from threegate.gates.core.messages import (
 from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, RefusalFound
 from threegate.host.ask.answer import Outcome
 from threegate.host.ask.core_session import Say
-from threegate.host.request.expressible import Ask
+from threegate.host.request.code import Ask
 
 USAGE = ModelUsage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
 

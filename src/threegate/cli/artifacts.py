@@ -210,7 +210,7 @@ def _show(
     from threegate.artifacts.tool_result import ToolResult
     from threegate.handoff.states import state_of
     from threegate.host.provenance.retraction import brought, brought_cites, lookup
-    from threegate.host.report.recheck import relabelled
+    from threegate.host.report.sources import relabelled
     from threegate.host.workspace.places import ArtifactReader
     from threegate.host.workspace.text_form import field_lines, section_texts, shown
 
@@ -243,7 +243,7 @@ def _show_result(
     context: Context, artifact_id: str, result: "ToolResult", fields: "list[tuple[str, str]]"
 ) -> None:
     """Print the output first; how the run was confined comes last."""
-    from threegate.host.report.result_files import file_lines
+    from threegate.host.report.outputs import file_lines
     from threegate.host.workspace.text_form import section_texts, shown
 
     view = shown(result)

@@ -74,9 +74,9 @@ def _add_sources(parser: Parser) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """Ask."""
     from threegate.host.ask.answer import answer_by_extracts, answer_by_model
-    from threegate.host.ask.gates import gates_of
-    from threegate.host.ask.passage_vectors import meaning
-    from threegate.host.proxy.log_entries import Noter
+    from threegate.host.ask.core_session import gates_of
+    from threegate.host.ask.nearness import meaning
+    from threegate.host.proxy.supervisor import Noter
 
     with context.workspace(args) as ws, context.index(ws) as index:
         ws.refuse_wrong_clock()

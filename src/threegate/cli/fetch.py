@@ -116,7 +116,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
 def _prepare(context: Context, ws: "Workspace") -> None:
     """Let new packets be found by meaning, where that can be told on this machine."""
-    from threegate.host.ask.passage_vectors import prepare_new
+    from threegate.host.ask.nearness import prepare_new
 
     prepare_new(context, ws)
 

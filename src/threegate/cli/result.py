@@ -33,7 +33,7 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
     from threegate.artifacts.ids import prefix_of
     from threegate.base.errors import UsageError
     from threegate.base.text import quote
-    from threegate.host.report.result_files import export_files, plain_files
+    from threegate.host.report.outputs import export_files, plain_files
     from threegate.host.workspace.places import refuse_absent, resolve
     from threegate.policy.leaves import sized
 

@@ -141,7 +141,7 @@ def _tell_aside(
 
 
 def _plain(report: "Report") -> dict[str, Any]:
-    from threegate.host.report.result_files import plain_files
+    from threegate.host.report.outputs import plain_files
 
     plain: dict[str, Any] = {"request": report.request_id, "result": None, "error": None}
     if report.error is not None:
@@ -158,7 +158,7 @@ def _plain(report: "Report") -> dict[str, Any]:
 def _tell(context: Context, report: "Report", *, alone: bool) -> None:
     from threegate.artifacts.ids import short
     from threegate.host.output import counted
-    from threegate.host.report.result_files import file_lines
+    from threegate.host.report.outputs import file_lines
 
     name, out = short(report.request_id), context.out
     if report.error is not None:

@@ -32,13 +32,13 @@ from threegate.host.provenance.retraction import (
     retractions,
 )
 from threegate.host.provenance.texts import texts_of
-from threegate.host.report.blocks import Block
 from threegate.host.report.collection import gather
+from threegate.host.report.facts import Block
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
 from threegate.host.report.page import as_page, policy_of
 from threegate.host.report.pdf import as_pdf
-from threegate.host.report.recheck import relabelled
+from threegate.host.report.sources import relabelled
 from threegate.host.workspace.index import IndexRow
 from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.packets import PacketOrigin

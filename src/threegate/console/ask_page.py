@@ -15,12 +15,11 @@ from threegate.console.messages import Malformed, Response, as_json, redirect
 from threegate.console.page import Call, ConsolePage
 from threegate.console.workspace_threads import ConsoleJob, JobRunner, Tell, WorkspaceThread
 from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
-from threegate.host.ask.core_session import TOKENS
-from threegate.host.ask.gates import gates_of
-from threegate.host.ask.passage_vectors import meaning
+from threegate.host.ask.core_session import TOKENS, gates_of
+from threegate.host.ask.nearness import meaning
 from threegate.host.command_context import Context
 from threegate.host.output import Output
-from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.supervisor import Noter
 from threegate.host.workspace.live import LiveWorkspace
 
 MAX_QUESTION_CHARS: Final = 4000

@@ -26,9 +26,8 @@ from threegate.console.messages import Malformed, Response, plain
 from threegate.console.page import Call, ConsolePage
 from threegate.handoff import states
 from threegate.host.report.facts import Image, LeftFile
-from threegate.host.report.image_view import Viewer
-from threegate.host.report.outputs import MAX_SHOWN_BYTES, See, computed_behind
-from threegate.host.report.png import as_png
+from threegate.host.report.outputs import MAX_SHOWN_BYTES, See, Viewer, computed_behind
+from threegate.host.report.pdf_file import as_png
 from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.places import refuse_absent
 from threegate.policy.bundle import Bundle

@@ -26,7 +26,7 @@ from threegate.console.page import Call, ConsolePage
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import Headline, headline_of
 from threegate.host.provenance.retraction import lookup
-from threegate.host.request.expressible import Use, answer_of, asking
+from threegate.host.request.code import Use, answer_of, asking
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing, statement
 from threegate.host.review.characters import on_one_line, spelled_bytes

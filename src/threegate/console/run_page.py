@@ -19,7 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.console.messages import MAX_UPLOAD_BYTES, Response, UploadedFile, redirect
 from threegate.console.page import Call, ConsolePage, lines_of, one_of, status_of, text_of
 from threegate.host.output import counted
-from threegate.host.request.code import code_of
+from threegate.host.request.code import NotExpressible, asking, code_of
 from threegate.host.request.creation import (
     DEFAULT_BACKEND,
     NO_RISKS,
@@ -28,7 +28,6 @@ from threegate.host.request.creation import (
     Wanted,
     make_request,
 )
-from threegate.host.request.expressible import NotExpressible, asking
 from threegate.host.request.inputs import Handed, largest_input
 from threegate.host.request.options import offered_functions
 from threegate.host.review.characters import on_one_line

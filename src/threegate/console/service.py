@@ -20,7 +20,7 @@ from threegate.base.errors import GateUnavailable, UsageError
 from threegate.base.text import visible
 from threegate.console.server import is_ours
 from threegate.handoff.disk import storage_errors
-from threegate.host.proxy.sockets import PRIVATE, listening_at
+from threegate.host.proxy.supervisor import PRIVATE, listening_at
 
 SECONDS: Final = 10.0
 MAX_BYTES: Final = 512

@@ -29,7 +29,7 @@ from threegate.console.server import MAX_CONNECTIONS, ConsoleServer
 from threegate.console.service import giving_links, place_of
 from threegate.console.workspace_threads import Dispatcher, WorkspaceThread, fetches, tools
 from threegate.host.command_context import Context
-from threegate.host.proxy.sockets import PRIVATE, listening_at
+from threegate.host.proxy.supervisor import PRIVATE, listening_at
 from threegate.host.review.approval import Signing
 from threegate.host.run.warm.warm import Warm
 

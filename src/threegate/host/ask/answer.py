@@ -18,19 +18,17 @@ from threegate.base.errors import QuotaExceeded, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import FIXED_TOKENS, Said
-from threegate.host.ask.claims import check_said
+from threegate.host.ask.claims import Denied, check_said, denied_of, hand_over, may_propose
 from threegate.host.ask.core_session import Say, model_of
-from threegate.host.ask.denied import Denied, denied_of
 from threegate.host.ask.draft_requests import Prepared, prepare
 from threegate.host.ask.extracts import beside, extract
 from threegate.host.ask.selection import Limits, Nearness, Selection, select, select_named
 from threegate.host.ask.storage import EXTRACTIVE, Answered, Asked, Stored, store_answer
-from threegate.host.ask.task import hand_over, may_propose
 from threegate.host.models.choice import chosen
 from threegate.host.models.remote import announce, may_leave
-from threegate.host.provenance.derivation import Origin, origin_of
 from threegate.host.provenance.retraction import retractions
-from threegate.host.request.expressible import Ask
+from threegate.host.provenance.texts import Origin, origin_of
+from threegate.host.request.code import Ask
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.offered_files import named
 from threegate.host.workspace.places import refuse_absent, resolve

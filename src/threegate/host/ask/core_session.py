@@ -8,8 +8,8 @@ SECURITY
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,17 @@ from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import STEP, CoreTask, NotSaid, Said, parse_said
 from threegate.gates.model.messages import ModelProgress
+from threegate.host.command_context import Context
+from threegate.host.fetch.credentials import model_credential
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.models.choice import chosen
-from threegate.host.models.codeless import Noted
+from threegate.host.models.codeless import Noted, noted_by
 from threegate.host.models.remote import Leaving
 from threegate.host.models.server import ModelServer
 from threegate.host.open_box import ended, open_box
+from threegate.host.proxy.supervisor import Noter
+from threegate.host.request.code import Ask, asking
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE
@@ -110,3 +115,46 @@ def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tel
         raise GateUnavailable(f"CORE has no answer: {words}", code=said.code, hint=hint)
     problems = (f"CORE says: {quote(problem, MAX_WORDS_CHARS)}" for problem in said.problems)
     return replace(said, problems=tuple(problems))
+
+
+# The gates that a question needs on this machine, each in its sandbox.
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """The real `Sides` of `answering`."""
+
+    ws: Workspace
+    models: Path  # where model files lie
+    runtime: Path | None
+    tell: Tell
+    noter: Noter
+    # What a remote model's host is shown; without it nothing leaves for any.
+    key: Callable[[str], str | None] | None = None
+
+    def serving(self) -> AbstractContextManager[Say]:
+        """Return CORE with its model, once that is loaded."""
+        leaving = None
+        if self.key is not None:
+            leaving = Leaving(self.ws.root, self.key, self.noter)
+        return serving(
+            self.ws.bundle,
+            self.models,
+            self.runtime,
+            self.tell,
+            noted=noted_by(self.noter),
+            leaving=leaving,
+        )
+
+    def asking(self) -> AbstractContextManager[Ask]:
+        """Return the lite lane, to check programs; started for the first one."""
+        return asking(self.ws)
+
+
+def gates_of(context: Context, ws: Workspace, tell: Tell, noter: Noter) -> Boxed:
+    """Return how CORE and the model of the policy are reached, each in its sandbox."""
+    settings = context.settings
+    models, runtime = settings.cache_home / "models", settings.runtime_home
+    return Boxed(
+        ws, models, runtime, tell, noter, lambda host: model_credential(settings, ws.bundle, host)
+    )

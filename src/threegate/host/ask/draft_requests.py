@@ -24,11 +24,9 @@ from threegate.base.errors import ArtifactRejected, GateUnavailable, PolicyDenie
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import Draft, FetchDraft, ToolDraft
-from threegate.host.ask.claims import readable_text
-from threegate.host.ask.task import Handed
-from threegate.host.provenance.copied import Copied, copied_from
-from threegate.host.provenance.derivation import Origin
-from threegate.host.request.expressible import Ask, Use, answer_of
+from threegate.host.ask.claims import Handed, readable_text
+from threegate.host.provenance.texts import Copied, Origin, copied_from
+from threegate.host.request.code import Ask, Use, answer_of
 from threegate.host.run.verdicts import decisions
 from threegate.host.workspace.drafts import NONCE_BYTES, lanes_of
 from threegate.host.workspace.workspace import Workspace

@@ -17,11 +17,16 @@ from threegate.artifacts.analysis import Cite
 from threegate.artifacts.ids import prefix_of
 from threegate.base.sentences import spans
 from threegate.base.untrusted import Untrusted
-from threegate.host.ask.bm25 import bm25, by_score, fused
-from threegate.host.ask.labels import Checked, labelled
-from threegate.host.ask.quotes import Quoted, quote_span
-from threegate.host.ask.selection import Nearness, Selection
-from threegate.host.ask.words import query_words, words_of
+from threegate.host.ask.labels import Checked, Quoted, labelled, quote_span
+from threegate.host.ask.selection import (
+    Nearness,
+    Selection,
+    bm25,
+    by_score,
+    fused,
+    query_words,
+    words_of,
+)
 from threegate.host.provenance.retraction import Retracted
 from threegate.host.provenance.texts import Passage
 

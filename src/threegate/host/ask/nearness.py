@@ -8,17 +8,25 @@ SECURITY
     Opens passages to compute their digests and hands them to the embedder's sandbox.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
-from threegate.base.errors import UsageError
+from threegate.base.errors import GateUnavailable, UsageError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import nearness, numbers_of
+from threegate.host.command_context import Context
+from threegate.host.models.catalogue import MINILM
+from threegate.host.models.codeless import noted_by
+from threegate.host.models.embedder import Embedder
+from threegate.host.models.store import Cache
 from threegate.host.provenance.texts import Key, Passage, read_material
+from threegate.host.proxy.supervisor import Noter
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import Vector, VectorStore
 from threegate.host.workspace.workspace import Workspace
+from threegate.sandbox.machine import find_machine
 
 FILL_PASSAGES: Final = 1000  # new vectors before one question: ten seconds or so
 ORDER_PASSAGES: Final = 256  # passages that are ordered by meaning
@@ -105,3 +113,49 @@ class Meaning:
 def digest_of(passage: Passage) -> str:
     """Return what a vector is kept by."""
     return sha256_hex(passage.text.open_for_validation().encode("utf-8"))
+
+
+# Vectors for a command: computed when packets arrive, or before a question.
+#
+# They only help to find passages. Without the embedder there are none; a sandbox that fails is
+# reported and costs only the vectors.
+
+
+@contextmanager
+def meaning(
+    context: Context, ws: Workspace, index: Index, noter: Noter
+) -> Iterator[Meaning | None]:
+    """Yield how near texts are in meaning, None where that cannot be told here."""
+    with ExitStack() as stack:
+        try:
+            found = _filled(stack, context, ws, index, noter)
+        except GateUnavailable as exc:
+            context.out.note(f"sources are ranked by words alone: {exc.message}")
+            found = None
+        yield found
+
+
+def prepare_new(context: Context, ws: Workspace) -> None:
+    """Compute vectors of packets that just came in, where the embedder is on this machine."""
+    if not Cache(context.settings.cache_home / "models").has(MINILM):
+        return
+    with context.index(ws) as index, ExitStack() as stack:
+        try:
+            _filled(stack, context, ws, index, Noter(ws.store))
+        except GateUnavailable as exc:
+            context.out.note(f"no vectors of the new packets: {exc.message}")
+
+
+def _filled(
+    stack: ExitStack, context: Context, ws: Workspace, index: Index, noter: Noter
+) -> Meaning:
+    models = context.settings.cache_home / "models"
+    starting = Embedder.start(ws.bundle, find_machine(), models, noted=noted_by(noter))
+    embedder = stack.enter_context(starting)
+    vectors = stack.enter_context(closing(VectorStore(ws.root, embedder.sha256, ws.seals)))
+    found = Meaning(vectors, embedder.vectors)
+    with context.out.progress("computing vectors of new passages") as show:
+        left = found.fill(ws, index, show)
+    if left:
+        context.out.note(f"{left} packets have no vectors yet; some get theirs each time")
+    return found

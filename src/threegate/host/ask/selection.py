@@ -10,21 +10,110 @@ SECURITY
     left out without a count, and what policy does not let CORE read is never selected.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, UsageError
-from threegate.host.ask.bm25 import bm25, by_score, fused
-from threegate.host.ask.words import query_words, spelled, words_of
 from threegate.host.bibliography.works import is_search
 from threegate.host.provenance.texts import Key, Material, Passage, read_material
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.places import refuse_absent, resolve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
+
+# Words of a text for ranking: lower case, without the most common ones, plural like singular.
+
+MAX_QUERY_WORDS: Final = 64
+_WORD: Final = re.compile(r"[^\W_]+(?:[.,][0-9]+)*")
+_COMMON_ONES: Final = """
+a about all also am an and any are as at be been between both but by can could did do does done
+each for from get had has have he her here him his how i if in into is it its just many may me
+might more most much must my no nor not of on one only or other our out over own shall she should
+so some such than that the their them then there these they this those to too under up us very was
+we were what when where which while who whom whose why will with would you your
+"""
+_COMMON: Final = frozenset(_COMMON_ONES.split())
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text as they are compared, in order."""
+    return [_stem(word) for word in _WORD.findall(text.lower())]
+
+
+def query_words(text: str) -> list[str]:
+    """Return the words of a question that say what it is about, each once, as compared."""
+    found = [_stem(word) for word in _asked(text)]
+    return list(dict.fromkeys(found))[:MAX_QUERY_WORDS]
+
+
+def spelled(text: str) -> list[str]:
+    """Return the words of a question in the spellings an index should look for."""
+    found: list[str] = []
+    for word in _asked(text)[:MAX_QUERY_WORDS]:
+        stem = _stem(word)
+        found += [word, stem] if stem != word or not word.isalpha() else [word, f"{word}s"]
+    return list(dict.fromkeys(found))
+
+
+def _asked(text: str) -> Sequence[str]:
+    """Return the words that are not common, or all of them if there are no others."""
+    words = _WORD.findall(text.lower())
+    return [word for word in words if word not in _COMMON] or words
+
+
+def _stem(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+# BM25: how well texts match the words of a question. Pure and deterministic.
+
+K1: Final = 1.2
+B: Final = 0.75
+FUSION: Final = 60  # of reciprocal ranks: the usual constant, nothing depends on it much
+
+RankKey = TypeVar("RankKey", bound=Hashable)
+
+
+def bm25(query: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+    """Return the score of each text; 0 for one that has no word of the query."""
+    counts = [Counter(text) for text in texts]
+    average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
+    scores = [0.0] * len(texts)
+    for word in query:
+        holding = sum(word in count for count in counts)
+        weight = math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
+        for number, count in enumerate(counts):
+            often = count[word]
+            if often:
+                length = 1 - B + B * len(texts[number]) / average
+                scores[number] += weight * often * (K1 + 1) / (often + K1 * length)
+    return scores
+
+
+def by_score(scores: Mapping[RankKey, float]) -> list[RankKey]:
+    """Return the keys with a score above 0, best first; equal ones in the order of keys."""
+    found = [key for key, score in scores.items() if score > 0]
+    return sorted(found, key=lambda key: (-round(scores[key], 9), key))
+
+
+def fused(*rankings: Sequence[RankKey]) -> list[RankKey]:
+    """Return one ranking from several, by the sum of reciprocal ranks."""
+    scores: dict[RankKey, float] = {}
+    for ranking in rankings:
+        for place, key in enumerate(ranking, 1):
+            scores[key] = scores.get(key, 0.0) + 1 / (FUSION + place)
+    return by_score(scores)
+
 
 MAX_CANDIDATES: Final = 512  # packets that are read for one question
 MAX_READ_CHARS: Final = 8 * 2**20  # of them together: what is ranked in a second or two

@@ -22,7 +22,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit_answer
 from threegate.host.ask.labels import Checked
 from threegate.host.ask.selection import Selection
-from threegate.host.provenance.derivation import Origin
+from threegate.host.provenance.texts import Origin
 from threegate.host.workspace.drafts import NONCE_BYTES
 from threegate.host.workspace.workspace import Workspace
 

@@ -13,8 +13,7 @@ from threegate.host.ask.answer import Outcome
 from threegate.host.ask.labels import counts, is_sentence
 from threegate.host.ask.storage import EXTRACTIVE, NEAREST, NOTHING_CLAIMED, own_claims
 from threegate.host.output import Output, counted
-from threegate.host.provenance.cautions import BROUGHT
-from threegate.host.provenance.headlines import Headline, Lookup, headline_of, page_of
+from threegate.host.provenance.headlines import BROUGHT, Headline, Lookup, headline_of, page_of
 
 RESTS_ON_BROUGHT: Final = "rests on a brought packet"  # said beside the label of a claim
 

@@ -17,7 +17,9 @@ from urllib.parse import unquote
 from threegate.artifacts.references import Reference, parse_reference
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.host.bibliography import bibtex, csl, ris
+from threegate.host.bibliography import entries as bibtex
+from threegate.host.bibliography import entries as csl
+from threegate.host.bibliography import entries as ris
 from threegate.host.bibliography.entries import (
     MAX_ENTRIES,
     MAX_LIST_BYTES,
@@ -99,9 +101,9 @@ def _plain(text: str) -> Iterator[Entry]:
 
 
 _READERS: Final[dict[str, Callable[[str], Iterator[Entry]]]] = {
-    "BibTeX": bibtex.entries_of,
-    "CSL-JSON": csl.entries_of,
-    "RIS": ris.entries_of,
+    "BibTeX": bibtex.bibtex_entries,
+    "CSL-JSON": csl.csl_entries,
+    "RIS": ris.ris_entries,
     "plain": _plain,
 }
 

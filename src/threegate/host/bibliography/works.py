@@ -16,8 +16,7 @@ from threegate.artifacts.references import Reference, parse_reference
 from threegate.artifacts.research_packet import Notice, ResearchPacket
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
-from threegate.host.provenance.cautions import RETRACTED, cautions, words
-from threegate.host.provenance.headlines import unmarked
+from threegate.host.provenance.headlines import RETRACTED, cautions, unmarked, words
 from threegate.host.workspace.packets import Name, PacketOrigin, joins_names, names_of
 
 KEY_DIGITS: Final = 12

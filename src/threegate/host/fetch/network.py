@@ -15,8 +15,7 @@ from threegate.host.fetch.budgets import Budgets
 from threegate.host.fetch.retrieve_pool import Asker, Given, RetrieveBox, open_retrieve
 from threegate.host.fetch.schedule import FetchTask, HostQueues
 from threegate.host.proxy.machine import anchors, certificates, other_proxy
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Proxy, listening
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine

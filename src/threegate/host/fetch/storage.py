@@ -39,7 +39,7 @@ from threegate.handoff.refusals import FORGOTTEN
 from threegate.handoff.store import Store
 from threegate.host.fetch.normalize_pool import Answered
 from threegate.host.fetch.targets import FetchTarget
-from threegate.host.proxy.decisions import KIND as DECIDED
+from threegate.host.proxy.supervisor import KIND as DECIDED
 from threegate.host.workspace.fetched import OP, FetchCache
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.launch import Evidence

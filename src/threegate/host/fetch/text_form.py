@@ -15,8 +15,7 @@ from threegate.artifacts.references import SCHEMES, SEARCH_PREFIX, Reference, pa
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.output import counted
-from threegate.host.provenance.cautions import cautions
-from threegate.host.provenance.headlines import packet_headline, unmarked
+from threegate.host.provenance.headlines import cautions, packet_headline, unmarked
 from threegate.host.workspace.packets import RETRIEVED_HERE
 
 _LABEL: Final = "candidate "

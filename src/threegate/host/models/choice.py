@@ -6,14 +6,19 @@ There is no second choice: another model would answer in the name of the one tha
 
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import visible
-from threegate.gates.model.messages import MAX_THREADS
+from threegate.gates.model.messages import MAX_THREADS, SERVER_SOCKET, Bridged, Embedded, Remote
+from threegate.host.models.catalogue import MODELS, Model, named_by_policy
+from threegate.host.models.store import PULLING, Cache, Told
 from threegate.policy.bundle import Compiled
+from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
 
 NO_MODEL: Final = "TG-MDL-020"
 NO_FILE: Final = "TG-MDL-021"
@@ -97,3 +102,103 @@ def _word(policy: Compiled, key: str) -> str | None:
     found = policy.value("core", "model", key)
     assert found is None or isinstance(found, str)
     return found
+
+
+# Models that the policy in force needs, and which parts of them are present.
+
+ELSEWHERE: Final = "not kept here"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A model a policy names; without `model` it is served by somebody else, or not at all."""
+
+    use: str
+    name: str
+    sha256: str | None
+    model: Model | None
+
+
+def needed(policy: Compiled) -> tuple[Needed, ...]:
+    """Return the models the policy names: CORE's, and the one that compares texts."""
+    name, digest = policy.text("core", "model", "name"), policy.value("core", "model", "sha256")
+    assert digest is None or isinstance(digest, str)
+    own = named_by_policy(name, digest, "chat") if digest is not None else None
+    texts = policy.text("core", "embedder", "name"), policy.text("core", "embedder", "sha256")
+    kind, host = policy.text("core", "model", "kind"), policy.value("core", "model", "remote_host")
+    where = kind if host is None else f"{kind}:{host}"
+    return (
+        Needed(f"answers ({where})", name, digest, own),
+        Needed("vectors", *texts, named_by_policy(*texts, "embedding")),
+    )
+
+
+def states_of(models: Sequence[Needed], cache: Cache, told: Told) -> list[str]:
+    """Return the state of each model: that of its worst file."""
+    return [_state(need, cache, told) for need in models]
+
+
+def _state(need: Needed, cache: Cache, told: Told) -> str:
+    if need.model is None:
+        return ELSEWHERE
+    found = [cache.state(file, told) for file in need.model.files]
+    return next((state for state in ("missing", "damaged") if state in found), "here")
+
+
+def refuse_lacking(models: Sequence[Needed], states: Sequence[str]) -> None:
+    """Raise `GateUnavailable` if one is missing or damaged."""
+    for need, state in zip(models, states, strict=True):
+        if state in ("missing", "damaged"):
+            detail = f"the model {visible(need.name)} is {state}"
+            hint = "`threegate model pull` brings it"
+            raise GateUnavailable(detail, code=NO_FILE, hint=hint)
+
+
+def strays(cache: Cache) -> list[str]:
+    """Return the names of files that belong to no known model: a policy may need them."""
+    known = {cache.path(file).name for model in MODELS for file in model.files}
+    found: list[str] = []
+    with suppress(OSError):
+        found = sorted(set(os.listdir(cache.root)) - known - {PULLING})
+    return found
+
+
+# The sandbox that serves a model: what is bound into it, and its opening message.
+
+Opening = Embedded | Bridged | Remote
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How one model is served; `opening` is told the descriptor CORE comes to."""
+
+    profile: Profile
+    opening: Callable[[int], Opening]
+    given: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+
+
+def box_of(model: Chosen, cache: Path) -> Box:
+    """Return the box of a model on this machine; raise `GateUnavailable`."""
+    if model.kind == "embedded":
+        given = {"model-file": str(model_file(model, cache))}
+        return Box(MODEL_SERVER, lambda fd: _embedded(model, fd), given)
+    socket = server_socket(model)
+    if socket is not None:
+        place = f"unix:{SERVER_SOCKET}"
+        given = {"server": str(socket)}
+        return Box(BRIDGE_SOCKET, lambda fd: _bridged(model, fd, place), given)
+    assert model.endpoint is not None
+    port = int(model.endpoint.rpartition(":")[2])
+    endpoint = model.endpoint
+    return Box(BRIDGE, lambda fd: _bridged(model, fd, endpoint), ports=(port,))
+
+
+def _embedded(model: Chosen, fd: int) -> Embedded:
+    assert model.sha256 is not None
+    context, seconds = model.context_tokens, model.deadline_seconds
+    return Embedded(fd, model.name, model.sha256, context, threads(), seconds)
+
+
+def _bridged(model: Chosen, fd: int, endpoint: str) -> Bridged:
+    return Bridged(fd, model.name, endpoint, model.context_tokens, model.deadline_seconds)

@@ -7,7 +7,7 @@ tried to execute and to fork just before it began, and found both refused.
 from collections.abc import Callable
 from typing import Final
 
-from threegate.host.proxy.log_entries import Noter
+from threegate.host.proxy.supervisor import Noter
 from threegate.policy.ring.compiler import NoOp, compile_no_op
 from threegate.sandbox.launch import Evidence
 

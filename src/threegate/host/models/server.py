@@ -29,12 +29,11 @@ from threegate.gates.model.messages import (
     Remote,
     parse_progress,
 )
-from threegate.host.models.boxes import Opening, box_of
-from threegate.host.models.choice import Chosen, chosen
+from threegate.host.models.choice import Chosen, Opening, box_of, chosen
 from threegate.host.models.codeless import Noted, no_op_of
 from threegate.host.models.remote import Leaving, remote_box
 from threegate.host.open_box import ended, open_box
-from threegate.host.proxy.sockets import listening
+from threegate.host.proxy.supervisor import listening
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine

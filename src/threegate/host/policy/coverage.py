@@ -3,9 +3,9 @@
 The check here decides before a use is spent; the box that acts on a request checks it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from threegate.artifacts.ids import short
 from threegate.base.errors import (
@@ -21,6 +21,11 @@ from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Approved, Presented, check_approval
 from threegate.policy.bundle import functions_sha256
+
+if TYPE_CHECKING:
+    from threegate.policy.bundle import Bundle
+    from threegate.policy.nodes import Value
+
 
 NOT_APPROVED: Final = "TG-ASK-002"
 
@@ -75,3 +80,43 @@ def void_if_refused(
             # Decided meanwhile, or moved by hand: that must not keep others from their turn.
             with suppress(UsageError, HandoffTampered):
                 void(ws.store, request_id, approval_id, reason=error.code)
+
+
+# The rules in force, one by one: file and line, path and value.
+
+SECTIONS: Final = (
+    *("core", "fetch", "tool-exec", "handoff", "instruction-hierarchy", "signers", "gates"),
+)
+
+
+def rules_of(bundle: "Bundle", section: str) -> Iterator[tuple[str, str, str]]:
+    """Yield where each rule stands, its path and its value; a list is one rule."""
+    if section == "signers":
+        for entry in bundle.signers.entries:
+            where = bundle.ref(section, entry.key.fingerprint)
+            yield str(where), f"signers/{entry.principal}", entry.line.partition(" ")[2]
+        return
+    if section == "gates":
+        yield from _profiles(bundle)
+        return
+    lines = bundle.refs[section]
+    for path in sorted(lines, key=lambda path: lines[path]):
+        value: Value = bundle.sections[section]
+        for key in path.split("/"):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and not isinstance(value, Mapping):
+            where = bundle.ref(section, path)
+            yield str(where), f"{section}/{path}", _shown(value)
+
+
+def _profiles(bundle: "Bundle") -> Iterator[tuple[str, str, str]]:
+    gates = bundle.sections["gates"]
+    assert isinstance(gates, Mapping)
+    for name, profile in gates.items():
+        assert isinstance(profile, Mapping)
+        for field, value in profile.items():
+            yield "the program", f"gates/{name}/{field}", _shown(value)
+
+
+def _shown(value: "Value") -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

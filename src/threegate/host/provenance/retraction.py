@@ -18,9 +18,8 @@ from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.handoff.store import Store
-from threegate.host.provenance.cautions import cautions
-from threegate.host.provenance.derivation import origin_of
-from threegate.host.provenance.headlines import Headline, Lookup, Read, headline_of
+from threegate.host.provenance.headlines import Headline, Lookup, Read, cautions, headline_of
+from threegate.host.provenance.texts import origin_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.packets import Origins, names_of
 from threegate.host.workspace.places import read_anywhere

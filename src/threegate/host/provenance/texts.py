@@ -12,21 +12,27 @@ SECURITY
     shown.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
-from threegate.artifacts.ids import prefix_of
-from threegate.artifacts.limits import MAX_EXCERPT_CHARS, MAX_EXCERPTS
-from threegate.artifacts.registry import Artifact
+from threegate.artifacts.fetch_request import FetchRequest
+from threegate.artifacts.ids import prefix_of, short
+from threegate.artifacts.labels import Labels, join_all
+from threegate.artifacts.limits import MAX_DERIVED_FROM, MAX_EXCERPT_CHARS, MAX_EXCERPTS
+from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import UsageError
 from threegate.base.sentences import spans
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.store import Store
+from threegate.host.workspace.places import read_anywhere
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
@@ -135,3 +141,122 @@ def read_material(store: Store, bundle: Bundle, artifact_id: str) -> Material:
     artifact = store.read(artifact_id)
     assert isinstance(artifact, ResearchPacket | ToolResult | Analysis)
     return Material(artifact_id, artifact)
+
+
+# Sources that contain the words of a draft: a hint where the draft comes from.
+#
+# A draft that a source dictated usually repeats it: an address, a line of code, a run of words.
+# The hint is for the reviewer and decides nothing: a source can dictate in other words.
+#
+# SECURITY: compares text of a model with text of strangers. If this is wrong, a hint is missing;
+# `derived_from` still lists everything that could be read.
+
+RUN_WORDS: Final = 4  # words in a row that are hardly the same by chance
+LEAST_CHARS: Final = 8  # of an address or a string
+_WORD: Final = re.compile(r"[^\W_]+")
+_TOKEN: Final = re.compile(r"[^\s\"'(){}\[\],;<>]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A part of a request that stands in a source."""
+
+    part: str  # purpose, code or reference
+    artifact: str
+    number: int  # of the text; 0 is the title
+
+    @property
+    def where(self) -> str:
+        """Return the place in words."""
+        return f"{short(self.artifact)} {f'text {self.number}' if self.number else 'title'}"
+
+
+def copied_from(request: Request, sources: Iterable[Material]) -> list[Copied]:
+    """Return which parts of a request stand in which texts, each source once for each part."""
+    parts = [(name, _marks(text), _runs(text)) for name, text in _parts(request)]
+    found: dict[tuple[str, str], Copied] = {}
+    for material in sources:
+        for number, text in enumerate((_title(material), *material.texts)):
+            untrusted = text.open_for_validation()
+            lowered, runs = untrusted.lower(), _runs(untrusted)
+            for name, marks, own in parts:
+                key = (name, material.id)
+                if key not in found and (own & runs or any(mark in lowered for mark in marks)):
+                    found[key] = Copied(name, material.id, number)
+    return sorted(found.values(), key=lambda one: (one.artifact, one.part))
+
+
+def _title(material: Material) -> Untrusted[str]:
+    """Return the title of a packet, which a model is shown too; other titles are not foreign."""
+    return material.title if isinstance(material.artifact, ResearchPacket) else Untrusted("")
+
+
+def _parts(request: Request) -> Iterator[tuple[str, str]]:
+    yield "purpose", request.purpose.open_for_validation()
+    if isinstance(request, ToolRequest):
+        yield "code", request.code.open_for_validation()
+    if isinstance(request, FetchRequest):
+        for reference in request.references:
+            yield "reference", reference.open_for_validation()
+
+
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    words: Sequence[str] = [word.lower() for word in _WORD.findall(text)]
+    return frozenset(tuple(words[at : at + RUN_WORDS]) for at in range(len(words) - RUN_WORDS + 1))
+
+
+def _marks(text: str) -> list[str]:
+    """Return what is telling by itself: addresses, identifiers, long strings of signs."""
+    found = []
+    for token in _TOKEN.findall(text.lower()):
+        bare = re.sub(r"\A(?:https?://|doi:|arxiv:|pmid:|openalex:)", "", token).strip("./:?!")
+        telling = not bare.isalpha() and any(sign in bare for sign in "./:=@")
+        if telling and len(bare) >= LEAST_CHARS:
+            found.append(bare)
+    return found
+
+
+# What an answer was made from: everything that could be read, and its own sources.
+#
+# The host derives this from stored artifacts; the author of an answer is not asked.
+#
+# SECURITY: if this is wrong, an answer loses a source and with it a label: confidential data could
+# be shown as public, or a result could feed a fetch request.
+
+MAX_WALKED: Final = 4 * MAX_DERIVED_FROM
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Everything behind an answer, and the labels of all of it."""
+
+    derived_from: tuple[str, ...]  # sorted; what is still here
+    labels: Labels
+    read_a_result: bool  # one of them is a tool result, or was or may have been made from one
+
+
+def origin_of(store: Store, readable: Iterable[str]) -> Origin:
+    """Return the origin of something whose author could read all of this."""
+    waiting = list(dict.fromkeys(readable))
+    seen = set(waiting)
+    here: list[str] = []
+    labels = [Labels("external", "public")]
+    unknown = False
+    while waiting:
+        artifact_id = waiting.pop()
+        artifact = read_anywhere(store, artifact_id)
+        if artifact is None:  # forgotten: what was made from it still says that it was
+            # What an analysis had read is forgotten with it, a result perhaps.
+            unknown = unknown or prefix_of(artifact_id) == "an"
+            continue
+        labels.append(registry.labels_of(artifact))
+        if prefix_of(artifact_id) in READABLE and store.locate(artifact_id) is not None:
+            here.append(artifact_id)
+        new = [parent for parent in artifact.parents() if parent not in seen]
+        seen.update(new)
+        waiting += new
+        if len(seen) > MAX_WALKED or len(here) > MAX_DERIVED_FROM:
+            hint = "name fewer sources with --packets"
+            raise UsageError(f"more than {MAX_DERIVED_FROM} artifacts stand behind it", hint=hint)
+    results = unknown or any(prefix_of(one) == "res" for one in seen)
+    return Origin(tuple(sorted(here)), join_all(labels), results)

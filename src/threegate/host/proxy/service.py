@@ -18,8 +18,7 @@ from typing import Any, Final
 from threegate.base.errors import PolicyInvalid, ThreeGateError
 from threegate.base.limits import MAX_BUNDLE_BYTES
 from threegate.base.text import visible
-from threegate.host.proxy.sockets import listening_at
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Proxy, listening_at
 from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.sandbox.machine import find_machine
 

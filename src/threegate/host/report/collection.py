@@ -25,15 +25,11 @@ from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.headlines import Lookup, Read, headline_of, page_of
 from threegate.host.provenance.retraction import brought as brought_behind
 from threegate.host.provenance.retraction import brought_cites, lookup, retractions
-from threegate.host.report.approvals import approval_card, approvals_behind
+from threegate.host.report.approvals import Stored, approval_card, approvals_behind, stored
 from threegate.host.report.facts import Card, Claim, Fact, Quote, Report
-from threegate.host.report.how_to_check import checks_of
-from threegate.host.report.image_view import Viewer
-from threegate.host.report.logged import Stored, stored
-from threegate.host.report.outputs import See, computed_behind
-from threegate.host.report.provenance import trace
-from threegate.host.report.recheck import FOUND, Rechecked, recheck
-from threegate.host.report.sources import card_of
+from threegate.host.report.outputs import See, Viewer, computed_behind
+from threegate.host.report.provenance import checks_of, trace
+from threegate.host.report.sources import FOUND, Rechecked, card_of, recheck
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.places import ArtifactReader, read_anywhere
 from threegate.host.workspace.workspace import Workspace

@@ -9,17 +9,26 @@ from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
 from threegate.host.ask.text_form import RESTS_ON_BROUGHT
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import Headline
-from threegate.host.report.blocks import (
+from threegate.host.report.facts import (
     NOTHING,
     Block,
+    Card,
     Cells,
+    Check,
+    Claim,
     Command,
+    Computed,
     Drawn,
+    Fact,
     Foreign,
     Heading,
+    Image,
     Line,
     Listed,
     Picture,
+    Quote,
+    Report,
+    Table,
     Title,
     cite,
     foreign,
@@ -27,18 +36,7 @@ from threegate.host.report.blocks import (
     loud,
     mono,
 )
-from threegate.host.report.facts import (
-    Card,
-    Check,
-    Claim,
-    Computed,
-    Fact,
-    Image,
-    Quote,
-    Report,
-    Table,
-)
-from threegate.host.report.recheck import FOUND
+from threegate.host.report.sources import FOUND
 
 MEANINGS: Final = {
     "quote found": "its quotes stand in their sources, and its numbers in the quotes",

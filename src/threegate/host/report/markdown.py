@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from threegate.base.text import visible
 from threegate.host.provenance.picture import as_text
-from threegate.host.report.blocks import (
+from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
@@ -30,7 +30,7 @@ from threegate.host.report.blocks import (
     Span,
     Title,
 )
-from threegate.host.report.png import as_png
+from threegate.host.report.pdf_file import as_png
 from threegate.host.review.characters import in_columns, in_lines, on_one_line
 
 _ACTIVE: Final = re.compile(r"[\\`*_\[\]<>&#|~!]")

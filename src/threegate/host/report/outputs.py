@@ -10,22 +10,46 @@ SECURITY
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice, repeat
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from threegate.artifacts.ids import prefix_of
+from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.tool_result import OutputFile, ToolResult
+from threegate.base.errors import GateUnavailable, ProtocolBroken, StorageFailed, UsageError
+from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES
+from threegate.gates.image_reader.messages import (
+    DAMAGED,
+    MAX_IMAGE_BYTES,
+    MAX_PIXELS,
+    MAX_SIDE,
+    OTHER_KIND,
+    TOO_LARGE,
+    Decode,
+    NotRead,
+    parse_pixels,
+)
 from threegate.handoff import states
 from threegate.handoff.store import Store
+from threegate.host.atomic_file import write_together
+from threegate.host.open_box import ended, open_box
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import headline_of, own_words
 from threegate.host.report.facts import Computed, Image, LeftFile, Table
+from threegate.host.report.pdf_file import image_of
 from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import read_anywhere
+from threegate.host.workspace.setup import OURS
+from threegate.host.workspace.workspace import Workspace
+from threegate.policy.bundle import Bundle
+from threegate.policy.leaves import sized
+from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.profiles import IMAGE_READER
+from threegate.sandbox.session import run_gate
 
 MOST_IMAGES: Final = 8  # in one report, and as many tables
 MOST_TABLES: Final = 8
@@ -146,3 +170,101 @@ def _about(shown: Image | Table) -> str:
     rest = [counted(shown.more_rows, "more row")] if shown.more_rows else []
     rest += [counted(shown.more_columns, "more column")] if shown.more_columns else []
     return "as text" + (f", without {' and '.join(rest)}" if rest else "")
+
+
+# From an image file of a run to one that can be shown: a fresh sandbox each, then our own writer.
+#
+# SECURITY: hands a stranger's bytes to a process without network and takes pixels from it, within
+# bounds. No byte of the file itself is shown. A sandbox that dies, takes too long or breaks the
+# protocol is a refusal in words; so is a machine without sandboxes.
+
+_WHY: Final = {
+    OTHER_KIND: "it is neither a PNG nor a JPEG file",
+    DAMAGED: "it is damaged, or not a picture that can be decoded",
+    TOO_LARGE: f"it has more than {MAX_PIXELS} points, or a side of more than {MAX_SIDE}",
+}
+
+
+class Viewer:
+    """Decodes images under one policy; no box is started before there is one."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._machine: Machine | None = None
+
+    def __call__(self, image: Untrusted[bytes]) -> Image | str:
+        """Return an image that can be shown, or in words why there is none."""
+        try:
+            asked = Decode(image.open_for_validation()).to_bytes()
+            self._machine = self._machine or find_machine()
+            kind = partial(run_gate, request=asked)
+            answer = open_box(kind, self._machine, self._bundle, IMAGE_READER)
+        except ProtocolBroken as exc:
+            return exc.message
+        except GateUnavailable as exc:
+            hint = f"; {exc.hint}" if exc.hint else ""
+            return f"there is no sandbox to decode it in: {exc.message}{hint}"
+        with answer.message as file:
+            said = file.read()
+        if answer.ended.why != "done":
+            return ended(IMAGE_READER, answer.ended.why).message
+        try:
+            found = parse_pixels(Untrusted(said))
+        except ProtocolBroken as exc:
+            return f"the image decoder broke the protocol: {exc.message}"
+        return _WHY[found.reason] if isinstance(found, NotRead) else image_of(found)
+
+
+# The files that a run left: named, and written where the operator says.
+#
+# SECURITY: writes bytes of attacker-influenced code under names that the code chose. The format of
+# results admits plain file names only; none leaves the directory or begins with a dot. Nothing is
+# written over a file without `over`, through a link, or into the workspace's own parts.
+
+
+def plain_files(result: ToolResult) -> list[dict[str, Any]]:
+    """Return name, size and digest of each file."""
+    return [{"name": one.name, "bytes": one.bytes, "sha256": one.sha256} for one in result.files]
+
+
+def file_lines(result_id: str, result: ToolResult) -> list[str]:
+    """Return a line for each file a run left, and one that says how to get them."""
+    if not result.files:
+        return []
+    lines = [f"left {one.name}, {sized(one.bytes)}" for one in result.files]
+    return [*lines, f"`threegate result export {short(result_id)} DIRECTORY` writes them"]
+
+
+def export_files(ws: Workspace, result_id: str, directory: Path, *, over: bool) -> ToolResult:
+    """Write every file of a result into `directory`, or none of them; return the result."""
+    result = ws.store.read(result_id)
+    assert isinstance(result, ToolResult)
+    if not result.files:
+        hint = f"`threegate result show {short(result_id)}` shows what it printed"
+        raise UsageError(f"{short(result_id)} left no files", hint=hint)
+    _refuse_ours(ws.root, directory)
+    files = {directory / one.name: _bytes_of_file(ws, one.name, one.sha256) for one in result.files}
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as exc:
+        why = (getattr(exc, "strerror", None) or "no such name").lower()
+        raise StorageFailed(f"cannot make {quote(str(directory))}: {why}") from exc
+    write_together(files, over=over)
+    return result
+
+
+def _bytes_of_file(ws: Workspace, name: str, digest: str) -> bytes:
+    if not ws.store.has_blob(digest):
+        raise UsageError(f"the bytes of {name} are not here any more")
+    return ws.store.read_file(states.BLOBS, digest)
+
+
+def _refuse_ours(root: Path, directory: Path) -> None:
+    """Refuse the workspace itself: a file called like one of its own would take its place."""
+    try:
+        inside = Path(os.path.realpath(directory)).relative_to(os.path.realpath(root)).parts
+    except ValueError:
+        return
+    if not inside or inside[0] in OURS:
+        hint = "name a directory of its own"
+        raise UsageError(f"{quote(str(directory))} belongs to the workspace", hint=hint)

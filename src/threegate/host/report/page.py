@@ -14,21 +14,21 @@ from typing import Final
 
 from threegate.base.text import visible
 from threegate.host.provenance.picture import as_svg
-from threegate.host.report.blocks import (
+from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
     Drawn,
     Foreign,
     Heading,
+    Image,
     Line,
     Listed,
     Picture,
     Span,
     Title,
 )
-from threegate.host.report.facts import Image
-from threegate.host.report.png import as_png
+from threegate.host.report.pdf_file import as_png
 from threegate.host.review.characters import in_lines, on_one_line
 
 _STYLE: Final = """

@@ -12,22 +12,21 @@ from typing import Final
 
 from threegate.base.text import visible
 from threegate.host.provenance.picture import as_text
-from threegate.host.report.blocks import (
+from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
     Drawn,
     Foreign,
     Heading,
+    Image,
     Line,
     Listed,
     Picture,
     Span,
     Title,
 )
-from threegate.host.report.facts import Image
-from threegate.host.report.pdf_file import HEIGHT, WIDTH, Mark, assemble, hexadecimal
-from threegate.host.report.pdf_fonts import Font, encoded
+from threegate.host.report.pdf_file import HEIGHT, WIDTH, Font, Mark, assemble, encoded, hexadecimal
 from threegate.host.review.characters import in_columns, in_lines, on_one_line
 
 _LEFT, _TOP, _BOTTOM, _ROOM = 56.0, 786.0, 64.0, WIDTH - 112.0

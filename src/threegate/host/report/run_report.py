@@ -14,10 +14,15 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import Capture, ToolResult
 from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph
-from threegate.host.report.approvals import approval_card
-from threegate.host.report.blocks import (
+from threegate.host.report.approvals import Stored, approval_card, stored
+from threegate.host.report.collection import traced
+from threegate.host.report.facts import (
     NOTHING,
     Block,
+    Card,
+    Check,
+    Computed,
+    Fact,
     Foreign,
     Heading,
     Listed,
@@ -27,13 +32,9 @@ from threegate.host.report.blocks import (
     loud,
     mono,
 )
-from threegate.host.report.collection import traced
-from threegate.host.report.facts import Card, Check, Computed, Fact
-from threegate.host.report.how_to_check import checks_of_run
-from threegate.host.report.image_view import Viewer
 from threegate.host.report.layout import card_blocks, check_blocks, fact_list, file_blocks
-from threegate.host.report.logged import Stored, stored
-from threegate.host.report.outputs import See, computed_behind
+from threegate.host.report.outputs import See, Viewer, computed_behind
+from threegate.host.report.provenance import checks_of_run
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace

@@ -24,7 +24,7 @@ from threegate.base.limits import MAX_REQUEST_BYTES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.handoff.admission import admit_request
-from threegate.host.request.expressible import (
+from threegate.host.request.code import (
     Answer,
     Ask,
     NotExpressible,

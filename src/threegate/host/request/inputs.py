@@ -7,24 +7,27 @@ SECURITY
     turns it into code.
 """
 
+import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import ID_HINT, is_short_id, prefix_of, sha256_hex
 from threegate.artifacts.labels import LOWEST, Labels
 from threegate.artifacts.reasons import rejection
+from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected, PolicyDenied, UsageError
 from threegate.base.forms import IDENTIFIER
 from threegate.base.schema import Mismatch
 from threegate.base.text import quote, visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
-from threegate.host.request.documents import NotADocument, document_of, looks_like_artifact
 from threegate.host.request.options import split_pair
 from threegate.host.workspace.offered_files import named, read_regular
 from threegate.host.workspace.places import refuse_absent, resolve
@@ -33,6 +36,96 @@ from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_read
 from threegate.policy.decision import Deny
 from threegate.policy.leaves import BYTES
+
+# A file that the operator names, as the JSON document that a program is given.
+#
+# A `.json` file stays byte for byte; any other text becomes one JSON string.
+#
+# SECURITY: somebody else may have written the file. A document is refused if two readers could see
+# two values in it: repeated keys, NaN, numbers that no float holds, half a surrogate pair. If this
+# is wrong, a program is given another value than the one the operator looked at.
+
+MAX_DEPTH: Final = 100  # the interpreter's own parser stops at 200
+# Two bytes spell a list of a hundred in memory: `[],[],[]` of 32 MiB would take a gigabyte.
+MAX_CONTAINERS: Final = 2_000_000
+_ARTIFACT_HEAD: Final = b'---\nformat: "'
+
+
+class NotADocument(ValueError):
+    """Why a file cannot be an input, in our words."""
+
+
+def document_of(name: str, data: Untrusted[bytes]) -> bytes:
+    """Return the JSON document for a file of this name, or raise `NotADocument`."""
+    untrusted = data.open_for_validation()
+    try:
+        text = untrusted.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise NotADocument(f"not UTF-8 at byte {exc.start}") from exc
+    if not name.lower().endswith(".json"):
+        return canonical.encode(text)
+    check_json(text)
+    return untrusted
+
+
+def looks_like_artifact(data: Untrusted[bytes]) -> bool:
+    """Tell whether a file is a copy of an artifact, which has labels that a file has not."""
+    return data.open_for_validation().startswith(_ARTIFACT_HEAD)
+
+
+def check_json(text: str) -> None:
+    """Raise `NotADocument` unless `text` is JSON that every reader reads alike."""
+    if text.count("[") + text.count("{") > MAX_CONTAINERS:
+        raise NotADocument(f"more than {MAX_CONTAINERS} lists and objects")
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except json.JSONDecodeError as exc:
+        raise NotADocument(f"not JSON at line {exc.lineno}, column {exc.colno}") from exc
+    except RecursionError as exc:  # "[" * 100_000
+        raise NotADocument(f"nested more than {MAX_DEPTH} deep") from exc
+    except NotADocument:
+        raise
+    except ValueError as exc:  # an integer of more digits than Python reads
+        raise NotADocument("a number with too many digits") from exc
+    _check_value(value)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        # Counted once: looking for each key again took hours for an object of a million keys.
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key in counts if counts[key] > 1)
+        raise NotADocument(f"key {quote(twice)} stands twice in one object")
+    return found
+
+
+def _constant(token: str) -> Any:
+    raise NotADocument(f"{token} is not JSON")
+
+
+def _check_value(value: Any) -> None:
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, str):
+            _check_text(item)
+        elif isinstance(item, float):
+            if not isfinite(item):
+                raise NotADocument("a number larger than any float")
+        elif isinstance(item, dict | list):
+            if depth >= MAX_DEPTH:
+                raise NotADocument(f"nested more than {MAX_DEPTH} deep")
+            parts = item if isinstance(item, list) else [*item, *item.values()]
+            waiting += [(part, depth + 1) for part in parts]
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise NotADocument("half a surrogate pair") from exc
+
 
 MAX_FILE_CHARS = 200
 DATA_KINDS = ("rp", "res", "an")

@@ -18,9 +18,8 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import HandoffTampered
 from threegate.base.text import quote
-from threegate.host.provenance.copied import copied_from
 from threegate.host.provenance.headlines import Read
-from threegate.host.provenance.texts import Material
+from threegate.host.provenance.texts import Material, copied_from
 from threegate.host.review.characters import FoundCharacter
 from threegate.host.review.code_flags import imitates
 from threegate.host.review.parts import (

@@ -24,8 +24,7 @@ from threegate.base.text import quote
 from threegate.handoff import states
 from threegate.handoff.disk import check_file, read_start
 from threegate.handoff.store import Store
-from threegate.host.provenance.cautions import BROUGHT
-from threegate.host.provenance.headlines import Lookup, Read, headline_for, own_words
+from threegate.host.provenance.headlines import BROUGHT, Lookup, Read, headline_for, own_words
 from threegate.host.provenance.retraction import lookup
 from threegate.host.review.parts import SheetInput, SheetSource, SheetSources
 from threegate.host.workspace.packets import logged_origins

@@ -33,7 +33,7 @@ from threegate.handoff import states
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
 from threegate.handoff.records import Quota
-from threegate.host.ask import task as tasking
+from threegate.host.ask import claims as tasking
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.labels import counts
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED, own_claims

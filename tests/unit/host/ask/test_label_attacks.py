@@ -15,7 +15,7 @@ from threegate.gates.core.messages import Said
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
-from threegate.host.ask.numbers import differing
+from threegate.host.ask.labels import differing
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.removal import forget
 from threegate.host.workspace.workspace import Workspace

@@ -2,7 +2,7 @@
 
 import pytest
 
-from threegate.host.ask.numbers import differing
+from threegate.host.ask.labels import differing
 
 
 @pytest.mark.parametrize(

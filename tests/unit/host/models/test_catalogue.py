@@ -4,7 +4,7 @@ import re
 
 from tests.support.policies import policy
 from threegate.host.models.catalogue import MODELS, by_digest, by_name, named_by_policy
-from threegate.host.models.policy import needed
+from threegate.host.models.choice import needed
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.modelling import bridged, embedded, named
 from threegate.base.errors import GateUnavailable, ProtocolBroken
-from threegate.host.models.boxes import box_of
-from threegate.host.models.choice import chosen, model_file, threads
+from threegate.host.models.choice import box_of, chosen, model_file, threads
 from threegate.host.models.server import ModelServer
 from threegate.sandbox.machine import find_machine
 

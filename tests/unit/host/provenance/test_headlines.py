@@ -15,12 +15,12 @@ from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.host.ask.text_form import plain, tell
 from threegate.host.output import GUTTER, Output
-from threegate.host.provenance.cautions import cautions
 from threegate.host.provenance.headlines import (
     ABSENT,
     TITLE_CHARS,
     Headline,
     Lookup,
+    cautions,
     headline_of,
     own_words,
     packet_headline,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
-from threegate.host.proxy.decisions import parse_decision
+from threegate.host.proxy.supervisor import parse_decision
 
 LINE = {
     "address": "104.18.0.1",

@@ -9,7 +9,7 @@ import pytest
 
 from threegate.base.errors import GateUnavailable, StorageFailed
 from threegate.handoff.claims import current_lease
-from threegate.host.proxy.sockets import listening, listening_at
+from threegate.host.proxy.supervisor import listening, listening_at
 
 
 def test_it_listens_behind_a_door_that_is_shut(tmp_path: Path) -> None:

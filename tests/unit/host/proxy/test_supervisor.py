@@ -13,8 +13,7 @@ from threegate.base.errors import GateUnavailable, ProtocolBroken, StorageFailed
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.proxy.messages import InForce
 from threegate.host.proxy import supervisor
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Proxy, listening
 from threegate.sandbox import service
 from threegate.sandbox.supervise import Ended
 

@@ -20,9 +20,11 @@ from threegate.host.report.collection import gather
 from threegate.host.report.facts import Card, Report
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
-from threegate.host.report.recheck import FOUND, GONE, NOT_FOUND
 from threegate.host.report.sources import (
     FORGOTTEN,
+    FOUND,
+    GONE,
+    NOT_FOUND,
     WITHDRAWN,
     card_of,
 )

@@ -23,7 +23,7 @@ from tests.support.reports import (
 )
 from threegate.host.report.facts import Claim
 from threegate.host.report.pdf import Run, broken
-from threegate.host.report.pdf_fonts import Font, encoded
+from threegate.host.report.pdf_file import Font, encoded
 from threegate.host.review.characters import in_lines, on_one_line
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "ul", "li"}

@@ -16,20 +16,20 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.image_reader.decoder import points_of
 from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES, NotRead
 from threegate.host import open_box
-from threegate.host.report import image_view, outputs
+from threegate.host.report import outputs
 from threegate.host.report.collection import gather
 from threegate.host.report.facts import Image, LeftFile, Report, Table
-from threegate.host.report.image_view import Viewer
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown, images_beside
 from threegate.host.report.outputs import (
     MOST_CELL_CHARS,
     MOST_COLUMNS,
     MOST_ROWS,
+    Viewer,
     computed_behind,
     parse_table,
 )
-from threegate.host.report.png import image_of
+from threegate.host.report.pdf_file import image_of
 from threegate.host.review.characters import in_columns
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.removal import withdraw
@@ -222,7 +222,7 @@ def test_a_machine_that_has_run_out_is_said(ws: Workspace, monkeypatch: pytest.M
     def run_out(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(image_view, "run_gate", run_out)
+    monkeypatch.setattr(outputs, "run_gate", run_out)
     found = Viewer(ws.bundle)(Untrusted(png()))
     assert isinstance(found, str)
     assert "a box cannot be started: resource temporarily unavailable" in found

@@ -4,7 +4,7 @@ from threegate.host.provenance.graph import Graph, Node
 from threegate.host.provenance.picture import as_svg, as_text
 from threegate.host.report.facts import Claim, Quote
 from threegate.host.report.provenance import MOST_CLAIMS, MOST_PACKETS, reduced, trace
-from threegate.host.report.recheck import FOUND
+from threegate.host.report.sources import FOUND
 
 AN, TR, RES = "an-" + "a" * 64, "tr-" + "b" * 64, "res-" + "c" * 64
 KINDS = {"rp": "research-packet", "an": "analysis", "tr": "tool-request", "res": "tool-result"}

@@ -19,8 +19,8 @@ from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.handoff.records import Quota
 from threegate.handoff.refusals import was_refused
+from threegate.host.request.code import NotExpressible, Use, judge
 from threegate.host.request.creation import Made, Wanted, make_request
-from threegate.host.request.expressible import NotExpressible, Use, judge
 from threegate.host.workspace.workspace import Workspace
 
 WANTED = Wanted(purpose="The sum of the rows.", code="sum(rows)\n")

@@ -15,7 +15,18 @@ SOURCE = Path(__file__).parents[4] / "src" / "threegate"
 # Calls that name a lane to look something up, to list the words there are, or to say of an
 # executor which lane it is.
 LOOKUPS = frozenset(
-    ("Abilities", "Choice", "Field", "deny", "has", "integer", "ref", "text", "value", "words")
+    (
+        "Abilities",
+        "RuleField",
+        "WordChoice",
+        "deny",
+        "has",
+        "integer",
+        "ref",
+        "text",
+        "value",
+        "words",
+    )
 )
 # Whoever can bring a tool request into a workspace; each is started by a person's command, or by
 # a form of the console, which makes requests that wait for a signature.

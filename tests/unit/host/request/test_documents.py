@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.base.untrusted import Untrusted
-from threegate.host.request.documents import NotADocument, check_json, document_of
+from threegate.host.request.inputs import NotADocument, check_json, document_of
 
 VALUES = st.recursive(
     st.none()

@@ -39,10 +39,8 @@ from threegate.handoff.store import Store
 from threegate.host.fetch.credentials import all_credentials
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.open_box import ended, open_box
-from threegate.host.proxy.log_entries import Noter
 from threegate.host.proxy.machine import anchors, certificates
-from threegate.host.proxy.sockets import listening
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Noter, Proxy, listening
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.kernel_allowlist import StartProxy, held_proxy, started_proxy
 from threegate.host.settings import Settings, unix_now

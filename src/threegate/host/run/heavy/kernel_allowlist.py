@@ -16,8 +16,7 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.gates.fetch.proxy.messages import Address
-from threegate.host.proxy.log_entries import Noter
-from threegate.host.proxy.supervisor import Proxy
+from threegate.host.proxy.supervisor import Noter, Proxy
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decision import Decision
 from threegate.policy.hosts import refused_v4, refused_v6
