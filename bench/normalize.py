@@ -21,7 +21,7 @@ from tests.support.answers import JSON
 from tests.support.normalizing import ask, got
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made, Normalize
+from threegate.gates.fetch.normalize.messages import Normalize, PacketMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.sources import crossref
 
@@ -49,7 +49,7 @@ def run(sizes: Sizes, _directory: Path) -> Plain:
         with script.lap(CHUNK):
             for message in chunk:
                 _plain_script(message.raws[0])
-        assert all(isinstance(found, Made) for found in made)
+        assert all(isinstance(found, PacketMade) for found in made)
         memory.look()
         if lap % 20 == 19:
             say(f"normalize: {ours.done} packets, {ours.rate():,.0f}/s")

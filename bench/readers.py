@@ -21,7 +21,7 @@ from tests.support.normalizing import ask, page_of
 from tests.support.pdfs import written
 from threegate.gates.fetch.normalize import gate_html, gate_pdf
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made
+from threegate.gates.fetch.normalize.messages import PacketMade
 
 DOCUMENTS = 12
 ONE_IN = 500  # of the packets that are validated elsewhere: a page takes that much longer
@@ -46,7 +46,7 @@ def _pages(laps: int, memory: Memory) -> Plain:
         with bare.lap(len(pages)):
             for text in pages:
                 trafilatura.extract(text, fast=True, include_comments=False)
-        assert all(isinstance(found, Made) for found in made)
+        assert all(isinstance(found, PacketMade) for found in made)
         memory.look()
         if lap % 10 == 9:
             say(f"readers: {ours.done} pages, {ours.rate():,.0f}/s")
@@ -74,7 +74,7 @@ def _papers(laps: int, memory: Memory) -> Plain:
         for raw in papers:
             with bare.lap(PAPER_PAGES):
                 _bare_pdf(raw)
-        assert all(isinstance(found, Made) for found in made)
+        assert all(isinstance(found, PacketMade) for found in made)
         memory.look()
     return compare(
         "PDF to packet, per core",

@@ -22,7 +22,7 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ThreeGateError
 from threegate.gates.core.client import Client, NoModel
-from threegate.gates.core.messages import CoreTask, ModelUsage, Said
+from threegate.gates.core.messages import CoreSaid, CoreTask, ModelUsage
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.host.ask.answer import (
     Outcome,
@@ -109,7 +109,7 @@ class Timed:
         with self.sides.serving() as say:
             self.loading += time.perf_counter() - began
 
-            def timed(task: CoreTask) -> Said:
+            def timed(task: CoreTask) -> CoreSaid:
                 said = say(task)
                 self.usage = said.usage
                 return said

@@ -14,7 +14,7 @@ from tests.support.normalizing import Got, ask, got, hazards, made, page_of
 from threegate.artifacts.research_packet import FORMAT
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made
+from threegate.gates.fetch.normalize.messages import PacketMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 
 # Who answered, as a record names it, and what its answers are read as.
@@ -66,7 +66,7 @@ def judge(name: str, item: Got) -> str:
     record, message = ask([item], **UNNAMED)
     found = answer(message, PLAIN)
     assert answer(message, PLAIN).to_bytes() == found.to_bytes(), name
-    if not isinstance(found, Made):
+    if not isinstance(found, PacketMade):
         assert found.code in ("TG-NRM-003", "TG-NRM-004"), (name, found)
         return found.code
     packet = FORMAT.parse(Untrusted(found.packet))

@@ -22,7 +22,7 @@ from tests.support.workspaces import files_below, make_workspace, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
-from threegate.gates.core.messages import CoreTask, Said
+from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.gates.fetch.normalize.hazards import Findings, show
 from threegate.gates.model.chat.messages import Served
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
@@ -70,7 +70,7 @@ class Lab:
     def _serving(self) -> Iterator[Say]:
         machine = find_machine()
 
-        def say(task: CoreTask) -> Said:
+        def say(task: CoreTask) -> CoreSaid:
             return ask_core(machine, self.ws.bundle, self.path, task, lambda _: None)
 
         yield say

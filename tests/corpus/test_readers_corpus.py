@@ -21,7 +21,7 @@ from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate_html, gate_pdf
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made, Normalize, NotMade
+from threegate.gates.fetch.normalize.messages import Normalize, PacketMade, PacketNotMade
 from threegate.gates.fetch.normalize.readers import main_text
 from threegate.gates.fetch.normalize.readers.charset import decoded
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_PDF
@@ -56,7 +56,7 @@ def message_of(raw: bytes, kind: str) -> Normalize:
     return ask([replace(got, answer=entry)], reference=entry.url, scheme="url", want="full-text")[1]
 
 
-def read(raw: bytes, kind: str) -> Made | NotMade:
+def read(raw: bytes, kind: str) -> PacketMade | PacketNotMade:
     message = message_of(raw, kind)
     found = answer(message, READERS[kind])
     assert found == answer(message, READERS[kind]), "the same record, the same bytes"
@@ -70,8 +70,8 @@ def in_box(raw: bytes, kind: str) -> Boxed:
 LIMIT_ENDS = {("exit", 70), *(("crashed", 128 + signal) for signal in (6, 9, 11, 24))}
 
 
-def packet(found: Made | NotMade | None) -> ResearchPacket:
-    assert isinstance(found, Made), found
+def packet(found: PacketMade | PacketNotMade | None) -> ResearchPacket:
+    assert isinstance(found, PacketMade), found
     return FORMAT.parse(Untrusted(found.packet))
 
 
@@ -83,11 +83,11 @@ def counts(made: ResearchPacket) -> dict[str, int]:
     return {item.name: item.count for item in made.hazards}
 
 
-def judged(found: Made | NotMade | None, name: str) -> str:
-    if isinstance(found, Made):
+def judged(found: PacketMade | PacketNotMade | None, name: str) -> str:
+    if isinstance(found, PacketMade):
         packet(found)
         return "packet"
-    assert isinstance(found, NotMade), name
+    assert isinstance(found, PacketNotMade), name
     assert found.code in CODES, (name, found)
     return found.code
 

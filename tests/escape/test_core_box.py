@@ -9,7 +9,7 @@ import pytest
 from tests.support.chatting import Scripted
 from tests.support.tasks import TASK, claims, step_of, task, wanted
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import Cited, CoreTask, NotSaid, Said, parse_said
+from threegate.gates.core.messages import Cited, CoreNotSaid, CoreSaid, CoreTask, parse_said
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
@@ -26,7 +26,7 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def run(model: Scripted, task: CoreTask, notes: list[bytes]) -> Said | NotSaid:
+def run(model: Scripted, task: CoreTask, notes: list[bytes]) -> CoreSaid | CoreNotSaid:
     start = Start(CORE, PAYLOAD, {"model": str(model.path)})
     answer = run_gate(find_machine(), start, task.to_bytes(), note=notes.append)
     with answer.message as message:
@@ -47,7 +47,7 @@ def test_core_answers_from_its_box(place: Path) -> None:
     notes: list[bytes] = []
     with Scripted(place, script) as model:
         said = run(model, task(may_draft=("tool-request",)), notes)
-    assert isinstance(said, Said)
+    assert isinstance(said, CoreSaid)
     assert said.claims[0].cites == (Cited(1, 1, 1),)
     assert len(said.drafts) == 1
     assert notes == [
@@ -59,7 +59,7 @@ def test_core_answers_from_its_box(place: Path) -> None:
 
 def test_a_task_that_is_none_is_not_answered(place: Path) -> None:
     with Scripted(place, script) as model:
-        assert isinstance(run(model, TASK, []), Said), "control: a task is"
+        assert isinstance(run(model, TASK, []), CoreSaid), "control: a task is"
         start = Start(CORE, PAYLOAD, {"model": str(model.path)})
         answer = run_gate(find_machine(), start, TASK.to_bytes() + b"more")
         asked = len(model.asked)

@@ -18,7 +18,7 @@ from tests.support import weights
 from tests.support.payloads import start_with
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
-from threegate.base.greeting import Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import (
     GREETING,
@@ -86,7 +86,7 @@ def test_odd_texts_have_vectors_too(embedder: Embedder) -> None:
     assert [len(row) for row in rows] == [VECTOR_BYTES] * len(texts)
 
 
-def greeted(place: Path, opening: EmbedderOpening) -> Ready | Refused:
+def greeted(place: Path, opening: EmbedderOpening) -> GateReady | GateRefused:
     """Open a box over two files of a directory; return what it says."""
     given = {"model-file": str(place / "weights"), "vocabulary": str(place / "words")}
     session = Session.open(find_machine(), Start(EMBEDDER, GATES[EMBEDDER.name].payload, given))
@@ -125,11 +125,11 @@ def test_a_hostile_file_ends_as_a_refusal_of_the_box(what: str, tmp_path: Path) 
     shutil.copyfile(words, tmp_path / "words")
     shutil.copyfile(model, tmp_path / "weights")
     honest = greeted(tmp_path, EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256))
-    assert isinstance(honest, Ready), "control"
+    assert isinstance(honest, GateReady), "control"
     (tmp_path / "weights").write_bytes(data)
     # Somebody signed a policy with the digest of this very file: that alone makes it no model.
     found = greeted(tmp_path, EmbedderOpening(sha256(data).hexdigest(), MINILM_VOCABULARY.sha256))
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert found.code == code
 
 
@@ -138,16 +138,16 @@ def test_a_file_that_was_changed_is_not_read(tmp_path: Path) -> None:
     shutil.copyfile(model, tmp_path / "weights")
     shutil.copyfile(words, tmp_path / "words")
     opening = EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256)
-    assert isinstance(greeted(tmp_path, opening), Ready), "control"
+    assert isinstance(greeted(tmp_path, opening), GateReady), "control"
     with (tmp_path / "weights").open("r+b") as file:
         file.seek(50_000_000)
         file.write(b"\0")
     found = greeted(tmp_path, opening)
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert found.code == "TG-EMB-001"
     (tmp_path / "words").write_bytes(words.read_bytes().replace(b"\nsea\n", b"\naes\n"))
     found = greeted(tmp_path, opening)
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert found.code == "TG-EMB-002"
 
 

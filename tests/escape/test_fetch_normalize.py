@@ -14,7 +14,7 @@ from tests.support.normalizing import Got, ask, got, page_of
 from threegate.artifacts.research_packet import FORMAT
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made, NotMade
+from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_NORMALIZE
@@ -66,7 +66,7 @@ BOMBS: dict[str, tuple[Got, str | None]] = {
 def test_a_packet_made_in_the_box_is_the_same_every_time() -> None:
     record, message = ask([HONEST])
     first, second = boxed(message), boxed(message)
-    assert isinstance(first.answer, Made)
+    assert isinstance(first.answer, PacketMade)
     assert first.answer == second.answer == answer(message, PLAIN), "and the same as outside"
     packet = FORMAT.parse(Untrusted(first.answer.packet))
     assert packet.raw_sha256 == record.answers[0].sha256
@@ -81,11 +81,11 @@ def test_a_bomb_ends_within_the_limits_as_a_packet_or_a_refusal(name: str) -> No
     found = boxed(ask([bomb])[1])
     assert found.ended.why == "done", "by itself: no limit of the box had to end it"
     if code is None:
-        assert isinstance(found.answer, Made)
+        assert isinstance(found.answer, PacketMade)
         packet = FORMAT.parse(Untrusted(found.answer.packet))
         assert any(excerpt.length for excerpt in packet.excerpts)
     else:
-        assert isinstance(found.answer, NotMade)
+        assert isinstance(found.answer, PacketNotMade)
         assert found.answer.code == code
 
 

@@ -17,7 +17,7 @@ from tests.support.pages import HIDDEN, page
 from tests.support.payloads import importable
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Made, NotMade
+from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade
 from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
 
@@ -48,16 +48,16 @@ def read(raw: bytes, kind: str, **less: int) -> Boxed:
 
 
 def packet(found: Boxed) -> ResearchPacket:
-    assert isinstance(found.answer, Made), found
+    assert isinstance(found.answer, PacketMade), found
     return FORMAT.parse(Untrusted(found.answer.packet))
 
 
 def judged(found: Boxed) -> str:
     """Return how a document ended: a packet, a code, or the limit of the box."""
-    if isinstance(found.answer, Made):
+    if isinstance(found.answer, PacketMade):
         packet(found)
         return "packet"
-    if isinstance(found.answer, NotMade):
+    if isinstance(found.answer, PacketNotMade):
         return found.answer.code
     assert found.ended.why in ("crashed", "deadline", "exit"), found
     assert found.ended.ready, "the box was locked, and the document ended it"
@@ -90,7 +90,7 @@ def test_a_bomb_of_a_page_is_refused(name: str) -> None:
     assert ordinary(HTML) == "packet", "control: a small one is read"
     found = read(pagebombs.REFUSED[name], HTML, **SHORT)
     assert judged(found) == "TG-NRM-004"
-    assert isinstance(found.answer, NotMade)
+    assert isinstance(found.answer, PacketNotMade)
     assert (
         "limit" in found.answer.message
         or "more than" in found.answer.message

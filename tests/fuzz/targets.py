@@ -23,7 +23,7 @@ from threegate.base.errors import (
 from threegate.base.text import FORBIDDEN, quote, visible_lines
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
-    Answer,
+    KeptAnswer,
     Miss,
     Normalize,
     RetrievalRecord,
@@ -44,8 +44,8 @@ from threegate.gates.http_library.client import (
 )
 from threegate.gates.model.chat import messages as chat
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
 from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
+from threegate.gates.tool_exec.era.messages import HeavyOutcome, parse_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
 from threegate.host.bibliography.entries import Unreadable
@@ -248,7 +248,7 @@ def _lite_checked(data: bytes) -> None:
     same(tool_lite.parse_checked(Untrusted(data)).to_bytes(), data)
 
 
-_HEAVY = tool_heavy_outcome.HeavyOutcome(
+_HEAVY = HeavyOutcome(
     "error", exit_code=-9, stdout=b"out", files=(("a.csv", b"1"),), probes=("guest-cpus",)
 )
 _TOLD = [
@@ -261,7 +261,7 @@ _FRAMES = b"".join(guest.HEADER.pack(kind, len(body)) + body for kind, body in _
 
 
 def _heavy_outcome(data: bytes) -> None:
-    same(tool_heavy_outcome.parse_outcome(Untrusted(data)).to_bytes(), data)
+    same(parse_outcome(Untrusted(data)).to_bytes(), data)
 
 
 def _guest_frames(data: bytes) -> None:
@@ -276,7 +276,7 @@ def _guest_frames(data: bytes) -> None:
         assert sum(map(len, taken.files.values())) <= 16
 
 
-_ANSWER = Answer(
+_ANSWER = KeptAnswer(
     source="crossref",
     role="metadata",
     reference="doi:10.5555/a",

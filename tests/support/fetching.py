@@ -14,7 +14,7 @@ from threegate.artifacts.references import parse_reference
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate
-from threegate.gates.fetch.normalize.messages import Made, parse_normalize
+from threegate.gates.fetch.normalize.messages import PacketMade, parse_normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.items import FetchMoment, FetchReport
@@ -111,7 +111,7 @@ class Desk:
     def submit(self, job: Job) -> None:
         self.jobs.append(job)
         made = gate.answer(parse_normalize(Untrusted(job.message)), PLAIN)
-        assert isinstance(made, Made), made
+        assert isinstance(made, PacketMade), made
         self.told.put(self.tamper(Answered(job.item, Untrusted(made.packet), None)))
 
     def reload(self, bundle: Bundle) -> None:

@@ -20,7 +20,7 @@ from tests.support.origins.hostile import ANSWERS, HOST, INNER, SECOND, STREAMS,
 from tests.support.payloads import MODULE, start_with
 from tests.support.policies import altered, policy
 from tests.support.proxybox import ProxyBox
-from threegate.base.greeting import Ready
+from threegate.base.greeting import GateReady
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.messages import (
     GREETING,
@@ -82,7 +82,7 @@ def opened(directory: Path, box: ProxyBox, bundle: Bundle) -> Iterator[Session]:
     with Session.open(find_machine(), Start(FETCH_RETRIEVE, PAYLOAD, slots)) as session:
         opening = RetrieveOpening(bundle.bundle_bytes(), ((directory / "ca.pem").read_bytes(),))
         reply = session.ask(opening.to_bytes(), deadline_seconds=SECONDS)
-        assert isinstance(GREETING.parse(Untrusted(reply.message)), Ready)
+        assert isinstance(GREETING.parse(Untrusted(reply.message)), GateReady)
         yield session
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final, Protocol
 
-from threegate.base.greeting import Ready
+from threegate.base.greeting import GateReady
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core import messages as core
 from threegate.gates.core.messages import Cited, FetchDraft, ModelClaim, TaskSource, ToolDraft
@@ -28,7 +28,7 @@ from threegate.policy.ring.executor_profile import (
     ARGUMENT_RULES,
     FIELDS,
     ExecutorProfile,
-    Violation,
+    RingViolation,
 )
 
 
@@ -57,7 +57,7 @@ TASK: Final = core.CoreTask(
         TaskSource("x", ()),
     ),
 )
-SAID: Final = core.Said(
+SAID: Final = core.CoreSaid(
     method="model",
     claims=(ModelClaim(Untrusted("Ice breaks."), (Cited(1, 1, 1), Cited(1, 2, 1))),),
     drafts=(
@@ -86,7 +86,7 @@ REMOTE: Final = model.Remote(
     "0123456789",
 )
 
-ANSWER: Final = normalize.Answer(
+ANSWER: Final = normalize.KeptAnswer(
     source="crossref",
     role="metadata",
     reference="doi:10.5555/12345678",
@@ -169,7 +169,7 @@ HEAVY_OUTCOME: Final = tool_heavy.HeavyOutcome(
     cut=tool_heavy.HeavyCut(stderr=True),
     files=(("a.csv", b"1"), ("b", b"")),
     probes=("guest-cpus", "guest-memory"),
-    violations=(Violation("denied_imports", "requests", 3),),
+    violations=(RingViolation("denied_imports", "requests", 3),),
 )
 
 GATEWAY: Final = gateway.GatewayOpening(
@@ -211,11 +211,11 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
     "core": (
         (TASK, core.parse_task),
         (SAID, core.parse_said),
-        (core.NotSaid("TG-COR-001", "the model does not answer"), core.parse_said),
+        (core.CoreNotSaid("TG-COR-001", "the model does not answer"), core.parse_said),
     ),
     "embed": (
         (embed.EmbedderOpening("a" * 64, "b" * 64), embed.parse_opening),
-        (Ready(embed.PROTOCOL, {"numpy": "2.4.6"}), embed.GREETING.parse),
+        (GateReady(embed.PROTOCOL, {"numpy": "2.4.6"}), embed.GREETING.parse),
         (embed.GREETING.refused("TG-EMB-001", "the weights are others"), embed.GREETING.parse),
         (
             embed.Embed((Untrusted("one"), Untrusted(""), Untrusted("drei ß"))),
@@ -254,8 +254,8 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (replace(RECORD, request=None, answers=(), misses=()), normalize.parse_record),
         (normalize.Normalize(RECORD.to_bytes(), (b"{}", b"[]")), normalize.parse_normalize),
         (normalize.Normalize(b"", ()), normalize.parse_normalize),
-        (normalize.Made(b"packet"), normalize.parse_made),
-        (normalize.NotMade("TG-NRM-001", "nothing was found"), normalize.parse_made),
+        (normalize.PacketMade(b"packet"), normalize.parse_made),
+        (normalize.PacketNotMade("TG-NRM-001", "nothing was found"), normalize.parse_made),
     ),
     "proxy": (
         (RULES, proxy.parse_rules),
@@ -269,7 +269,7 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
     "retrieve": (
         (retrieve.RetrieveOpening(b"{}"), retrieve.parse_opening),
         (retrieve.RetrieveOpening(b"{}", (b"-----BEGIN", b"x")), retrieve.parse_opening),
-        (Ready(retrieve.PROTOCOL, {"ada": "2.9", "threegate": "0.1"}), retrieve.GREETING.parse),
+        (GateReady(retrieve.PROTOCOL, {"ada": "2.9", "threegate": "0.1"}), retrieve.GREETING.parse),
         (
             retrieve.GREETING.refused("TG-POL-002", "the policy cannot be read"),
             retrieve.GREETING.parse,
@@ -300,7 +300,7 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
     "tool-lite": (
         (tool_lite.LiteOpening(b"{}"), tool_lite.parse_opening),
         (
-            Ready(tool_lite.PROTOCOL, {"monty": "1.4.0", "threegate": "0.1"}),
+            GateReady(tool_lite.PROTOCOL, {"monty": "1.4.0", "threegate": "0.1"}),
             tool_lite.GREETING.parse,
         ),
         (
@@ -350,7 +350,7 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
             replace(HEAVY_JOB, inputs=(), disk=0, shape=tool_heavy.GuestShape(1, 2**28, "process")),
             tool_heavy.parse_ask,
         ),
-        (tool_heavy.Prepared(("json",)), tool_heavy.parse_prepared),
+        (tool_heavy.GuestPrepared(("json",)), tool_heavy.parse_prepared),
         (tool_heavy.GuestFailed("no guest"), tool_heavy.parse_prepared),
         (tool_heavy.Probed(("guest-cpus", "guest-memory")), tool_heavy.parse_probed),
         (tool_heavy.GuestFailed("no guest"), tool_heavy.parse_probed),

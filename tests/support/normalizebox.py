@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from tests.support.boxes import said
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Made, Normalize, NotMade, parse_made
+from threegate.gates.fetch.normalize.messages import (
+    Normalize,
+    PacketMade,
+    PacketNotMade,
+    parse_made,
+)
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, Profile
@@ -19,7 +24,7 @@ PAYLOAD = "threegate.gates.fetch.normalize.gate:serve"
 class Boxed:
     """What a box answered, if it did, and how it ended."""
 
-    answer: Made | NotMade | None
+    answer: PacketMade | PacketNotMade | None
     ended: Ended
     seconds: float
 

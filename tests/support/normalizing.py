@@ -9,11 +9,11 @@ from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.messages import (
-    Answer,
-    Made,
+    KeptAnswer,
     Miss,
     Normalize,
-    NotMade,
+    PacketMade,
+    PacketNotMade,
     RetrievalRecord,
 )
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
@@ -37,13 +37,13 @@ HOSTS = {
 class Got:
     """An answer with its bytes."""
 
-    answer: Answer
+    answer: KeptAnswer
     raw: bytes
 
 
 def got(source: str, raw: bytes, read_as: str, *, role: str = "metadata", **changes: Any) -> Got:
     """Return an answer of `source`; `changes` replace fields of its entry in the record."""
-    entry = Answer(
+    entry = KeptAnswer(
         source=source,
         role=role,
         reference=REFERENCE,
@@ -85,14 +85,14 @@ def ask(
 def made(*answers: Got, readers: Mapping[str, Read] = PLAIN, **changes: Any) -> ResearchPacket:
     """Return the packet of `answers`, parsed."""
     found = answer(ask(answers, **changes)[1], readers)
-    assert isinstance(found, Made), found
+    assert isinstance(found, PacketMade), found
     return FORMAT.parse(Untrusted(found.packet))
 
 
-def not_made(*answers: Got, **changes: Any) -> NotMade:
+def not_made(*answers: Got, **changes: Any) -> PacketNotMade:
     """Return why there is no packet of `answers`."""
     found = answer(ask(answers, **changes)[1], PLAIN)
-    assert isinstance(found, NotMade), found
+    assert isinstance(found, PacketNotMade), found
     return found
 
 

@@ -17,7 +17,7 @@ from tests.support.payloads import start_with
 from tests.support.policies import altered
 from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
-from threegate.gates.core.messages import CoreTask, Said
+from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.host import open_box
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
@@ -79,7 +79,7 @@ class Owned:
 
     @contextmanager
     def serving(self) -> Iterator[Say]:
-        def say(task: CoreTask) -> Said:
+        def say(task: CoreTask) -> CoreSaid:
             self.tasks.append(task)
             return ask_core(
                 find_machine(), self.ws.bundle, self.server.path, task, self.told.append

@@ -1,6 +1,6 @@
 """Pages written for tests: what hides text and what does not, and bombs."""
 
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 
 SENTENCE = (
     "This is sentence number {} of an article, with enough words in it to be taken for content "
@@ -706,9 +706,9 @@ COLOUR_FUNCTIONS = {
 }
 
 
-def answer() -> Answer:
+def answer() -> KeptAnswer:
     """Return the entry of a page in a record; the readers look at its bytes alone."""
-    return Answer(
+    return KeptAnswer(
         source="url",
         role="document",
         reference="https://www.example.org/a",

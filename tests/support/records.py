@@ -2,15 +2,15 @@
 
 from tests.support.origins import answers_json, works
 from threegate.artifacts.ids import sha256_hex
-from threegate.gates.fetch.normalize.messages import Answer, Miss, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import KeptAnswer, Miss, RetrievalRecord
 
 DOI = f"doi:{works.ARTICLE.doi}"
 TIME = "2026-11-15T12:00:00Z"
 RAWS = (answers_json.crossref(works.ARTICLE), answers_json.openalex(works.ARTICLE))
 
 
-def answer(source: str, host: str, raw: bytes) -> Answer:
-    return Answer(
+def answer(source: str, host: str, raw: bytes) -> KeptAnswer:
+    return KeptAnswer(
         source=source,
         role="metadata",
         reference=DOI,

@@ -10,7 +10,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made
+from threegate.gates.fetch.normalize.messages import PacketMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.handoff.admission import FETCH, admit_packet
 from threegate.handoff.store import Store
@@ -40,7 +40,7 @@ def retrieval(text: str = STRENGTH, **changes: Any) -> Retrieval:
     raw = json.dumps(crossref_work(abstract=f"<jats:p>{text}</jats:p>")).encode()
     record, message = ask([got("crossref", raw, JSON)], **changes)
     made = answer(message, PLAIN)
-    assert isinstance(made, Made), made
+    assert isinstance(made, PacketMade), made
     return Retrieval(made.packet, record.to_bytes(), (raw,))
 
 

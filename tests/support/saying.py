@@ -8,12 +8,12 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import (
     Cited,
+    CoreSaid,
     CoreTask,
     Draft,
     FetchDraft,
     ModelClaim,
     ModelUsage,
-    Said,
     ToolDraft,
 )
 from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, RefusalFound
@@ -24,7 +24,7 @@ from threegate.host.request.code import Ask
 USAGE = ModelUsage(calls=1, retries=0, prompt_tokens=100, completion_tokens=20, model_ms=5)
 
 
-def said(*claims: ModelClaim, drafts: tuple[Draft, ...] = (), **changes: object) -> Said:
+def said(*claims: ModelClaim, drafts: tuple[Draft, ...] = (), **changes: object) -> CoreSaid:
     """Return an answer of these claims."""
     base: dict[str, object] = {
         "method": "model",
@@ -36,7 +36,7 @@ def said(*claims: ModelClaim, drafts: tuple[Draft, ...] = (), **changes: object)
         "problems": (),
         "usage": USAGE,
     }
-    return Said(**{**base, **changes})  # type: ignore[arg-type]
+    return CoreSaid(**{**base, **changes})  # type: ignore[arg-type]
 
 
 def claim(text: str, *cites: tuple[int, int, int]) -> ModelClaim:
@@ -64,14 +64,14 @@ def written(outcome: Outcome) -> list[tuple[str, str]]:
 class FakeSides:
     """Implements `Sides`: no process is started."""
 
-    answer: Said | Callable[[CoreTask], Said]
+    answer: CoreSaid | Callable[[CoreTask], CoreSaid]
     lane: Callable[[CheckCode], CodeChecked] = field(default=lambda _: CodeChecked(None, ()))
     tasks: list[CoreTask] = field(default_factory=list)
     checks: list[CheckCode] = field(default_factory=list)
 
     @contextmanager
     def serving(self) -> Iterator[Say]:
-        def say(task: CoreTask) -> Said:
+        def say(task: CoreTask) -> CoreSaid:
             self.tasks.append(task)
             return self.answer(task) if callable(self.answer) else self.answer
 

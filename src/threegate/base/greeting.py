@@ -1,6 +1,6 @@
 """How a sandbox answers its opening: ready, with the versions in it, or refused, with a code.
 
-`Ready` and `Refused` are the same in every protocol and say which one they belong to.
+`GateReady` and `GateRefused` are the same in every protocol and say which one they belong to.
 
 SECURITY
     The host reads the answer of a sandbox that may be compromised, before it has given it anything.
@@ -23,7 +23,7 @@ VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version: printable, without sp
 
 
 @record
-class Ready(CheckedRecord):
+class GateReady(CheckedRecord):
     """The sandbox agrees with what it was told and can work."""
 
     protocol: str
@@ -37,7 +37,7 @@ class Ready(CheckedRecord):
 
 
 @record
-class Refused(CheckedRecord):
+class GateRefused(CheckedRecord):
     """The sandbox cannot work."""
 
     protocol: str
@@ -49,7 +49,7 @@ class Refused(CheckedRecord):
         return wire.pack(self.protocol, "refused", *self.spelled())
 
 
-R = TypeVar("R", bound=Ready)
+R = TypeVar("R", bound=GateReady)
 
 
 class Greeting(Generic[R]):
@@ -60,18 +60,18 @@ class Greeting(Generic[R]):
     def __init__(self, protocol: str, ready: type[R], family: str = "TG-") -> None:
         self.protocol, self.ready, self.family = protocol, ready, family
 
-    def refused(self, code: str, message: str) -> Refused:
+    def refused(self, code: str, message: str) -> GateRefused:
         """Return the refusal of a sandbox; raise `ProtocolBroken` if the code is another's."""
         need(code.startswith(self.family), "a code of another protocol")
-        return Refused(self.protocol, code, message)
+        return GateRefused(self.protocol, code, message)
 
-    def parse(self, data: Untrusted[bytes]) -> R | Refused:
+    def parse(self, data: Untrusted[bytes]) -> R | GateRefused:
         """Return the answer to an opening, or raise `ProtocolBroken`; used by the host."""
         packed = wire.unpack_due(
             data, "ready", "refused", protocol=self.protocol, most_bytes=self.most_bytes
         )
         if packed.kind == "ready":
             return self.ready.read(packed.fields, packed.parts, protocol=self.protocol)
-        found = Refused.read(packed.fields, packed.parts, protocol=self.protocol)
+        found = GateRefused.read(packed.fields, packed.parts, protocol=self.protocol)
         need(found.code.startswith(self.family), "a code of another protocol")
         return found

@@ -103,7 +103,7 @@ class TextLine(OpenText):
         return f"one line, {self.least} to {self.most} characters"
 
 
-class Boxed:
+class BoxedText:
     """Another shape of text, which stays boxed after parsing."""
 
     def __init__(self, shape: Shape) -> None:

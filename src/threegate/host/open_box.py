@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
-from threegate.base.greeting import Refused
+from threegate.base.greeting import GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.host.gate_profiles import named_failure, refuse_unapplied_profile
 from threegate.policy.bundle import Compiled
@@ -154,7 +154,7 @@ def open_session(
     given: Mapping[str, str],
     *,
     opening: bytes,
-    parse: Callable[[Untrusted[bytes]], G | Refused],
+    parse: Callable[[Untrusted[bytes]], G | GateRefused],
     seconds: float,
     proved: Callable[[Evidence], None] = lambda _: None,
 ) -> tuple[Session, G]:
@@ -173,7 +173,7 @@ def open_session(
             greeting = parse(Untrusted(reply.message))
         except ProtocolBroken as exc:
             raise ended(profile, "protocol") from exc
-        if isinstance(greeting, Refused):
+        if isinstance(greeting, GateRefused):
             hint = GATES[profile.name].refused_hint
             raise GateUnavailable(greeting.message, code=greeting.code, hint=hint)
     except BaseException:

@@ -9,7 +9,7 @@ import pytest
 from threegate.base import canonical, wire
 from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import IDENTIFIER, NAME
-from threegate.base.greeting import Greeting, Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused, Greeting
 from threegate.base.limits import MAX_HEADER_BYTES
 from threegate.base.message_parts import (
     BoxedUtf8,
@@ -22,7 +22,7 @@ from threegate.base.message_parts import (
     Utf8,
 )
 from threegate.base.message_shapes import (
-    Boxed,
+    BoxedText,
     OneNumber,
     OpenText,
     RecordRow,
@@ -309,8 +309,8 @@ def test_bytes_behind_a_flat_message_are_its_part() -> None:
 
 
 def test_a_greeting_belongs_to_its_protocol_and_to_its_codes() -> None:
-    ours, other = Greeting("ours/1", Ready, "TG-OUR-"), Greeting("other/1", Ready)
-    ready, refused = Ready("ours/1", {"python": "3.11"}), ours.refused("TG-OUR-001", "no")
+    ours, other = Greeting("ours/1", GateReady, "TG-OUR-"), Greeting("other/1", GateReady)
+    ready, refused = GateReady("ours/1", {"python": "3.11"}), ours.refused("TG-OUR-001", "no")
     assert ours.parse(Untrusted(ready.to_bytes())) == ready
     assert ours.parse(Untrusted(refused.to_bytes())) == refused
     for said in (ready, refused):
@@ -319,7 +319,7 @@ def test_a_greeting_belongs_to_its_protocol_and_to_its_codes() -> None:
     with pytest.raises(ProtocolBroken, match="a code of another protocol"):
         ours.refused("TG-OTH-001", "no")
     with pytest.raises(ProtocolBroken, match="a code of another protocol"):
-        ours.parse(Untrusted(Refused("ours/1", "TG-OTH-001", "no").to_bytes()))
+        ours.parse(Untrusted(GateRefused("ours/1", "TG-OTH-001", "no").to_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_greeting_belongs_to_its_protocol_and_to_its_codes() -> None:
         (OpenText(3), ["", "a\nb"], ["abcd", 1, None]),
         (Utf8Text(2, least=1), ["é", "ab"], ["", "éa", "\ud800", 1]),
         (TextLine(3), ["abc"], ["", "abcd", "a\n", "a\t", "\x1b", "\u202e", 1]),
-        (Boxed(NAME), ["a"], ["A", 1]),
+        (BoxedText(NAME), ["a"], ["A", 1]),
         (RowShape(Integer(0, 9), Boolean()), [[1, True]], [[1], [1, 2], (1, True), "ab"]),
         (TableShape(NAME, Integer(0, 9), 1), [{}, {"a": 1}], [{"a": 1, "b": 2}, {"A": 1}, []]),
     ],

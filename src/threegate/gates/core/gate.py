@@ -30,12 +30,12 @@ from threegate.gates.core.client import (
 from threegate.gates.core.messages import (
     FIXED_TOKENS,
     MAX_TASK_BYTES,
+    CoreNotSaid,
+    CoreSaid,
     CoreTask,
     Draft,
     FetchDraft,
     ModelClaim,
-    NotSaid,
-    Said,
     ToolDraft,
     parse_task,
 )
@@ -88,7 +88,7 @@ class _Run:
     notes: list[ModelClaim] = field(default_factory=list)
 
 
-def answer(task: CoreTask, asking: Conversation, tell: Tell) -> Said:
+def answer(task: CoreTask, asking: Conversation, tell: Tell) -> CoreSaid:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
     denied = listed(prompts.DENIALS, task.denied, task.marker) if task.denied else ""
@@ -99,7 +99,7 @@ def answer(task: CoreTask, asking: Conversation, tell: Tell) -> Said:
     drafts = _drafts(run, lines, claims, shown)
     if len(run.notes) > KEPT_NOTES:
         asking.problems.insert(0, f"{len(run.notes) - KEPT_NOTES} notes were left out")
-    return Said(
+    return CoreSaid(
         method="map-reduce" if run.notes else "model",
         claims=claims,
         drafts=drafts[: task.budget.drafts],
@@ -255,17 +255,17 @@ def serve() -> None:
     )
 
 
-def say(task: CoreTask, path: str) -> Said | NotSaid:
+def say(task: CoreTask, path: str) -> CoreSaid | CoreNotSaid:
     """Return what CORE says, or why it says nothing."""
     client = Client(path, time.monotonic() + task.budget.deadline_ms / 1000)
     try:
         return answer(task, Conversation(client, task.budget.retries), _tell)
     except NoModel as exc:
-        return NotSaid(NO_MODEL, exc.message)
+        return CoreNotSaid(NO_MODEL, exc.message)
     except NoAnswer as exc:
-        return NotSaid(NO_ANSWER, str(exc))
+        return CoreNotSaid(NO_ANSWER, str(exc))
     except MarkerSpoken:
-        return NotSaid(MARKER_SPOKEN, "a source contains the marker of this run")
+        return CoreNotSaid(MARKER_SPOKEN, "a source contains the marker of this run")
 
 
 def _tell(words: str) -> None:

@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from threegate.base.limits import KIB, MIB
-from threegate.base.message_shapes import Boxed, OpenText, RecordRow, SortedRecord, TextLine
+from threegate.base.message_shapes import BoxedText, OpenText, RecordRow, SortedRecord, TextLine
 from threegate.base.messages import CheckedRecord, Message, head, message, parser_of, part, record
 from threegate.base.schema import Choice, Integer, ListOf, Pattern, Text
 from threegate.base.texts import CountedTexts, OneText, TextRecords
@@ -50,7 +50,7 @@ _TOKENS: Final = Integer(0, MAX_TOKENS)
 _NUMBER: Final = Integer(1, MAX_TOKENS)
 _SOURCE: Final = Integer(1, MAX_SOURCES)
 _TEXT: Final = Text(MAX_TEXT_CHARS)
-_REFERENCE: Final = Boxed(Pattern(r"[!-~]{1,500}", "a reference"))
+_REFERENCE: Final = BoxedText(Pattern(r"[!-~]{1,500}", "a reference"))
 
 
 @record
@@ -79,7 +79,7 @@ class TaskBudget(CheckedRecord):
     PROTOCOL,
     "task",
     sender="host",
-    answer="`Said` or `NotSaid`",
+    answer="`CoreSaid` or `CoreNotSaid`",
     most_bytes=MAX_TASK_BYTES,
     texts=True,
 )
@@ -157,7 +157,7 @@ class ModelUsage(CheckedRecord):
 
 
 @message(PROTOCOL, "said", sender="CORE", most_bytes=MAX_SAID_BYTES, texts=True)
-class Said(Message):
+class CoreSaid(Message):
     """What CORE says about a task."""
 
     method: str = head(Choice("model", "map-reduce"), "how")
@@ -176,7 +176,7 @@ class Said(Message):
 
 
 @message(PROTOCOL, "not-said", sender="CORE", most_bytes=MAX_SAID_BYTES, texts=True)
-class NotSaid(Message):
+class CoreNotSaid(Message):
     """There is no answer."""
 
     code: str = head(Pattern(r"TG-COR-[0-9]{3}", "a code of CORE"), "which rule")
@@ -184,4 +184,4 @@ class NotSaid(Message):
 
 
 parse_task: Final = parser_of(CoreTask)
-parse_said: Final = parser_of(Said, NotSaid)
+parse_said: Final = parser_of(CoreSaid, CoreNotSaid)

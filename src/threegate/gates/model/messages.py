@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from threegate.base.forms import ANCHOR, DESCRIPTOR, DIGEST, NOT_A_KEY, SYSTEM_ANCHOR
-from threegate.base.greeting import Greeting, Ready
+from threegate.base.greeting import GateReady, Greeting
 from threegate.base.limits import MAX_ANCHOR_BYTES, MAX_ANCHORS
 from threegate.base.message_parts import NamedParts
 from threegate.base.messages import (
@@ -111,7 +111,7 @@ class Remote(Message):
 
 
 @record
-class ModelReady(Ready):
+class ModelReady(GateReady):
     """The model is there and CORE may ask."""
 
     context_tokens: int = head(Integer(1, MAX_CONTEXT_TOKENS), _CONTEXT)

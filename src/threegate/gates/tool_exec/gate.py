@@ -22,7 +22,7 @@ import pydantic_monty
 from threegate import __version__
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
-from threegate.base.greeting import Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.messages import Message
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.approved import (
@@ -79,19 +79,19 @@ def _serve(open_pool: Callable[[], Pool]) -> None:
     if first is None:
         return
     opened = open_with(parse_opening(Untrusted(first)).bundle)
-    if isinstance(opened, Refused):
+    if isinstance(opened, GateRefused):
         write_message(ANSWERS_FD, opened.to_bytes())
         return
     # The first worker starts while the host reads our greeting.
     with open_pool() as pool:
-        write_message(ANSWERS_FD, Ready(PROTOCOL, versions()).to_bytes())
+        write_message(ANSWERS_FD, GateReady(PROTOCOL, versions()).to_bytes())
         while (message := read_message(REQUESTS_FD, parse_ask.most_bytes)) is not None:
             ask = parse_ask(Untrusted(message))
             # One name, set between two messages: whatever runs next sees one policy, and whole.
             if isinstance(ask, Adopt):
                 found = adopted(opened, ask, now=int(time.time()))
-                opened = opened if isinstance(found, Refused) else found
-                said = found if isinstance(found, Refused) else Ready(PROTOCOL, versions())
+                opened = opened if isinstance(found, GateRefused) else found
+                said = found if isinstance(found, GateRefused) else GateReady(PROTOCOL, versions())
                 write_message(ANSWERS_FD, said.to_bytes())
             else:
                 write_message(ANSWERS_FD, _answer(pool, opened, ask).to_bytes())
@@ -114,10 +114,10 @@ def versions() -> dict[str, str]:
     }
 
 
-def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | Refused:
+def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | GateRefused:
     """Return the policy to work under from now on, or why it stays as it is."""
     found = open_with(ask.bundle)
-    if isinstance(found, Refused):
+    if isinstance(found, GateRefused):
         return found
     try:
         refuse_unless_next(bundle, found, ask, at=now)
@@ -126,7 +126,7 @@ def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | Refused:
     return found
 
 
-def open_with(data: bytes) -> Bundle | Refused:
+def open_with(data: bytes) -> Bundle | GateRefused:
     """Return the policy to work under, or why this box cannot."""
     try:
         bundle = parse_bundle(data)

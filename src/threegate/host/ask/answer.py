@@ -17,7 +17,7 @@ from threegate.artifacts.limits import MAX_PURPOSE_CHARS
 from threegate.base.errors import QuotaExceeded, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import FIXED_TOKENS, Said
+from threegate.gates.core.messages import FIXED_TOKENS, CoreSaid
 from threegate.host.ask.claims import Denied, check_said, denied_of, hand_over, may_propose
 from threegate.host.ask.core_session import Say, model_of
 from threegate.host.ask.draft_requests import Prepared, prepare
@@ -232,7 +232,7 @@ def one_prompt(ws: Workspace) -> int:
     return max(0, context - output - FIXED_TOKENS - OWN_TOKENS) * CHARS_PER_TOKEN
 
 
-def _cost(said: Said, told: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
+def _cost(said: CoreSaid, told: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
     """Return the host's note about the run: what it took, what did not fit, what went wrong."""
     usage = said.usage
     tokens = f"read {usage.prompt_tokens} tokens and wrote {usage.completion_tokens}"

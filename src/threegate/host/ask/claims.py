@@ -26,9 +26,9 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import (
     MAX_DENIED,
     Cited,
+    CoreSaid,
     CoreTask,
     Draft,
-    Said,
     TaskBudget,
     TaskSource,
     ToolDraft,
@@ -213,7 +213,7 @@ class Kept:
     refused: tuple[str, ...]
 
 
-def check_said(handed: Handed, said: Said, retracted: Retracted) -> Kept:
+def check_said(handed: Handed, said: CoreSaid, retracted: Retracted) -> Kept:
     """Return the claims with quotes and labels; raise `ProtocolBroken` for a forged answer."""
     _refuse_more(handed, said)
     refused: list[str] = []
@@ -239,7 +239,7 @@ def readable_text(text: Untrusted[str]) -> str | None:
     return found if found and FORBIDDEN.search(found) is None else None
 
 
-def _refuse_more(handed: Handed, said: Said) -> None:
+def _refuse_more(handed: Handed, said: CoreSaid) -> None:
     budget = handed.task.budget
     if len(said.claims) > budget.claims or len(said.drafts) > budget.drafts:
         raise ProtocolBroken("CORE said more than it may")

@@ -18,7 +18,7 @@ from threegate.artifacts.analysis import ModelUsed
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import STEP, CoreTask, NotSaid, Said, parse_said
+from threegate.gates.core.messages import STEP, CoreNotSaid, CoreSaid, CoreTask, parse_said
 from threegate.gates.model.messages import ModelProgress
 from threegate.host.command_context import Context
 from threegate.host.fetch.credentials import model_credential
@@ -42,7 +42,7 @@ MAX_WORDS_CHARS: Final = 200
 TOKENS: Final = "the model is"  # how progress within a step begins
 
 Tell = Callable[[str], None]  # progress, in words
-Say = Callable[[CoreTask], Said]
+Say = Callable[[CoreTask], CoreSaid]
 
 
 def model_of(bundle: Bundle) -> ModelUsed:
@@ -78,7 +78,7 @@ def serving(
         bundle, machine, cache, runtime=runtime, told=told, leaving=leaving, noted=noted
     ) as server:
 
-        def say(task: CoreTask) -> Said:
+        def say(task: CoreTask) -> CoreSaid:
             try:
                 return ask_core(machine, bundle, server.socket, task, tell)
             except GateUnavailable:
@@ -89,7 +89,9 @@ def serving(
         yield say
 
 
-def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tell: Tell) -> Said:
+def ask_core(
+    machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tell: Tell
+) -> CoreSaid:
     """Give one task to a new CORE box; return what it says, or raise `GateUnavailable`."""
     told = 0
 
@@ -109,7 +111,7 @@ def ask_core(machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tel
     if answer.ended.why != "done":
         raise ended(CORE, answer.ended.why)
     said = parse_said(Untrusted(data))
-    if isinstance(said, NotSaid):
+    if isinstance(said, CoreNotSaid):
         hint = "`threegate model status` looks at the model; --extractive needs none"
         words = quote(said.message, MAX_WORDS_CHARS)
         raise GateUnavailable(f"CORE has no answer: {words}", code=said.code, hint=hint)

@@ -17,7 +17,12 @@ from threegate.artifacts.references import Question, without_contact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
 from threegate.base.text import visible
-from threegate.gates.fetch.normalize.messages import MAX_RAWS_BYTES, Answer, Miss, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import (
+    MAX_RAWS_BYTES,
+    KeptAnswer,
+    Miss,
+    RetrievalRecord,
+)
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.budgets import OVER_BYTES, OVER_RATE
 from threegate.host.fetch.host_rules import NO_NETWORK
@@ -129,7 +134,7 @@ class FetchItem:
     number: int
     target: FetchTarget
     statuses: dict[str, int | None] = field(default_factory=dict)  # of each source that ended
-    answers: dict[int, tuple[Answer, bytes]] = field(default_factory=dict)
+    answers: dict[int, tuple[KeptAnswer, bytes]] = field(default_factory=dict)
     misses: dict[int, tuple[Miss, NotGot]] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)
     skipped: set[int] = field(default_factory=set)
@@ -171,13 +176,13 @@ class FetchItem:
                 self.sent.add(index)
                 self.skipped.add(index)
 
-    def answered(self, index: int, got: Got, retrieved: str) -> Answer | None:
+    def answered(self, index: int, got: Got, retrieved: str) -> KeptAnswer | None:
         """Add an answer; return its entry in the record, None if there is no room for it.
 
         Raises `ProtocolBroken` for an answer that does not fit into a record.
         """
         question = self.target.questions[index]
-        answer = Answer(
+        answer = KeptAnswer(
             source=question.source,
             role=question.role,
             reference=self.target.reference,
@@ -193,13 +198,13 @@ class FetchItem:
         )
         return self.take(index, answer, got.body)
 
-    def unchanged(self, index: int, known: Answer, body: bytes) -> Answer | None:
+    def unchanged(self, index: int, known: KeptAnswer, body: bytes) -> KeptAnswer | None:
         """Add a stored answer that the host says is unchanged."""
         question = self.target.questions[index]
         named = replace(known, reference=self.target.reference)
         return self.take(index, replace(named, source=question.source, role=question.role), body)
 
-    def take(self, index: int, answer: Answer, body: bytes) -> Answer | None:
+    def take(self, index: int, answer: KeptAnswer, body: bytes) -> KeptAnswer | None:
         """Add an answer with its bytes."""
         if self.size + answer.bytes > MAX_RAWS_BYTES:
             words = "all answers together are larger than a sandbox accepts"

@@ -21,9 +21,9 @@ from typing import Final
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
-    Made,
     Normalize,
-    NotMade,
+    PacketMade,
+    PacketNotMade,
     RetrievalRecord,
     parse_made,
 )
@@ -167,7 +167,7 @@ def read_answer(item: int, answer: Answer) -> Answered:
             f"the normalizer broke the protocol: {exc.message}", code=BOX_ENDED
         )
         return Answered(item, None, error)
-    if isinstance(made, NotMade):
+    if isinstance(made, PacketNotMade):
         return Answered(item, None, ArtifactRejected(made.message, code=made.code))
-    assert isinstance(made, Made)
+    assert isinstance(made, PacketMade)
     return Answered(item, Untrusted(made.packet), None)

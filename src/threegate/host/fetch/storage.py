@@ -25,7 +25,7 @@ from threegate.audit.writer import Events
 from threegate.base.errors import ArtifactRejected, ThreeGateError
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.handoff import states
 from threegate.handoff.admission import (
@@ -76,7 +76,7 @@ def _differences(packet: ResearchPacket, record: RetrievalRecord) -> Iterator[tu
     yield "notices", not {item.source for item in packet.notices} <= heard
 
 
-def _is_main(packet: ResearchPacket, answer: Answer) -> bool:
+def _is_main(packet: ResearchPacket, answer: KeptAnswer) -> bool:
     said = (packet.source, packet.url, packet.hops, packet.retrieved, packet.media_type)
     said_bytes = (packet.raw_sha256, packet.raw_bytes, packet.trust_anchor)
     hops = tuple(Hop(url, status) for url, status in answer.hops)
@@ -84,7 +84,7 @@ def _is_main(packet: ResearchPacket, answer: Answer) -> bool:
     return (said, said_bytes) == (known, (answer.sha256, answer.bytes, answer.trust_anchor))
 
 
-def _also(answer: Answer) -> Also:
+def _also(answer: KeptAnswer) -> Also:
     return Also(
         answer.source,
         answer.url,
@@ -110,9 +110,9 @@ class PacketStore:
 
     def __init__(self, store: Store, cache: FetchCache, now: Callable[[], str]) -> None:
         self._store, self._cache, self._now = store, cache, now
-        self._expected: dict[int, list[tuple[Question, Got, Answer]]] = {}
+        self._expected: dict[int, list[tuple[Question, Got, KeptAnswer]]] = {}
 
-    def expect(self, number: int, question: Question, got: Got, answer: Answer) -> None:
+    def expect(self, number: int, question: Question, got: Got, answer: KeptAnswer) -> None:
         """Remember the validators of an answer until its bytes are stored."""
         assert not got.body, "bodies are not held here"
         self._expected.setdefault(number, []).append((question, got, answer))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from threegate.base.errors import GateUnavailable, ProtocolBroken
-from threegate.base.greeting import Refused
+from threegate.base.greeting import GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.chat.messages import Served
 from threegate.gates.model.messages import (
@@ -126,7 +126,7 @@ class ModelServer:
 
 def _ready(opening: Opening, answer: Untrusted[bytes]) -> ModelReady:
     found = GREETING.parse(answer)
-    if isinstance(found, Refused):
+    if isinstance(found, GateRefused):
         hint = (_REMOTE_HINTS if isinstance(opening, Remote) else _HINTS).get(found.code, "")
         raise GateUnavailable(f"no model: {found.message}", code=found.code, hint=hint)
     sha256 = opening.sha256 if isinstance(opening, Embedded) else None

@@ -29,7 +29,7 @@ from threegate.artifacts.tool_result import (
 from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.base.text import first_forbidden, visible_lines
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
@@ -46,7 +46,7 @@ STOPPED: Final = "limit:policy"  # ended because its rules were replaced
 # Not the program's doing alone: another machine, or this one on another day, may end otherwise.
 NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", STOPPED, "crashed")
 
-Outcome = tool_lite.LiteOutcome | tool_heavy_outcome.HeavyOutcome
+Outcome = tool_lite.LiteOutcome | HeavyOutcome
 
 
 @dataclass(frozen=True, slots=True)

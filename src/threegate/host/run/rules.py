@@ -24,7 +24,7 @@ from threegate.base.errors import (
     StorageFailed,
     WorkspaceBusy,
 )
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE, HeavyOutcome
 from threegate.handoff.store import Store
 from threegate.host.run import lite as lite_boxes
 from threegate.host.run.heavy import backend as heavy_backend
@@ -58,7 +58,7 @@ class Running:
         Raises `GateUnavailable` if it was ended before its guest was handed anything.
         """
         state = ran.outcome.exit
-        if self.stopped and state == tool_heavy_outcome.DID_NOT_WAKE:
+        if self.stopped and state == DID_NOT_WAKE:
             raise _replaced()
         if self.stopped and state in ("crashed", STOPPED):
             return _ended(ran, STOPPED)
@@ -67,7 +67,7 @@ class Running:
 
 def _ended(ran: R, state: str) -> R:
     outcome = type(ran.outcome)(state)
-    if isinstance(ran.outcome, tool_heavy_outcome.HeavyOutcome):
+    if isinstance(ran.outcome, HeavyOutcome):
         outcome = replace(outcome, probes=ran.outcome.probes)
     return replace(ran, outcome=outcome, refused=None)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from threegate.artifacts.tool_result import Violation
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.host.run.heavy.gateway import Passed
 from threegate.policy.ring.executor_profile import (
@@ -23,7 +23,7 @@ from threegate.policy.ring.executor_profile import (
 IMPORT: Final = "import"  # the construct of a refused import in the lite lane
 _MODULE: Final = re.compile(r'module "([!-~]+)" is not on the list')
 
-Outcome = tool_lite.LiteOutcome | tool_heavy_outcome.HeavyOutcome
+Outcome = tool_lite.LiteOutcome | HeavyOutcome
 
 
 def violations_of(
@@ -44,7 +44,7 @@ def violations_of(
 
 
 def _tried(outcome: Outcome, ring: ExecutorProfile) -> Iterator[tuple[str, str, int]]:
-    if isinstance(outcome, tool_heavy_outcome.HeavyOutcome):
+    if isinstance(outcome, HeavyOutcome):
         for one in outcome.violations:
             yield one.rule, one.argument, one.line
     elif outcome.refusal is not None and outcome.refusal.construct == IMPORT:

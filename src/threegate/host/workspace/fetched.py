@@ -25,7 +25,7 @@ from threegate.audit.entry import Entry, time_of
 from threegate.base.errors import HandoffTampered, ProtocolBroken, StorageFailed, disk_errors
 from threegate.base.forms import REDACTED
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord, parse_record
+from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord, parse_record
 from threegate.gates.fetch.retrieve.messages import Got
 from threegate.handoff import states
 from threegate.handoff.admission import FETCH
@@ -54,7 +54,7 @@ class KnownAnswer:
 
     etag: str | None
     last_modified: str | None
-    answer: Answer
+    answer: KeptAnswer
 
 
 class FetchCache:
@@ -85,7 +85,9 @@ class FetchCache:
         answer = None if row is None else self._recorded(question, level, row[2], row[3])
         return None if answer is None else KnownAnswer(row[0], row[1], answer)
 
-    def _recorded(self, question: Question, level: str, digest: Any, number: Any) -> Answer | None:
+    def _recorded(
+        self, question: Question, level: str, digest: Any, number: Any
+    ) -> KeptAnswer | None:
         """Return the answer from its record, if it answered this very question."""
         try:
             record = self._record(str(digest))
@@ -101,7 +103,9 @@ class FetchCache:
             raise ValueError("no digest")
         return parse_record(Untrusted(self._store.read_file(states.BLOBS, digest)))
 
-    def keep(self, question: Question, got: Got, record: RetrievalRecord, answer: Answer) -> None:
+    def keep(
+        self, question: Question, got: Got, record: RetrievalRecord, answer: KeptAnswer
+    ) -> None:
         """Store the validators of an answer, if it has any."""
         key = (question.shown, question.accept, record.confidentiality)
         with _errors(), self._writing() as db:

@@ -3,7 +3,7 @@
 | value | made by | read by |
 |---|---|---|
 | `ExecutorProfile` | `policy/ring/compiler.py`, in the host and again in the gate | the executor |
-| `Violation` | the executor | gate, host, Tool Result |
+| `RingViolation` | the executor | gate, host, Tool Result |
 
 SECURITY
     A profile is checked when it is built, by either side.  A violation is the word of the
@@ -107,7 +107,7 @@ def parse_profile(value: Any) -> ExecutorProfile:
 
 
 @flat_message("guest", "VIOLATION", sender="guest")
-class Violation(FlatMessage):
+class RingViolation(FlatMessage):
     """A rule of the ring that was tried: which, with what, from which line of the code."""
 
     rule: str = head(Choice(*FIELDS, ARGUMENT_RULES), "the rule")

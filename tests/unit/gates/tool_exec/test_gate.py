@@ -15,7 +15,7 @@ from tests.support.lite import Program, job_for
 from tests.support.policies import altered, policy
 from tests.support.sshlab import Key
 from threegate.base.errors import ProtocolBroken
-from threegate.base.greeting import Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.approved import OTHER_INPUTS
@@ -120,7 +120,7 @@ def test_a_box_whose_functions_are_not_the_pinned_ones_refuses_to_work() -> None
         sections["tool-exec"]["functions"]["json_loads"]["sha256"] = "0" * 64
 
     found = gate.open_with(altered(policy(), other).bundle().bundle_bytes())
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert (found.code, "json_loads" in found.message) == ("TG-FUN-001", True)
 
     def fewer(sections: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def test_a_box_whose_functions_are_not_the_pinned_ones_refuses_to_work() -> None
 
 def test_a_bundle_that_is_none_is_refused_with_its_code() -> None:
     found = gate.open_with(b"{}")
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert found.code.startswith("TG-POL-")
 
 
@@ -190,7 +190,7 @@ def test_serves_until_the_host_is_done() -> None:
     jobs = [job_for(Program(f"print({n})\n{n} * 2"), RULES) for n in range(3)]
     code, answers, err = served(OPENING, *(frames(job.to_bytes()) for job in jobs))
     assert (code, err) == (os.EX_OK, b"")
-    assert isinstance(GREETING.parse(Untrusted(answers[0])), Ready)
+    assert isinstance(GREETING.parse(Untrusted(answers[0])), GateReady)
     outcomes = [parse_outcome(Untrusted(answer)) for answer in answers[1:]]
     assert [outcome.value for outcome in outcomes] == [b"0", b"2", b"4"]
     assert served() == (os.EX_OK, [], b""), "a host that says nothing is told nothing"
@@ -226,4 +226,4 @@ def test_a_slip_of_the_gate_s_own_ends_it_without_a_word() -> None:
 def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:
     code, answers, err = served(frames(LiteOpening(b"{}").to_bytes()), OPENING)
     assert (code, len(answers), err) == (os.EX_OK, 1, b"")
-    assert isinstance(GREETING.parse(Untrusted(answers[0])), Refused)
+    assert isinstance(GREETING.parse(Untrusted(answers[0])), GateRefused)

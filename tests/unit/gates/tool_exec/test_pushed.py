@@ -8,7 +8,7 @@ import pytest
 from tests.support.policies import altered
 from tests.support.pushing import after, chain, edited, signed
 from tests.support.sshlab import Key
-from threegate.base.greeting import Refused
+from threegate.base.greeting import GateRefused
 from threegate.gates.tool_exec import gate, pushed
 from threegate.gates.tool_exec.monty.messages import Adopt, Prove
 from threegate.host.run.warm.kinds import Signed
@@ -27,7 +27,7 @@ def asked(given: Signed) -> Adopt:
 def adopted(start: Signed, given: Signed) -> Bundle | str:
     """Return what a box works under afterwards, or the code of its refusal."""
     found = gate.adopted(start.bundle, asked(given), now=NOW)
-    return found.code if isinstance(found, Refused) else found
+    return found.code if isinstance(found, GateRefused) else found
 
 
 # claim TG-C-313
@@ -49,7 +49,7 @@ def test_a_box_takes_the_next_signed_policy_and_no_other() -> None:
 def test_a_bundle_that_is_none_and_functions_it_has_not_are_refused() -> None:
     half = asked(SECOND).bundle[:-100]
     found = gate.adopted(FIRST.bundle, Adopt(half, SECOND.armored), now=NOW)
-    assert isinstance(found, Refused)
+    assert isinstance(found, GateRefused)
     assert found.code == "TG-POL-016"
 
     def other(sections: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from threegate.artifacts.limits import MAX_ANSWER_CHARS, MAX_CLAIM_CHARS
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
-from threegate.gates.core.messages import CoreTask, Said
+from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.handoff import states
 from threegate.handoff.approvals import deny
 from threegate.handoff.journal import Put
@@ -309,7 +309,7 @@ def test_the_model_sees_the_best_that_fits_and_no_ids(ws: Workspace, index: Inde
 )
 # claim TG-C-151
 def test_an_answer_that_names_what_was_not_handed_over_is_refused_whole(
-    ws: Workspace, index: Index, answer: Said, why: str
+    ws: Workspace, index: Index, answer: CoreSaid, why: str
 ) -> None:
     (snow,) = take_in(ws, shelf()[1])
     before = ws.store.journal.log.head.seq
@@ -483,7 +483,7 @@ def test_the_marker_is_new_for_every_run(ws: Workspace, index: Index) -> None:
 def test_notes_and_problems_are_kept(ws: Workspace, index: Index) -> None:
     take_in(ws, *shelf())
 
-    def answer(_: CoreTask) -> Said:
+    def answer(_: CoreTask) -> CoreSaid:
         note = claim("A note about part one.").text
         return said(method="map-reduce", notes=(note,), problems=("a reply was refused",))
 

@@ -11,7 +11,7 @@ from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.forms import CONFIDENTIALITY
-from threegate.gates.core.messages import Said
+from threegate.gates.core.messages import CoreSaid
 from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.host.ask.answer import Outcome, Wish, answer_by_model
@@ -25,7 +25,7 @@ QUOTE_FOUND, NUMBER_DIFFERS, UNCHECKED, RETRACTED = (
 )
 
 
-def ask(ws: Workspace, index: Index, answer: Said | FakeSides, **wish: Any) -> Outcome:
+def ask(ws: Workspace, index: Index, answer: CoreSaid | FakeSides, **wish: Any) -> Outcome:
     index.catch_up()
     sides = answer if isinstance(answer, FakeSides) else FakeSides(answer)
     return answer_by_model(ws, index, Wish(**{"question": "Which ice?", **wish}), sides)

@@ -13,7 +13,7 @@ from tests.support.policies import policy
 from tests.support.records import RECORD
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Made, NotMade, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade, RetrievalRecord
 from threegate.host.fetch import normalize_pool
 from threegate.host.fetch.normalize_pool import (
     Answered,
@@ -60,21 +60,21 @@ def answer(message: bytes, why: str = "done") -> Answer:
 
 
 def test_a_packet_is_bytes_until_it_is_checked() -> None:
-    told = read_answer(3, answer(Made(b"a packet, it says").to_bytes()))
+    told = read_answer(3, answer(PacketMade(b"a packet, it says").to_bytes()))
     assert told.packet is not None
     assert (told.item, told.error) == (3, None)
     assert told.packet.open_for_validation() == b"a packet, it says"
 
 
 def test_a_refusal_of_the_box_keeps_its_code() -> None:
-    told = read_answer(3, answer(NotMade("TG-NRM-004", "nothing to read").to_bytes()))
+    told = read_answer(3, answer(PacketNotMade("TG-NRM-004", "nothing to read").to_bytes()))
     assert told.error is not None
     assert (told.error.code, told.error.exit_code) == ("TG-NRM-004", 65)
 
 
 @pytest.mark.parametrize("why", ["deadline", "output", "crashed", "exit", "protocol"])
 def test_a_box_that_did_not_end_well_made_nothing(why: str) -> None:
-    whole = Made(b"a packet, it says").to_bytes()
+    whole = PacketMade(b"a packet, it says").to_bytes()
     assert read_answer(3, answer(whole)).packet is not None, "control"
     told = read_answer(3, answer(whole, why))
     assert told.packet is None
@@ -104,7 +104,7 @@ class Pool:
         assert not refill
         if self.run_fails is not None:
             raise self.run_fails
-        return answer(Made(b"a packet, it says").to_bytes())
+        return answer(PacketMade(b"a packet, it says").to_bytes())
 
     def fill(self) -> None:
         pass

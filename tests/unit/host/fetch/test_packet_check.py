@@ -12,7 +12,7 @@ from threegate.artifacts.research_packet import Also, Gap, Hop, Notice, Research
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate
-from threegate.gates.fetch.normalize.messages import Made, Normalize
+from threegate.gates.fetch.normalize.messages import Normalize, PacketMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.host.fetch.storage import parse_packet
 
@@ -23,7 +23,7 @@ LATER = "2026-11-15T12:00:01Z"
 @pytest.fixture(scope="module")
 def honest() -> ResearchPacket:
     made = gate.answer(Normalize(RECORD.to_bytes(), RAWS), PLAIN)
-    assert isinstance(made, Made)
+    assert isinstance(made, PacketMade)
     return parse_packet(Untrusted(made.packet), RECORD)
 
 

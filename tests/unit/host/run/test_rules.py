@@ -15,8 +15,7 @@ from tests.support.pushing import FINISH, KEEP
 from tests.support.workspaces import OPEN, soft_signer
 from tests.unit.host.review.test_approval import opened
 from threegate.base.errors import GateUnavailable, HandoffTampered, PolicyDenied
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
-from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE
+from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE, HeavyOutcome
 from threegate.gates.tool_exec.monty.messages import LiteJob, LiteOutcome
 from threegate.handoff import states
 from threegate.handoff.approvals import was_used
@@ -160,7 +159,7 @@ def test_what_was_claimed_and_had_not_begun_goes_back_to_a_human(ws: Workspace) 
 # claim TG-C-315
 def test_a_machine_that_was_stopped_before_it_woke_goes_back_to_a_human() -> None:
     mute = heavy_backend.Ran(
-        tool_heavy_outcome.HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up"),
+        HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up"),
         1,
         1,
         1,

@@ -1,12 +1,12 @@
 """What a result says of what the ring refused: rule and place from the policy, the rest from it."""
 
 from tests.support.policies import policy
-from threegate.gates.tool_exec.era import messages as tool_heavy_outcome
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.host.run.violations import violations_of
 from threegate.policy.ring.compiler import compile_ring
-from threegate.policy.ring.executor_profile import Violation
+from threegate.policy.ring.executor_profile import RingViolation
 
 POLICY = policy()
 PYTHON = compile_ring(POLICY, "heavy-python", "python")
@@ -14,8 +14,11 @@ PURE = compile_ring(POLICY, "monty", "pure")
 
 
 def test_the_place_of_a_rule_comes_from_the_policy() -> None:
-    tried = (Violation("denied_imports", "requests", 3), Violation("allowed_imports", "x", 0))
-    outcome = tool_heavy_outcome.HeavyOutcome("ok", 0, violations=tried)
+    tried = (
+        RingViolation("denied_imports", "requests", 3),
+        RingViolation("allowed_imports", "x", 0),
+    )
+    outcome = HeavyOutcome("ok", 0, violations=tried)
     first, second = violations_of(outcome, PYTHON)
     assert (first.rule, first.line) == ("denied_imports", 3)
     assert first.argument.open_for_display() == "requests"

@@ -12,7 +12,7 @@ from typing import Final
 
 from threegate.artifacts.research_packet import Gap, Identifier
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.normalize.text import Document, Read, Unread
 from threegate.gates.fetch.sources import (
     arxiv,
@@ -61,11 +61,11 @@ _GAP_OF_UNREAD: Final = {"too-large": "too-large", "status": "failed"}
 class Heard:
     """What came of each answer, in the order of the record."""
 
-    works: list[tuple[Answer, Outcome]] = field(default_factory=list)
-    documents: list[tuple[Answer, Document]] = field(default_factory=list)
-    unread: list[tuple[Answer, Unread | Outcome]] = field(default_factory=list)
-    candidates: list[tuple[Answer, tuple[Metadata, ...]]] = field(default_factory=list)
-    others: list[tuple[Answer, Metadata]] = field(default_factory=list)  # about another work
+    works: list[tuple[KeptAnswer, Outcome]] = field(default_factory=list)
+    documents: list[tuple[KeptAnswer, Document]] = field(default_factory=list)
+    unread: list[tuple[KeptAnswer, Unread | Outcome]] = field(default_factory=list)
+    candidates: list[tuple[KeptAnswer, tuple[Metadata, ...]]] = field(default_factory=list)
+    others: list[tuple[KeptAnswer, Metadata]] = field(default_factory=list)  # about another work
 
     def leave_out(self, others: tuple[Metadata, ...]) -> None:
         """Take out the works `others`, and the documents that are about them."""
@@ -79,7 +79,7 @@ class Heard:
         self.works = [pair for pair in self.works if not is_other(pair[1])]
         self.documents = [pair for pair in self.documents if not is_other(pair[1].about)]
 
-    def metadata(self) -> list[tuple[Answer, Metadata]]:
+    def metadata(self) -> list[tuple[KeptAnswer, Metadata]]:
         """Return the works that were found, the most authoritative source first."""
         found = [(answer, work) for answer, work in self.works if isinstance(work, Metadata)]
         found.sort(key=lambda pair: _place(pair[0].source))
@@ -150,7 +150,7 @@ def reader_for(read_as: str, readers: Mapping[str, Read]) -> Read:
 
 
 def _hear_document(
-    answer: Answer, raw: Untrusted[bytes], readers: Mapping[str, Read], heard: Heard
+    answer: KeptAnswer, raw: Untrusted[bytes], readers: Mapping[str, Read], heard: Heard
 ) -> None:
     stop = judge_status(answer.status)
     if stop is not None:
@@ -168,7 +168,7 @@ def _hear_document(
         heard.documents.append((answer, document))
 
 
-def _hear_search(answer: Answer, raw: Untrusted[bytes], heard: Heard) -> None:
+def _hear_search(answer: KeptAnswer, raw: Untrusted[bytes], heard: Heard) -> None:
     parse = _LISTS.get(answer.source)
     if parse is None:
         why = Unreadable(answer.source, "other-kind", "this source is not searched")
@@ -181,7 +181,7 @@ def _hear_search(answer: Answer, raw: Untrusted[bytes], heard: Heard) -> None:
         heard.unread.append((answer, found))
 
 
-def _parse(answer: Answer, raw: Untrusted[bytes]) -> Outcome:
+def _parse(answer: KeptAnswer, raw: Untrusted[bytes]) -> Outcome:
     parse = _PARSERS.get(answer.source)
     if parse is None:
         return Unreadable(answer.source, "other-kind", "this source has no records of works")

@@ -17,9 +17,9 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
-    Made,
     Normalize,
-    NotMade,
+    PacketMade,
+    PacketNotMade,
     RetrievalRecord,
     parse_normalize,
     parse_record,
@@ -48,21 +48,21 @@ def serve_with(readers: Mapping[str, Read]) -> None:
     )
 
 
-def answer(ask: Normalize, readers: Mapping[str, Read]) -> Made | NotMade:
+def answer(ask: Normalize, readers: Mapping[str, Read]) -> PacketMade | PacketNotMade:
     """Return the packet, or why there is none."""
     try:
         record = parse_record(Untrusted(ask.record))
     except ProtocolBroken as exc:
-        return NotMade(BROKEN_RECORD, exc.message)
+        return PacketNotMade(BROKEN_RECORD, exc.message)
     if not _are_named(ask.raws, record):
-        return NotMade(OTHER_BYTES, "the raw bytes are not those the record names")
+        return PacketNotMade(OTHER_BYTES, "the raw bytes are not those the record names")
     raws = tuple(map(Untrusted, ask.raws))
     try:
-        return Made(make_packet(record, sha256_hex(ask.record), raws, readers))
+        return PacketMade(make_packet(record, sha256_hex(ask.record), raws, readers))
     except NothingMade as exc:
-        return NotMade(exc.code, exc.message)
+        return PacketNotMade(exc.code, exc.message)
     except (MemoryError, RecursionError):
-        return NotMade(TOO_LARGE, "it does not fit into the memory of the box")
+        return PacketNotMade(TOO_LARGE, "it does not fit into the memory of the box")
 
 
 def _are_named(raws: tuple[bytes, ...], record: RetrievalRecord) -> bool:

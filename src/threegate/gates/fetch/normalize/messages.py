@@ -67,7 +67,7 @@ def spelled_reference(text: str) -> str:
 
 
 @record
-class Answer(CheckedRecord):
+class KeptAnswer(CheckedRecord):
     """One answer that was kept; its raw bytes lie beside the record under `sha256`."""
 
     source: str = head(Choice(*SOURCES), "who answered")
@@ -115,7 +115,9 @@ class RetrievalRecord(FlatMessage):
     want: str = head(Choice("full-text", "metadata", "search"), "what was wanted")
     request: str | None = head(Nullable(id_of("fr")), "the fetch request it belongs to")
     confidentiality: str = head(Choice(*CONFIDENTIALITY), "of the packet")
-    answers: tuple[Answer, ...] = head(ListOf(SortedRecord(Answer), MAX_ANSWERS), "what was kept")
+    answers: tuple[KeptAnswer, ...] = head(
+        ListOf(SortedRecord(KeptAnswer), MAX_ANSWERS), "what was kept"
+    )
     misses: tuple[Miss, ...] = head(ListOf(SortedRecord(Miss), MAX_MISSES), "what is missing")
 
     def check(self) -> None:
@@ -124,7 +126,9 @@ class RetrievalRecord(FlatMessage):
         need(total <= MAX_RAWS_BYTES, "the answers are too large")
 
 
-@message(PROTOCOL, "normalize", sender="host", answer="`Made` or `NotMade`; the sandbox ends")
+@message(
+    PROTOCOL, "normalize", sender="host", answer="`PacketMade` or `PacketNotMade`; the sandbox ends"
+)
 class Normalize(Message):
     """A record and the raw bytes of its answers, in their order."""
 
@@ -135,14 +139,14 @@ class Normalize(Message):
 
 
 @message(PROTOCOL, "made", sender="sandbox")
-class Made(Message):
+class PacketMade(Message):
     """The packet, which the host parses and compares with its record."""
 
     packet: bytes = part(RawPart(MAX_PACKET_BYTES), "a research packet")
 
 
 @message(PROTOCOL, "not-made", sender="sandbox")
-class NotMade(Message):
+class PacketNotMade(Message):
     """There is nothing to make a packet of, or the bytes are not what they should be."""
 
     code: str = head(Pattern(r"TG-NRM-[0-9]{3}", "a code of this gate"), "which rule")
@@ -151,13 +155,13 @@ class NotMade(Message):
 
 parse_record: Final = FlatParser(RetrievalRecord)
 parse_normalize: Final = parser_of(Normalize)
-parse_made: Final = parser_of(Made, NotMade)
+parse_made: Final = parser_of(PacketMade, PacketNotMade)
 
 
-def parse_answer(value: Any) -> Answer:
+def parse_kept_answer(value: Any) -> KeptAnswer:
     """Return the answer that `Answer.plain` spelled as `value`, or raise `ProtocolBroken`."""
     try:
-        found: Answer = SortedRecord(Answer).build(value)
+        found: KeptAnswer = SortedRecord(KeptAnswer).build(value)
     except Mismatch as exc:
         raise ProtocolBroken(f"an answer: {exc.words}") from exc
     return found

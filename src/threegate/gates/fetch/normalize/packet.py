@@ -28,7 +28,7 @@ from threegate.gates.fetch.normalize import excerpts
 from threegate.gates.fetch.normalize.answers import Heard, gaps_of_unread, hear, merged
 from threegate.gates.fetch.normalize.fields import shown, spelled_name
 from threegate.gates.fetch.normalize.hazards import Findings
-from threegate.gates.fetch.normalize.messages import Answer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.normalize.parts import parts_of_candidates, parts_of_work
 from threegate.gates.fetch.normalize.passages import count_passages
 from threegate.gates.fetch.normalize.text import Part, Read, Unread
@@ -61,7 +61,7 @@ class _Material:
     record: RetrievalRecord
     record_sha256: str
     heard: Heard
-    main: Answer
+    main: KeptAnswer
     work: Merged
     parts: tuple[Part, ...]
 
@@ -135,7 +135,7 @@ def _retrieval(material: _Material) -> dict[str, Any]:
     }
 
 
-def _also(answer: Answer) -> Also:
+def _also(answer: KeptAnswer) -> Also:
     return Also(
         answer.source,
         answer.url,
@@ -146,7 +146,7 @@ def _also(answer: Answer) -> Also:
     )
 
 
-def _main(record: RetrievalRecord, heard: Heard) -> Answer:
+def _main(record: RetrievalRecord, heard: Heard) -> KeptAnswer:
     """Return the answer a packet is about, or raise `NothingMade`."""
     for answer, _ in (*heard.documents, *heard.metadata(), *heard.candidates):
         return answer

@@ -16,7 +16,7 @@ from typing import Final
 
 from threegate.artifacts.research_packet import HAZARDS
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.sources.metadata import Metadata
 
 UNREAD_REASONS: Final = (
@@ -70,4 +70,4 @@ class Document:
         assert all(name in HAZARDS and count > 0 for name, count in self.found.items())
 
 
-Read = Callable[[Untrusted[bytes], Answer], Document]
+Read = Callable[[Untrusted[bytes], KeptAnswer], Document]

@@ -15,7 +15,7 @@ from typing import Final
 
 from threegate import __version__
 from threegate.base.errors import ThreeGateError
-from threegate.base.greeting import Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.answers import bug, sentence
 from threegate.gates.fetch.retrieve.messages import (
@@ -46,10 +46,10 @@ def _serve() -> None:
     if first is None:
         return
     opened = open_with(parse_opening(Untrusted(first)))
-    if isinstance(opened, Refused):
+    if isinstance(opened, GateRefused):
         write_message(ANSWERS_FD, opened.to_bytes())
         return
-    write_message(ANSWERS_FD, Ready(PROTOCOL, versions()).to_bytes())
+    write_message(ANSWERS_FD, GateReady(PROTOCOL, versions()).to_bytes())
     while (message := _next(opened)) is not None:
         ask = parse_question(Untrusted(message))
         try:
@@ -79,7 +79,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def open_with(opening: RetrieveOpening) -> Retriever | Refused:
+def open_with(opening: RetrieveOpening) -> Retriever | GateRefused:
     """Return a retriever for these rules, or why there is none."""
     try:
         bundle = parse_bundle(opening.bundle)

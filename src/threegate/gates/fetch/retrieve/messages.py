@@ -15,7 +15,7 @@ from typing import Final
 
 from threegate.artifacts.sources import GAP_REASONS
 from threegate.base.forms import ANCHOR, CODE, URL
-from threegate.base.greeting import Greeting, Ready
+from threegate.base.greeting import GateReady, Greeting
 from threegate.base.limits import (
     MAX_ANCHOR_BYTES,
     MAX_ANCHORS,
@@ -67,10 +67,10 @@ _WAIT: Final = Nullable(Integer(0, MAX_RETRY_AFTER_SECONDS))
 
 Hops = tuple[tuple[str, int], ...]
 
-GREETING: Final = Greeting(PROTOCOL, Ready)
+GREETING: Final = Greeting(PROTOCOL, GateReady)
 
 
-@message(PROTOCOL, "opening", sender="host, first", answer="`Ready` or `Refused`")
+@message(PROTOCOL, "opening", sender="host, first", answer="`GateReady` or `Refused`")
 class RetrieveOpening(Message):
     """The rules a sandbox works under: a compiled bundle, and the CA files it lists by digest."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import threegate
-from threegate.base.greeting import Ready
+from threegate.base.greeting import GateReady
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder import minilm
 from threegate.gates.model.embedder.messages import (
@@ -54,7 +54,7 @@ def _serve() -> int:
         write_message(ANSWERS_FD, answer.to_bytes())
         return EX_UNAVAILABLE
     versions = {"numpy": minilm.VERSION, "threegate": threegate.__version__}
-    write_message(ANSWERS_FD, Ready(PROTOCOL, versions).to_bytes())
+    write_message(ANSWERS_FD, GateReady(PROTOCOL, versions).to_bytes())
     while (message := read_message(REQUESTS_FD, parse_embed.most_bytes)) is not None:
         texts = parse_embed(Untrusted(message)).texts
         rows = tuple(model.vector(text.open_for_validation()) for text in texts)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from threegate.base.forms import DIGEST
-from threegate.base.greeting import Greeting, Ready
+from threegate.base.greeting import GateReady, Greeting
 from threegate.base.limits import KIB
 from threegate.base.message_parts import BoxedUtf8, RawParts
 from threegate.base.messages import Message, head, message, parser_of, part
@@ -28,10 +28,10 @@ MAX_TEXTS: Final = 64
 MAX_TEXT_BYTES: Final = 128 * KIB  # an excerpt has 20,000 characters
 LENGTH_SLACK: Final = 1e-3
 
-GREETING: Final = Greeting(PROTOCOL, Ready, "TG-EMB-")
+GREETING: Final = Greeting(PROTOCOL, GateReady, "TG-EMB-")
 
 
-@message(PROTOCOL, "opening", sender="host, first", answer="`Ready` or `Refused`")
+@message(PROTOCOL, "opening", sender="host, first", answer="`GateReady` or `Refused`")
 class EmbedderOpening(Message):
     """Load the bound files, if they are those of these digests."""
 

@@ -32,11 +32,11 @@ from threegate.gates.tool_exec.era.messages import (
     DID_NOT_WAKE,
     NOT_AS_PROMISED,
     GuestFailed,
+    GuestPrepared,
     GuestShape,
     HeavyJob,
     HeavyOutcome,
     Prepare,
-    Prepared,
     Probe,
     Probed,
     parse_ask,
@@ -70,13 +70,13 @@ def answer(message: bytes) -> bytes:
     return done.to_bytes()
 
 
-def prepare(ask: Prepare) -> Prepared | GuestFailed:
+def prepare(ask: Prepare) -> GuestPrepared | GuestFailed:
     """Wait for a guest to boot and have a snapshot of it written."""
     deadline = time.monotonic() + ask.seconds
     machine = Machine(ask.channels)
     imports = machine.boot(ask.imports, ask.ring, deadline)
     machine.snapshot(deadline)
-    return Prepared(imports)
+    return GuestPrepared(imports)
 
 
 def probe(ask: Probe) -> Probed | GuestFailed:

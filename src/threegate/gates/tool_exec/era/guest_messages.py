@@ -28,7 +28,7 @@ from threegate.base.schema import Boolean, Integer, ListOf, Pattern
 from threegate.base.untrusted import Untrusted
 from threegate.base.wire import need
 from threegate.gates.tool_exec.era.messages import MODULES
-from threegate.policy.ring.executor_profile import ExecutorProfile, Violation
+from threegate.policy.ring.executor_profile import ExecutorProfile, RingViolation
 
 WARM, HELLO, JOB = 1, 2, 3
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
@@ -49,7 +49,7 @@ _RING: Final = SortedRecord(ExecutorProfile)
 
 
 @flat_message("guest", "WARM", sender="gate, before a snapshot", answer="`GuestReady`")
-class Warm(FlatMessage):
+class WarmFrame(FlatMessage):
     """Load modules under a ring."""
 
     imports: tuple[str, ...] = head(MODULES, "what to load")
@@ -58,7 +58,7 @@ class Warm(FlatMessage):
 
 
 @flat_message("guest", "HELLO", sender="host or gate, to every clone", answer="`GuestFacts`")
-class Hello(FlatMessage):
+class HelloFrame(FlatMessage):
     """Wake up, with randomness of your own."""
 
     entropy: str = head(_ENTROPY, "for the kernel's pool")
@@ -74,7 +74,7 @@ class FileAhead(FlatMessage):
 
 
 @flat_message(
-    "guest", "JOB", sender="gate, once", answer="streams, `Violation`, files, `GuestExit`"
+    "guest", "JOB", sender="gate, once", answer="streams, `RingViolation`, files, `GuestExit`"
 )
 class GuestTask(FlatMessage):
     """What the agent is to run; code, if there is any, follows in a frame of its own."""
@@ -144,18 +144,18 @@ class GuestExit(FlatMessage):
 
 parse_file: Final = FlatParser(FileAhead)
 parse_exit: Final = FlatParser(GuestExit)
-parse_violation: Final = FlatParser(Violation)
+parse_violation: Final = FlatParser(RingViolation)
 
 
 def warm_frame(nonce: str, imports: tuple[str, ...], ring: ExecutorProfile) -> bytes:
     """Return the frame that has the agent load modules under a ring, before a snapshot."""
-    return frame(WARM, Warm(imports, nonce, ring).to_bytes())
+    return frame(WARM, WarmFrame(imports, nonce, ring).to_bytes())
 
 
 def hello() -> tuple[str, bytes]:
     """Return a nonce, and the frame that wakes a clone up with it and randomness of its own."""
     nonce, entropy = os.urandom(NONCE_BYTES).hex(), os.urandom(ENTROPY_BYTES).hex()
-    return nonce, frame(HELLO, Hello(entropy, nonce).to_bytes())
+    return nonce, frame(HELLO, HelloFrame(entropy, nonce).to_bytes())
 
 
 def input_frame(name: str, size: int) -> bytes:

@@ -17,7 +17,7 @@ from threegate.gates.tool_exec.era.guest_messages import GuestExit, GuestTask
 from threegate.gates.tool_exec.era.lines import Late
 from threegate.gates.tool_exec.era.machine import Ended, Machine
 from threegate.gates.tool_exec.era.messages import MAX_FILES_BYTES, HeavyCut, HeavyOutcome
-from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, Violation
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, RingViolation
 
 _SIGKILL: Final = 9
 
@@ -47,7 +47,7 @@ class Taken:
     files: dict[str, bytearray] = field(default_factory=dict)
     due: int = 0  # bytes of the last file that are still to come
     exit: GuestExit | None = None
-    violations: dict[Violation, None] = field(default_factory=dict)
+    violations: dict[RingViolation, None] = field(default_factory=dict)
 
     def take(self, kind: int, body: Untrusted[bytes]) -> None:
         """Take one frame; raise `ProtocolBroken` or `Over`."""
@@ -77,7 +77,7 @@ class Taken:
             self.cut.add(kind)
             raise Over("limit:output")
 
-    def _note(self, violation: Violation) -> None:
+    def _note(self, violation: RingViolation) -> None:
         """Keep what the ring refused; a job that tries on and on is no reason to end it."""
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations[violation] = None

@@ -32,7 +32,7 @@ from threegate.base.schema import (
 )
 from threegate.base.wire import need
 from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL
-from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, ExecutorProfile, Violation
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, ExecutorProfile, RingViolation
 
 PROTOCOL: Final = "tool-heavy/1"
 MAX_SECONDS: Final = 90_000
@@ -116,7 +116,10 @@ _SHAPE: Final = RecordRow(GuestShape)
 
 
 @message(
-    PROTOCOL, "prepare", sender="host, to a guest that boots", answer="`Prepared`, `GuestFailed`"
+    PROTOCOL,
+    "prepare",
+    sender="host, to a guest that boots",
+    answer="`GuestPrepared`, `GuestFailed`",
 )
 class Prepare(Message):
     """Wait for a guest to boot, have it load modules, and have the engine write a snapshot."""
@@ -172,7 +175,7 @@ class HeavyJob(Message):
 
 
 @message(PROTOCOL, "prepared", sender="sandbox")
-class Prepared(Message):
+class GuestPrepared(Message):
     """The snapshot is written; these modules are loaded in it."""
 
     imports: tuple[str, ...] = head(MODULES, "what is loaded")
@@ -218,8 +221,10 @@ class HeavyOutcome(Message):
         JoinedParts(FILE_NAME, MAX_FILES, MAX_FILES_BYTES), "files it left", default=()
     )
     probes: tuple[str, ...] = head(_PROBES, "promises that the guest keeps", default=())
-    violations: tuple[Violation, ...] = head(
-        ListOf(RecordRow(Violation), MAX_VIOLATIONS), "rules of the ring that it tried", default=()
+    violations: tuple[RingViolation, ...] = head(
+        ListOf(RecordRow(RingViolation), MAX_VIOLATIONS),
+        "rules of the ring that it tried",
+        default=(),
     )
     code: str | None = head(Nullable(CODE), "of a refused approval", default=None)
     message: str | None = head(Nullable(TextLine()), "of a refused approval", default=None)
@@ -239,6 +244,6 @@ class HeavyOutcome(Message):
 
 HeavyAsk = Prepare | Probe | HeavyJob
 parse_ask: Final = parser_of(Prepare, Probe, HeavyJob)
-parse_prepared: Final = parser_of(Prepared, GuestFailed)
+parse_prepared: Final = parser_of(GuestPrepared, GuestFailed)
 parse_probed: Final = parser_of(Probed, GuestFailed)
 parse_outcome: Final = parser_of(HeavyOutcome)

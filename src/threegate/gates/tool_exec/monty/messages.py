@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from threegate.base.forms import CODE, DIGEST, EXIT_STATE, IDENTIFIER, NAME
-from threegate.base.greeting import Greeting, Ready
+from threegate.base.greeting import GateReady, Greeting
 from threegate.base.limits import (
     KIB,
     MAX_APPROVAL_BYTES,
@@ -60,10 +60,10 @@ _NAMES: Final = Sorted(IDENTIFIER, MAX_INPUTS)
 _TRIES: Final = ListOf(Pattern(r"[a-z0-9-]{1,32}(?::[!-~ ]{1,200})?", "a forbidden act"), MAX_TRIES)
 _CALL: Final = Pattern(r"[a-z0-9_]{1,64}", "the name of a system call")
 
-GREETING: Final = Greeting(PROTOCOL, Ready)
+GREETING: Final = Greeting(PROTOCOL, GateReady)
 
 
-@message(PROTOCOL, "opening", sender="host, first", answer="`Ready` or `Refused`")
+@message(PROTOCOL, "opening", sender="host, first", answer="`GateReady` or `Refused`")
 class LiteOpening(Message):
     """The rules a sandbox works under from now on."""
 
@@ -94,7 +94,7 @@ class CheckCode(Message):
     profile: str = head(NAME, "the profile of the ring")
 
 
-@message(PROTOCOL, "adopt", sender="host", answer="`Ready`; or `Refused`: the rules stay")
+@message(PROTOCOL, "adopt", sender="host", answer="`GateReady`; or `Refused`: the rules stay")
 class Adopt(Message):
     """The rules from now on: the bundle that follows the one in force, with its signature."""
 

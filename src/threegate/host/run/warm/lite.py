@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from threegate.base.errors import GateUnavailable, PolicyDenied
-from threegate.base.greeting import Refused
+from threegate.base.greeting import GateRefused
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import Adopt, Enforced, LiteJob, Prove, parse_enforced
 from threegate.host.gate_profiles import EVERY_GATE
@@ -47,7 +47,7 @@ class LiteExecutor:
         """Hand it the next rules; raises `PolicyDenied` if it refuses them."""
         asked = Adopt(signed.bundle.bundle_bytes(), signed.armored)
         answer = self.box.answer(asked.to_bytes(), tool_lite.GREETING.parse)
-        if isinstance(answer, Refused):
+        if isinstance(answer, GateRefused):
             raise PolicyDenied(answer.message, code=answer.code)
 
     def enforced(self) -> Enforced:

@@ -12,7 +12,13 @@ from tests.support.normalizing import ask, got, page_of
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate, packet
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Answer, Made, Normalize, NotMade, parse_made
+from threegate.gates.fetch.normalize.messages import (
+    KeptAnswer,
+    Normalize,
+    PacketMade,
+    PacketNotMade,
+    parse_made,
+)
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.normalize.text import Document
 from threegate.sandbox import payload
@@ -47,7 +53,7 @@ def test_serves_one_message_and_ends() -> None:
     code, answers, err = served(frames(ASK.to_bytes()) * 2)
     assert (code, len(answers), err) == (os.EX_OK, 1, b""), "the second is another box's"
     found = parse_made(Untrusted(answers[0]))
-    assert isinstance(found, Made)
+    assert isinstance(found, PacketMade)
     assert found == answer(ASK, PLAIN)
     assert served(b"") == (os.EX_OK, [], b""), "a host that says nothing is told nothing"
 
@@ -77,21 +83,21 @@ def test_an_error_nobody_thought_of_ends_the_box_without_a_word() -> None:
 )
 # claim TG-C-116
 def test_bytes_the_record_does_not_name_are_not_read(message: Normalize, code: str) -> None:
-    assert isinstance(answer(ASK, PLAIN), Made), "control"
+    assert isinstance(answer(ASK, PLAIN), PacketMade), "control"
     found = answer(message, PLAIN)
-    assert isinstance(found, NotMade)
+    assert isinstance(found, PacketNotMade)
     assert found.code == code
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError])
 def test_a_document_beyond_the_box_is_refused(error: type[Exception]) -> None:
-    def read(_raw: Untrusted[bytes], _answer: Answer) -> Document:
+    def read(_raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
         raise error
 
     message = ask([page_of(b"x")])[1]
-    assert isinstance(answer(message, PLAIN), Made), "control"
+    assert isinstance(answer(message, PLAIN), PacketMade), "control"
     found = answer(message, {"text/plain": read})
-    assert isinstance(found, NotMade)
+    assert isinstance(found, PacketNotMade)
     assert found.code == gate.TOO_LARGE
 
 

@@ -34,7 +34,7 @@ def test_raw_bytes_travel_unchanged(record: bytes, raws: list[bytes]) -> None:
         ({"source": "elsewhere"}, "source is not one of"),
         ({"role": "guess"}, "role is not one of"),
         ({"reference": ""}, "reference has 0 characters"),
-        ({"reference": "a\u202eb"}, "may not stand"),
+        ({"reference": "a\u202eb"}, "not allowed there"),
         ({"reference": "10.1/<b>x"}, "markup"),
         ({"url": "http://api.crossref.org/"}, "url is not an https URL"),
         ({"url": "https://user@api.crossref.org/"}, "url is not an https URL"),

@@ -21,7 +21,7 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_PACKET_BYTES
 from threegate.artifacts.research_packet import Also, FieldSource, Gap, Hop, Notice
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer, Miss
+from threegate.gates.fetch.normalize.messages import KeptAnswer, Miss
 from threegate.gates.fetch.normalize.text import Document, Part
 from threegate.gates.fetch.sources.fields import Record
 
@@ -171,7 +171,7 @@ def test_a_document_that_cannot_be_read_leaves_the_record_of_the_work() -> None:
 
 
 def test_a_page_speaks_for_itself_only_where_no_registry_does() -> None:
-    def read(_raw: Untrusted[bytes], answer: Answer) -> Document:
+    def read(_raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
         record = Record(answer.source)
         record.set_title("A page's own title")
         record.add_author("Eve")
@@ -255,7 +255,7 @@ def test_the_longest_front_matter_is_still_accepted() -> None:
     """Every list full, every text as long as it may be, of characters that JSON escapes."""
     quotes = '"' * 499
 
-    def read(_raw: Untrusted[bytes], _answer: Answer) -> Document:
+    def read(_raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
         parts = (Part(Untrusted('"' * 300), Untrusted("\\" * 7000), n) for n in range(1, 300))
         return Document(tuple(parts))
 

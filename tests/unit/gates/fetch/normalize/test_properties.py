@@ -17,7 +17,7 @@ from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.artifacts.sources import SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
-from threegate.gates.fetch.normalize.messages import Made, Miss, Normalize, NotMade
+from threegate.gates.fetch.normalize.messages import Miss, Normalize, PacketMade, PacketNotMade
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 
 ROOT = Path(__file__).parents[4]
@@ -66,11 +66,11 @@ misses = st.builds(
 )
 
 
-def judged(message: Normalize) -> ResearchPacket | NotMade:
+def judged(message: Normalize) -> ResearchPacket | PacketNotMade:
     """Return the packet, which must be accepted, or the refusal; twice the same."""
     found = answer(message, PLAIN)
     assert found.to_bytes() == answer(message, PLAIN).to_bytes()
-    if isinstance(found, NotMade):
+    if isinstance(found, PacketNotMade):
         return found
     packet = FORMAT.parse(Untrusted(found.packet))
     assert FORMAT.emit(packet) == found.packet
@@ -84,7 +84,7 @@ def test_any_answers_give_an_accepted_packet_or_a_refusal(
 ) -> None:
     record, message = ask(given_answers, misses=given_misses)
     found = judged(message)
-    if isinstance(found, NotMade):
+    if isinstance(found, PacketNotMade):
         assert found.code in ("TG-NRM-003", "TG-NRM-004")
         return
     named = [(found.source, found.url, found.raw_sha256, found.raw_bytes)]
@@ -143,7 +143,7 @@ def test_time_zone_locale_and_hash_seed_change_nothing(surroundings: dict[str, s
         misses=[Miss(source, "doi:10.5555/tg.1", "failed", "no") for source in SOURCES],
     )[1]
     here = answer(message, PLAIN)
-    assert isinstance(here, Made)
+    assert isinstance(here, PacketMade)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), **surroundings}
     there = subprocess.run(
         [sys.executable, "-c", _ELSEWHERE],

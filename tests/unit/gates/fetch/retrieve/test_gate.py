@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.support.retrieving import ASK, bundle
-from threegate.base.greeting import Ready
+from threegate.base.greeting import GateReady
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve import gate
 from threegate.gates.fetch.retrieve.answers import bug
@@ -62,7 +62,7 @@ def served(data: bytes, before: str = _RETRIEVER) -> tuple[int, list[bytes], byt
 def test_an_error_nobody_thought_of_is_an_answer_without_its_text() -> None:
     code, (greeting, first, second), err = served(OPENING + QUESTION * 2)
     assert (code, err) == (os.EX_OK, b"")
-    assert isinstance(GREETING.parse(Untrusted(greeting)), Ready)
+    assert isinstance(GREETING.parse(Untrusted(greeting)), GateReady)
     assert first == bug().to_bytes(), "nothing of what was raised"
     told = parse_answer(Untrusted(first))
     assert isinstance(told, NotGot)

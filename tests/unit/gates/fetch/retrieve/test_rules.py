@@ -21,7 +21,7 @@ from tests.support.retrieving import (
 from tests.support.workspaces import soft_signer
 from threegate.artifacts import registry
 from threegate.base.errors import PolicyDenied
-from threegate.base.greeting import Refused
+from threegate.base.greeting import GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.retrieve.gate import open_with
 from threegate.gates.fetch.retrieve.messages import (
@@ -88,11 +88,11 @@ def test_only_listed_ca_files_count_and_all_of_them_must_be_there() -> None:
 def test_a_box_refuses_rules_it_cannot_work_under(
     rules: bytes, anchors: tuple[bytes, ...], code: str
 ) -> None:
-    assert not isinstance(open_with(RetrieveOpening(ONLY_CA.bundle_bytes(), (CA,))), Refused), (
+    assert not isinstance(open_with(RetrieveOpening(ONLY_CA.bundle_bytes(), (CA,))), GateRefused), (
         "control"
     )
     refused = open_with(RetrieveOpening(rules, anchors))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GateRefused)
     assert refused.code.startswith(code)
 
 

@@ -14,7 +14,7 @@ from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.guest_messages import FileAhead, GuestExit, GuestFacts, GuestTask
 from threegate.host.images.ours import Sources
 from threegate.host.run.heavy.lane import NOTHING
-from threegate.policy.ring.executor_profile import Violation
+from threegate.policy.ring.executor_profile import RingViolation
 
 AGENT = Sources.usual().agent / "__main__.py"
 NONCE = "0" * 32
@@ -118,7 +118,7 @@ def test_an_exit_has_a_code_or_a_signal() -> None:
 
 def test_a_violation_names_a_rule_and_holds_nothing_a_reader_would_not_see() -> None:
     right = {"argument": "requests", "line": 3, "rule": "denied_imports"}
-    assert guest.parse_violation(body(right)) == Violation("denied_imports", "requests", 3)
+    assert guest.parse_violation(body(right)) == RingViolation("denied_imports", "requests", 3)
     for change in (
         {"rule": "other"},
         {"argument": ""},

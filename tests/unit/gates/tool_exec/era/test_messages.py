@@ -14,12 +14,12 @@ from threegate.gates.tool_exec.era.messages import (
     Channels,
     GivenInput,
     GuestFailed,
+    GuestPrepared,
     GuestShape,
     HeavyCut,
     HeavyJob,
     HeavyOutcome,
     Prepare,
-    Prepared,
     Probe,
     Probed,
     parse_outcome,
@@ -58,7 +58,7 @@ def test_every_ask_has_one_spelling(ask: tool_heavy.HeavyAsk) -> None:
 
 
 def test_every_answer_has_one_spelling() -> None:
-    for prepared in (Prepared(("json",)), GuestFailed("no guest")):
+    for prepared in (GuestPrepared(("json",)), GuestFailed("no guest")):
         assert tool_heavy.parse_prepared(Untrusted(prepared.to_bytes())) == prepared
     for probed in (Probed(("guest-cpus", "guest-memory")), GuestFailed("no guest")):
         assert tool_heavy.parse_probed(Untrusted(probed.to_bytes())) == probed

@@ -11,7 +11,7 @@ from tests.support.messages import REFUSAL
 from threegate.artifacts.limits import MAX_CODE_CHARS
 from threegate.base import canonical, limits
 from threegate.base.errors import ProtocolBroken
-from threegate.base.greeting import Ready, Refused
+from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import (
@@ -37,8 +37,8 @@ from threegate.gates.tool_exec.monty.messages import (
 
 Message = (
     LiteOpening
-    | Ready
-    | Refused
+    | GateReady
+    | GateRefused
     | LiteJob
     | CheckCode
     | LiteOutcome
@@ -49,8 +49,8 @@ Message = (
 )
 PARSERS: dict[type, Callable[[Untrusted[bytes]], Message]] = {
     LiteOpening: parse_opening,
-    Ready: GREETING.parse,
-    Refused: GREETING.parse,
+    GateReady: GREETING.parse,
+    GateRefused: GREETING.parse,
     LiteJob: parse_ask,
     CheckCode: parse_ask,
     LiteOutcome: parse_outcome,
@@ -72,13 +72,15 @@ refusals = st.none() | st.builds(
 messages = st.one_of(
     st.builds(LiteOpening, st.binary()),
     st.builds(
-        Ready,
+        GateReady,
         st.just(PROTOCOL),
         st.dictionaries(
             st.from_regex("[a-z][a-z-]{0,9}", fullmatch=True), st.sampled_from(["1.4.0", "x"])
         ),
     ),
-    st.builds(Refused, protocol=st.just(PROTOCOL), code=st.just("TG-FUN-001"), message=sentences),
+    st.builds(
+        GateRefused, protocol=st.just(PROTOCOL), code=st.just("TG-FUN-001"), message=sentences
+    ),
     st.builds(
         LiteJob,
         mode=st.sampled_from(["run", "replay"]),

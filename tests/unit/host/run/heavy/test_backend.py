@@ -13,8 +13,8 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era.messages import (
     Channels,
     GuestFailed,
+    GuestPrepared,
     Prepare,
-    Prepared,
     Probe,
     Probed,
 )
@@ -48,7 +48,7 @@ class Engines:
             assert use.snapshot_to is not None
             self.booted += 1
             os.write(use.snapshot_to, b"%d" % self.booted)
-            return Conversation(Prepared(()).to_bytes(), DONE, DONE, (PROOF, PROOF))
+            return Conversation(GuestPrepared(()).to_bytes(), DONE, DONE, (PROOF, PROOF))
         assert isinstance(asked, Probe)
         assert use.snapshot is not None
         state = os.pread(use.snapshot, 10, 0)

@@ -12,7 +12,7 @@ from threegate.host.run.heavy.gateway import Passed, places_of, refuse_unusable
 from threegate.host.run.violations import violations_of
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.ring.compiler import compile_ring
-from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, Violation
+from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, RingViolation
 
 BUNDLE = granted().bundle()
 RING = compile_ring(BUNDLE, "heavy-python", "online")
@@ -49,7 +49,7 @@ def test_every_refusal_has_the_line_of_its_rule_and_a_failure_is_none() -> None:
 
 # claim TG-C-301
 def test_a_guest_that_reports_on_and_on_does_not_push_out_what_the_gateway_refused() -> None:
-    noise = tuple(Violation("denied_imports", f"m{n}", 1) for n in range(MAX_VIOLATIONS))
+    noise = tuple(RingViolation("denied_imports", f"m{n}", 1) for n in range(MAX_VIOLATIONS))
     outcome = HeavyOutcome("ok", 0, violations=noise)
     assert len(violations_of(outcome, RING)) == MAX_VIOLATIONS, "control"
     outside = passed(GatewayNote(0, A, 4, "GET", said.HOST, 0))

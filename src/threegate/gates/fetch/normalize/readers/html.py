@@ -12,7 +12,7 @@ from typing import Final
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import main_text
 from threegate.gates.fetch.normalize.readers.charset import decoded
 from threegate.gates.fetch.normalize.readers.elements import outermost
@@ -28,7 +28,7 @@ MIN_MAIN_CHARS: Final = 250  # a main text shorter than this is looked at again
 LOST_RATIO: Final = 4  # how much more there must be on the page to be taken instead
 
 
-def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     """Return the text of a page, one part per heading; raise `Unread`."""
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_HTML_BYTES:

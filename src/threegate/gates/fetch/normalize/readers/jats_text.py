@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import jats
 from threegate.gates.fetch.sources.answers import Stop
@@ -21,7 +21,7 @@ from threegate.gates.fetch.xml import Element
 _CELLS: Final = ("td", "th")
 
 
-def read_root(root: Element, answer: Answer) -> Document:
+def read_root(root: Element, answer: KeptAnswer) -> Document:
     """Return the one article in the tree, or raise `Unread`."""
     articles = jats.find(root)
     if isinstance(articles, Stop) or len(articles) != 1:

@@ -9,7 +9,7 @@ import json
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources.strict_json import JsonRefused, parse_json
 
@@ -17,7 +17,7 @@ _LABEL: Final = Untrusted("text")
 _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}
 
 
-def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     """Return the document as text, or raise `Unread`."""
     try:
         value = parse_json(raw)

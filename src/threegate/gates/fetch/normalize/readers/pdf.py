@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import pdfium
 from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
 from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
@@ -54,7 +54,7 @@ class _Found:
         return {name: count for name, count in counts.items() if count}
 
 
-def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     """Return the text of a PDF, one part per page; raise `Unread`."""
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_PDF_BYTES:

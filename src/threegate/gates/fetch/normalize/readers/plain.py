@@ -12,7 +12,7 @@ import codecs
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 
 MAX_TEXT_BYTES: Final = 64 * 2**20
@@ -27,7 +27,7 @@ _BINARY: Final = bytes(set(range(0x20)) - set(b"\t\n\x0b\x0c\r\x1a\x1b"))
 _LABEL: Final = Untrusted("text")
 
 
-def read(raw: Untrusted[bytes], _answer: Answer) -> Document:
+def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     """Return the text, or raise `Unread`."""
     return Document((Part(_LABEL, Untrusted(decode(raw))),))
 

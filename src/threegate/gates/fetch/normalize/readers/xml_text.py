@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import Answer
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import jats_text
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import jats
@@ -20,7 +20,7 @@ _LABEL: Final = Untrusted("text")
 _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}
 
 
-def read(raw: Untrusted[bytes], answer: Answer) -> Document:
+def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
     """Return the document as text, or raise `Unread`."""
     try:
         root = parse_xml(raw)
