@@ -48,9 +48,9 @@ def test_a_claim_of_a_process_that_died_is_told_apart(ws: Workspace, index: Inde
     made = approve(ws.store, second)
     program = (
         "import sys; from pathlib import Path; from threegate.handoff.store import Store\n"
-        "from threegate.handoff.claims import Claim, claim_group\n"
+        "from threegate.handoff.claims import RunClaim, claim_group\n"
         f"store = Store.open(Path(sys.argv[1]), clock=lambda: {ws.clock()})\n"
-        "assert not claim_group(store, [Claim(*sys.argv[2:], 1)], reserve_bytes=4096)\n"
+        "assert not claim_group(store, [RunClaim(*sys.argv[2:], 1)], reserve_bytes=4096)\n"
     )
     command = [sys.executable, "-c", program, str(ws.root), made.request_id, made.approval_id]
     subprocess.run(command, check=True)

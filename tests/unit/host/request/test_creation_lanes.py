@@ -17,6 +17,7 @@ SOURCE = Path(__file__).parents[4] / "src" / "threegate"
 LOOKUPS = frozenset(
     (
         "Abilities",
+        "Choice",
         "RuleField",
         "WordChoice",
         "deny",
