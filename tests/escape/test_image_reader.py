@@ -33,7 +33,7 @@ from tests.support.samples import digest
 from threegate.base.untrusted import Untrusted
 from threegate.host import open_box
 from threegate.host.provenance.headlines import Headline
-from threegate.host.report.facts import Computed, Image, LeftFile
+from threegate.host.report.facts import Computed, LeftFile, ReportImage
 from threegate.host.report.outputs import Viewer
 from threegate.host.report.pdf_file import as_png
 from threegate.sandbox.attacks.runner import applicable
@@ -43,14 +43,14 @@ from threegate.sandbox.profiles import IMAGE_READER
 HIDDEN = b"HIDDEN-IN-THE-FILE"
 
 
-def view(data: bytes) -> Image | str:
+def view(data: bytes) -> ReportImage | str:
     return Viewer(policy().bundle())(Untrusted(data))
 
 
 def shown(data: bytes) -> bytes:
     """Return the file that a report holds for an image."""
     found = view(data)
-    assert isinstance(found, Image), found
+    assert isinstance(found, ReportImage), found
     return as_png(found)
 
 
@@ -177,7 +177,7 @@ def main():
 """
     owned(monkeypatch, tmp_path, code)
     found = view(png())
-    assert isinstance(found, Image)
+    assert isinstance(found, ReportImage)
     assert decoded(as_png(found)) == spelled, "control: it chose the points"
     file = LeftFile("plot.png", 9, digest("x"), "", found)
     page = drawn(

@@ -48,7 +48,7 @@ from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
 from threegate.gates.tool_exec.era.messages import HeavyOutcome, parse_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
-from threegate.host.bibliography.entries import Unreadable
+from threegate.host.bibliography.entries import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.images import lz4
 from threegate.host.images.choice import SHIPPED
@@ -477,7 +477,7 @@ TARGETS: dict[str, Target] = {
             b"https://doi.org/10.5555/%C3%BC%23",
         ],
     ),
-    "reading-list": Target(_reading_list, (Unreadable,), _reading_seeds),
+    "reading-list": Target(_reading_list, (EntryUnreadable,), _reading_seeds),
     "retrieval-record": Target(
         _retrieval_record, (ProtocolBroken,), lambda: [_RECORD.to_bytes(), _ASK.to_bytes()]
     ),

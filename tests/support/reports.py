@@ -16,7 +16,15 @@ from markdown_it import MarkdownIt
 from tests.support.samples import digest
 from threegate.host.provenance.graph import Graph, Node
 from threegate.host.provenance.headlines import Headline
-from threegate.host.report.facts import Block, Card, Check, Claim, Fact, Quote, Report
+from threegate.host.report.facts import (
+    Block,
+    Card,
+    CheckStep,
+    Fact,
+    Quote,
+    ReportClaim,
+    ReportFacts,
+)
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
 from threegate.host.report.page import as_page
@@ -51,15 +59,15 @@ HOSTILE = (
 )
 
 
-def small(**changes: Any) -> Report:
+def small(**changes: Any) -> ReportFacts:
     """Return a report on one quoted claim and one without a quote."""
     words = "Ice broke at 1.2 MPa."
     quote = Quote(1, RP, 1, 7, 16, digest("broke at 1.2 MPa"), "broke at 1.2 MPa", FOUND)
     claims = (
-        Claim(1, words, "quote found", "quote found", (quote,)),
-        Claim(2, "Colder ice is tougher.", "unchecked", "unchecked", ()),
+        ReportClaim(1, words, "quote found", "quote found", (quote,)),
+        ReportClaim(2, "Colder ice is tougher.", "unchecked", "unchecked", ()),
     )
-    base = Report(
+    base = ReportFacts(
         id=AN,
         question="How tough is ice?",
         confidentiality="public",
@@ -88,7 +96,7 @@ def small(**changes: Any) -> Report:
         notes=("Selected by words.",),
         trace=trace(_graph("Ice"), claims),
         approvals=(Card(Headline(AP), (), (Fact("approver", "operator", True),)),),
-        checks=(Check("threegate audit verify", "the log is whole"),),
+        checks=(CheckStep("threegate audit verify", "the log is whole"),),
     )
     return replace(base, **changes)
 
@@ -101,10 +109,10 @@ def _graph(title: str) -> Graph:
     return Graph(AN, nodes, frozenset({(RP, AN)}), cut=False)
 
 
-def saying(text: str) -> Report:
+def saying(text: str) -> ReportFacts:
     """Return a report in which every foreign text is this one."""
     quote = Quote(1, RP, 1, 0, max(1, len(text)), digest("x"), text + ".", FOUND)
-    claims = (Claim(1, text, "quote found", "quote found", (quote,)),)
+    claims = (ReportClaim(1, text, "quote found", "quote found", (quote,)),)
     return small(
         question=text,
         answer=text,
@@ -123,7 +131,7 @@ def saying(text: str) -> Report:
     )
 
 
-def drawn(report: Report, form: str) -> bytes:
+def drawn(report: ReportFacts, form: str) -> bytes:
     """Return a report in a format."""
     return RENDERERS[form](lay_out(report))
 

@@ -29,7 +29,7 @@ from threegate.console.workspace_threads import (
     Tell,
     WorkspaceThread,
 )
-from threegate.host.bibliography.entries import Unreadable
+from threegate.host.bibliography.entries import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.fetch import session as fetch_session
 from threegate.host.fetch.items import FetchMoment
@@ -73,7 +73,7 @@ def _references(text: str) -> tuple[Reference, ...]:
     """Return the references of a list; raise `UsageError` with the lines that name nothing."""
     try:
         found = read_list(Untrusted(text.encode("utf-8")))
-    except Unreadable as exc:
+    except EntryUnreadable as exc:
         raise UsageError(f"that is not a list of sources: {exc}") from exc
     if found.problems:
         told = [f"line {one.line}: {one.message}" for one in found.problems[:MOST_TOLD]]

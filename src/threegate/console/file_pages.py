@@ -25,7 +25,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.console.messages import Malformed, Response, plain
 from threegate.console.page import Call, ConsolePage
 from threegate.handoff import states
-from threegate.host.report.facts import Image, LeftFile
+from threegate.host.report.facts import LeftFile, ReportImage
 from threegate.host.report.outputs import MAX_SHOWN_BYTES, See, Viewer, computed_behind
 from threegate.host.report.pdf_file import as_png
 from threegate.host.workspace.live import LiveWorkspace
@@ -83,16 +83,16 @@ class Pictures:
     """Decoded pictures by policy and digest; used in one thread only."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], Image] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], ReportImage] = OrderedDict()
 
     def viewer(self, bundle: Bundle) -> See:
         """Return a function that decodes an image, unless it was decoded under this policy."""
         decode = Viewer(bundle)
 
-        def see(data: Untrusted[bytes]) -> Image | str:
+        def see(data: Untrusted[bytes]) -> ReportImage | str:
             key = bundle.digest, sha256_hex(data.open_for_validation())
             found = self._kept.pop(key, None) or decode(data)
-            if isinstance(found, Image):  # a refusal may be that of a busy machine
+            if isinstance(found, ReportImage):  # a refusal may be that of a busy machine
                 self._kept[key] = found
                 while len(self._kept) > MAX_KEPT:
                     self._kept.popitem(last=False)
@@ -129,7 +129,9 @@ async def picture(call: Call) -> Response:
     return Response(body=as_png(found), kind="image/png", policy=POLICY)
 
 
-def _picture(result_id: str, number: int, pictures: Pictures, live: LiveWorkspace) -> Image | str:
+def _picture(
+    result_id: str, number: int, pictures: Pictures, live: LiveWorkspace
+) -> ReportImage | str:
     file = _file(result_id, number, live)
     if file.bytes > MAX_SHOWN_BYTES:
         return f"it has more than {MAX_SHOWN_BYTES} bytes"

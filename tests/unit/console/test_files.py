@@ -19,7 +19,7 @@ from threegate.console.file_pages import (
     header_name,
 )
 from threegate.console.messages import Malformed
-from threegate.host.report.facts import Image
+from threegate.host.report.facts import ReportImage
 
 FILE_BYTES = MAX_SENDING_BYTES // 2
 
@@ -82,9 +82,9 @@ def test_a_picture_is_decoded_once_under_each_policy(monkeypatch: pytest.MonkeyP
     class Viewer:
         def __init__(self, _: object) -> None: ...
 
-        def __call__(self, data: Untrusted[bytes]) -> Image | str:
+        def __call__(self, data: Untrusted[bytes]) -> ReportImage | str:
             decoded.append(data.open_for_validation())
-            return "damaged" if decoded[-1] == b"bad" else Image(1, 1, 1, 1, b"")
+            return "damaged" if decoded[-1] == b"bad" else ReportImage(1, 1, 1, 1, b"")
 
     monkeypatch.setattr(file_pages, "Viewer", Viewer)
     monkeypatch.setattr(file_pages, "MAX_KEPT", 2)

@@ -23,7 +23,13 @@ from threegate.host.ask.core_session import Say, model_of
 from threegate.host.ask.draft_requests import Prepared, prepare
 from threegate.host.ask.extracts import beside, extract
 from threegate.host.ask.selection import Limits, Nearness, Selection, select, select_named
-from threegate.host.ask.storage import EXTRACTIVE, Answered, Asked, Stored, store_answer
+from threegate.host.ask.storage import (
+    EXTRACTIVE,
+    StoredAnalysis,
+    StoredAnswer,
+    StoredQuestion,
+    store_answer,
+)
 from threegate.host.models.choice import chosen
 from threegate.host.models.remote import announce, may_leave
 from threegate.host.provenance.retraction import retractions
@@ -60,7 +66,7 @@ class Sides(Protocol):
 class Outcome:
     """What became of a question, for whoever asked."""
 
-    stored: Stored
+    stored: StoredAnalysis
     selection: Selection
     copied: tuple[tuple[str, ...], ...] = ()  # for each draft, where its words stand
     told: tuple[str, ...] = ()  # what went wrong or was refused
@@ -79,7 +85,7 @@ class Wish:
     role: str | None = None
 
 
-def read_wish(ws: Workspace, wish: Wish) -> Asked:
+def read_wish(ws: Workspace, wish: Wish) -> StoredQuestion:
     """Return what is asked, checked against the policy; raise `UsageError` or `PolicyDenied`."""
     if wish.packets and wish.query is not None:
         raise UsageError("--packets and --query both choose the sources", hint="give one of them")
@@ -95,7 +101,7 @@ def read_wish(ws: Workspace, wish: Wish) -> Asked:
     if isinstance(decision, Deny):
         raise decision.error(f"an analysis by {role}")
     continues = None if wish.continues is None else _analysis(ws, wish.continues)
-    return Asked(text, role, continues)
+    return StoredQuestion(text, role, continues)
 
 
 def _role(ws: Workspace, wanted: str | None) -> str:
@@ -117,7 +123,7 @@ def _analysis(ws: Workspace, text: str) -> str:
 
 
 def choose(
-    ws: Workspace, index: Index, asked: Asked, wish: Wish, near: Nearness | None = None
+    ws: Workspace, index: Index, asked: StoredQuestion, wish: Wish, near: Nearness | None = None
 ) -> Selection:
     """Return what the question is asked about."""
     if asked.continues is not None:
@@ -133,7 +139,7 @@ def choose(
 
 
 def choose_for_model(
-    ws: Workspace, index: Index, asked: Asked, wish: Wish, near: Nearness | None = None
+    ws: Workspace, index: Index, asked: StoredQuestion, wish: Wish, near: Nearness | None = None
 ) -> Selection:
     """Return what a model is asked about: what is not named is as much as it sees at once."""
     selection = choose(ws, index, asked, wish, near)
@@ -168,7 +174,7 @@ def answer_by_extracts(
     most = ws.bundle.integer("core", "answer", "claims")
     claims = extract(selection, retractions(ws.store, index), most=most, near=near)
     origin = origin_of(ws.store, readable(asked, selection))
-    answered = Answered(EXTRACTIVE, tuple(claims))
+    answered = StoredAnswer(EXTRACTIVE, tuple(claims))
     stored = store_answer(ws, asked, answered, selection=selection, origin=origin)
     return Outcome(stored, selection)
 
@@ -198,7 +204,7 @@ def answer_by_model(
         stored = store_answer(
             ws,
             asked,
-            Answered(said.method, kept.claims, model, notes, nearest),
+            StoredAnswer(said.method, kept.claims, model, notes, nearest),
             selection=selection,
             origin=origin,
             drafts=lambda made, created: [draft.named(made, created) for draft in drafts],
@@ -246,7 +252,7 @@ def _cost(said: CoreSaid, told: Sequence[str], denied: Sequence[Denied], nearest
     return "\n".join(lines)
 
 
-def _withheld(ws: Workspace, asked: Asked, origin: Origin) -> str | None:
+def _withheld(ws: Workspace, asked: StoredQuestion, origin: Origin) -> str | None:
     """Return why this run could leave no fetch request, if it otherwise might have."""
     without = replace(origin, read_a_result=False)
     if may_propose(ws.bundle, asked.role, origin) == may_propose(ws.bundle, asked.role, without):
@@ -254,6 +260,6 @@ def _withheld(ws: Workspace, asked: Asked, origin: Origin) -> str | None:
     return "no fetch request is drafted: this run could read a tool result"
 
 
-def readable(asked: Asked, selection: Selection) -> list[str]:
+def readable(asked: StoredQuestion, selection: Selection) -> list[str]:
     """Return everything that could be read in a run."""
     return [*selection.materials, *([] if asked.continues is None else [asked.continues])]

@@ -36,7 +36,7 @@ from threegate.gates.core.messages import (
 from threegate.handoff.approvals import denial_of
 from threegate.host.ask.labels import Checked, Quoted, labelled, quote_sentences
 from threegate.host.ask.selection import Selection
-from threegate.host.ask.storage import Asked
+from threegate.host.ask.storage import StoredQuestion
 from threegate.host.provenance.retraction import Retracted
 from threegate.host.provenance.texts import Material, Origin, Passage
 from threegate.host.review.origins import host_of
@@ -118,7 +118,7 @@ class Handed:
 
 def hand_over(
     bundle: Bundle,
-    asked: Asked,
+    asked: StoredQuestion,
     selection: Selection,
     origin: Origin,
     denied: Sequence[Denied] = (),

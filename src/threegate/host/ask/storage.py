@@ -40,7 +40,7 @@ NOTHING_CLAIMED: Final = "The model made no claim about the sources that were se
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StoredQuestion:
     """What the operator asked."""
 
     question: str
@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class StoredAnswer:
     """What was made of it: claims with their labels, and notes on the way there."""
 
     method: str
@@ -65,7 +65,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredAnalysis:
     """What lies in the workspace now."""
 
     id: str
@@ -84,13 +84,13 @@ def no_drafts(_analysis_id: str, _created: str) -> Sequence[Request]:
 
 def store_answer(
     ws: Workspace,
-    asked: Asked,
-    answered: Answered,
+    asked: StoredQuestion,
+    answered: StoredAnswer,
     *,
     selection: Selection,
     origin: Origin,
     drafts: Drafts = no_drafts,
-) -> Stored:
+) -> StoredAnalysis:
     """Store an analysis and its drafts in one step; raise `ArtifactRejected` and store nothing."""
     analysis = assemble(ws, asked, answered, selection, origin)
     made = drafts(registry.id_of(analysis), analysis.created)
@@ -101,11 +101,15 @@ def store_answer(
         "texts": len(selection.passages),
     }
     stored, draft_ids = admit_answer(ws.store, analysis, made, detail=detail)
-    return Stored(stored, analysis, tuple(zip(draft_ids, made, strict=True)))
+    return StoredAnalysis(stored, analysis, tuple(zip(draft_ids, made, strict=True)))
 
 
 def assemble(
-    ws: Workspace, asked: Asked, answered: Answered, selection: Selection, origin: Origin
+    ws: Workspace,
+    asked: StoredQuestion,
+    answered: StoredAnswer,
+    selection: Selection,
+    origin: Origin,
 ) -> Analysis:
     """Return the analysis of an answer; the answer in one piece is made of its claims."""
     quotes = [one for claim in answered.all_claims for one in claim.quotes]
@@ -134,7 +138,7 @@ def assemble(
     )
 
 
-def answer_of(answered: Answered) -> str:
+def answer_of(answered: StoredAnswer) -> str:
     """Return the answer in one piece: each claim, with its number behind it."""
     room = MAX_ANSWER_CHARS - _OUR_LINES_CHARS
     lines = _lines(answered.claims, 1, room) or [_nothing(answered)]
@@ -173,7 +177,7 @@ def own_claims(analysis: Analysis) -> int:
     return own if analysis.claim_texts[own:] == analysis.quotes[own - every :] else every
 
 
-def _nothing(answered: Answered) -> str:
+def _nothing(answered: StoredAnswer) -> str:
     return NOTHING_FOUND if answered.method == EXTRACTIVE else NOTHING_CLAIMED
 
 

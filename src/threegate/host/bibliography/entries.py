@@ -18,7 +18,7 @@ MAX_CONTAINERS: Final = 2_000_000  # two bytes of JSON spell a list of a hundred
 NAMING: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex", "url")
 
 
-class Unreadable(ValueError):
+class EntryUnreadable(ValueError):
     """Why nothing of a list, or nothing after a line of it, can be read; in our words."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
@@ -27,7 +27,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     """One entry of a list: the texts that should name a work, by `NAMING`; foreign text."""
 
     line: int
@@ -105,17 +105,17 @@ class _Scanner:
         while True:
             found = pattern.search(self.text, self.at)
             if found is None:
-                raise Unreadable("an entry that is never closed")
+                raise EntryUnreadable("an entry that is never closed")
             self.at = found.end()
             if found[0] == end and depth == 0:
                 return self.text[start : found.start()]
             depth += {"{": 1, "}": -1}.get(found[0], 0)
             if depth > MAX_DEPTH:
-                raise Unreadable(f"braces more than {MAX_DEPTH} deep")
+                raise EntryUnreadable(f"braces more than {MAX_DEPTH} deep")
             depth = max(depth, 0)
 
 
-def bibtex_entries(text: str) -> Iterator[Entry]:
+def bibtex_entries(text: str) -> Iterator[ListEntry]:
     """Yield the entries of a BibTeX file; raise `Unreadable` where nothing more can be read."""
     scanner = _Scanner(text)
     while True:
@@ -126,20 +126,20 @@ def bibtex_entries(text: str) -> Iterator[Entry]:
         scanner.at = found.end()
         try:
             body = scanner.balanced(_ENDS[found[2]])
-        except Unreadable as exc:
-            raise Unreadable(str(exc), line) from exc
+        except EntryUnreadable as exc:
+            raise EntryUnreadable(str(exc), line) from exc
         if found[1].lower() not in _SKIPPED:
             yield _entry(body, line)
 
 
-def _entry(body: str, line: int) -> Entry:
+def _entry(body: str, line: int) -> ListEntry:
     scanner = _Scanner(body)
     scanner.take(_KEY)
     try:
         fields = dict(_fields(scanner))
-    except (_Broken, Unreadable) as exc:
-        return Entry(line, problem=str(exc))
-    return Entry(line, _names(fields))
+    except (_Broken, EntryUnreadable) as exc:
+        return ListEntry(line, problem=str(exc))
+    return ListEntry(line, _names(fields))
 
 
 def _fields(scanner: _Scanner) -> Iterator[tuple[str, str]]:
@@ -210,10 +210,10 @@ def _names(fields: dict[str, str]) -> dict[str, str]:
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
 
-def csl_entries(text: str) -> Iterator[Entry]:
+def csl_entries(text: str) -> Iterator[ListEntry]:
     """Yield the items of a CSL-JSON file, or raise `Unreadable`."""
     if text.count("[") + text.count("{") > MAX_CONTAINERS:
-        raise Unreadable(f"more than {MAX_CONTAINERS} lists and objects")
+        raise EntryUnreadable(f"more than {MAX_CONTAINERS} lists and objects")
     at = _skip(text, 0)
     if text[at : at + 1] == "{":
         value, end = _decode(text, at)
@@ -221,10 +221,10 @@ def csl_entries(text: str) -> Iterator[Entry]:
     else:
         end = yield from _items(text, at + 1)
     if _skip(text, end) < len(text):
-        raise Unreadable("not JSON: something after its end")
+        raise EntryUnreadable("not JSON: something after its end")
 
 
-def _items(text: str, start: int) -> Generator[Entry, None, int]:
+def _items(text: str, start: int) -> Generator[ListEntry, None, int]:
     """Yield the items of a list, and return the place behind it."""
     line, counted, at = 1, 0, _skip(text, start)
     if text[at : at + 1] == "]":
@@ -239,7 +239,7 @@ def _items(text: str, start: int) -> Generator[Entry, None, int]:
         if mark == "]":
             return at + 1
         if mark != ",":
-            raise Unreadable("not JSON: no comma or ] after an item", line)
+            raise EntryUnreadable("not JSON: no comma or ] after an item", line)
         at = _skip(text, at + 1)
 
 
@@ -256,32 +256,32 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as exc:
-        raise Unreadable(f"not JSON at column {exc.colno}", exc.lineno) from exc
+        raise EntryUnreadable(f"not JSON at column {exc.colno}", exc.lineno) from exc
     except RecursionError as exc:  # "[" * 100_000
-        raise Unreadable("nested too deep", _lines(text, 0, at)) from exc
-    except Unreadable as exc:
-        raise Unreadable(str(exc), _lines(text, 0, at)) from exc
+        raise EntryUnreadable("nested too deep", _lines(text, 0, at)) from exc
+    except EntryUnreadable as exc:
+        raise EntryUnreadable(str(exc), _lines(text, 0, at)) from exc
     except ValueError as exc:  # an integer of more digits than Python reads
-        raise Unreadable("a number with too many digits", _lines(text, 0, at)) from exc
+        raise EntryUnreadable("a number with too many digits", _lines(text, 0, at)) from exc
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Unreadable("a key that stands twice in one object")
+        raise EntryUnreadable("a key that stands twice in one object")
     return found
 
 
 def _constant(token: str) -> Any:
-    raise Unreadable(f"{token} is not JSON")
+    raise EntryUnreadable(f"{token} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
-def _csl_entry(value: Any, line: int) -> Entry:
+def _csl_entry(value: Any, line: int) -> ListEntry:
     if not isinstance(value, dict):
-        return Entry(line, problem="an item that is no object")
+        return ListEntry(line, problem="an item that is no object")
     names = {
         scheme: shortened(str(value[key]).strip())
         for key, scheme in (("DOI", "doi"), ("PMID", "pmid"), ("PMCID", "pmcid"), ("URL", "url"))
@@ -293,7 +293,7 @@ def _csl_entry(value: Any, line: int) -> Entry:
     number = value.get("number")
     if isinstance(number, str) and number.lower().startswith("arxiv:"):
         names.setdefault("arxiv", shortened(number.strip()))
-    return Entry(line, names)
+    return ListEntry(line, names)
 
 
 # RIS, as far as it names works: `TY` to `ER`, with `DO`, `UR` and the like between.
@@ -304,7 +304,7 @@ _LINE: Final = re.compile(r"([A-Z][A-Z0-9]) {1,2}- ?(.*)", re.DOTALL)
 _LINKS: Final = ("UR", "L1", "L2", "LK")
 
 
-def ris_entries(text: str) -> Iterator[Entry]:
+def ris_entries(text: str) -> Iterator[ListEntry]:
     """Yield the entries of a RIS file."""
     start, names = 0, dict[str, str]()
     for number, line in enumerate(text.split("\n"), 1):
@@ -314,19 +314,19 @@ def ris_entries(text: str) -> Iterator[Entry]:
         tag, value = found[1], shortened(found[2].strip())
         if tag == "TY":
             if start > 0:
-                yield Entry(start, problem="no ER line before the next entry")
+                yield ListEntry(start, problem="no ER line before the next entry")
             start, names = number, {}
         elif not start:
-            yield Entry(number, problem=f"{tag} outside an entry, which begins with TY")
+            yield ListEntry(number, problem=f"{tag} outside an entry, which begins with TY")
             start = -1  # said once
         elif tag == "ER":
             if start > 0:
-                yield Entry(start, names)
+                yield ListEntry(start, names)
             start = 0
         elif start > 0:
             _take(tag, value, names)
     if start > 0:
-        yield Entry(start, problem="no ER line at its end")
+        yield ListEntry(start, problem="no ER line at its end")
 
 
 def _take(tag: str, value: str, names: dict[str, str]) -> None:

@@ -24,8 +24,8 @@ from threegate.host.bibliography.entries import (
     MAX_ENTRIES,
     MAX_LIST_BYTES,
     NAMING,
-    Entry,
-    Unreadable,
+    EntryUnreadable,
+    ListEntry,
 )
 
 _BIBTEX: Final = re.compile(r"^[ \t]*@[ \t]*[A-Za-z]+[ \t\n]*[{(]", re.MULTILINE)
@@ -73,11 +73,11 @@ def read_list(data: Untrusted[bytes]) -> ReadingList:
     """Return the works a file names; raise `Unreadable` if it is no list at all."""
     untrusted = data.open_for_validation()
     if len(untrusted) > MAX_LIST_BYTES:
-        raise Unreadable(f"more than {MAX_LIST_BYTES} bytes")
+        raise EntryUnreadable(f"more than {MAX_LIST_BYTES} bytes")
     try:
         text = untrusted.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise Unreadable("not UTF-8", untrusted.count(b"\n", 0, exc.start) + 1) from exc
+        raise EntryUnreadable("not UTF-8", untrusted.count(b"\n", 0, exc.start) + 1) from exc
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     kind = _kind(text)
     return _collected(kind, _READERS[kind](text))
@@ -92,15 +92,15 @@ def _kind(text: str) -> str:
     return "BibTeX" if _BIBTEX.search(text) else "plain"
 
 
-def _plain(text: str) -> Iterator[Entry]:
+def _plain(text: str) -> Iterator[ListEntry]:
     for number, line in enumerate(text.split("\n"), 1):
         # A DOI may hold a `#`, but no white space before it.
         found = re.split(r"(?:^|[ \t])#", line[:5_000], maxsplit=1)[0].strip()
         if found:
-            yield Entry(number, {"url": found})
+            yield ListEntry(number, {"url": found})
 
 
-_READERS: Final[dict[str, Callable[[str], Iterator[Entry]]]] = {
+_READERS: Final[dict[str, Callable[[str], Iterator[ListEntry]]]] = {
     "BibTeX": bibtex.bibtex_entries,
     "CSL-JSON": csl.csl_entries,
     "RIS": ris.ris_entries,
@@ -108,13 +108,13 @@ _READERS: Final[dict[str, Callable[[str], Iterator[Entry]]]] = {
 }
 
 
-def _collected(kind: str, entries: Iterator[Entry]) -> ReadingList:
+def _collected(kind: str, entries: Iterator[ListEntry]) -> ReadingList:
     works: dict[Reference, Listed] = {}
     problems: list[Problem] = []
     repeated = 0
     for count, entry in enumerate(entries, 1):
         if count > MAX_ENTRIES:
-            raise Unreadable(f"more than {MAX_ENTRIES} entries", entry.line)
+            raise EntryUnreadable(f"more than {MAX_ENTRIES} entries", entry.line)
         listed = _listed(entry, problems)
         if listed is None:
             continue
@@ -123,7 +123,7 @@ def _collected(kind: str, entries: Iterator[Entry]) -> ReadingList:
     return ReadingList(kind, tuple(works.values()), tuple(problems), repeated)
 
 
-def _listed(entry: Entry, problems: list[Problem]) -> Listed | None:
+def _listed(entry: ListEntry, problems: list[Problem]) -> Listed | None:
     if entry.problem:
         problems.append(Problem(entry.line, entry.problem))
         return None

@@ -33,7 +33,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import spelled_reference
 from threegate.gates.fetch.retrieve.messages import Authority, NotGot
 from threegate.handoff.admission import admit
-from threegate.host.bibliography.entries import MAX_LIST_BYTES, Unreadable
+from threegate.host.bibliography.entries import MAX_LIST_BYTES, EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.workspace.drafts import NONCE_BYTES
 from threegate.host.workspace.fetched import plan_of
@@ -112,7 +112,7 @@ def _read_file(
             data = read_regular(name, most_bytes=MAX_LIST_BYTES)
     try:
         found = read_list(Untrusted(data))
-    except Unreadable as exc:
+    except EntryUnreadable as exc:
         raise ArtifactRejected(f"{shown}: {exc}", code=NOT_A_LIST, hint=_HINT) from exc
     for problem in found.problems[:MOST_NOTED]:
         note(f"{shown}, line {problem.line}: {problem.message}")

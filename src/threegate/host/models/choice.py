@@ -26,7 +26,7 @@ NO_SOCKET: Final = "TG-MDL-023"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenModel:
     """The model of a policy, as its server is told."""
 
     kind: str  # embedded | bridge | remote
@@ -43,14 +43,14 @@ class Chosen:
         return self.kind if self.host is None else f"{self.kind}:{self.host}"
 
 
-def chosen(policy: Compiled) -> Chosen:
+def chosen(policy: Compiled) -> ChosenModel:
     """Return the model the policy names; raise `GateUnavailable` if none can be served."""
     kind = policy.text("core", "model", "kind")
     rule = policy.ref("core", "model", "kind")
     if kind == "none":
         hint = "set `model` there, or ask with `--extractive`, which needs none"
         raise GateUnavailable(f"no model is set in {rule}", code=NO_MODEL, hint=hint)
-    return Chosen(
+    return ChosenModel(
         kind,
         policy.text("core", "model", "name"),
         _word(policy, "sha256"),
@@ -61,7 +61,7 @@ def chosen(policy: Compiled) -> Chosen:
     )
 
 
-def model_file(model: Chosen, cache: Path) -> Path:
+def model_file(model: ChosenModel, cache: Path) -> Path:
     """Return where the file of an embedded model lies; raise `GateUnavailable`."""
     assert model.sha256 is not None
     path = cache / f"{model.sha256}.gguf"
@@ -76,7 +76,7 @@ def model_file(model: Chosen, cache: Path) -> Path:
     return path
 
 
-def server_socket(model: Chosen) -> Path | None:
+def server_socket(model: ChosenModel) -> Path | None:
     """Return the socket of the operator's server, None if it has a port; or raise."""
     kind, _, place = (model.endpoint or "").partition(":")
     if kind != "unix":
@@ -169,7 +169,7 @@ Opening = Embedded | Bridged | Remote
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class ModelBox:
     """How one model is served; `opening` is told the descriptor CORE comes to."""
 
     profile: Profile
@@ -178,27 +178,27 @@ class Box:
     ports: tuple[int, ...] = ()
 
 
-def box_of(model: Chosen, cache: Path) -> Box:
+def box_of(model: ChosenModel, cache: Path) -> ModelBox:
     """Return the box of a model on this machine; raise `GateUnavailable`."""
     if model.kind == "embedded":
         given = {"model-file": str(model_file(model, cache))}
-        return Box(MODEL_SERVER, lambda fd: _embedded(model, fd), given)
+        return ModelBox(MODEL_SERVER, lambda fd: _embedded(model, fd), given)
     socket = server_socket(model)
     if socket is not None:
         place = f"unix:{SERVER_SOCKET}"
         given = {"server": str(socket)}
-        return Box(BRIDGE_SOCKET, lambda fd: _bridged(model, fd, place), given)
+        return ModelBox(BRIDGE_SOCKET, lambda fd: _bridged(model, fd, place), given)
     assert model.endpoint is not None
     port = int(model.endpoint.rpartition(":")[2])
     endpoint = model.endpoint
-    return Box(BRIDGE, lambda fd: _bridged(model, fd, endpoint), ports=(port,))
+    return ModelBox(BRIDGE, lambda fd: _bridged(model, fd, endpoint), ports=(port,))
 
 
-def _embedded(model: Chosen, fd: int) -> Embedded:
+def _embedded(model: ChosenModel, fd: int) -> Embedded:
     assert model.sha256 is not None
     context, seconds = model.context_tokens, model.deadline_seconds
     return Embedded(fd, model.name, model.sha256, context, threads(), seconds)
 
 
-def _bridged(model: Chosen, fd: int, endpoint: str) -> Bridged:
+def _bridged(model: ChosenModel, fd: int, endpoint: str) -> Bridged:
     return Bridged(fd, model.name, endpoint, model.context_tokens, model.deadline_seconds)

@@ -21,7 +21,7 @@ from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
 from threegate.base.forms import CONFIDENTIALITY, SYSTEM_ANCHOR
 from threegate.gates.model.messages import Remote
 from threegate.host.fetch.credentials import BEARER
-from threegate.host.models.choice import Box, Chosen
+from threegate.host.models.choice import ChosenModel, ModelBox
 from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.supervisor import Noter, Proxy, listening
 from threegate.host.workspace.places import read_anywhere
@@ -49,7 +49,7 @@ class Leaving:
     noter: Noter
 
 
-def may_leave(ws: Workspace, model: Chosen, readable: Sequence[str], level: str) -> None:
+def may_leave(ws: Workspace, model: ChosenModel, readable: Sequence[str], level: str) -> None:
     """Raise `PolicyDenied` if a question over this is more confidential than may leave.
 
     `level` is that of everything behind `readable`; the sources that make it so are named.
@@ -66,7 +66,7 @@ def may_leave(ws: Workspace, model: Chosen, readable: Sequence[str], level: str)
     raise PolicyDenied(detail, code=TOO_CONFIDENTIAL, hint=f"{hint}, or ask --extractive")
 
 
-def announce(ws: Workspace, model: Chosen, readable: Sequence[str], level: str) -> None:
+def announce(ws: Workspace, model: ChosenModel, readable: Sequence[str], level: str) -> None:
     """Write what is about to be sent where; nothing has left before this returns."""
     data = {
         "artifacts": sorted(readable),
@@ -90,11 +90,11 @@ def _level_of(ws: Workspace, artifact_id: str) -> str:
 @contextmanager
 def remote_box(
     bundle: Bundle,
-    model: Chosen,
+    model: ChosenModel,
     machine: Machine,
     runtime: Path | None,
     leaving: Leaving | None,
-) -> Iterator[Box]:
+) -> Iterator[ModelBox]:
     """Start the proxy of a remote model and yield the box that goes through it.
 
     Raises `GateUnavailable`; what ended the proxy is raised in place of what came of it.
@@ -117,7 +117,7 @@ def remote_box(
         try:
             proxy.start(bundle)
             given = {"proxy": str(place.path), "certificates": certificates()}
-            yield Box(BRIDGE_REMOTE, opening, given)
+            yield ModelBox(BRIDGE_REMOTE, opening, given)
         except GateUnavailable:
             if ended:
                 raise ended[0] from None
@@ -126,7 +126,7 @@ def remote_box(
             proxy.close()
 
 
-def _opening_for(bundle: Bundle, model: Chosen, leaving: Leaving) -> Callable[[int], Remote]:
+def _opening_for(bundle: Bundle, model: ChosenModel, leaving: Leaving) -> Callable[[int], Remote]:
     assert model.host is not None
     rules = ("core", "model")
     files = iter(anchors(leaving.root, bundle))

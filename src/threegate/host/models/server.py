@@ -29,7 +29,7 @@ from threegate.gates.model.messages import (
     Remote,
     parse_progress,
 )
-from threegate.host.models.choice import Chosen, Opening, box_of, chosen
+from threegate.host.models.choice import ChosenModel, Opening, box_of, chosen
 from threegate.host.models.codeless import Noted, no_op_of
 from threegate.host.models.remote import Leaving, remote_box
 from threegate.host.open_box import ended, open_box
@@ -59,7 +59,9 @@ Told = Callable[[ModelProgress], None]
 class ModelServer:
     """A running model; `refuse_ended` may be called from any thread."""
 
-    def __init__(self, model: Chosen, socket: Path, gate: ServiceGate, ready: ModelReady) -> None:
+    def __init__(
+        self, model: ChosenModel, socket: Path, gate: ServiceGate, ready: ModelReady
+    ) -> None:
         self.model, self.socket, self._gate = model, socket, gate
         self.served: Served = ready.served  # the model that the policy names
         self.versions: dict[str, str] = dict(ready.versions)  # what it runs on

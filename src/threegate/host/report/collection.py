@@ -26,7 +26,7 @@ from threegate.host.provenance.headlines import Lookup, Read, headline_of, page_
 from threegate.host.provenance.retraction import brought as brought_behind
 from threegate.host.provenance.retraction import brought_cites, lookup, retractions
 from threegate.host.report.approvals import Stored, approval_card, approvals_behind, stored
-from threegate.host.report.facts import Card, Claim, Fact, Quote, Report
+from threegate.host.report.facts import Card, Fact, Quote, ReportClaim, ReportFacts
 from threegate.host.report.outputs import See, Viewer, computed_behind
 from threegate.host.report.provenance import checks_of, trace
 from threegate.host.report.sources import FOUND, Rechecked, card_of, recheck
@@ -47,7 +47,7 @@ _WHERE: Final = {
 }
 
 
-def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None) -> Report:
+def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None) -> ReportFacts:
     """Return the report on a stored analysis; `see` makes images of runs fit to be shown."""
     analysis = ws.store.read(analysis_id)
     assert isinstance(analysis, Analysis)
@@ -69,7 +69,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
     entries = stored(ws.store.journal.log, {analysis_id, *behind})
     approvals = tuple(approval_card(ws, key, used, entries) for key, used in behind.items())
     came = entries.get(analysis_id)
-    return Report(
+    return ReportFacts(
         id=analysis_id,
         question=analysis.question.open_for_display(),
         confidentiality=analysis.confidentiality,
@@ -88,7 +88,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
     )
 
 
-def traced(store: Store, index: Index, root: str, claims: Sequence[Claim] = ()) -> Graph:
+def traced(store: Store, index: Index, root: str, claims: Sequence[ReportClaim] = ()) -> Graph:
     """Return the picture; what came of an artifact may be more private than itself."""
     whole = provenance(store, index, root)
     own = registry.labels_of(store.read(root)).confidentiality
@@ -105,7 +105,7 @@ def _more_private(artifact: Artifact | None, than: str) -> bool:
 
 def _claim(
     number: int, one: Rechecked, cited: Sequence[str], read: Read, *, beside: bool, brought: bool
-) -> Claim:
+) -> ReportClaim:
     quotes = tuple(
         Quote(
             source=cited.index(cite.artifact) + 1,
@@ -120,10 +120,10 @@ def _claim(
         )
         for cite, text, standing in one.quotes
     )
-    return Claim(number, one.text, one.label, one.stored, quotes, beside, brought)
+    return ReportClaim(number, one.text, one.label, one.stored, quotes, beside, brought)
 
 
-def _count(claims: Sequence[Claim], label: str) -> int:
+def _count(claims: Sequence[ReportClaim], label: str) -> int:
     return sum(claim.label == label for claim in claims)
 
 
@@ -141,7 +141,7 @@ def _answer(analysis: Analysis) -> str | None:
 def _loud(
     analysis: Analysis,
     came: Stored | None,
-    claims: Sequence[Claim],
+    claims: Sequence[ReportClaim],
     sources: Sequence[Card],
     approvals: Sequence[Card],
 ) -> Iterator[str]:

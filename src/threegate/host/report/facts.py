@@ -36,7 +36,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ReportClaim:
     """One claim; `label` is the lesser of what is stored and what was found again.
 
     `beside`: one of the nearest sentences, which stand behind the claims of a model.
@@ -78,7 +78,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckStep:
     """A command that checks a part of the report, and what it shows."""
 
     command: str
@@ -86,7 +86,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ReportImage:
     """An image that was decoded in a box and packed anew; see `png`."""
 
     width: int
@@ -113,7 +113,7 @@ class LeftFile:
     bytes: int
     sha256: str
     words: str  # how it is shown, or why not; empty: nobody would expect it
-    shown: Image | Table | None
+    shown: ReportImage | Table | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportFacts:
     """All a report says."""
 
     id: str
@@ -136,14 +136,14 @@ class Report:
     ]  # label and number of claims, without what stands beside them
     loud: tuple[str, ...]
     answer: str | None  # foreign; None where it is its claims and nothing else
-    claims: tuple[Claim, ...]
+    claims: tuple[ReportClaim, ...]
     sources: tuple[Card, ...]  # cited, by number
     made: tuple[Fact, ...]
     left_out: tuple[Fact, ...]
     notes: tuple[str, ...]  # foreign
     trace: Graph
     approvals: tuple[Card, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[CheckStep, ...]
     computed: tuple[Computed, ...] = ()
 
 
@@ -182,17 +182,17 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReportLine:
     """A paragraph of ours; a foreign part stands last in it."""
 
     spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ReportList:
     """Lines that belong together."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ReportLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,20 +225,22 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnPicture:
     """A foreign image, packed anew."""
 
-    image: Image
+    image: ReportImage
 
 
-Block = Title | Heading | Line | Listed | Foreign | Command | Picture | Cells | Drawn
+Block = (
+    Title | Heading | ReportLine | ReportList | Foreign | Command | Picture | Cells | DrawnPicture
+)
 
-NOTHING: Final = Line((Span("none"),))
+NOTHING: Final = ReportLine((Span("none"),))
 
 
-def line(*parts: str | Span) -> Line:
+def line(*parts: str | Span) -> ReportLine:
     """Return a paragraph of plain words and spans."""
-    return Line(tuple(Span(part) if isinstance(part, str) else part for part in parts))
+    return ReportLine(tuple(Span(part) if isinstance(part, str) else part for part in parts))
 
 
 def loud(text: str) -> Span:

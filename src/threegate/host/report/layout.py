@@ -14,20 +14,20 @@ from threegate.host.report.facts import (
     Block,
     Card,
     Cells,
-    Check,
-    Claim,
+    CheckStep,
     Command,
     Computed,
-    Drawn,
+    DrawnPicture,
     Fact,
     Foreign,
     Heading,
-    Image,
-    Line,
-    Listed,
     Picture,
     Quote,
-    Report,
+    ReportClaim,
+    ReportFacts,
+    ReportImage,
+    ReportLine,
+    ReportList,
     Table,
     Title,
     cite,
@@ -51,7 +51,7 @@ _IN_ONE_PIECE: Final = (
 )
 
 
-def lay_out(report: Report) -> list[Block]:
+def lay_out(report: ReportFacts) -> list[Block]:
     """Return the whole report."""
     return [
         *_top(report),
@@ -69,14 +69,14 @@ def lay_out(report: Report) -> list[Block]:
     ]
 
 
-def _top(report: Report) -> Iterator[Block]:
+def _top(report: ReportFacts) -> Iterator[Block]:
     question = " ".join(report.question.split())
     yield Title(f"Report on {short(report.id)}", question[:QUESTION_CHARS])
     if report.question != question[:QUESTION_CHARS]:
         yield Foreign(report.question)
     yield line(f"This report is {report.confidentiality}. Analysis ", mono(short(report.id)))
     if report.loud:
-        yield Listed(tuple(line(loud(text)) for text in report.loud))
+        yield ReportList(tuple(line(loud(text)) for text in report.loud))
     yield Heading(2, "What was checked")
     beside = sum(claim.beside for claim in report.claims)
     own = len(report.claims) - beside
@@ -88,14 +88,14 @@ def _top(report: Report) -> Iterator[Block]:
             f"{claimed} No label says that a claim is true; each quote was looked up again for "
             "this report."
         )
-    yield Listed(
+    yield ReportList(
         tuple(line(f"{number} {label}: {MEANINGS[label]}") for label, number in report.counts)
     )
     if beside:
         yield line(f"Not counted: {counted(beside, 'nearest sentence')}, not chosen by the model.")
 
 
-def _answer(report: Report) -> Iterator[Block]:
+def _answer(report: ReportFacts) -> Iterator[Block]:
     yield Heading(2, "Answer")
     if report.answer is not None:
         if report.claims:
@@ -114,12 +114,12 @@ def _answer(report: Report) -> Iterator[Block]:
         yield _cited(report, claim)
 
 
-def _is_output(claim: Claim) -> bool:
+def _is_output(claim: ReportClaim) -> bool:
     """Tell whether a claim is what a run printed, word for word."""
     return any(one.text == claim.text and prefix_of(one.artifact) == "res" for one in claim.quotes)
 
 
-def _cited(report: Report, claim: Claim) -> Block:
+def _cited(report: ReportFacts, claim: ReportClaim) -> Block:
     """Return the sources of a claim: number, pages, marks, and last the headline."""
     if not claim.quotes:
         return line("No source.")
@@ -129,10 +129,10 @@ def _cited(report: Report, claim: Claim) -> Block:
         pages = sorted({one.page for one in claim.quotes if one.source == number and one.page})
         words = [f"page {page}" for page in pages] + [*headline.ours, short(headline.id)]
         found.append(line(cite(number), f" {', '.join(words)}: ", foreign(headline.text)))
-    return Listed(tuple(found))
+    return ReportList(tuple(found))
 
 
-def _evidence(report: Report) -> Iterator[Block]:
+def _evidence(report: ReportFacts) -> Iterator[Block]:
     yield Heading(2, "Evidence")
     quoted = [claim for claim in report.claims if claim.quotes]
     if not quoted:
@@ -146,7 +146,7 @@ def _evidence(report: Report) -> Iterator[Block]:
             yield from _quote(quote, claim)
 
 
-def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
+def _quote(quote: Quote, claim: ReportClaim) -> Iterator[Block]:
     yield (
         line(f"The {claim.name.split()[0]} is this quote, word for word.")
         if quote.text == claim.text
@@ -161,7 +161,7 @@ def _quote(quote: Quote, claim: Claim) -> Iterator[Block]:
     )
 
 
-def _sources(report: Report) -> Iterator[Block]:
+def _sources(report: ReportFacts) -> Iterator[Block]:
     yield Heading(2, "Sources")
     if not report.sources:
         yield line("Nothing is cited.")
@@ -170,7 +170,7 @@ def _sources(report: Report) -> Iterator[Block]:
         yield from card_blocks(card)
 
 
-def _computed(report: Report) -> Iterator[Block]:
+def _computed(report: ReportFacts) -> Iterator[Block]:
     if report.computed:
         yield Heading(2, "What runs left")
         yield line("Code made these files. Nothing that stands in them was checked.")
@@ -186,8 +186,8 @@ def file_blocks(result: Computed) -> Iterator[Block]:
         how = f", {file.words}" if file.words else ""
         size = counted(file.bytes, "byte")
         yield line(f"{size}, sha256 ", mono(file.sha256), f"{how}: ", foreign(file.name))
-        if isinstance(file.shown, Image):
-            yield Drawn(file.shown)
+        if isinstance(file.shown, ReportImage):
+            yield DrawnPicture(file.shown)
         elif isinstance(file.shown, Table):
             yield Cells(file.shown.rows)
 
@@ -201,20 +201,20 @@ def headed(words: str, headline: Headline, anchor: str = "") -> Heading:
 def card_blocks(card: Card) -> Iterator[Block]:
     """Yield what is said of a source or an approval."""
     if card.loud:
-        yield Listed(tuple(line(loud(text)) for text in card.loud))
+        yield ReportList(tuple(line(loud(text)) for text in card.loud))
     yield fact_list((*card.facts, *card.digests))
 
 
-def fact_list(facts: Sequence[Fact]) -> Listed:
+def fact_list(facts: Sequence[Fact]) -> ReportList:
     """Return facts, one on a line."""
-    return Listed(tuple(_fact(fact) for fact in facts))
+    return ReportList(tuple(_fact(fact) for fact in facts))
 
 
-def _fact(fact: Fact) -> Line:
+def _fact(fact: Fact) -> ReportLine:
     return line(f"{fact.name}: ", foreign(fact.text) if fact.foreign else fact.text)
 
 
-def _left_out(report: Report) -> Iterator[Block]:
+def _left_out(report: ReportFacts) -> Iterator[Block]:
     yield Heading(2, "What was left out")
     yield fact_list(report.left_out)
     for number, note in enumerate(report.notes, 1):
@@ -222,7 +222,7 @@ def _left_out(report: Report) -> Iterator[Block]:
         yield Foreign(note)
 
 
-def _approvals(report: Report) -> Iterator[Block]:
+def _approvals(report: ReportFacts) -> Iterator[Block]:
     yield Heading(2, "Appendix: approvals")
     if not report.approvals:
         yield line("Nothing behind this answer needed an approval.")
@@ -232,7 +232,7 @@ def _approvals(report: Report) -> Iterator[Block]:
         yield from card_blocks(card)
 
 
-def check_blocks(checks: Sequence[Check]) -> Iterator[Block]:
+def check_blocks(checks: Sequence[CheckStep]) -> Iterator[Block]:
     """Yield the commands that check a report."""
     yield Heading(2, "How to check it")
     yield line("In the workspace it comes from:")

@@ -21,12 +21,12 @@ from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
-    Drawn,
+    DrawnPicture,
     Foreign,
     Heading,
-    Line,
-    Listed,
     Picture,
+    ReportLine,
+    ReportList,
     Span,
     Title,
 )
@@ -49,7 +49,7 @@ def as_markdown(blocks: list[Block], beside: Sequence[str] = ()) -> bytes:
 def images_beside(blocks: list[Block], name: str) -> dict[str, bytes]:
     """Return the images of a report called `name` as files of their own, in order."""
     stem = name.removesuffix(".md")
-    drawn = [block.image for block in blocks if isinstance(block, Drawn)]
+    drawn = [block.image for block in blocks if isinstance(block, DrawnPicture)]
     return {f"{stem}-{number}.png": as_png(image) for number, image in enumerate(drawn, 1)}
 
 
@@ -60,9 +60,9 @@ def _block(block: Block, beside: Iterator[str]) -> Iterator[str]:
         case Heading(level, text, _, foreign):
             last = f" {code_span(on_one_line(foreign))}" if foreign else ""
             yield f"{'#' * level} {_plain(text)}{last}"
-        case Line():
+        case ReportLine():
             yield _line(block)
-        case Listed(lines):
+        case ReportList(lines):
             yield "\n".join(f"- {_line(one)}" for one in lines)
         case Foreign(text):
             yield _fenced(in_lines(text))
@@ -72,7 +72,7 @@ def _block(block: Block, beside: Iterator[str]) -> Iterator[str]:
             yield _fenced(as_text(graph).split("\n"))
         case Cells(rows):
             yield _fenced(in_columns(rows))
-        case Drawn():
+        case DrawnPicture():
             yield _image(next(beside, None))
 
 
@@ -83,7 +83,7 @@ def _image(name: str | None) -> str:
     return f"![an image a run left](./{quote(name, safe='')})"
 
 
-def _line(one: Line) -> str:
+def _line(one: ReportLine) -> str:
     return "".join(map(_span, one.spans))
 
 

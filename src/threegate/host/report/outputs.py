@@ -39,7 +39,7 @@ from threegate.host.atomic_file import write_together
 from threegate.host.open_box import ended, open_box
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import headline_of, own_words
-from threegate.host.report.facts import Computed, Image, LeftFile, Table
+from threegate.host.report.facts import Computed, LeftFile, ReportImage, Table
 from threegate.host.report.pdf_file import image_of
 from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import read_anywhere
@@ -64,7 +64,7 @@ _IMAGES: Final = (".png", ".jpg", ".jpeg")
 _TABLES: Final = {".csv": ",", ".tsv": "\t"}
 _NEVER: Final = (".svg", ".svgz")
 
-See = Callable[[Untrusted[bytes]], Image | str]
+See = Callable[[Untrusted[bytes]], ReportImage | str]
 
 
 def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tuple[Computed, ...]:
@@ -85,7 +85,7 @@ def computed_behind(store: Store, derived_from: Sequence[str], see: See) -> tupl
 def _file(
     store: Store, file: OutputFile, see: See, left: dict[str, int], *, here: bool
 ) -> LeftFile:
-    shown: Image | Table | None = None
+    shown: ReportImage | Table | None = None
     kind, words = _kind_of(file.name)
     if kind is not None and not here:
         words = "not shown: its result was withdrawn"
@@ -108,7 +108,7 @@ def _kind_of(name: str) -> tuple[str | None, str]:
     return None, "not shown: SVG never is" if ending in _NEVER else ""
 
 
-def _image(store: Store, file: OutputFile, see: See) -> Image | str:
+def _image(store: Store, file: OutputFile, see: See) -> ReportImage | str:
     data = _bytes_of(store, file)
     return data if isinstance(data, str) else see(data)
 
@@ -162,8 +162,8 @@ def _cells(row: Sequence[str], wide: int) -> Iterator[str]:
         yield cell if len(cell) <= MOST_CELL_CHARS else cell[:MOST_CELL_CHARS] + CUT
 
 
-def _about(shown: Image | Table) -> str:
-    if isinstance(shown, Image):
+def _about(shown: ReportImage | Table) -> str:
+    if isinstance(shown, ReportImage):
         whole = (shown.width, shown.height) == (shown.file_width, shown.file_height)
         smaller = "" if whole else f", made smaller from {shown.file_width} x {shown.file_height}"
         return f"drawn anew from its points, {shown.width} x {shown.height}{smaller}"
@@ -192,7 +192,7 @@ class Viewer:
         self._bundle = bundle
         self._machine: Machine | None = None
 
-    def __call__(self, image: Untrusted[bytes]) -> Image | str:
+    def __call__(self, image: Untrusted[bytes]) -> ReportImage | str:
         """Return an image that can be shown, or in words why there is none."""
         try:
             asked = Decode(image.open_for_validation()).to_bytes()

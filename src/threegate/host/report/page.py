@@ -18,13 +18,13 @@ from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
-    Drawn,
+    DrawnPicture,
     Foreign,
     Heading,
-    Image,
-    Line,
-    Listed,
     Picture,
+    ReportImage,
+    ReportLine,
+    ReportList,
     Span,
     Title,
 )
@@ -69,7 +69,7 @@ _NAMESPACE: Final = ' xmlns="http://www.w3.org/2000/svg"'  # needless within a p
 def policy_of(blocks: list[Block]) -> str:
     """Return what the page of a report may load: its one style sheet, and its own images."""
     # Images are in the page itself; without one, not even that is let in.
-    images = "img-src data:; " if any(isinstance(block, Drawn) for block in blocks) else ""
+    images = "img-src data:; " if any(isinstance(block, DrawnPicture) for block in blocks) else ""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode("utf-8")).digest()).decode("ascii")
     rest = f"style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return f"default-src 'none'; {images}{rest}"
@@ -97,9 +97,9 @@ def _block(block: Block) -> Iterator[str]:
             name = f' id="{escape(anchor)}"' if anchor else ""
             last = f" {_foreign(foreign)}" if foreign else ""
             yield f"<h{level}{name}>{_plain(text)}{last}</h{level}>"
-        case Line():
+        case ReportLine():
             yield f"<p>{_line(block)}</p>"
-        case Listed(lines):
+        case ReportList(lines):
             yield f"<ul>{''.join(f'<li>{_line(one)}</li>' for one in lines)}</ul>"
         case Foreign(text, fixed):
             # The line break behind the tag is not part of the text: every reader drops one.
@@ -112,7 +112,7 @@ def _block(block: Block) -> Iterator[str]:
             yield f'<div class="picture">{as_svg(graph).replace(_NAMESPACE, "", 1)}</div>'
         case Cells(rows):
             yield f'<table class="foreign">{"".join(_rows(rows))}</table>'
-        case Drawn(image):
+        case DrawnPicture(image):
             yield _image(image)
 
 
@@ -123,7 +123,7 @@ def _rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"<tr>{''.join(cells)}</tr>"
 
 
-def _image(image: Image) -> str:
+def _image(image: ReportImage) -> str:
     data = base64.b64encode(as_png(image)).decode("ascii")
     size = f'width="{image.width}" height="{image.height}"'
     return (
@@ -131,7 +131,7 @@ def _image(image: Image) -> str:
     )
 
 
-def _line(one: Line) -> str:
+def _line(one: ReportLine) -> str:
     return "".join(map(_span, one.spans))
 
 

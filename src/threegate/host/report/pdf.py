@@ -16,13 +16,13 @@ from threegate.host.report.facts import (
     Block,
     Cells,
     Command,
-    Drawn,
+    DrawnPicture,
     Foreign,
     Heading,
-    Image,
-    Line,
-    Listed,
     Picture,
+    ReportImage,
+    ReportLine,
+    ReportList,
     Span,
     Title,
 )
@@ -60,7 +60,7 @@ class _Sheet:
 
     pages: list[list[bytes]] = field(default_factory=lambda: [[]])
     marks: list[Mark] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
+    images: list[ReportImage] = field(default_factory=list)
     y: float = _TOP
 
     def down(self, by: float, *, keep: float = 0.0) -> None:
@@ -93,9 +93,9 @@ def _draw(sheet: _Sheet, block: Block) -> None:
     match block:
         case Title() | Heading():
             _heading(sheet, block)
-        case Line():
+        case ReportLine():
             _lines(sheet, [*map(_run, block.spans)], gap=4)
-        case Listed(lines):
+        case ReportList(lines):
             for one in lines:
                 _lines(sheet, [Run(b"- "), *map(_run, one.spans)], indent=8)
             sheet.down(4)
@@ -103,7 +103,7 @@ def _draw(sheet: _Sheet, block: Block) -> None:
             _foreign(sheet, in_lines(text))
         case Cells(rows):
             _foreign(sheet, in_columns(rows))
-        case Drawn(image):
+        case DrawnPicture(image):
             _image(sheet, image)
         case Command(text):
             _lines(sheet, [Run(encoded(visible(text)), Font.CODE, _CODE)], indent=8)
@@ -178,7 +178,7 @@ def _foreign_line(sheet: _Sheet, text: str, font: Font = Font.CODE, size: float 
         sheet.put(_text(one, _LEFT + 8, sheet.y))
 
 
-def _image(sheet: _Sheet, image: Image) -> None:
+def _image(sheet: _Sheet, image: ReportImage) -> None:
     scale = min(_POINT, (_ROOM - 8) / image.width, _TALLEST / image.height)
     wide, high = image.width * scale, image.height * scale
     sheet.down(high + 4)

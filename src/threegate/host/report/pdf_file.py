@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Final
 
 from threegate.gates.image_reader.messages import POINT_BYTES, Pixels
-from threegate.host.report.facts import Image
+from threegate.host.report.facts import ReportImage
 
 # Standard PDF fonts: the width of their letters, and the letters they lack.
 #
@@ -92,7 +92,7 @@ class Mark:
 
 
 def assemble(
-    title: bytes, pages: Sequence[bytes], marks: Sequence[Mark], images: Sequence[Image] = ()
+    title: bytes, pages: Sequence[bytes], marks: Sequence[Mark], images: Sequence[ReportImage] = ()
 ) -> bytes:
     """Return a whole file of pages, each given by its drawing commands.
 
@@ -141,7 +141,7 @@ def _stream(content: bytes, about: str = "") -> bytes:
     return head + content + b"\nendstream"
 
 
-def _image(image: Image) -> bytes:
+def _image(image: ReportImage) -> bytes:
     sides = f"/Width {image.width} /Height {image.height}"
     rows = f"/Predictor 15 /Colors 3 /BitsPerComponent 8 /Columns {image.width}"
     kind = "/Type /XObject /Subtype /Image /ColorSpace /DeviceRGB /BitsPerComponent 8"
@@ -184,16 +184,16 @@ _RGB_OF_8_BITS: Final = b"\x08\x02\x00\x00\x00"  # no palette, no interlacing
 _AS_IT_IS: Final = b"\x00"  # before each row: not predicted from its neighbours
 
 
-def image_of(pixels: Pixels) -> Image:
+def image_of(pixels: Pixels) -> ReportImage:
     """Return points in the one stream that PNG and PDF both take."""
     wide = POINT_BYTES * pixels.width
     starts = range(0, len(pixels.points), wide)
     rows = b"".join(_AS_IT_IS + pixels.points[at : at + wide] for at in starts)
     sides = (pixels.width, pixels.height, pixels.file_width, pixels.file_height)
-    return Image(*sides, zlib.compress(rows, 6))
+    return ReportImage(*sides, zlib.compress(rows, 6))
 
 
-def as_png(image: Image) -> bytes:
+def as_png(image: ReportImage) -> bytes:
     """Return a whole file."""
     head = struct.pack(">II", image.width, image.height) + _RGB_OF_8_BITS
     chunks = ((b"IHDR", head), (b"IDAT", image.packed), (b"IEND", b""))

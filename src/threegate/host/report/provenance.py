@@ -20,7 +20,7 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff.store import Store
 from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph, Node
-from threegate.host.report.facts import Check, Claim
+from threegate.host.report.facts import CheckStep, ReportClaim
 from threegate.host.review.characters import on_one_line
 
 MOST_CLAIMS: Final = 24
@@ -33,7 +33,7 @@ MORE_PRIVATE: Final = "more private than this report"
 Edge = tuple[str, str]
 
 
-def trace(whole: Graph, claims: Sequence[Claim], nameless: Sequence[str] = ()) -> Graph:
+def trace(whole: Graph, claims: Sequence[ReportClaim], nameless: Sequence[str] = ()) -> Graph:
     """Return the graph of an answer with its claims in it, small enough to look at.
 
     Of what is `nameless` only id and kind are shown.
@@ -125,7 +125,7 @@ def checks_of(
     analysis: Analysis,
     cited: Sequence[str],
     approvals: Sequence[str],
-) -> tuple[Check, ...]:
+) -> tuple[CheckStep, ...]:
     """Return the commands that check everything a report says."""
     return tuple(_checks(store, analysis_id, analysis, cited, approvals))
 
@@ -136,9 +136,9 @@ def _checks(
     analysis: Analysis,
     cited: Sequence[str],
     approvals: Sequence[str],
-) -> Iterator[Check]:
-    yield Check("threegate audit verify", _WHOLE)
-    yield Check(
+) -> Iterator[CheckStep]:
+    yield CheckStep("threegate audit verify", _WHOLE)
+    yield CheckStep(
         f"threegate analysis show {short(analysis_id)} --raw | sha256sum",
         f"the analysis is the one of this name: {analysis_id.partition('-')[2]}",
     )
@@ -146,34 +146,36 @@ def _checks(
     packets = [one for one in here if prefix_of(one) == "rp"]
     made = [one for one in packets if _was_fetched(store, one)]
     for part in _parts(made):
-        yield Check(f"threegate packet remake {part}", "the packets are what their raw bytes say")
+        yield CheckStep(
+            f"threegate packet remake {part}", "the packets are what their raw bytes say"
+        )
     for one in packets:
         shows = "the excerpts; a quote stands at its offset, counted in characters from 0"
-        yield Check(f"threegate packet show {short(one)}", shows)
+        yield CheckStep(f"threegate packet show {short(one)}", shows)
     results = [one for one in analysis.derived_from if prefix_of(one) == "res"]
     for part in _parts([one for one in results if store.locate(one) is not None]):
-        yield Check(f"threegate replay {part}", _ENDS)
+        yield CheckStep(f"threegate replay {part}", _ENDS)
     for one in approvals:
         if store.locate(one) is not None:
-            yield Check(f"threegate review export {short(one)} DIRECTORY", _SIGNED)
-    yield Check(f"threegate audit graph {short(analysis_id)}", _GRAPH)
-    yield Check(f"threegate report {short(analysis_id)}", _AGAIN)
+            yield CheckStep(f"threegate review export {short(one)} DIRECTORY", _SIGNED)
+    yield CheckStep(f"threegate audit graph {short(analysis_id)}", _GRAPH)
+    yield CheckStep(f"threegate report {short(analysis_id)}", _AGAIN)
 
 
-def checks_of_run(result_id: str, result: ToolResult) -> tuple[Check, ...]:
+def checks_of_run(result_id: str, result: ToolResult) -> tuple[CheckStep, ...]:
     """Return the commands that check a report on a result."""
     name = short(result_id)
-    found = [Check("threegate audit verify", _WHOLE)]
+    found = [CheckStep("threegate audit verify", _WHOLE)]
     shows = f"the result is the one of this name: {result_id.partition('-')[2]}"
-    found.append(Check(f"threegate result show {name} --raw | sha256sum", shows))
+    found.append(CheckStep(f"threegate result show {name} --raw | sha256sum", shows))
     if result.backend == "monty":
-        found.append(Check(f"threegate replay {name}", _ENDS))
+        found.append(CheckStep(f"threegate replay {name}", _ENDS))
     if result.files:
         shows = "the files, which have the digests that stand here"
-        found.append(Check(f"threegate result export {name} DIRECTORY", shows))
-    found.append(Check(f"threegate review export {short(result.approval)} DIRECTORY", _SIGNED))
-    found.append(Check(f"threegate audit graph {name}", _GRAPH))
-    return (*found, Check(f"threegate report {name}", _AGAIN))
+        found.append(CheckStep(f"threegate result export {name} DIRECTORY", shows))
+    found.append(CheckStep(f"threegate review export {short(result.approval)} DIRECTORY", _SIGNED))
+    found.append(CheckStep(f"threegate audit graph {name}", _GRAPH))
+    return (*found, CheckStep(f"threegate report {name}", _AGAIN))
 
 
 def _was_fetched(store: Store, packet_id: str) -> bool:

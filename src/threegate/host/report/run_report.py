@@ -20,13 +20,13 @@ from threegate.host.report.facts import (
     NOTHING,
     Block,
     Card,
-    Check,
+    CheckStep,
     Computed,
     Fact,
     Foreign,
     Heading,
-    Listed,
     Picture,
+    ReportList,
     Title,
     line,
     loud,
@@ -69,7 +69,7 @@ class RunReport:
     computed: tuple[Computed, ...]
     trace: Graph
     approval: Card
-    checks: tuple[Check, ...]
+    checks: tuple[CheckStep, ...]
 
 
 def gather_run(ws: Workspace, index: Index, result_id: str, see: See | None = None) -> RunReport:
@@ -193,7 +193,7 @@ def _top(report: RunReport) -> Iterator[Block]:
         f"This report is {report.confidentiality}. Code made what follows; nobody checked it."
     )
     if report.loud:
-        yield Listed(tuple(line(loud(text)) for text in report.loud))
+        yield ReportList(tuple(line(loud(text)) for text in report.loud))
 
 
 def _came_out(report: RunReport) -> Iterator[Block]:

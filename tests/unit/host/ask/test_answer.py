@@ -9,14 +9,14 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.host.ask.answer import Wish, answer_by_extracts
-from threegate.host.ask.storage import NOTHING_FOUND, Stored
+from threegate.host.ask.storage import NOTHING_FOUND, StoredAnalysis
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 
 QUESTION = "At which pressure did sea ice break?"
 
 
-def ask(ws: Workspace, index: Index, question: str = QUESTION, **wish: object) -> Stored:
+def ask(ws: Workspace, index: Index, question: str = QUESTION, **wish: object) -> StoredAnalysis:
     index.catch_up()
     return answer_by_extracts(ws, index, Wish(question, **wish)).stored  # type: ignore[arg-type]
 

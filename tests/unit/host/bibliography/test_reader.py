@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.host.bibliography import entries
-from threegate.host.bibliography.entries import MAX_DEPTH, MAX_ENTRIES, MAX_LIST_BYTES, Unreadable
+from threegate.host.bibliography.entries import (
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_LIST_BYTES,
+    EntryUnreadable,
+)
 from threegate.host.bibliography.reader import Problem, ReadingList, read_list
 
 SICI = "10.1002/(sici)1097-4695(20000205)42:2<270::aid-neu10>3.0.co;2-v"
@@ -121,7 +126,7 @@ def test_a_broken_entry_is_told_and_the_next_is_read(text: str, line: int, why: 
 def test_an_entry_that_is_never_closed_ends_the_reading() -> None:
     good = "@misc{good, doi = {10.5555/good}}\n"
     assert named(good) == ["doi:10.5555/good"]
-    with pytest.raises(Unreadable, match="never closed") as refused:
+    with pytest.raises(EntryUnreadable, match="never closed") as refused:
         read(f"{good}@article{{a, doi = {{10.5555/x}}\n{good}")
     assert refused.value.line == 2
 
@@ -211,7 +216,7 @@ def test_csl_json_is_read_item_by_item() -> None:
 )
 def test_what_is_no_json_is_refused_as_a_whole(text: str, why: str) -> None:
     assert named('[{"DOI": "10.5555/a"}]') == ["doi:10.5555/a"]
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(EntryUnreadable, match=why):
         read(text)
 
 
@@ -224,11 +229,11 @@ def test_an_item_that_is_no_object_is_told() -> None:
 def test_bounds_of_a_list() -> None:
     line = b"10.5555/a\n"
     assert read(line * 10).repeated == 9
-    with pytest.raises(Unreadable, match="bytes"):
+    with pytest.raises(EntryUnreadable, match="bytes"):
         read(b"#" * (MAX_LIST_BYTES + 1))
-    with pytest.raises(Unreadable, match="entries"):
+    with pytest.raises(EntryUnreadable, match="entries"):
         read(line * (MAX_ENTRIES + 1))
-    with pytest.raises(Unreadable, match="not UTF-8") as refused:
+    with pytest.raises(EntryUnreadable, match="not UTF-8") as refused:
         read(b"10.5555/a\n10.5555/\xff\n")
     assert refused.value.line == 2
 
@@ -238,7 +243,7 @@ def test_braces_are_read_to_a_depth() -> None:
         return b"@a{b, title = " + b"{" * depth + b"}" * depth + b", doi = {10.5555/a}}"
 
     assert len(read(nested(MAX_DEPTH)).works) == 1, "control"
-    with pytest.raises(Unreadable, match=f"braces more than {MAX_DEPTH} deep"):
+    with pytest.raises(EntryUnreadable, match=f"braces more than {MAX_DEPTH} deep"):
         read(nested(MAX_DEPTH + 1))
 
 
@@ -269,7 +274,7 @@ def test_a_bomb_ends_within_its_bounds(name: str) -> None:
     tracemalloc.start()
     try:
         found = read(data)
-    except Unreadable as exc:
+    except EntryUnreadable as exc:
         assert str(exc)
     else:
         assert len(found.problems) <= MAX_ENTRIES
@@ -297,7 +302,7 @@ LANGUAGE = st.sampled_from(
 def test_any_text_is_a_list_or_refused_in_one_line(text: str) -> None:
     try:
         found = read(text)
-    except Unreadable as exc:
+    except EntryUnreadable as exc:
         assert not FORBIDDEN.search(str(exc))
         return
     assert len(set(found.references)) == len(found.references)
@@ -312,7 +317,7 @@ def test_any_text_is_a_list_or_refused_in_one_line(text: str) -> None:
 def test_any_bytes_are_a_list_or_refused(data: bytes) -> None:
     try:
         assert isinstance(read(data), ReadingList)
-    except Unreadable as exc:
+    except EntryUnreadable as exc:
         assert str(exc)
 
 

@@ -17,7 +17,7 @@ from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
 from threegate.host.provenance.retraction import brought, lookup, retractions
 from threegate.host.report import approvals
 from threegate.host.report.collection import gather
-from threegate.host.report.facts import Card, Report
+from threegate.host.report.facts import Card, ReportFacts
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
 from threegate.host.report.sources import (
@@ -37,7 +37,7 @@ from threegate.policy.approvals import NAMESPACE
 QUESTION = "At which pressure did sea ice break?"
 
 
-def report_on(ws: Workspace, index: Index, analysis_id: str) -> Report:
+def report_on(ws: Workspace, index: Index, analysis_id: str) -> ReportFacts:
     index.catch_up()
     return gather(ws, index, analysis_id)
 

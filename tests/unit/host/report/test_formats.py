@@ -21,7 +21,7 @@ from tests.support.reports import (
     saying,
     small,
 )
-from threegate.host.report.facts import Claim
+from threegate.host.report.facts import ReportClaim
 from threegate.host.report.pdf import Run, broken
 from threegate.host.report.pdf_file import Font, encoded
 from threegate.host.review.characters import in_lines, on_one_line
@@ -190,7 +190,7 @@ def test_nothing_cited_is_said() -> None:
 def test_five_hundred_claims_are_all_there() -> None:
     one = small().claims[0]
     claims = tuple(
-        Claim(n, f"Claim text number {n}.", one.label, one.stored, one.quotes)
+        ReportClaim(n, f"Claim text number {n}.", one.label, one.stored, one.quotes)
         for n in range(1, 501)
     )
     report = small(claims=claims)

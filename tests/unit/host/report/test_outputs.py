@@ -18,7 +18,7 @@ from threegate.gates.image_reader.messages import MAX_IMAGE_BYTES, NotRead
 from threegate.host import open_box
 from threegate.host.report import outputs
 from threegate.host.report.collection import gather
-from threegate.host.report.facts import Image, LeftFile, Report, Table
+from threegate.host.report.facts import LeftFile, ReportFacts, ReportImage, Table
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown, images_beside
 from threegate.host.report.outputs import (
@@ -38,17 +38,17 @@ from threegate.host.workspace.workspace import Workspace
 CSV = b"group,mean\na,1.5\nb,=cmd|calc\n"
 
 
-def see(data: Untrusted[bytes]) -> Image | str:
+def see(data: Untrusted[bytes]) -> ReportImage | str:
     """Decode here what a box decodes."""
     found = points_of(data)
     return found.reason if isinstance(found, NotRead) else image_of(found)
 
 
-def files_of(report: Report) -> dict[str, LeftFile]:
+def files_of(report: ReportFacts) -> dict[str, LeftFile]:
     return {file.name: file for result in report.computed for file in result.files}
 
 
-def gathered(ws: Workspace, index: Index, analysis: str) -> Report:
+def gathered(ws: Workspace, index: Index, analysis: str) -> ReportFacts:
     index.catch_up()
     return gather(ws, index, analysis, see)
 
@@ -61,7 +61,7 @@ def test_images_and_tables_are_shown_and_the_rest_is_named(ws: Workspace, index:
     found = files_of(report)
     assert {name: type(file.shown) for name, file in found.items()} == {
         "a.csv": Table,
-        "b.png": Image,
+        "b.png": ReportImage,
         "c.svg": type(None),
         "d.txt": type(None),
         "e.bin": type(None),
@@ -111,7 +111,9 @@ def test_a_refused_image_is_said_in_words_in_every_format(
 
 def test_a_withdrawn_result_shows_nothing(ws: Workspace, index: Index) -> None:
     analysis, result = answer_on(ws, {"b.png": png()})
-    assert isinstance(files_of(gathered(ws, index, analysis))["b.png"].shown, Image), "control"
+    assert isinstance(files_of(gathered(ws, index, analysis))["b.png"].shown, ReportImage), (
+        "control"
+    )
     withdraw(ws, index, result, reason="wrong")
     ((file,),) = [one.files for one in computed_behind(ws.store, [result], see)]
     assert (file.shown, file.words) == (None, "not shown: its result was withdrawn")
@@ -123,7 +125,7 @@ def test_no_more_than_so_many_are_shown(
     monkeypatch.setattr(outputs, "MOST_IMAGES", 1)
     analysis, _ = answer_on(ws, {"a.png": png(), "b.png": png(), "c.csv": CSV})
     found = files_of(gathered(ws, index, analysis))
-    assert isinstance(found["a.png"].shown, Image)
+    assert isinstance(found["a.png"].shown, ReportImage)
     assert (found["b.png"].shown, found["b.png"].words) == (
         None,
         "not shown: no more images are shown",

@@ -2,7 +2,7 @@
 
 from threegate.host.provenance.graph import Graph, Node
 from threegate.host.provenance.picture import as_svg, as_text
-from threegate.host.report.facts import Claim, Quote
+from threegate.host.report.facts import Quote, ReportClaim
 from threegate.host.report.provenance import MOST_CLAIMS, MOST_PACKETS, reduced, trace
 from threegate.host.report.sources import FOUND
 
@@ -24,9 +24,9 @@ def whole(packets: int, *more: tuple[str, str]) -> Graph:
     return Graph(AN, nodes, frozenset(edges), cut=False)
 
 
-def claim(number: int, *sources: str) -> Claim:
+def claim(number: int, *sources: str) -> ReportClaim:
     quotes = tuple(Quote(1, one, 1, 0, 1, "0" * 64, "x", FOUND) for one in sources)
-    return Claim(number, f"says {number}", "quote found", "quote found", quotes)
+    return ReportClaim(number, f"says {number}", "quote found", "quote found", quotes)
 
 
 def test_claims_stand_between_packets_and_the_answer() -> None:
@@ -54,7 +54,7 @@ def test_a_crowd_is_summed_up() -> None:
 
 
 def test_foreign_labels_are_spelled_out_once() -> None:
-    one = Claim(1, "p\u0430ypal \u202e\n\\u{41}", "unchecked", "unchecked", ())
+    one = ReportClaim(1, "p\u0430ypal \u202e\n\\u{41}", "unchecked", "unchecked", ())
     graph = trace(whole(1), [one])
     assert graph.nodes["claim-1"].title == "p\\u{430}ypal \\u{202e}\\u{a}\\u{5c}u{41}"
     assert "p\\u{430}ypal \\u{202e}\\u{a}\\u{5c}u{41}" in as_text(graph)
