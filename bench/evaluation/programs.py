@@ -11,7 +11,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit
-from threegate.host.request.code import Ask, Use, answer_of
+from threegate.host.request.code import Ask, LaneUse, answer_of
 from threegate.host.run.lifecycle import run_requests
 from threegate.host.workspace.drafts import complete_request, lanes_of
 from threegate.host.workspace.workspace import Workspace
@@ -40,7 +40,7 @@ def run_program(ws: Workspace, code: str, sources: Mapping[str, str], ask: Ask) 
     """
     try:
         request = _request(ws, code, sources)
-        used = Use((), [one.name for one in request.inputs], lanes_of(ws.bundle)[LANE].profile)
+        used = LaneUse((), [one.name for one in request.inputs], lanes_of(ws.bundle)[LANE].profile)
         refused = answer_of(ask, code, used).refused
         if refused is not None:
             return Drafted(code, f"line {refused.line}: {refused.reason}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.base.erofs import Directory, File, Link, Node, lay_out, write
+from threegate.base.erofs import Directory, ErofsFile, ErofsLink, Node, lay_out, write
 
 
 def content(path: str, size: int) -> bytes:
@@ -18,12 +18,20 @@ def content(path: str, size: int) -> bytes:
 def trees() -> dict[str, dict[str, Node]]:
     return {
         "nothing": {},
-        "one": {"table.csv": File(12_345)},
-        "edges": {f"f{n}": File(n) for n in (0, 1, 4095, 4096, 4097, 1_000_000)},
-        "kinds": {"a/b/c": File(5, executable=True), "a/l": Link("b/c"), "t": Directory(0o1777)},
-        "thousands": {f"in/{n % 7}/{n:05}-{'n' * (n % 90)}": File(n % 5000) for n in range(4000)},
-        "links": {f"l{n}": Link("t" * (n + 1)) for n in range(1000)},
-        "names": {name: File(3) for name in ("!", "-", "...", ".x", "ümläut", "n" * 255, "\x01")},
+        "one": {"table.csv": ErofsFile(12_345)},
+        "edges": {f"f{n}": ErofsFile(n) for n in (0, 1, 4095, 4096, 4097, 1_000_000)},
+        "kinds": {
+            "a/b/c": ErofsFile(5, executable=True),
+            "a/l": ErofsLink("b/c"),
+            "t": Directory(0o1777),
+        },
+        "thousands": {
+            f"in/{n % 7}/{n:05}-{'n' * (n % 90)}": ErofsFile(n % 5000) for n in range(4000)
+        },
+        "links": {f"l{n}": ErofsLink("t" * (n + 1)) for n in range(1000)},
+        "names": {
+            name: ErofsFile(3) for name in ("!", "-", "...", ".x", "ümläut", "n" * 255, "\x01")
+        },
     }
 
 
@@ -31,7 +39,7 @@ def trees() -> dict[str, dict[str, Node]]:
 def test_the_authors_programs_read_what_was_written(name: str, tmp_path: Path) -> None:
     nodes, image, out = trees()[name], tmp_path / "image", tmp_path / "out"
     with image.open("wb") as file:
-        sizes = {path: node.size for path, node in nodes.items() if isinstance(node, File)}
+        sizes = {path: node.size for path, node in nodes.items() if isinstance(node, ErofsFile)}
         write(lay_out(nodes), file, lambda path: io.BytesIO(content(path, sizes[path])))
     shown = subprocess.run(["dump.erofs", "-s", image], capture_output=True, text=True, check=True)
     assert f"Filesystem blocks:                            {len(image.read_bytes()) // 4096}\n" in (
@@ -39,10 +47,10 @@ def test_the_authors_programs_read_what_was_written(name: str, tmp_path: Path) -
     )
     subprocess.run(["fsck.erofs", f"--extract={out}", image], capture_output=True, check=True)
     for path, node in nodes.items():
-        if isinstance(node, File):
+        if isinstance(node, ErofsFile):
             assert (out / path).read_bytes() == content(path, node.size)
             assert bool((out / path).stat().st_mode & 0o100) == node.executable
-        elif isinstance(node, Link):
+        elif isinstance(node, ErofsLink):
             assert os.readlink(out / path) == node.target
         else:
             assert (out / path).is_dir()
@@ -55,7 +63,7 @@ def test_the_authors_program_finds_a_damaged_one(tmp_path: Path) -> None:
     """The control: it does read, and says no where there is something to say."""
     image = tmp_path / "image"
     with image.open("wb") as file:
-        write(lay_out({"d/a": File(5)}), file, lambda _: io.BytesIO(b"hello"))
+        write(lay_out({"d/a": ErofsFile(5)}), file, lambda _: io.BytesIO(b"hello"))
     check = ["fsck.erofs", str(image)]
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
     data = bytearray(image.read_bytes())

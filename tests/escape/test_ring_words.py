@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.policies import altered, policy
-from threegate.policy.ring.commands import Refusal
+from threegate.policy.ring.commands import CommandRefusal
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
 
@@ -106,7 +106,7 @@ def done(where: Path, line: str) -> None:
     )
 
 
-def refused(line: str) -> Refusal | None:
+def refused(line: str) -> CommandRefusal | None:
     return ring().command(shlex.split(line))
 
 

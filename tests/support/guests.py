@@ -101,7 +101,7 @@ def run(
     held = {"job.py": job.encode(), **(files or {})}
     place.mkdir(exist_ok=True)
     with (place / "in").open("wb") as out:
-        layout = erofs.lay_out({name: erofs.File(len(data)) for name, data in held.items()})
+        layout = erofs.lay_out({name: erofs.ErofsFile(len(data)) for name, data in held.items()})
         erofs.write(layout, out, lambda name: io.BytesIO(held[name]))
     command = _command(image, place, memory) + list(extra)
     ended = subprocess.run(

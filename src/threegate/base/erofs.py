@@ -36,7 +36,7 @@ _TYPES: Final = {"file": (0o100000, 1), "directory": (0o040000, 2), "link": (0o1
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ErofsFile:
     """A plain file of so many bytes."""
 
     size: int
@@ -51,13 +51,13 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ErofsLink:
     """A symbolic link."""
 
     target: str
 
 
-Node = File | Directory | Link
+Node = ErofsFile | Directory | ErofsLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def lay_out(nodes: Mapping[str, Node]) -> Layout:
     metadata_blocks = block
     places = {}
     for path, inode in every:
-        if isinstance(inode.node, File) and inode.node.size:
+        if isinstance(inode.node, ErofsFile) and inode.node.size:
             inode.block = block
             places[path] = (block * BLOCK_BYTES, inode.node.size)
             block += _blocks(inode.node.size)
@@ -151,9 +151,9 @@ def _upwards(inode: _Inode | None) -> Iterator[_Inode]:
 def _refuse_impossible(path: str, node: Node) -> None:
     if path.count("/") >= MAX_DEPTH:
         raise ValueError(f"{path} lies too deep")
-    if isinstance(node, Link) and not 0 < len(_bytes(node.target)) <= MAX_TARGET_BYTES:
+    if isinstance(node, ErofsLink) and not 0 < len(_bytes(node.target)) <= MAX_TARGET_BYTES:
         raise ValueError(f"the target of {path} is empty or too long")
-    if isinstance(node, File) and not 0 <= node.size <= MAX_FILE_BYTES:
+    if isinstance(node, ErofsFile) and not 0 <= node.size <= MAX_FILE_BYTES:
         raise ValueError(f"the size of {path} is none")
 
 
@@ -179,7 +179,7 @@ def _place_inodes(inodes: Iterable[_Inode]) -> int:
     """Give each inode its place, the root first: its number has 16 bits; return the end."""
     at = _SUPER_AT + _SUPER.size
     for inode in inodes:
-        tail = _bytes(inode.node.target) if isinstance(inode.node, Link) else b""
+        tail = _bytes(inode.node.target) if isinstance(inode.node, ErofsLink) else b""
         size = _INODE.size + len(tail)
         if tail and at % BLOCK_BYTES + size > BLOCK_BYTES:  # link and inode share a block
             at += -at % BLOCK_BYTES
@@ -217,7 +217,7 @@ def _listing_block(names: list[bytes], entries: Mapping[bytes, _Inode]) -> bytes
 
 
 def _kind(node: Node) -> tuple[int, int]:
-    if isinstance(node, File):
+    if isinstance(node, ErofsFile):
         return _TYPES["file"]
     return _TYPES["directory" if isinstance(node, Directory) else "link"]
 
@@ -239,9 +239,9 @@ def _metadata(inodes: list[_Inode], metadata_blocks: int, blocks: int) -> bytes:
 
 def _packed(inode: _Inode, number: int) -> bytes:
     node, tail, links, layout = inode.node, b"", 1, _PLAIN
-    if isinstance(node, File):
+    if isinstance(node, ErofsFile):
         mode, size = 0o755 if node.executable else 0o644, node.size
-    elif isinstance(node, Link):
+    elif isinstance(node, ErofsLink):
         tail, layout = _bytes(node.target), _INLINE
         mode, size = 0o777, len(tail)
     else:

@@ -24,9 +24,9 @@ from threegate.base.erofs import (
     MAX_NODES,
     MAX_TARGET_BYTES,
     Directory,
-    File,
+    ErofsFile,
+    ErofsLink,
     Layout,
-    Link,
     Node,
     lay_out,
 )
@@ -70,9 +70,9 @@ def _node(fd: int, number: int) -> tuple[Node, bytes]:
     form, _, mode, _, size, block, *_ = _INODE.unpack(_read(fd, at, _INODE.size))
     kind = mode & 0o170000
     if kind == 0o100000:
-        return File(size, executable=mode & 0o777 == 0o755), b""
+        return ErofsFile(size, executable=mode & 0o777 == 0o755), b""
     if kind == 0o120000 and form >> 1 == _INLINE and size <= MAX_TARGET_BYTES:
-        return Link(os.fsdecode(_read(fd, at + _INODE.size, size))), b""
+        return ErofsLink(os.fsdecode(_read(fd, at + _INODE.size, size))), b""
     if kind != 0o040000 or size > _MAX_LISTING_BYTES:
         raise ValueError("a node of a kind we do not write")
     return Directory(mode & 0o7777), _read(fd, block * BLOCK_BYTES, size)

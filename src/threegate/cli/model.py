@@ -75,7 +75,7 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
     """Bring models."""
     from pathlib import Path
 
-    from threegate.host.models.pull import Sources
+    from threegate.host.models.pull import ModelSources
 
     local = context.settings.cwd / Path(args.local).expanduser() if args.local else None
     models = [_named(args, context, name) for name in args.names]
@@ -85,7 +85,7 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
             models = _that_file_is(models, local)
     cache = _cache(context)
     with _publisher(args, context) as publish:
-        sources = Sources.usual(context.environ, local, publish=publish, only=args.source)
+        sources = ModelSources.usual(context.environ, local, publish=publish, only=args.source)
         done = [
             {"name": model.name, "new": _pull(context, model, cache, sources)} for model in models
         ]

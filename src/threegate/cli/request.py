@@ -12,7 +12,7 @@ from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
     from threegate.gates.tool_exec.monty.messages import RefusalFound
-    from threegate.host.request.code import Program, Refused, Use
+    from threegate.host.request.code import ExpressRefused, LaneUse, Program
     from threegate.host.request.creation import Made, Wanted
     from threegate.host.workspace.workspace import Workspace
 
@@ -233,10 +233,12 @@ def _warn(context: Context, warnings: "Sequence[RefusalFound]") -> None:
             context.out.note(f"hint: `--function {name}` lets the code call it")
 
 
-def _checked(args: argparse.Namespace, ws: "Workspace", program: "Program") -> "tuple[str, Use]":
+def _checked(
+    args: argparse.Namespace, ws: "Workspace", program: "Program"
+) -> "tuple[str, LaneUse]":
     """Return the code and what it may rely on: as its request says, else as the options do."""
     from threegate.base.errors import UsageError
-    from threegate.host.request.code import Use, widest
+    from threegate.host.request.code import LaneUse, widest
     from threegate.host.request.inputs import check_name
     from threegate.host.request.options import read_functions
 
@@ -249,11 +251,11 @@ def _checked(args: argparse.Namespace, ws: "Workspace", program: "Program") -> "
         check_name(name)
     functions = read_functions(ws.bundle, "monty", args.function)
     profile = args.ring or widest(ws.bundle, names).profile
-    return program.code, Use(functions, names, profile)
+    return program.code, LaneUse(functions, names, profile)
 
 
 def _tell_refused(
-    args: argparse.Namespace, context: Context, refused: "Refused", document: dict[str, Any]
+    args: argparse.Namespace, context: Context, refused: "ExpressRefused", document: dict[str, Any]
 ) -> None:
     if args.json:
         context.out.document({**document, "refusal": refused.plain(), "warnings": []})

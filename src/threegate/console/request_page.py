@@ -26,7 +26,7 @@ from threegate.console.page import Call, ConsolePage
 from threegate.host.output import counted
 from threegate.host.provenance.headlines import Headline, headline_of
 from threegate.host.provenance.retraction import lookup
-from threegate.host.request.code import Use, answer_of, asking
+from threegate.host.request.code import LaneUse, answer_of, asking
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing, statement
 from threegate.host.review.characters import on_one_line, spelled_bytes
@@ -146,7 +146,7 @@ def _verdict(request_id: str, live: LiveWorkspace) -> str:
     if not _is_for_monty(sheet) or not isinstance(sheet.request, ToolRequest):
         return "has nothing to say to it"
     request = sheet.request
-    use = Use(request.functions, [item.name for item in request.inputs], request.profile)
+    use = LaneUse(request.functions, [item.name for item in request.inputs], request.profile)
     with asking(live.ws) as ask:
         answer = answer_of(ask, request.code.open_for_display(), use)
     if answer.refused is None:

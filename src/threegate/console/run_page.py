@@ -28,7 +28,7 @@ from threegate.host.request.creation import (
     Wanted,
     make_request,
 )
-from threegate.host.request.inputs import Handed, largest_input
+from threegate.host.request.inputs import InputFiles, largest_input
 from threegate.host.request.options import offered_functions
 from threegate.host.review.characters import on_one_line
 from threegate.host.workspace.live import LiveWorkspace
@@ -151,7 +151,7 @@ def _lines(typed: Mapping[str, str], name: str) -> list[str]:
     return [line.strip() for line in typed.get(name, "").splitlines() if line.strip()]
 
 
-def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list[Handed]:
+def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list[InputFiles]:
     """Return each file with the name that was typed beside it."""
     if set(files) - {_FILE + number for number in FILES}:
         raise UsageError("a file came that the form does not ask for")
@@ -159,7 +159,7 @@ def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list
     for number in FILES:
         name, sent = text_of(typed, _NAME + number), files.get(_FILE + number)
         if sent is not None:
-            found.append(Handed(name, sent.filename, Untrusted(sent.data)))
+            found.append(InputFiles(name, sent.filename, Untrusted(sent.data)))
         elif name:
             raise UsageError("the name of an input has no file beside it")
     return found

@@ -12,8 +12,8 @@ from threegate.base.erofs import (
     BLOCK_BYTES,
     MAX_DEPTH,
     Directory,
-    File,
-    Link,
+    ErofsFile,
+    ErofsLink,
     Node,
     lay_out,
     write,
@@ -27,7 +27,7 @@ def content(path: str, size: int) -> bytes:
 def image(nodes: dict[str, Node]) -> bytes:
     def opened(path: str) -> io.BytesIO:
         node = nodes[path]
-        assert isinstance(node, File)
+        assert isinstance(node, ErofsFile)
         return io.BytesIO(content(path, node.size))
 
     out = io.BytesIO()
@@ -38,15 +38,15 @@ def image(nodes: dict[str, Node]) -> bytes:
 
 
 SAMPLE: dict[str, Node] = {
-    "table.csv": File(5000),
-    "empty": File(0),
-    "block": File(BLOCK_BYTES),
-    "bin/run": File(7, executable=True),
-    "bin/link": Link("../table.csv"),
+    "table.csv": ErofsFile(5000),
+    "empty": ErofsFile(0),
+    "block": ErofsFile(BLOCK_BYTES),
+    "bin/run": ErofsFile(7, executable=True),
+    "bin/link": ErofsLink("../table.csv"),
     "tmp": Directory(0o1777),
-    "a/b/c/deep": File(1),
-    "!before the dots": File(2),
-    "ümläut": File(3),
+    "a/b/c/deep": ErofsFile(1),
+    "!before the dots": ErofsFile(2),
+    "ümläut": ErofsFile(3),
 }
 
 
@@ -78,7 +78,7 @@ def test_the_bytes_of_a_known_tree_never_change() -> None:
 
 
 def test_a_directory_of_thousands_has_all_its_names() -> None:
-    many: dict[str, Node] = {f"d/{n:05}-{'n' * (n % 200)}": File(n % 3) for n in range(3000)}
+    many: dict[str, Node] = {f"d/{n:05}-{'n' * (n % 200)}": ErofsFile(n % 3) for n in range(3000)}
     found = read(image(many))
     assert sorted(path for path in found if path.startswith("d/")) == sorted(many)
 
@@ -87,8 +87,8 @@ NAMES = st.text(
     st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=20
 ).filter(lambda name: name not in {".", ".."})
 NODES = st.one_of(
-    st.builds(File, st.integers(0, 9000), st.booleans()),
-    st.builds(Link, st.text(st.characters(codec="utf-8"), min_size=1, max_size=300)),
+    st.builds(ErofsFile, st.integers(0, 9000), st.booleans()),
+    st.builds(ErofsLink, st.text(st.characters(codec="utf-8"), min_size=1, max_size=300)),
 )
 
 
@@ -99,28 +99,28 @@ def test_any_tree_comes_back_as_it_was(nodes: dict[str, Node]) -> None:
     found = read(image(nodes))
     for path, node in nodes.items():
         kind, _, held = found[path]
-        if isinstance(node, File):
+        if isinstance(node, ErofsFile):
             assert (kind, held) == ("file", content(path, node.size))
-        elif isinstance(node, Link):
+        elif isinstance(node, ErofsLink):
             assert (kind, held) == ("link", node.target.encode())
 
 
 REFUSED: dict[str, dict[str, Node]] = {
-    "no name": {"": File(1)},
-    "absolute": {"/a": File(1)},
-    "dots": {"../a": File(1)},
-    "one dot": {"a/./b": File(1)},
-    "no end": {"a/": File(1)},
-    "zero": {"a\0b": File(1)},
-    "long": {"n" * 256: File(1)},
-    "deep": {"/".join("d" * (MAX_DEPTH + 1)): File(1)},
-    "below a file": {"a": File(1), "a/b": File(1)},
-    "below a link": {"a": Link("b"), "a/b/c": File(1)},
-    "negative": {"a": File(-1)},
-    "huge": {"a": File(2**60)},
-    "no target": {"a": Link("")},
-    "long target": {"a": Link("t" * 1025)},
-    "too much": {f"f{n}": File(2**40) for n in range(17)},
+    "no name": {"": ErofsFile(1)},
+    "absolute": {"/a": ErofsFile(1)},
+    "dots": {"../a": ErofsFile(1)},
+    "one dot": {"a/./b": ErofsFile(1)},
+    "no end": {"a/": ErofsFile(1)},
+    "zero": {"a\0b": ErofsFile(1)},
+    "long": {"n" * 256: ErofsFile(1)},
+    "deep": {"/".join("d" * (MAX_DEPTH + 1)): ErofsFile(1)},
+    "below a file": {"a": ErofsFile(1), "a/b": ErofsFile(1)},
+    "below a link": {"a": ErofsLink("b"), "a/b/c": ErofsFile(1)},
+    "negative": {"a": ErofsFile(-1)},
+    "huge": {"a": ErofsFile(2**60)},
+    "no target": {"a": ErofsLink("")},
+    "long target": {"a": ErofsLink("t" * 1025)},
+    "too much": {f"f{n}": ErofsFile(2**40) for n in range(17)},
 }
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_tree_is_refused(how: str) -> None:
 
 @pytest.mark.parametrize("held", [b"", b"four", b"six by"])
 def test_a_file_of_another_size_than_promised_is_refused(held: bytes) -> None:
-    layout = lay_out({"a": File(5)})
+    layout = lay_out({"a": ErofsFile(5)})
     write(layout, io.BytesIO(), lambda _: io.BytesIO(b"five!"))  # control
     with pytest.raises(ValueError, match="the size of a is not 5"):
         write(layout, io.BytesIO(), lambda _: io.BytesIO(held))

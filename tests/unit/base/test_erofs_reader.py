@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from threegate.base.erofs import Directory, File, Link, Node, lay_out, write
+from threegate.base.erofs import Directory, ErofsFile, ErofsLink, Node, lay_out, write
 from threegate.base.erofs_reader import read_nodes
 
 NODES: dict[str, Node] = {
-    "bin": Link("usr/bin"),
-    "empty": File(0),
+    "bin": ErofsLink("usr/bin"),
+    "empty": ErofsFile(0),
     "tmp": Directory(0o1777),
     "usr": Directory(),
     "usr/bin": Directory(),
-    "usr/bin/run": File(5, executable=True),
-    **{f"usr/bin/{'n' * 200}{number}": File(1) for number in range(100)},
-    "usr/\udcff": File(4097),
+    "usr/bin/run": ErofsFile(5, executable=True),
+    **{f"usr/bin/{'n' * 200}{number}": ErofsFile(1) for number in range(100)},
+    "usr/\udcff": ErofsFile(4097),
 }
 
 REASONS = "ours|early|erofs|laid out|kind|deep|name|directory|large|target|size"
@@ -27,7 +27,7 @@ REASONS = "ours|early|erofs|laid out|kind|deep|name|directory|large|target|size"
 
 def image(place: Path) -> bytes:
     layout = lay_out(NODES)
-    sizes = {name: node.size for name, node in NODES.items() if isinstance(node, File)}
+    sizes = {name: node.size for name, node in NODES.items() if isinstance(node, ErofsFile)}
     with place.open("xb") as out:
         write(layout, out, lambda name: io.BytesIO(b"x" * sizes[name]))
     return place.read_bytes()

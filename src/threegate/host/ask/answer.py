@@ -33,7 +33,7 @@ from threegate.host.ask.storage import (
 from threegate.host.models.choice import chosen
 from threegate.host.models.remote import announce, may_leave
 from threegate.host.provenance.retraction import retractions
-from threegate.host.provenance.texts import Origin, origin_of
+from threegate.host.provenance.texts import DraftOrigin, origin_of
 from threegate.host.request.code import Ask
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.offered_files import named
@@ -222,7 +222,7 @@ def answer_by_model(
         return store(())
 
 
-def let_leave(ws: Workspace, could_read: Sequence[str], origin: Origin) -> None:
+def let_leave(ws: Workspace, could_read: Sequence[str], origin: DraftOrigin) -> None:
     """Let what is read go to a model on another machine, if it may; raise `PolicyDenied`."""
     model = chosen(ws.bundle)
     if model.host is not None:
@@ -252,7 +252,7 @@ def _cost(said: CoreSaid, told: Sequence[str], denied: Sequence[Denied], nearest
     return "\n".join(lines)
 
 
-def _withheld(ws: Workspace, asked: StoredQuestion, origin: Origin) -> str | None:
+def _withheld(ws: Workspace, asked: StoredQuestion, origin: DraftOrigin) -> str | None:
     """Return why this run could leave no fetch request, if it otherwise might have."""
     without = replace(origin, read_a_result=False)
     if may_propose(ws.bundle, asked.role, origin) == may_propose(ws.bundle, asked.role, without):

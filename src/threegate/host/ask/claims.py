@@ -38,7 +38,7 @@ from threegate.host.ask.labels import Checked, Quoted, labelled, quote_sentences
 from threegate.host.ask.selection import Selection
 from threegate.host.ask.storage import StoredQuestion
 from threegate.host.provenance.retraction import Retracted
-from threegate.host.provenance.texts import Material, Origin, Passage
+from threegate.host.provenance.texts import DraftOrigin, Material, Passage
 from threegate.host.review.origins import host_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
@@ -109,7 +109,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class TaskTexts:
     """A task, and what its sources are; the first is number 1."""
 
     task: CoreTask
@@ -120,9 +120,9 @@ def hand_over(
     bundle: Bundle,
     asked: StoredQuestion,
     selection: Selection,
-    origin: Origin,
+    origin: DraftOrigin,
     denied: Sequence[Denied] = (),
-) -> Handed:
+) -> TaskTexts:
     """Return the task for a question about a selection."""
     sent = tuple(_sent(selection))
     path = ("core", "answer")
@@ -144,10 +144,10 @@ def hand_over(
         denied=tuple(one.text for one in denied),
         sources=tuple(_source(one) for one in sent),
     )
-    return Handed(task, sent)
+    return TaskTexts(task, sent)
 
 
-def may_propose(bundle: Bundle, role: str, origin: Origin) -> tuple[str, ...]:
+def may_propose(bundle: Bundle, role: str, origin: DraftOrigin) -> tuple[str, ...]:
     """Return the drafts that policy and role allow a run that could read this."""
     found = []
     # A result could leave in a URL: results never feed FETCH.
@@ -204,7 +204,7 @@ def provenance_of(material: Material) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptClaim:
     """What of an answer can be kept, and what was not, in our words."""
 
     claims: tuple[Checked, ...]
@@ -213,7 +213,7 @@ class Kept:
     refused: tuple[str, ...]
 
 
-def check_said(handed: Handed, said: CoreSaid, retracted: Retracted) -> Kept:
+def check_said(handed: TaskTexts, said: CoreSaid, retracted: Retracted) -> KeptClaim:
     """Return the claims with quotes and labels; raise `ProtocolBroken` for a forged answer."""
     _refuse_more(handed, said)
     refused: list[str] = []
@@ -230,7 +230,7 @@ def check_said(handed: Handed, said: CoreSaid, retracted: Retracted) -> Kept:
     if missing:
         refused.append(f"{missing} notes hold characters that may not stand in an analysis")
     kept = tuple(note for note in notes if note is not None)
-    return Kept(tuple(claims), kept, said.drafts, tuple(refused))
+    return KeptClaim(tuple(claims), kept, said.drafts, tuple(refused))
 
 
 def readable_text(text: Untrusted[str]) -> str | None:
@@ -239,7 +239,7 @@ def readable_text(text: Untrusted[str]) -> str | None:
     return found if found and FORBIDDEN.search(found) is None else None
 
 
-def _refuse_more(handed: Handed, said: CoreSaid) -> None:
+def _refuse_more(handed: TaskTexts, said: CoreSaid) -> None:
     budget = handed.task.budget
     if len(said.claims) > budget.claims or len(said.drafts) > budget.drafts:
         raise ProtocolBroken("CORE said more than it may")
@@ -254,7 +254,7 @@ def _refuse_more(handed: Handed, said: CoreSaid) -> None:
         raise ProtocolBroken("CORE names a source that was not handed over")
 
 
-def _quotes(handed: Handed, cites: Sequence[Cited]) -> list[Quoted]:
+def _quotes(handed: TaskTexts, cites: Sequence[Cited]) -> list[Quoted]:
     """Return the quotes of a claim: sentences that follow each other are one."""
     runs: list[list[Cited]] = []
     for cite in sorted(set(cites), key=attrgetter("source", "excerpt", "sentence")):
@@ -272,7 +272,7 @@ def _quotes(handed: Handed, cites: Sequence[Cited]) -> list[Quoted]:
     return found[:MAX_CITES_PER_CLAIM]
 
 
-def _quote_run(handed: Handed, run: Sequence[Cited]) -> list[Quoted]:
+def _quote_run(handed: TaskTexts, run: Sequence[Cited]) -> list[Quoted]:
     whole = _quote(handed, run)
     if whole is not None:
         return [whole]
@@ -280,7 +280,7 @@ def _quote_run(handed: Handed, run: Sequence[Cited]) -> list[Quoted]:
     return [one for one in singly if one is not None]
 
 
-def _quote(handed: Handed, run: Sequence[Cited]) -> Quoted | None:
+def _quote(handed: TaskTexts, run: Sequence[Cited]) -> Quoted | None:
     first = run[0]
     if first.source > len(handed.sent):
         raise ProtocolBroken("a claim cites a source that was not handed over")

@@ -24,9 +24,9 @@ from threegate.base.errors import ArtifactRejected, GateUnavailable, PolicyDenie
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import Draft, FetchDraft, ToolDraft
-from threegate.host.ask.claims import Handed, readable_text
-from threegate.host.provenance.texts import Copied, Origin, copied_from
-from threegate.host.request.code import Ask, Use, answer_of
+from threegate.host.ask.claims import TaskTexts, readable_text
+from threegate.host.provenance.texts import Copied, DraftOrigin, copied_from
+from threegate.host.request.code import Ask, LaneUse, answer_of
 from threegate.host.run.verdicts import decisions
 from threegate.host.workspace.drafts import NONCE_BYTES, lanes_of
 from threegate.host.workspace.workspace import Workspace
@@ -58,7 +58,7 @@ class Prepared:
 
 
 def prepare(
-    ws: Workspace, handed: Handed, origin: Origin, drafts: Sequence[Draft], ask: Ask
+    ws: Workspace, handed: TaskTexts, origin: DraftOrigin, drafts: Sequence[Draft], ask: Ask
 ) -> tuple[list[Prepared], list[str]]:
     """Return the drafts that can be stored, and why others cannot."""
     made: list[Prepared] = []
@@ -76,7 +76,9 @@ def prepare(
     return made, refused
 
 
-def _prepared(ws: Workspace, handed: Handed, origin: Origin, draft: Draft, ask: Ask) -> Prepared:
+def _prepared(
+    ws: Workspace, handed: TaskTexts, origin: DraftOrigin, draft: Draft, ask: Ask
+) -> Prepared:
     if isinstance(draft, ToolDraft):
         request: Request = _tool(ws, handed, origin, draft)
     else:
@@ -94,7 +96,7 @@ def _prepared(ws: Workspace, handed: Handed, origin: Origin, draft: Draft, ask: 
     return Prepared(request, tuple(copied))
 
 
-def _tool(ws: Workspace, handed: Handed, origin: Origin, draft: ToolDraft) -> ToolRequest:
+def _tool(ws: Workspace, handed: TaskTexts, origin: DraftOrigin, draft: ToolDraft) -> ToolRequest:
     code = draft.code.open_for_validation()
     lane = lanes_of(ws.bundle)[LANE]
     materials = [handed.sent[number - 1].material for number in dict.fromkeys(draft.sources)]
@@ -125,7 +127,7 @@ def _tool(ws: Workspace, handed: Handed, origin: Origin, draft: ToolDraft) -> To
     )
 
 
-def _fetch(ws: Workspace, origin: Origin, draft: FetchDraft) -> FetchRequest:
+def _fetch(ws: Workspace, origin: DraftOrigin, draft: FetchDraft) -> FetchRequest:
     if origin.read_a_result:
         raise NotDrafted("this run could read a tool result, and results never feed FETCH")
     return FetchRequest(
@@ -166,7 +168,7 @@ def _refuse_large(ws: Workspace, request: ToolRequest) -> None:
 
 
 def _refuse_inexpressible(request: ToolRequest, ask: Ask) -> None:
-    use = Use(request.functions, [one.name for one in request.inputs], request.profile)
+    use = LaneUse(request.functions, [one.name for one in request.inputs], request.profile)
     refused = answer_of(ask, request.code.open_for_validation(), use).refused
     if refused is not None:
         words = f"line {refused.line}, {quote(refused.construct)}"

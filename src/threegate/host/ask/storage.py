@@ -22,7 +22,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import admit_answer
 from threegate.host.ask.labels import Checked
 from threegate.host.ask.selection import Selection
-from threegate.host.provenance.texts import Origin
+from threegate.host.provenance.texts import DraftOrigin
 from threegate.host.workspace.drafts import NONCE_BYTES
 from threegate.host.workspace.workspace import Workspace
 
@@ -88,7 +88,7 @@ def store_answer(
     answered: StoredAnswer,
     *,
     selection: Selection,
-    origin: Origin,
+    origin: DraftOrigin,
     drafts: Drafts = no_drafts,
 ) -> StoredAnalysis:
     """Store an analysis and its drafts in one step; raise `ArtifactRejected` and store nothing."""
@@ -109,7 +109,7 @@ def assemble(
     asked: StoredQuestion,
     answered: StoredAnswer,
     selection: Selection,
-    origin: Origin,
+    origin: DraftOrigin,
 ) -> Analysis:
     """Return the analysis of an answer; the answer in one piece is made of its claims."""
     quotes = [one for claim in answered.all_claims for one in claim.quotes]

@@ -35,7 +35,7 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedReference:
     """One work of a list, and every name the list has for it, the best first."""
 
     line: int
@@ -47,7 +47,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ListProblem:
     """What of a list was not taken, in our words."""
 
     line: int
@@ -60,8 +60,8 @@ class ReadingList:
     """The works of a file, each once and in its order."""
 
     kind: str
-    works: tuple[Listed, ...]
-    problems: tuple[Problem, ...]
+    works: tuple[ListedReference, ...]
+    problems: tuple[ListProblem, ...]
     repeated: int  # entries that name a work the list has already
 
     @property
@@ -109,8 +109,8 @@ _READERS: Final[dict[str, Callable[[str], Iterator[ListEntry]]]] = {
 
 
 def _collected(kind: str, entries: Iterator[ListEntry]) -> ReadingList:
-    works: dict[Reference, Listed] = {}
-    problems: list[Problem] = []
+    works: dict[Reference, ListedReference] = {}
+    problems: list[ListProblem] = []
     repeated = 0
     for count, entry in enumerate(entries, 1):
         if count > MAX_ENTRIES:
@@ -123,9 +123,9 @@ def _collected(kind: str, entries: Iterator[ListEntry]) -> ReadingList:
     return ReadingList(kind, tuple(works.values()), tuple(problems), repeated)
 
 
-def _listed(entry: ListEntry, problems: list[Problem]) -> Listed | None:
+def _listed(entry: ListEntry, problems: list[ListProblem]) -> ListedReference | None:
     if entry.problem:
-        problems.append(Problem(entry.line, entry.problem))
+        problems.append(ListProblem(entry.line, entry.problem))
         return None
     found: dict[Reference, None] = {}
     wrong: list[str] = []
@@ -139,8 +139,8 @@ def _listed(entry: ListEntry, problems: list[Problem]) -> Listed | None:
                     wrong.append(f"{quote(entry.names[scheme])}: {exc}")
     if not entry.names:
         wrong.append("an entry without DOI, arXiv id, PubMed id or URL")
-    problems += [Problem(entry.line, message, lost=not found) for message in wrong]
-    return Listed(entry.line, tuple(found)) if found else None
+    problems += [ListProblem(entry.line, message, lost=not found) for message in wrong]
+    return ListedReference(entry.line, tuple(found)) if found else None
 
 
 def _read(scheme: str, text: str) -> Reference:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from threegate.base.erofs import File, Layout
+from threegate.base.erofs import ErofsFile, Layout
 from threegate.base.erofs_reader import read_nodes
 from threegate.base.errors import disk_errors
 from threegate.host.images.store import Image, damaged
@@ -31,7 +31,7 @@ def digests_in(image: Image, layers: Sequence[str], paths: Collection[str]) -> d
             try:
                 nodes, layout = read_nodes(fd)
                 for path in paths:
-                    if isinstance(nodes.get(path.removeprefix("/")), File):
+                    if isinstance(nodes.get(path.removeprefix("/")), ErofsFile):
                         found[path] = _digest(fd, path.removeprefix("/"), layout)
             except ValueError as exc:
                 raise damaged(image.digest, f"layer {name}: {exc}") from exc

@@ -61,9 +61,9 @@ class Tree:
     def nodes(self) -> Mapping[str, erofs.Node]:
         """Return what the image of this tree holds."""
         nodes: dict[str, erofs.Node] = {
-            path: erofs.File(kept.size, kept.executable) for path, kept in self.files.items()
+            path: erofs.ErofsFile(kept.size, kept.executable) for path, kept in self.files.items()
         }
-        nodes |= {path: erofs.Link(target) for path, target in self.links.items()}
+        nodes |= {path: erofs.ErofsLink(target) for path, target in self.links.items()}
         return nodes | {path: erofs.Directory(mode) for path, mode in self.directories.items()}
 
     def write_image(self, out: BinaryIO) -> None:

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from threegate.base.erofs import Directory, Layout, Link, Node
+from threegate.base.erofs import Directory, ErofsLink, Layout, Node
 from threegate.base.erofs_reader import read_nodes
 from threegate.base.errors import disk_errors
 from threegate.host.images.store import Image, Images, damaged
@@ -86,7 +86,7 @@ def _put(fd: int, path: str, node: Node, layout: Layout, root: Path) -> None:
             return
         place.mkdir()
         place.chmod(0o755)  # whatever this process leaves out: a box of another uid reads it
-    elif isinstance(node, Link):
+    elif isinstance(node, ErofsLink):
         place.symlink_to(node.target)
     else:
         with place.open("xb") as file:

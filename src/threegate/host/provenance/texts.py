@@ -227,7 +227,7 @@ MAX_WALKED: Final = 4 * MAX_DERIVED_FROM
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DraftOrigin:
     """Everything behind an answer, and the labels of all of it."""
 
     derived_from: tuple[str, ...]  # sorted; what is still here
@@ -235,7 +235,7 @@ class Origin:
     read_a_result: bool  # one of them is a tool result, or was or may have been made from one
 
 
-def origin_of(store: Store, readable: Iterable[str]) -> Origin:
+def origin_of(store: Store, readable: Iterable[str]) -> DraftOrigin:
     """Return the origin of something whose author could read all of this."""
     waiting = list(dict.fromkeys(readable))
     seen = set(waiting)
@@ -259,4 +259,4 @@ def origin_of(store: Store, readable: Iterable[str]) -> Origin:
             hint = "name fewer sources with --packets"
             raise UsageError(f"more than {MAX_DERIVED_FROM} artifacts stand behind it", hint=hint)
     results = unknown or any(prefix_of(one) == "res" for one in seen)
-    return Origin(tuple(sorted(here)), join_all(labels), results)
+    return DraftOrigin(tuple(sorted(here)), join_all(labels), results)

@@ -47,7 +47,7 @@ from threegate.policy.bundle import Bundle
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class LoggedArrival:
     """The change that put an artifact into the workspace."""
 
     op: str
@@ -56,10 +56,10 @@ class Stored:
     detail: dict[str, Any]
 
 
-def stored(log: AuditLog, artifact_ids: Collection[str]) -> dict[str, Stored]:
+def stored(log: AuditLog, artifact_ids: Collection[str]) -> dict[str, LoggedArrival]:
     """Return how each of these artifacts came here, as far as the log says."""
     wanted = {f"{artifact_id}.md": artifact_id for artifact_id in artifact_ids}
-    found: dict[str, Stored] = {}
+    found: dict[str, LoggedArrival] = {}
     for entry in log.entries():
         name = entry.data.get("name")
         if entry.kind == INTENT and entry.data.get("act") == "put" and name in wanted:
@@ -67,10 +67,10 @@ def stored(log: AuditLog, artifact_ids: Collection[str]) -> dict[str, Stored]:
     return found
 
 
-def _stored(entry: Entry) -> Stored:
+def _stored(entry: Entry) -> LoggedArrival:
     detail = entry.data.get("detail")
     op = str(entry.data.get("op"))
-    return Stored(op, entry.seq, entry.time, detail if isinstance(detail, dict) else {})
+    return LoggedArrival(op, entry.seq, entry.time, detail if isinstance(detail, dict) else {})
 
 
 NO_SIGNATURE: Final = "NO SIGNATURE of this approval is here"
@@ -93,7 +93,7 @@ def approvals_behind(store: Store, index: Index, derived_from: Sequence[str]) ->
 
 
 def approval_card(
-    ws: Workspace, approval_id: str, used_for: str, entries: Mapping[str, Stored]
+    ws: Workspace, approval_id: str, used_for: str, entries: Mapping[str, LoggedArrival]
 ) -> Card:
     """Return what is said of an approval, and of the request it allowed."""
     approval = read_anywhere(ws.store, approval_id)
@@ -136,7 +136,7 @@ def _request(store: Store, request_id: str) -> Iterator[Fact]:
 
 
 def _signed(
-    ws: Workspace, approval_id: str, approval: Approval, entry: Stored | None
+    ws: Workspace, approval_id: str, approval: Approval, entry: LoggedArrival | None
 ) -> tuple[list[Fact], tuple[str, ...]]:
     """Return key, policy and time of a signature, and what is wrong with it."""
     place = place_of(ws.store, approval_id)

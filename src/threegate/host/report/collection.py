@@ -25,7 +25,7 @@ from threegate.host.provenance.graph import Graph, provenance
 from threegate.host.provenance.headlines import Lookup, Read, headline_of, page_of
 from threegate.host.provenance.retraction import brought as brought_behind
 from threegate.host.provenance.retraction import brought_cites, lookup, retractions
-from threegate.host.report.approvals import Stored, approval_card, approvals_behind, stored
+from threegate.host.report.approvals import LoggedArrival, approval_card, approvals_behind, stored
 from threegate.host.report.facts import Card, Fact, Quote, ReportClaim, ReportFacts
 from threegate.host.report.outputs import See, Viewer, computed_behind
 from threegate.host.report.provenance import checks_of, trace
@@ -140,7 +140,7 @@ def _answer(analysis: Analysis) -> str | None:
 
 def _loud(
     analysis: Analysis,
-    came: Stored | None,
+    came: LoggedArrival | None,
     claims: Sequence[ReportClaim],
     sources: Sequence[Card],
     approvals: Sequence[Card],
@@ -175,7 +175,7 @@ def _loud_sources(sources: Sequence[Card]) -> Iterator[str]:
             yield f"sources {', '.join(map(str, numbers))}: {text}"
 
 
-def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:
+def _made(analysis: Analysis, came: LoggedArrival | None) -> Iterator[Fact]:
     model = analysis.model
     yield Fact("method", f"{analysis.method}: {_METHODS[analysis.method]}")
     if model is not None:
@@ -197,7 +197,7 @@ def _made(analysis: Analysis, came: Stored | None) -> Iterator[Fact]:
 
 
 def _left_out(
-    look: Lookup, analysis: Analysis, came: Stored | None, cited: Sequence[str]
+    look: Lookup, analysis: Analysis, came: LoggedArrival | None, cited: Sequence[str]
 ) -> Iterator[Fact]:
     left = came.detail.get("left_out") if came is not None and came.op == ASKED else None
     known = type(left) is int

@@ -55,7 +55,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class _Sheet:
+class _PageSheet:
     """Pages while they are filled from top to bottom."""
 
     pages: list[list[bytes]] = field(default_factory=lambda: [[]])
@@ -78,7 +78,7 @@ class _Sheet:
 def as_pdf(blocks: list[Block]) -> bytes:
     """Return a report as PDF."""
     title = encoded(visible(next(one.text for one in blocks if isinstance(one, Title))))
-    sheet = _Sheet()
+    sheet = _PageSheet()
     for block in blocks:
         _draw(sheet, block)
     total = len(sheet.pages)
@@ -89,7 +89,7 @@ def as_pdf(blocks: list[Block]) -> bytes:
     return assemble(title, pages, sheet.marks, sheet.images)
 
 
-def _draw(sheet: _Sheet, block: Block) -> None:
+def _draw(sheet: _PageSheet, block: Block) -> None:
     match block:
         case Title() | Heading():
             _heading(sheet, block)
@@ -125,14 +125,14 @@ def _run(span: Span) -> Run:
             return Run(encoded(visible(span.text)))
 
 
-def _title(sheet: _Sheet, title: Title) -> None:
+def _title(sheet: _PageSheet, title: Title) -> None:
     text = encoded(visible(title.text))
     sheet.marks.append(Mark(text, len(sheet.pages) - 1, sheet.y + _TITLE))
     _foreign_line(sheet, on_one_line(title.foreign), Font.BOLD, _TITLE)
     sheet.down(8)
 
 
-def _heading(sheet: _Sheet, heading: Title | Heading) -> None:
+def _heading(sheet: _PageSheet, heading: Title | Heading) -> None:
     if isinstance(heading, Title):
         _title(sheet, heading)
         return
@@ -148,26 +148,28 @@ def _heading(sheet: _Sheet, heading: Title | Heading) -> None:
         sheet.marks.append(Mark(text, len(sheet.pages) - 1, sheet.y + 2 * size))
 
 
-def _lines(sheet: _Sheet, runs: Sequence[Run], *, indent: float = 0, gap: float = 0) -> None:
+def _lines(sheet: _PageSheet, runs: Sequence[Run], *, indent: float = 0, gap: float = 0) -> None:
     for one in broken(runs, _ROOM - indent):
         sheet.down(1.35 * max(run.size for run in one))
         sheet.put(_text(one, _LEFT + indent, sheet.y))
     sheet.down(gap)
 
 
-def _tree(sheet: _Sheet, lines: Sequence[str]) -> None:
+def _tree(sheet: _PageSheet, lines: Sequence[str]) -> None:
     for words in lines:
         _lines(sheet, [Run(encoded(words), Font.CODE, _SMALL, _BROWN)], indent=8)
     sheet.down(4)
 
 
-def _foreign(sheet: _Sheet, lines: Sequence[str]) -> None:
+def _foreign(sheet: _PageSheet, lines: Sequence[str]) -> None:
     for words in lines:
         _foreign_line(sheet, words)
     sheet.down(4)
 
 
-def _foreign_line(sheet: _Sheet, text: str, font: Font = Font.CODE, size: float = _CODE) -> None:
+def _foreign_line(
+    sheet: _PageSheet, text: str, font: Font = Font.CODE, size: float = _CODE
+) -> None:
     run = Run(encoded(text), font, size, _BROWN)
     height = 1.35 * size
     for one in broken([run], _ROOM - 12):
@@ -178,7 +180,7 @@ def _foreign_line(sheet: _Sheet, text: str, font: Font = Font.CODE, size: float 
         sheet.put(_text(one, _LEFT + 8, sheet.y))
 
 
-def _image(sheet: _Sheet, image: ReportImage) -> None:
+def _image(sheet: _PageSheet, image: ReportImage) -> None:
     scale = min(_POINT, (_ROOM - 8) / image.width, _TALLEST / image.height)
     wide, high = image.width * scale, image.height * scale
     sheet.down(high + 4)

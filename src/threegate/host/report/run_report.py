@@ -14,7 +14,7 @@ from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import Capture, ToolResult
 from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph
-from threegate.host.report.approvals import Stored, approval_card, stored
+from threegate.host.report.approvals import LoggedArrival, approval_card, stored
 from threegate.host.report.collection import traced
 from threegate.host.report.facts import (
     NOTHING,
@@ -97,7 +97,7 @@ def gather_run(ws: Workspace, index: Index, result_id: str, see: See | None = No
     )
 
 
-def _loud(result: ToolResult, approval: Card, came: Stored | None) -> Iterator[str]:
+def _loud(result: ToolResult, approval: Card, came: LoggedArrival | None) -> Iterator[str]:
     if result.exit != "ok":
         yield f"IT DID NOT END WELL: {result.exit}"
     for text in approval.loud:

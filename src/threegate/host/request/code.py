@@ -48,7 +48,7 @@ NOT_EXPRESSIBLE = "TG-REQ-001"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LaneUse:
     """What a program may rely on: names that are bound, and modules of a profile."""
 
     functions: Sequence[str]
@@ -57,7 +57,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ExpressRefused:
     """A refusal of one program, with the digest of its record."""
 
     code_sha256: str
@@ -98,10 +98,10 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExpressAnswer:
     """What the lane says about a program: what stands in the way, and what looks like a slip."""
 
-    refused: Refused | None
+    refused: ExpressRefused | None
     warnings: tuple[RefusalFound, ...] = ()
 
 
@@ -110,7 +110,7 @@ class NotExpressible(ArtifactRejected):
 
     code = NOT_EXPRESSIBLE
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: ExpressRefused) -> None:
         slip = f"line {refused.line} of the code is not Python"
         beyond = f"Monty cannot express line {refused.line} of the code"
         super().__init__(slip if refused.construct == NOT_PYTHON else beyond, hint=refused.hint)
@@ -133,7 +133,7 @@ def asking(ws: Workspace) -> Iterator[Ask]:
         yield ask
 
 
-def judge(ws: Workspace, ask: Ask, code: str, use: Use) -> Answer:
+def judge(ws: Workspace, ask: Ask, code: str, use: LaneUse) -> ExpressAnswer:
     """Return whether Monty can express a program that may use this.
 
     A refusal is written down if all that policy offers would not help either: code that
@@ -147,10 +147,10 @@ def judge(ws: Workspace, ask: Ask, code: str, use: Use) -> Answer:
     if beyond is None:
         return answer
     beyond.keep(ws)
-    return Answer(replace(beyond, kept=True))
+    return ExpressAnswer(replace(beyond, kept=True))
 
 
-def _refuse_unoffered(bundle: Bundle, use: Use) -> None:
+def _refuse_unoffered(bundle: Bundle, use: LaneUse) -> None:
     path = ("tool-exec", "lanes", "monty", "profiles")
     if use.profile not in bundle.words(*path):
         hint = f"it offers {', '.join(bundle.words(*path))}"
@@ -161,25 +161,27 @@ def _refuse_unoffered(bundle: Bundle, use: Use) -> None:
         raise PolicyDenied(f"function {name} is not offered by {where}")
 
 
-def answer_of(ask: Ask, code: str, use: Use) -> Answer:
+def answer_of(ask: Ask, code: str, use: LaneUse) -> ExpressAnswer:
     """Return what Monty says about a program that may use this; nothing is written down."""
     check = CheckCode(code, tuple(sorted(use.functions)), tuple(sorted(use.inputs)), use.profile)
     checked = ask(check)
     found = checked.refusal
     if found is None:
-        return Answer(None, checked.warnings)
+        return ExpressAnswer(None, checked.warnings)
     digest = sha256_hex(code.encode("utf-8"))
     construct, line, reason = found.construct, found.line, found.reason
     record = refusal_record(code_sha256=digest, construct=construct, line=line, reason=reason)
     lines = code.split("\n")
     source = lines[line - 1] if line <= len(lines) else ""
-    return Answer(Refused(digest, construct, line, reason, sha256_hex(record), source))
+    return ExpressAnswer(
+        ExpressRefused(digest, construct, line, reason, sha256_hex(record), source)
+    )
 
 
-def widest(bundle: Bundle, inputs: Iterable[str]) -> Use:
+def widest(bundle: Bundle, inputs: Iterable[str]) -> LaneUse:
     """Return the most that policy can give a program in the lite lane."""
     profile = bundle.text("tool-exec", "lanes", "monty", "default_profile")
-    return Use(tuple(offered_functions(bundle)), tuple(inputs), profile)
+    return LaneUse(tuple(offered_functions(bundle)), tuple(inputs), profile)
 
 
 MAX_CODE_BYTES: Final = 4 * MAX_CODE_CHARS  # four bytes to a character at most
@@ -192,13 +194,13 @@ class Program:
     code: str
     request: ToolRequest | None = None
 
-    def use(self, bundle: Bundle) -> Use:
+    def use(self, bundle: Bundle) -> LaneUse:
         """Return what a request's code may rely on in the lite lane."""
         assert self.request is not None
         inputs = [one.name for one in self.request.inputs]
         if self.request.backend != "monty":
             return widest(bundle, inputs)
-        return Use(self.request.functions, inputs, self.request.profile)
+        return LaneUse(self.request.functions, inputs, self.request.profile)
 
 
 def read_code(name: str, stdin: BinaryIO) -> str:

@@ -25,16 +25,16 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.handoff.admission import admit_request
 from threegate.host.request.code import (
-    Answer,
     Ask,
+    ExpressAnswer,
+    ExpressRefused,
+    LaneUse,
     NotExpressible,
-    Refused,
-    Use,
     answer_of,
     judge,
     widest,
 )
-from threegate.host.request.inputs import Brought, Handed, read_inputs
+from threegate.host.request.inputs import Brought, InputFiles, read_inputs
 from threegate.host.request.options import (
     read_functions,
     read_limits,
@@ -68,7 +68,7 @@ class Wanted:
     profile: str | None = None
     confidentiality: str | None = None
     inputs: Sequence[str] = ()
-    handed: Sequence[Handed] = ()
+    handed: Sequence[InputFiles] = ()
     functions: Sequence[str] = ()
     limits: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -84,7 +84,7 @@ class Made:
 
     id: str
     request: ToolRequest
-    refused: Refused | None
+    refused: ExpressRefused | None
     warnings: tuple[RefusalFound, ...]
 
 
@@ -184,7 +184,9 @@ def _confidentiality(wanted: Wanted, inputs: Sequence[Brought]) -> str:
     return joined
 
 
-def _escalation(ws: Workspace, wanted: Wanted, ask: Ask, inputs: Sequence[str]) -> Refused | None:
+def _escalation(
+    ws: Workspace, wanted: Wanted, ask: Ask, inputs: Sequence[str]
+) -> ExpressRefused | None:
     """Return the refusal an escalation must attach; raise if there is none to attach."""
     if wanted.why != NOT_EXPRESSIBLE or not wanted.code:
         return None
@@ -207,12 +209,12 @@ def _refuse_denied(bundle: Bundle, request: ToolRequest) -> None:
             )
 
 
-def _expressible(ws: Workspace, request: ToolRequest, ask: Ask) -> Answer:
+def _expressible(ws: Workspace, request: ToolRequest, ask: Ask) -> ExpressAnswer:
     """Raise `NotExpressible` for what the lite lane could not run; other lanes are not asked."""
     if request.backend != DEFAULT_BACKEND:
-        return Answer(None)
+        return ExpressAnswer(None)
     names = [one.name for one in request.inputs]
-    use = Use(request.functions, names, request.profile)
+    use = LaneUse(request.functions, names, request.profile)
     answer = judge(ws, ask, request.code.open_for_validation(), use)
     if answer.refused is not None:
         raise NotExpressible(answer.refused)

@@ -149,7 +149,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class InputFiles:
     """A file that was handed over with the wish: its name is a text, and nothing is opened."""
 
     name: str
@@ -158,12 +158,12 @@ class Handed:
 
 
 def read_inputs(
-    ws: Workspace, backend: str, stated: Sequence[str], handed: Sequence[Handed] = ()
+    ws: Workspace, backend: str, stated: Sequence[str], handed: Sequence[InputFiles] = ()
 ) -> list[Brought]:
     """Return every input, or raise for the first that cannot be one; nothing is stored."""
     found: dict[str, Brought] = {}
     left = ws.bundle.integer(*_most(backend))
-    pairs: list[tuple[str, str | Handed]] = [split_pair("--input", text) for text in stated]
+    pairs: list[tuple[str, str | InputFiles]] = [split_pair("--input", text) for text in stated]
     for name, value in [*pairs, *((one.name, one) for one in handed)]:
         check_name(name)
         if name in found:
@@ -176,12 +176,12 @@ def read_inputs(
     return [found[name] for name in sorted(found)]
 
 
-def _brought(ws: Workspace, backend: str, name: str, value: str | Handed, left: int) -> Brought:
+def _brought(ws: Workspace, backend: str, name: str, value: str | InputFiles, left: int) -> Brought:
     if isinstance(value, str) and is_short_id(value):
         return _artifact(ws, name, value)
     spelled = value if isinstance(value, str) else value.filename
     with named(f"--input {name}={quote(spelled)}"):
-        data = value.data if isinstance(value, Handed) else _opened(ws, backend, value, left)
+        data = value.data if isinstance(value, InputFiles) else _opened(ws, backend, value, left)
         if len(data.open_for_validation()) > left:
             raise _too_much(ws, backend)
         blob = _blob(backend, spelled, data)

@@ -48,7 +48,7 @@ class ArgumentRule:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class CommandRefusal:
     """Which rule refuses a command, and for which of its words."""
 
     rule: str  # allowed_binaries, denied_patterns or argument_rules
@@ -84,19 +84,19 @@ def refusal(
     binaries: Sequence[str],
     patterns: Sequence[str],
     arguments: Sequence[ArgumentRule],
-) -> Refusal | None:
+) -> CommandRefusal | None:
     """Return the first rule that refuses a command, if one does."""
     program = argv[0] if argv else ""
     if resolve(binaries, program) is None:
-        return Refusal("allowed_binaries", program, _shown(program))
+        return CommandRefusal("allowed_binaries", program, _shown(program))
     for pattern in patterns:
         found = denied_by(pattern, argv)
         if found is not None:
-            return Refusal("denied_patterns", pattern, found)
+            return CommandRefusal("denied_patterns", pattern, found)
     for rule in arguments:
         found = denied_word(rule, argv)
         if found is not None:
-            return Refusal("argument_rules", rule.name, found)
+            return CommandRefusal("argument_rules", rule.name, found)
     return None
 
 

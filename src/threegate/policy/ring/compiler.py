@@ -23,7 +23,7 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Decision, Deny, RuleRef
-from threegate.policy.ring.commands import ArgumentRule, Refusal, base, names_of
+from threegate.policy.ring.commands import ArgumentRule, CommandRefusal, base, names_of
 from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
 from threegate.policy.sections.tool_exec import KERNEL, NETWORKS, OFF, RING
 
@@ -339,14 +339,14 @@ def refuse_command(policy: Compiled, kind: str, name: str, argv: Sequence[str]) 
         raise PolicyDenied(error.message, code=COMMAND_REFUSED, hint=error.hint)
 
 
-def _place(policy: Compiled, name: str, found: Refusal) -> RuleRef:
+def _place(policy: Compiled, name: str, found: CommandRefusal) -> RuleRef:
     if found.rule == ARGUMENT_RULES:
         return policy.ref(_SECTION, ARGUMENT_RULES, found.item)
     path = (_SECTION, RING, name, found.rule)
     return policy.ref(*path) if found.rule == "allowed_binaries" else policy.ref(*path, found.item)
 
 
-def _reason(found: Refusal) -> str:
+def _reason(found: CommandRefusal) -> str:
     argument = quote(found.argument)
     if found.rule == "allowed_binaries":
         return f"program {argument} is not allowed"

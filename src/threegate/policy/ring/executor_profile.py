@@ -22,7 +22,7 @@ from threegate.base.message_shapes import RecordRow, SortedRecord, TableShape
 from threegate.base.messages import CheckedRecord, FlatMessage, flat_message, head, record
 from threegate.base.schema import Choice, Integer, ListOf, Mismatch, Pattern
 from threegate.base.wire import need
-from threegate.policy.ring.commands import ArgumentRule, Refusal, refusal
+from threegate.policy.ring.commands import ArgumentRule, CommandRefusal, refusal
 
 FIELDS: Final = (
     *("allowed_binaries", "allowed_imports", "denied_imports", "denied_patterns"),
@@ -90,7 +90,7 @@ class ExecutorProfile(CheckedRecord):
             return "denied_imports"
         return None if module in self.imports else "allowed_imports"
 
-    def command(self, argv: Sequence[str]) -> Refusal | None:
+    def command(self, argv: Sequence[str]) -> CommandRefusal | None:
         """Return which rule refuses a command, if one does."""
         return refusal(
             argv, binaries=self.binaries, patterns=self.patterns, arguments=self.arguments

@@ -16,7 +16,7 @@ from threegate.host.bibliography.entries import (
     MAX_LIST_BYTES,
     EntryUnreadable,
 )
-from threegate.host.bibliography.reader import Problem, ReadingList, read_list
+from threegate.host.bibliography.reader import ListProblem, ReadingList, read_list
 
 SICI = "10.1002/(sici)1097-4695(20000205)42:2<270::aid-neu10>3.0.co;2-v"
 
@@ -175,7 +175,9 @@ def test_a_broken_ris_entry_is_told_and_the_next_is_read(text: str, line: int, w
 
 
 def test_a_ris_file_without_its_end_is_told() -> None:
-    assert read("TY  - JOUR\nDO  - 10.5555/a").problems == (Problem(1, "no ER line at its end"),)
+    assert read("TY  - JOUR\nDO  - 10.5555/a").problems == (
+        ListProblem(1, "no ER line at its end"),
+    )
 
 
 CSL = """[

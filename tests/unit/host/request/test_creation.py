@@ -19,7 +19,7 @@ from threegate.handoff import states
 from threegate.handoff.journal import Put
 from threegate.handoff.records import Quota
 from threegate.handoff.refusals import was_refused
-from threegate.host.request.code import NotExpressible, Use, judge
+from threegate.host.request.code import LaneUse, NotExpressible, judge
 from threegate.host.request.creation import Made, Wanted, make_request
 from threegate.host.workspace.workspace import Workspace
 
@@ -243,10 +243,10 @@ def test_lacking_a_function_it_could_ask_for_is_no_refusal_to_escalate_with(
 
 def test_check_is_about_what_policy_offers(ws: Workspace) -> None:
     ask = UnboxedLane()
-    assert judge(ws, ask, "1", Use((), (), "pure")).refused is None  # control
+    assert judge(ws, ask, "1", LaneUse((), (), "pure")).refused is None  # control
     for use, words in (
-        (Use((), (), "python"), 'profile "python" is not offered to monty by policy/'),
-        (Use(("open",), (), "pure"), "function open is not offered by policy/"),
+        (LaneUse((), (), "python"), 'profile "python" is not offered to monty by policy/'),
+        (LaneUse(("open",), (), "pure"), "function open is not offered by policy/"),
     ):
         with pytest.raises(PolicyDenied, match=words):
             judge(ws, ask, "1", use)

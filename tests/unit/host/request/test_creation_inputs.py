@@ -15,7 +15,7 @@ from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
-from threegate.host.request.inputs import Brought, Handed, largest_input, read_inputs
+from threegate.host.request.inputs import Brought, InputFiles, largest_input, read_inputs
 from threegate.host.workspace.workspace import Workspace
 
 
@@ -55,8 +55,8 @@ def test_artifacts_are_named_and_bring_their_labels(ws: Workspace) -> None:
     assert (one.labels.integrity, one.labels.confidentiality) == ("external", "confidential")
 
 
-def handed(name: str, filename: str, data: bytes) -> Handed:
-    return Handed(name, filename, Untrusted(data))
+def handed(name: str, filename: str, data: bytes) -> InputFiles:
+    return InputFiles(name, filename, Untrusted(data))
 
 
 def test_a_file_that_was_handed_over_is_its_bytes_and_its_name_is_opened_nowhere(

@@ -12,7 +12,7 @@ from tests.support.policies import policy
 from threegate.policy.ring.commands import (
     MAX_SHOWN,
     ArgumentRule,
-    Refusal,
+    CommandRefusal,
     denied_by,
     denied_word,
     is_long,
@@ -99,16 +99,16 @@ def test_a_program_is_named_by_its_path_or_by_a_name_only_one_has() -> None:
 
 
 def test_the_first_rule_that_refuses_is_named_with_its_item() -> None:
-    def judged(*argv: str) -> Refusal | None:
+    def judged(*argv: str) -> CommandRefusal | None:
         rules = (RULES["sorting"],)
         return refusal(argv, binaries=BINARIES, patterns=("rm -rf",), arguments=rules)
 
     assert judged("sort", "/in/a") is None
-    assert judged("sh", "-c", "x") == Refusal("allowed_binaries", "sh", "sh")
-    assert judged("rm", "-fr", "/out") == Refusal("denied_patterns", "rm -rf", "rm -fr /out")
-    found = Refusal("argument_rules", "sorting", "--compress-prog=sh")
+    assert judged("sh", "-c", "x") == CommandRefusal("allowed_binaries", "sh", "sh")
+    assert judged("rm", "-fr", "/out") == CommandRefusal("denied_patterns", "rm -rf", "rm -fr /out")
+    found = CommandRefusal("argument_rules", "sorting", "--compress-prog=sh")
     assert judged("sort", "--compress-prog=sh") == found
-    assert judged() == Refusal("allowed_binaries", "", "")
+    assert judged() == CommandRefusal("allowed_binaries", "", "")
 
 
 @pytest.mark.parametrize(("rule", "line"), DISGUISED)

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from threegate.base.erofs import File, lay_out
+from threegate.base.erofs import ErofsFile, lay_out
 from threegate.gates.tool_exec.approved import Given
 from threegate.gates.tool_exec.era.messages import GivenInput as Said
 from threegate.keys.sshsig import sha256_of
@@ -28,7 +28,7 @@ def disk_inputs(fd: int, inputs: Sequence[Said]) -> Mapping[str, Given]:
     """Return what lies on the disk, by name, or raise `DiskBroken`."""
     if not inputs:
         return {}
-    layout = lay_out({item.name: File(item.bytes) for item in inputs})
+    layout = lay_out({item.name: ErofsFile(item.bytes) for item in inputs})
     if _read(fd, 0, len(layout.metadata)) != layout.metadata:
         raise DiskBroken("the disk of inputs is not laid out as it should be")
 
@@ -41,7 +41,7 @@ def disk_inputs(fd: int, inputs: Sequence[Said]) -> Mapping[str, Given]:
 
 def disk_contents(fd: int, inputs: Sequence[Said]) -> Iterator[tuple[Said, Iterator[bytes]]]:
     """Yield each input with its bytes, from a disk that `disk_inputs` has looked at."""
-    layout = lay_out({item.name: File(item.bytes) for item in inputs})
+    layout = lay_out({item.name: ErofsFile(item.bytes) for item in inputs})
     for item in inputs:
         yield item, _pieces(fd, *layout.places.get(item.name, (0, 0)))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from threegate.base.erofs import File, lay_out, write
+from threegate.base.erofs import ErofsFile, lay_out, write
 from threegate.base.errors import GateUnavailable, ProtocolBroken, disk_errors
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
@@ -306,7 +306,7 @@ def answered(
 def input_disk(stack: ExitStack, inputs: tuple[tuple[str, bytes], ...], scratch: Path) -> int:
     """Return a read-only disk with the inputs on it; nobody can write to it any more."""
     documents = dict(inputs)
-    layout = lay_out({name: File(len(data)) for name, data in inputs})
+    layout = lay_out({name: ErofsFile(len(data)) for name, data in inputs})
     if layout.size > IN_DISK_BYTES:
         raise GateUnavailable("the inputs do not fit on one disk", code=NO_ROOM)
     with disk_errors("write the inputs"), ExitStack() as writing:

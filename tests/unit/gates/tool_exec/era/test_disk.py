@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from threegate.base.erofs import File, lay_out, write
+from threegate.base.erofs import ErofsFile, lay_out, write
 from threegate.gates.tool_exec.era.disk import DiskBroken, disk_inputs
 from threegate.gates.tool_exec.era.messages import GivenInput
 
@@ -16,7 +16,7 @@ SAID = tuple(GivenInput(name, len(data)) for name, data in INPUTS.items())
 
 
 def disk(path: Path) -> int:
-    layout = lay_out({name: File(len(data)) for name, data in INPUTS.items()})
+    layout = lay_out({name: ErofsFile(len(data)) for name, data in INPUTS.items()})
     with path.open("wb") as out:
         write(layout, out, lambda name: io.BytesIO(INPUTS[name]))
     return os.open(path, os.O_RDWR)

@@ -14,7 +14,7 @@ import json
 import os
 from typing import Any
 
-from threegate.policy.ring.commands import ArgumentRule, Refusal, base, refusal, resolve
+from threegate.policy.ring.commands import ArgumentRule, CommandRefusal, base, refusal, resolve
 
 RECORDS = "/threegate/programs"
 PATH = "/run/programs"
@@ -23,7 +23,7 @@ REFUSED = 126  # as a shell says of what it may not start
 Message = dict[str, Any]
 
 
-def judge(ring: Message, argv: list[str]) -> Refusal | None:
+def judge(ring: Message, argv: list[str]) -> CommandRefusal | None:
     """Return the rule that refuses a command, if one does."""
     rules = [
         ArgumentRule(name, tuple(programs), tuple(denied), tuple(required))
@@ -97,14 +97,14 @@ def prove_programs(binaries: list[str], digests: dict[str, str]) -> list[str]:
     return ["programs"] if all(is_built(path, digests) for path in binaries) else []
 
 
-def violation(found: Refusal) -> Message:
+def violation(found: CommandRefusal) -> Message:
     """Return a refusal as the gate hears of it."""
     item = "" if found.rule == "allowed_binaries" else f"{found.item}: "
     argument = f"{item}{found.argument}"[:200]
     return {"argument": argument.strip() or "?", "line": 0, "rule": found.rule}
 
 
-def sentence(found: Refusal, rules: dict[str, str]) -> str:
+def sentence(found: CommandRefusal, rules: dict[str, str]) -> str:
     """Return a refusal as whoever reads the result sees it."""
     place = rules.get(f"{found.rule}/{found.item}", rules.get(found.rule, ""))
     what = f"{found.item}: {found.argument}" if found.item != found.argument else found.item
