@@ -20,12 +20,6 @@ SMALLEST := smollm2-135m-instruct-q4_1
 WORLD := tests.support.origins.scholarly:world
 THREEGATE_CORPUS ?= ../shared/corpus
 
-# The two halves of `make check`, one process each. Left to `make test`: crashes at every call, the comparison with
-# ssh-keygen, and one test that overwrites a read-only file, which only root can.
-UNIT_REST := tests/unit --ignore=tests/unit/host --ignore-glob='*_crash.py' --ignore=tests/unit/keys/test_differential.py
-UNIT_HOST := tests/unit/host --ignore-glob='*_crash.py' \
-  --deselect tests/unit/host/report/test_collection.py::test_every_approval_behind_a_result_is_shown_and_checked
-
 export PYTHON VENV
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -45,12 +39,8 @@ setup: ## make .venv from the hash-locked requirements
 setup-tests: ## the same, and what only the tests start: podman, nftables, Squid, Chromium, QEMU
 	@bash scripts/setup.sh tests
 
-check: lint ## lint, types and unit tests; no root, podman, browser or model
-	@unset CI; place=$$(mktemp -d /tmp/tg.XXXX); chmod 755 "$$place"; result=0; \
-	$(BIN)/pytest -q --basetemp "$$place/rest" $(UNIT_REST) >"$$place/rest.log" 2>&1 & other=$$!; \
-	trap 'kill "$$other" 2>/dev/null || true; wait || true; rm -rf "$$place"' EXIT; \
-	$(BIN)/pytest -q --basetemp "$$place/host" $(UNIT_HOST) || result=$$?; \
-	wait "$$other" || result=$$?; cat "$$place/rest.log"; exit "$$result"
+check: setup ## lint, types and unit tests; no root, podman, browser or model
+	@bash scripts/check.sh
 
 demo: setup ## a research session with a real model, on a test internet; MODEL=none saves the 1.2 GB
 	$(call need,examples/first-session.sh)

@@ -161,8 +161,9 @@ def test_every_target_sets_up_first(target: str) -> None:
 
 
 def test_check_installs_nothing_that_only_tests_start() -> None:
-    plan = make("--dry-run", "check").stdout
+    plan = make("--dry-run", "check").stdout + (ROOT / "scripts" / "check.sh").read_text("utf-8")
     assert "tests/unit" in plan, "control: it runs tests"
+    assert "make lint" in plan
     for word in ("setup.sh tests", "model pull", "tests/e2e", "tests/escape"):
         assert word not in plan
 
