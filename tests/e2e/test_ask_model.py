@@ -126,15 +126,22 @@ def test_without_a_server_there_is_no_answer_and_nothing_is_stored(cli: Cli) -> 
 
 
 # CORE's clock and the bridge's run out together; either may say so.
-TOO_LONG = "(?:the model did not answer in time|no reply within the time for one request)"
+TOO_LONG = (
+    "(?:the model did not answer in time|no reply within the time for one request"
+    "(?:: no whole answer within 12 seconds)?)"
+)
 NO_ANSWER, NO_REPLY = "[TG-COR-001]", "[TG-COR-002]"
 HOSTILE: dict[str, tuple[Act, str, str]] = {
     "stuck": (silent, TOO_LONG, NO_ANSWER),
     "slow": (drips(b" ", 0.2), TOO_LONG, NO_ANSWER),
-    "endless": (endless(b"x" * 65536), "said too much", NO_ANSWER),
+    "endless": (
+        endless(b"x" * 65536),
+        "said too much: the answer is larger than 4194304 bytes",
+        NO_ANSWER,
+    ),
     "not UTF-8": (
         says(http("200 OK", b'{"choices":[{"message":"\xff\xfe"}]}')),
-        "what is no completion: not JSON",
+        "is not a completion: not JSON",
         NO_ANSWER,
     ),
     "another model": (
@@ -142,8 +149,12 @@ HOSTILE: dict[str, tuple[Act, str, str]] = {
         "another model than the policy names",
         NO_ANSWER,
     ),
-    "no HTTP": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "what is no completion: no head", NO_ANSWER),
-    "hangs up": (says(b""), "what is no completion: no head", NO_ANSWER),
+    "no HTTP": (
+        says(b"SSH-2.0-OpenSSH_9.2\r\n"),
+        "is not a completion: it hung up before its answer",
+        NO_ANSWER,
+    ),
+    "hangs up": (says(b""), "is not a completion: it hung up before its answer", NO_ANSWER),
     "prose": (replies("I would rather talk about the weather."), "refused: not JSON", NO_REPLY),
     "cut off": (
         says(completion('{"claims":[{"text":"Sea', "length")),

@@ -256,7 +256,7 @@ def test_the_socket_lies_where_nobody_else_passes_and_is_gone_afterwards(
     place: Place, cli: PlaceCli
 ) -> None:
     runtime = place.directory / "runtime"
-    runtime.mkdir(mode=0o755)
+    runtime.mkdir(mode=0o700)
     place.own(runtime)
     script = (
         "import glob,json,os,stat,subprocess,sys,time\n"
