@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.data import RawFiles, plain_packets
 from bench.figures import Plain, Sizes, compare
 from bench.measure import Watch, say
-from tests.support.stores import NOW, clock, make_store
+from tests.support.workspaces import NOW, clock, make_store
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.admission import CHUNK, admit
 from threegate.handoff.store import Store

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.figures import Plain, Sizes, compare
 from bench.measure import Watch
-from tests.support.stores import clock
+from tests.support.workspaces import clock
 from threegate.audit.log import AuditLog
 
 BATCH = 256

@@ -17,7 +17,7 @@ from typing import Final
 
 from bench.figures import Plain, Sizes, compare
 from bench.measure import noise, say
-from tests.support import weights
+from tests.support import models
 from tests.support.policies import policy
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import VECTOR_BYTES, nearness, numbers_of
@@ -57,7 +57,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
     say("embed: loading, in the box and bare")
     with ExitStack() as stack:
         model = stack.enter_context(
-            Embedder.start(policy().bundle(), find_machine(), weights.minilm()[0].parent)
+            Embedder.start(policy().bundle(), find_machine(), models.minilm()[0].parent)
         )
         began = time.perf_counter()
         model.vectors([Untrusted("warm")])
@@ -115,7 +115,7 @@ def _row(what: str, rounds: int, words: int, both: tuple[Compute, Compute]) -> P
 @contextmanager
 def _bare() -> Iterator[Compute]:
     """Start the same arithmetic in a process of its own, and return a way to ask it."""
-    argv = [sys.executable, "-c", BARE, *map(str, weights.minilm())]
+    argv = [sys.executable, "-c", BARE, *map(str, models.minilm())]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -20,8 +20,8 @@ from bench.lite_programs import small_transforms
 from bench.lite_requests import approved, workspace
 from bench.lite_whole import one_by_one, value_of
 from bench.measure import Watch, noise, say
-from tests.support.approved import approved_request
 from tests.support.policies import altered
+from tests.support.requests import approved_request
 from tests.support.workspaces import settings_for, soft_signer
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request

@@ -18,8 +18,7 @@ from typing import Final
 
 from bench.figures import Plain, Sizes, compare
 from bench.measure import noise, say
-from tests.support.modelling import completed, embedded, served
-from tests.support.weights import smallest
+from tests.support.models import completed, embedded, served, smallest
 from threegate.gates.model.chat.messages import ChatReply, ChatRequest
 
 LEAST_SHARE: Final = 0.9

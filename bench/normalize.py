@@ -17,8 +17,7 @@ from pathlib import Path
 from bench.data import sentences
 from bench.figures import Plain, Sizes, compare, memory_rows
 from bench.measure import Memory, Watch, noise, say
-from tests.support.answers import JSON
-from tests.support.normalizing import ask, got
+from tests.support.normalization import JSON, ask, got
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.messages import Normalize, PacketMade

@@ -17,15 +17,14 @@ from bench.figures import Plain, Sizes, compare
 from bench.measure import Watch, noise, say
 from tests.support.internet import RESOLV_CONF, Internet, run_inside
 from tests.support.origin import GATEWAY
-from tests.support.origins.bulk import NAME
+from tests.support.origins.simple import NAME
 from tests.support.policies import altered, policy
-from tests.support.proxybox import ProxyBox
-from tests.support.proxying import request
+from tests.support.proxies import ProxyBox, request
 from tests.support.squid import Squid
 from threegate.host.deploy.squid import inside_addresses
 from threegate.policy.bundle import Bundle
 
-WORLD = "tests.support.origins.bulk:world"
+WORLD = "tests.support.origins.simple:bulk_world"
 PORT = 3128
 SECONDS = 30.0
 PEER = "Squid CONNECT, same names and addresses"

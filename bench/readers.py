@@ -17,7 +17,7 @@ import trafilatura
 from bench.data import sentences
 from bench.figures import Plain, Sizes, compare, memory_rows
 from bench.measure import Memory, Watch, noise, say
-from tests.support.normalizing import ask, page_of
+from tests.support.normalization import ask, page_of
 from tests.support.pdfs import written
 from threegate.gates.fetch.normalize import gate_html, gate_pdf
 from threegate.gates.fetch.normalize.gate import answer

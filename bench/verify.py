@@ -17,8 +17,7 @@ from bench.append import BATCH, EVENT
 from bench.data import prose_packets
 from bench.figures import MOST_SLOPE, Plain, Sizes, alone, compare, curve, memory_rows
 from bench.measure import Memory, Watch, say, seconds_of
-from tests.support.stores import clock
-from tests.support.workspaces import Clock, make_workspace
+from tests.support.workspaces import Clock, clock, make_workspace
 from threegate.audit.entry import SEGMENT_EVENTS
 from threegate.audit.log import AuditLog
 from threegate.audit.verify import LogReport, verify_log

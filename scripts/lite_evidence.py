@@ -16,8 +16,12 @@ sys.path.insert(0, str(ROOT))
 
 from tests.support import lite_cases  # noqa: E402  # a script finds its tree first
 from tests.support.lite import LIMITS, Lane  # noqa: E402
-from tests.support.lite_bombs import every  # noqa: E402
-from tests.support.lite_report import Measured, measure, table  # noqa: E402
+from tests.support.lite_bombs import (  # noqa: E402
+    Measured,
+    every,
+    measure,
+    table,
+)
 from threegate.gates.tool_exec.monty.lane import STILL  # noqa: E402
 
 EVIDENCE = ROOT / "docs" / "evidence"
@@ -28,7 +32,7 @@ BOMBS = """# Programs that try to take the lite lane along
 Measured on 2026-11-16 by `scripts/lite_evidence.py --write bombs`; `make slow` runs the same
 programs and fails if one of them ends in another way than it may. Each stands in
 [tests/vectors/lite/bombs](../../tests/vectors/lite/bombs) or is made by
-`tests/support/lite_bombs_made.py`, and runs as an approved request in the real box, in a worker of
+`tests/support/lite_bombs.py`, and runs as an approved request in the real box, in a worker of
 its own, with {wall} s, {memory} MiB, {output} KiB of output and calls {recursion} deep; those *at
 the highest limits of policy* with 10 s and 512 MiB.
 

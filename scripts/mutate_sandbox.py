@@ -14,8 +14,13 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.support.mutants import Mutant  # noqa: E402  # a script finds its tree first
-from tests.support.mutants_filter import every  # noqa: E402
-from tests.support.mutating import Copy, Verdict, judge, runnable  # noqa: E402
+from tests.support.mutation import (  # noqa: E402
+    Copy,
+    Verdict,
+    every,
+    judge,
+    runnable,
+)
 
 TARGET = ROOT / "docs" / "evidence" / "sandbox-mutations.md"
 SHOWN = 3

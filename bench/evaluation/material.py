@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.papers import paper
+from tests.support.holdings import paper
 from tests.support.samples import box
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket

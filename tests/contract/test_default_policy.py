@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
+from tests.support import models
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, RunLimits
@@ -201,6 +201,6 @@ def test_files_speak_of_data_without_promising() -> None:
 def test_the_set_up_commands_pull_what_the_policy_names() -> None:
     pulled = dict(re.findall(r"(?m)^(ANSWERS|VECTORS|SMALLEST) := (\S+)$", MAKEFILE))
     core = policy().bundle()
-    assert pulled["ANSWERS"] == core.text("core", "model", "name") == weights.DEFAULT
+    assert pulled["ANSWERS"] == core.text("core", "model", "name") == models.DEFAULT
     assert pulled["VECTORS"] == core.text("core", "embedder", "name")
-    assert pulled["SMALLEST"] == weights.NAME
+    assert pulled["SMALLEST"] == models.NAME

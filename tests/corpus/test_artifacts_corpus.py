@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.judging import judge
 from tests.support.samples import box, digest, one_of_each, packet, tool_request
 from tests.support.vector_reject import line
-from tests.support.vectors import CREATED, NONCE
+from tests.support.vectors import CREATED, NONCE, judge
 from tests.support.watch import watched
 from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.reasons import ArtifactReason

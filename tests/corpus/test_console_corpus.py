@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chrome import Tab
-from tests.support.console import fresh
-from tests.support.console_scene import Scene, canary, has_hidden, refuse_live, scene
-from tests.support.papers import paper
-from tests.support.reviewing import unspelled
+from tests.support.browser import Tab
+from tests.support.console import Scene, canary, fresh, has_hidden, refuse_live, scene
+from tests.support.holdings import paper
+from tests.support.requests import unspelled
 from threegate.base.text import FORBIDDEN
 from threegate.gates.fetch.normalize.hazards import Findings, show
 from threegate.host.review.characters import in_lines

@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, XML
-from tests.support.injected import labels, packet_with, rest
-from tests.support.normalizing import Got, ask, got, hazards, made, page_of
+from tests.support.normalization import (
+    JSON,
+    XML,
+    Got,
+    ask,
+    got,
+    hazards,
+    labels,
+    made,
+    packet_with,
+    page_of,
+    rest,
+)
 from threegate.artifacts.research_packet import FORMAT
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.holdings import paper, put_results
 from tests.support.obedient import KINDS, NAME, Obedient, serving
-from tests.support.papers import paper
 from tests.support.policies import altered
-from tests.support.results import put_results
 from tests.support.workspaces import files_below, make_workspace, take_in
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.research_packet import ResearchPacket

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import trafilatura
 
-from tests.support.normalizebox import Boxed, boxed
-from tests.support.normalizing import ask, page_of
+from tests.support.normalization import Boxed, ask, boxed, page_of
 from tests.support.pages import page
 from tests.support.pdfs import written
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket

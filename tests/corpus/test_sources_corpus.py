@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, XML, shown, work
+from tests.support.normalization import JSON, XML, shown, work
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import (

@@ -12,11 +12,11 @@ from threading import Event
 
 import pytest
 
-from tests.support.asking import asker, labels_of_model, replies, use_server, use_smallest
+from tests.support.boxes import is_dead
 from tests.support.cli import PYTHON, Cli
-from tests.support.ownserver import OwnServer, own_server
-from tests.support.papers import shelf
-from tests.support.sessions import is_dead
+from tests.support.core_doubles import asker, labels_of_model, replies, use_server, use_smallest
+from tests.support.holdings import shelf
+from tests.support.models import OwnServer, own_server
 
 QUESTION = "At which pressure did sea ice break?"
 CLAIM = {"claims": [{"text": "Sea ice broke at 1.2 MPa.", "from": [1]}]}

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.support import weights
-from tests.support.asking import asker
+from tests.support import models
 from tests.support.cli import write
-from tests.support.papers import shelf
+from tests.support.core_doubles import asker
+from tests.support.holdings import shelf
 from threegate.artifacts import registry
 from threegate.host.models.catalogue import MINILM
 from threegate.host.workspace.vectors import VectorStore
@@ -16,8 +16,8 @@ def test_a_source_is_found_by_what_it_means(tmp_path: Path) -> None:
     question = "Which animal travels the longest distance?"
     alone = cli("ask", "--extractive", question, code=2)
     assert "ranked by words alone" in alone.err, "control: words do not find it"
-    weights.minilm()
-    cli.environment["XDG_CACHE_HOME"] = str(weights.cache().parents[1])
+    models.minilm()
+    cli.environment["XDG_CACHE_HOME"] = str(models.model_cache().parents[1])
     found = cli("ask", "--extractive", question, "--json").json
     assert found["claims"][0]["text"] == "The arctic tern flies 70,900 km a year."
     assert "Selected by words and vectors" in found["notes"][0]
@@ -33,8 +33,8 @@ def test_vectors_are_computed_when_packets_come_in(tmp_path: Path) -> None:
     assert cli.workspace is not None
     kept = cli.workspace / "vectors.sqlite"
     assert not kept.exists(), "control: without the embedder there are none"
-    weights.minilm()
-    cli.environment["XDG_CACHE_HOME"] = str(weights.cache().parents[1])
+    models.minilm()
+    cli.environment["XDG_CACHE_HOME"] = str(models.model_cache().parents[1])
     done = cli("admit", write(tmp_path / "more.md", registry.emit(shelf()[1])))
     assert done.err == ""
     vectors = VectorStore(cli.workspace, MINILM.sha256, tmp_path / ".local/state/threegate/derived")

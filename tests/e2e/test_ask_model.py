@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.asking import asked_of, asker, labels_of_model, replies, use_server, use_smallest
 from tests.support.cli import Cli
-from tests.support.ownserver import (
+from tests.support.core_doubles import (
+    asked_of,
+    asker,
+    labels_of_model,
+    replies,
+    use_server,
+    use_smallest,
+)
+from tests.support.holdings import paper, shelf
+from tests.support.models import (
     Act,
     OwnServer,
     completion,
@@ -21,7 +29,6 @@ from tests.support.ownserver import (
     says,
     silent,
 )
-from tests.support.papers import paper, shelf
 
 QUESTION = "At which pressure did sea ice break?"
 CLAIM = {"claims": [{"text": "Sea ice broke at 1.2 MPa.", "from": [1]}]}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.asking import use_model
 from tests.support.cli import write
+from tests.support.core_doubles import use_model
+from tests.support.holdings import paper, shelf
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.origins.remote import ELSEWHERE, GOOD, HOST, MODELS, WORLD
-from tests.support.papers import paper, shelf
 from tests.support.workspaces import files_below
 from threegate.artifacts import registry
 

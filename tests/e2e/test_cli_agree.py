@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Cli, made
-from tests.support.reviewing import program
+from tests.support.requests import program
 from tests.support.samples import packet
 from tests.support.workspaces import files_below, key_file, key_of
 from threegate.artifacts import registry

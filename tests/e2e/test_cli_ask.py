@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Cli, made, write
-from tests.support.papers import shelf
+from tests.support.holdings import shelf
 from threegate.artifacts import registry
 from threegate.artifacts.ids import short
 

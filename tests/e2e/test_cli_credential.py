@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import PYTHON, Cli, made
-from tests.support.glass import Terminal
+from tests.support.terminal import Terminal
 from tests.support.workspaces import files_below
 
 HOST = "api.openalex.org"

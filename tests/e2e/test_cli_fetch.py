@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.boxes import STARTERS
 from tests.support.cli import PYTHON, Done, write
-from tests.support.fetched import packet_ids, packets, requests
+from tests.support.fetches import packet_ids, packets, requests
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.origin import OTHER
 from tests.support.origins import scholarly, works

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli import Cli, made, write
 from tests.support.console import opened
-from tests.support.results import put_results
+from tests.support.holdings import put_results
 from tests.support.samples import box, fetch_request, packet, tool_request
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex, short

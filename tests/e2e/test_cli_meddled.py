@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_policy_push import edit
-from tests.support.approved import approved_request, live_workspace, request_for
 from tests.support.cli import PYTHON, Cli, made
 from tests.support.console import console, fresh, held, opened
-from tests.support.glass import Terminal
+from tests.support.requests import approved_request, live_workspace, request_for
+from tests.support.terminal import Terminal
 from tests.support.workspaces import key_file, public_of, take_in
 from threegate.handoff.states import directory_of
 from threegate.host.keys.operator import Operator, remember

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import made
-from tests.support.proxying import bundle, request, without
+from tests.support.proxies import bundle, request, without
 from tests.support.serving import Serving
 
 LISTED, UNLISTED = "api.crossref.org", "evil.example"

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import Cli, made, write
-from tests.support.imagefiles import chunks_of, png
-from tests.support.leftfiles import answer_on
-from tests.support.papers import paper, shelf
+from tests.support.holdings import answer_on, chunks_of, paper, png, shelf
 from tests.support.reports import pdf_images, read_markdown, read_page, read_pdf
+from tests.support.requests import approved_request, live_workspace
 from tests.support.workspaces import public_of, take_in
 from threegate.artifacts import registry
 from threegate.host.ask.answer import Wish, answer_by_extracts

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import Cli
-from tests.support.imagefiles import png
-from tests.support.leftfiles import answer_on
+from tests.support.holdings import answer_on, png
 from tests.support.reports import read_markdown, read_page, read_pdf
+from tests.support.requests import approved_request, live_workspace
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import OutputFile

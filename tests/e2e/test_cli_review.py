@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Cli, made
-from tests.support.reviewing import code_read_back, program
+from tests.support.requests import code_read_back, program
 from tests.support.samples import box, fetch_request
 from tests.support.sshlab import running_agent
 from tests.support.workspaces import files_below, key_file, key_of

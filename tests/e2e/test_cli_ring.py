@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.test_heavy_run import approved, enable, lane
 from tests.support import samples
 from tests.support.cli import Cli, made, write
-from tests.support.small_images import kept
+from tests.support.images import kept
 from tests.unit.host.images.test_unpacked import layer
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex

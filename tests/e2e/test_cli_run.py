@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import approve_for, approved_request, live_workspace, request_for
 from tests.support.cli import PYTHON, Cli
+from tests.support.requests import approve_for, approved_request, live_workspace, request_for
 from tests.support.workspaces import take_in
 from threegate.artifacts import registry
 from threegate.artifacts.tool_result import ToolResult

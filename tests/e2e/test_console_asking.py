@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.support.asking import asked_of, asker, use_server
-from tests.support.chrome import Tab
-from tests.support.console_scene import PICTURES, scene_of
-from tests.support.ownserver import completion, own_server, says
-from tests.support.papers import shelf
+from tests.support.browser import Tab
+from tests.support.console import PICTURES, scene_of
+from tests.support.core_doubles import asked_of, asker, use_server
+from tests.support.holdings import shelf
+from tests.support.models import completion, own_server, says
 
 QUESTION = "At which pressure did sea ice break?"
 GENERATED = "The sea ice gave way under load."

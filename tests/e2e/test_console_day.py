@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
+from tests.support import models
 from tests.support.boxes import repository
+from tests.support.console import PICTURES
 from tests.support.console_day import PLAYED
-from tests.support.console_scene import PICTURES
 from tests.support.internet_place import Place, place_at, settle
 from tests.support.origins import scholarly
 
@@ -40,6 +40,6 @@ def test_a_day_from_fetch_to_report() -> None:
 
 @pytest.mark.slow
 def test_a_day_with_the_model_of_the_policy() -> None:
-    weights.default()
+    models.default()
     with place_at(scholarly.WORLD) as place:
-        lived(place, weights.DEFAULT, str(weights.cache().parents[1]))
+        lived(place, models.DEFAULT, str(models.model_cache().parents[1]))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_heavy_run import CODE, asked, lane
-from tests.support.console_scene import read_all, scene_of
+from tests.support.console import read_all, scene_of
 
 BOOT_WAITS = 20  # of 40 s each: a guest that boots by emulation on a busy machine
 

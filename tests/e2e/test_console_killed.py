@@ -17,13 +17,13 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.e2e.test_policy_push import count_of
-from tests.support.asking import asker, replies, use_server
 from tests.support.cli import Cli, made, programs_from
 from tests.support.console import Console, console, fresh, held, state
 from tests.support.console_killed import approvals, killed, results, shown, standing
-from tests.support.ownserver import OwnServer, own_server
-from tests.support.papers import shelf
-from tests.support.reviewing import approved
+from tests.support.core_doubles import asker, replies, use_server
+from tests.support.holdings import shelf
+from tests.support.models import OwnServer, own_server
+from tests.support.requests import approved
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.host.review.approval import Terms
 from threegate.host.review.sheet import read_sheet

@@ -19,8 +19,7 @@ from tests.e2e.test_console_service import heard, listened
 from tests.e2e.test_policy_push import edit, rows
 from tests.support.cli import Cli, made
 from tests.support.console import Console, console, fresh, held
-from tests.support.console_load import Reader, fill, pages, reading
-from tests.support.footprint import COUNTS, Footprint
+from tests.support.console_load import COUNTS, Footprint, Reader, fill, pages, reading
 
 PAGES = 720  # a page every five seconds, for an hour
 HELD_EVERY, APPROVED_EVERY, PUSHED_EVERY = 6, 12, 12  # pages

@@ -7,11 +7,18 @@ import pytest
 
 from tests.e2e.test_console_pages import contrast, everything
 from tests.e2e.test_console_session import violations
-from tests.support.chrome import Tab
-from tests.support.console import fresh, opened
-from tests.support.console_scene import PICTURES, Scene, is_disabled, read_all, scene, settled
-from tests.support.imagefiles import png
-from tests.support.leftfiles import answer_on
+from tests.support.browser import Tab
+from tests.support.console import (
+    PICTURES,
+    Scene,
+    fresh,
+    is_disabled,
+    opened,
+    read_all,
+    scene,
+    settled,
+)
+from tests.support.holdings import answer_on, png
 from tests.support.samples import tool_result
 from tests.support.workspaces import take_in
 

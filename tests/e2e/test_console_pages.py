@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.test_console_session import looked_over, violations
-from tests.support.chrome import Tab
-from tests.support.console import fresh, now
-from tests.support.console_scene import PICTURES, Scene, scene
-from tests.support.papers import found_by_search, paper
-from tests.support.reviewing import drafted
+from tests.support.browser import Tab
+from tests.support.console import PICTURES, Scene, fresh, now, scene
+from tests.support.holdings import found_by_search, paper
+from tests.support.requests import drafted
 from tests.support.samples import box, fetch_request
 from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import Hazard

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.boxes import open_to_all
-from tests.support.chrome import chrome
+from tests.support.browser import chrome
 from tests.support.cli import made
 from tests.support.console import console, fresh, held
 

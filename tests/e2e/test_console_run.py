@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_cli_request import BEYOND, enable_era
-from tests.support.chrome import Tab
+from tests.support.browser import Tab
 from tests.support.cli import write
-from tests.support.console_scene import Scene, scene
-from tests.support.gateways import TEXTS
-from tests.support.origins.runs import HOST
+from tests.support.console import Scene, scene
+from tests.support.origins.simple import HOST
+from tests.support.run_scenes import TEXTS
 
 OWN = ("created", "nonce")  # of each request
 

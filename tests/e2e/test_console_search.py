@@ -5,7 +5,7 @@ import sys
 from urllib.parse import unquote_plus
 
 from tests.support.boxes import repository
-from tests.support.console_scene import PICTURES
+from tests.support.console import PICTURES
 from tests.support.console_search import REFUSED, WORDS
 from tests.support.internet_place import place_at, settle
 from tests.support.origins import scholarly, works

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.cli import Cli, made
 from tests.support.console import Console, console, fresh, held, state
-from tests.support.reviewing import approved
+from tests.support.requests import approved
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.workspace import open_workspace
 

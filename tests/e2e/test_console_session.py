@@ -7,10 +7,9 @@ from pathlib import Path
 import axe_core_python  # type: ignore[import-untyped]
 import pytest
 
-from tests.support.chrome import Tab
-from tests.support.console import fresh, now
-from tests.support.console_scene import PICTURES, Scene, read_all, scene
-from tests.support.papers import found_by_search, paper, shelf
+from tests.support.browser import Tab
+from tests.support.console import PICTURES, Scene, fresh, now, read_all, scene
+from tests.support.holdings import found_by_search, paper, shelf
 from tests.support.samples import box, fetch_request
 from threegate.console.routes import PAGES
 

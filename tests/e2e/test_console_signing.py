@@ -10,14 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chrome import Chrome, Tab, chrome
+from tests.support.browser import Chrome, Tab, chrome
 from tests.support.cli import PYTHON, Cli, made
-from tests.support.console import console, fresh, held, now, state
-from tests.support.console_scene import Scene, form_of, is_disabled, post, read_all
-from tests.support.glass import Glass, Terminal
-from tests.support.reviewing import drafted
+from tests.support.console import (
+    Scene,
+    console,
+    form_of,
+    fresh,
+    held,
+    is_disabled,
+    now,
+    post,
+    read_all,
+    state,
+)
+from tests.support.requests import drafted
 from tests.support.samples import box, fetch_request
 from tests.support.sshlab import lock, running_agent
+from tests.support.terminal import Glass, Terminal
 from tests.support.workspaces import key_file
 
 SECRET = "open sesame"

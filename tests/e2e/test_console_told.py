@@ -13,12 +13,11 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.e2e.test_console_service import heard, listened
-from tests.support.chrome import Tab, chrome
+from tests.support.browser import Tab, chrome
 from tests.support.cli import Cli, made
 from tests.support.console import Console, console, fresh, held, opened
-from tests.support.papers import paper, shelf
+from tests.support.holdings import paper, put_results, shelf
 from tests.support.policies import GATES
-from tests.support.results import put_results
 from tests.support.workspaces import make_workspace, settings_for
 
 _CHECK = re.compile(r'<tr><th scope="row">([^<]+)</th><td><span class="chip [^"]*">([^<]+)</span>')

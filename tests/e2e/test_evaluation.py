@@ -13,7 +13,7 @@ from bench.evaluation.programs import run_program
 from bench.evaluation.scoring import score
 from bench.evaluation.systems import Place, extractive, furnish, threegate
 from bench.lite_requests import workspace
-from tests.support.saying import FakeSides, claim, program, said
+from tests.support.core_doubles import FakeSides, claim, program, said
 from threegate.host.request.code import asking
 
 FOUND = material()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.container_scenes import DOI
+from tests.support.containers import DOI
+from tests.support.internet import played
 from tests.support.origin import ORIGIN
-from tests.support.rooted import played
 
 Told = dict[str, Any]
 URL = "https://api.crossref.org/works/10.5555%2Fthreegate.ice.2024.17"
@@ -15,7 +15,7 @@ URL = "https://api.crossref.org/works/10.5555%2Fthreegate.ice.2024.17"
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with played("tests.support.gateway_scenes:scenes") as found:
+    with played("tests.support.containers:gateway_scenes") as found:
         yield found
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fetched import Event, names_met, packets, tree
+from tests.support.fetches import Event, names_met, packets, tree
+from tests.support.internet import SCRATCH
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
-from tests.support.internet_sealed import SCRATCH
 from tests.support.origin import OTHER
-from tests.support.origins import documents, scholarly
-from tests.support.origins.monsters import MONSTERS, monster
+from tests.support.origins import scholarly, works
+from tests.support.origins.hostile import MONSTERS, monster
 from tests.support.origins.scholarly import ARXIV_RATES, HURTING, PAGES, PAGES_RULE
 from threegate.sandbox.profiles import PROFILES
 
@@ -124,4 +124,4 @@ def test_fetch_leaves_nothing_behind(run: Run) -> None:
 
 def test_what_was_read_is_what_the_page_shows(run: Run) -> None:
     page = packets(run.cli)[URLS["/calls.html"]]
-    assert documents.STORY in "\n".join(text.open_for_display() for text in page.texts)
+    assert works.STORY in "\n".join(text.open_for_display() for text in page.texts)

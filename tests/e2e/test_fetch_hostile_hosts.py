@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.cli import Done
-from tests.support.fetched import Event, names_met, packets
+from tests.support.fetches import Event, names_met, packets
 from tests.support.internet_place import PlaceCli, place_at, settle
 from tests.support.origin import INSIDE, OTHER
 from tests.support.origins import hostile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import write
-from tests.support.fetched import packet_ids, packets, requests
+from tests.support.fetches import packet_ids, packets, requests
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.origins import scholarly, works
 from tests.support.samples import box

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import PYTHON
-from tests.support.fetched import answers, gaps_of, packets
+from tests.support.fetches import answers, gaps_of, packets
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
 from tests.support.meddling import SOURCE
 from tests.support.origins import scholarly, works

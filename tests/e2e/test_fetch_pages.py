@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.boxes import STARTERS
-from tests.support.fetched import hazards_of, names_met, packets, text_of
+from tests.support.fetches import hazards_of, names_met, packets, text_of
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
-from tests.support.origins import documents, scholarly, works
+from tests.support.origins import scholarly, works
 from tests.support.origins.scholarly import ARXIV_RATES, PAGES, PAGES_RULE
 from threegate.artifacts.research_packet import ResearchPacket
 
@@ -37,15 +37,15 @@ def test_a_page_is_quoted_as_it_is_shown(got: dict[str, ResearchPacket]) -> None
     packet = got[NOTES]
     assert packet.title.open_for_display() == "Field notes from the western basin"
     assert (packet.source, packet.media_type) == ("url", "text/html")
-    assert documents.STORY in text_of(packet)
-    assert documents.MORE in text_of(packet)
+    assert works.STORY in text_of(packet)
+    assert works.MORE in text_of(packet)
 
 
 def test_hidden_text_is_removed_and_flagged(got: dict[str, ResearchPacket]) -> None:
     packet = got[NOTES]
     text = text_of(packet)
-    assert documents.STORY in text, "control: what the page shows is quoted"
-    assert documents.HIDDEN not in text
+    assert works.STORY in text, "control: what the page shows is quoted"
+    assert works.HIDDEN not in text
     assert hazards_of(packet)["hidden-text"] >= 1
 
 
@@ -53,7 +53,7 @@ def test_an_injection_is_quoted_flagged_and_inert(
     place: Place, got: dict[str, ResearchPacket]
 ) -> None:
     packet = got[NOTES]
-    assert documents.INJECTION in text_of(packet)
+    assert works.INJECTION in text_of(packet)
     assert hazards_of(packet)["injection-like"] >= 1
     assert "injection-like" not in hazards_of(got[TEXT]), "control: plain words are not flagged"
     assert "collect.example.net" not in names_met(place.seen())

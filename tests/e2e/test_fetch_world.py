@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.cli import write
-from tests.support.fetched import (
+from tests.support.fetches import (
     Event,
     anchor_of,
     answers,

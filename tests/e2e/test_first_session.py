@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
+from tests.support import models
 from tests.support.boxes import IS_ROOT, open_to_all, ordinary_uid, starter
 from tests.support.origins.scholarly import WORLD
 from tests.support.reports import read_page, read_pdf
@@ -155,9 +155,9 @@ def at_a_terminal(env: dict[str, str], answer: bytes) -> tuple[int, str]:
 
 
 def test_at_a_terminal_the_operator_is_asked_and_may_say_no(tmp_path: Path) -> None:
-    weights.smallest()
-    cache = str(weights.cache().parents[1])
-    env = environment(tmp_path, MODEL=weights.NAME, XDG_CACHE_HOME=cache)
+    models.smallest()
+    cache = str(models.model_cache().parents[1])
+    env = environment(tmp_path, MODEL=models.NAME, XDG_CACHE_HOME=cache)
     code, shown = at_a_terminal(env, b"n\n")
     assert code == 0, shown
     assert "You are the operator: read what would run, then say yes or no." in shown
@@ -172,8 +172,8 @@ def test_at_a_terminal_the_operator_is_asked_and_may_say_no(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_session_with_the_default_model(tmp_path: Path) -> None:
-    weights.default()
-    env = environment(tmp_path, XDG_CACHE_HOME=str(weights.cache().parents[1]))
+    models.default()
+    env = environment(tmp_path, XDG_CACHE_HOME=str(models.model_cache().parents[1]))
     code, shown = at_a_terminal(env, b"y\n")
     assert code == 0, shown
     assert "written by qwen2.5-coder-1.5b-instruct-q4_k_m (embedded)" in shown

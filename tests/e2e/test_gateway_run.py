@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.cli import write
-from tests.support.gateways import HELD, TEXTS
 from tests.support.heavy import ENABLED, image
 from tests.support.heavy import place as cache_place
 from tests.support.internet_place import Place, PlaceCli, place_at, settle
-from tests.support.origins.runs import HOST, UNLISTED, WORLD
+from tests.support.origins.simple import HOST, RUNS_WORLD, UNLISTED
+from tests.support.run_scenes import HELD, TEXTS
 
 CODE = f"""\
 import json, sys
@@ -44,7 +44,7 @@ except FileNotFoundError:
 
 @pytest.fixture(scope="module")
 def internet() -> Iterator[Place]:
-    with place_at(WORLD) as found:
+    with place_at(RUNS_WORLD) as found:
         yield found
 
 
@@ -177,7 +177,7 @@ def test_where_the_kernel_cannot_be_set_a_request_is_refused_with_the_line(inter
     words = ["--allow-host", HOST, "--up-bytes", "4KiB", "--down-bytes", "64KiB"]
     root = lane(internet, internet.directory / "root", "runsc", HELD)
     assert asked(root, *words).startswith("tr-"), "control: root may set nftables"
-    with place_at(WORLD, who="ordinary user") as place:
+    with place_at(RUNS_WORLD, who="ordinary user") as place:
         user = lane(place, place.directory / "user", "runsc", HELD)
         assert user.workspace is not None
         policy = (user.workspace / "policy/tool-exec.policy.md").read_text("utf-8").split("\n")

@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import (
-    approve_for,
-    approved_request,
-    live_workspace,
-    request_for,
-)
+from tests.support.requests import approve_for, approved_request, live_workspace, request_for
 from tests.support.workspaces import keep_blob, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.tool_request import Input

@@ -8,10 +8,10 @@ import pytest
 
 from scripts import live_test
 from tests.support.cli import made
-from tests.support.fetched import packet_ids, packets
+from tests.support.fetches import packet_ids, packets
 from tests.support.internet import NAMESPACES, ROOT, python
 from tests.support.internet_place import PlaceCli, place_at
-from tests.support.origins import live
+from tests.support.origins import simple
 
 
 def test_without_a_network_every_case_is_skipped_by_name() -> None:
@@ -32,7 +32,7 @@ def test_without_a_network_every_case_is_skipped_by_name() -> None:
 
 @pytest.mark.slow
 def test_where_the_hosts_answer_three_packets_are_made_and_checked() -> None:
-    with place_at(live.WORLD, "system") as place:
+    with place_at(simple.LIVE_WORLD, "system") as place:
         done = place.run(
             [sys.executable, "scripts/live_test.py"],
             env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
@@ -46,14 +46,14 @@ def test_where_the_hosts_answer_three_packets_are_made_and_checked() -> None:
 
 # claim TG-C-139
 def test_what_the_system_vouches_for_is_no_test_source() -> None:
-    with place_at(live.WORLD, "system") as place:
+    with place_at(simple.LIVE_WORLD, "system") as place:
         base = place.directory / "home"
         base.mkdir()
         cli = PlaceCli(base, made(base).workspace, place=place)
         place.own(base)
-        done = cli("fetch", "--enrich", "none", f"doi:{live.HELIX.doi}")
+        done = cli("fetch", "--enrich", "none", f"doi:{simple.HELIX.doi}")
         (packet,) = packets(cli).values()
         (name,) = packet_ids(cli).values()
-        assert packet.title.open_for_display() == live.HELIX.title
+        assert packet.title.open_for_display() == simple.HELIX.title
         assert packet.trust_anchor == "system"
         assert "TEST SOURCE" not in done.out + cli("packet", "show", name).out

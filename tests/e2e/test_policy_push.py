@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.boxes import living
 from tests.support.cli import Cli, made, programs_from
 from tests.support.console import Console, console, fresh, held, opened
 from tests.support.lite import tree
-from tests.support.reviewing import approved
-from tests.support.sessions import living
+from tests.support.requests import approved
 from threegate.host.review.sheet import read_sheet
 from threegate.host.run.warm.board import Board
 from threegate.host.run.warm.states import APPLIED, UNAVAILABLE, Status

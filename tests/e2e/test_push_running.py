@@ -12,11 +12,11 @@ import pytest
 
 from tests.e2e.test_heavy_run import CODE, ENGINE, FOREVER, _command, approved, lane
 from tests.e2e.test_policy_push import edit, yes
+from tests.support.boxes import living
 from tests.support.cli import PYTHON, Cli, made
 from tests.support.console import Console, console, fresh, held, opened, state
 from tests.support.lite import tree
 from tests.support.pushing import FINISH
-from tests.support.sessions import living
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff.records import INTENT

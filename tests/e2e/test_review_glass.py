@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.glass import Glass, Terminal
+from tests.support.terminal import Glass, Terminal
 
 ROOT = Path(__file__).parents[2]
-ARGV = (sys.executable, "-m", "tests.support.reviewdesk")
+ARGV = (sys.executable, "-m", "tests.support.terminal")
 
 # Clear the screen; leave the alternate one; write to the clipboard; ask the terminal to type
 # its answer; a title; C1 controls; carriage return and backspaces over what stands there.

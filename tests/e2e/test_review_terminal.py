@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.cli import PYTHON, Cli, made
-from tests.support.glass import Terminal
 from tests.support.samples import box, digest, fetch_request, tool_request
 from tests.support.sshlab import lock
+from tests.support.terminal import Terminal
 from tests.support.workspaces import key_file
 from threegate.artifacts import registry
 from threegate.audit.entry import time_of

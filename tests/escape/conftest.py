@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.console_scene import Canary, Scene, canary, scene
+from tests.support.console import Canary, Scene, canary, scene
 
 
 @pytest.fixture(scope="module")

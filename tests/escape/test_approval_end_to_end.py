@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.approved import approval_for, approve_for, live_workspace, request_for
 from tests.support.cli import PYTHON, Cli, Done, made
 from tests.support.lite import Lane, Program, job_for
 from tests.support.lite_day import build
+from tests.support.requests import approval_for, approve_for, live_workspace, request_for
 from tests.support.workspaces import key_file, key_of, soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval, PolicySection

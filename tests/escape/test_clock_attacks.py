@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reviewing import approved, held, meddler, program
+from tests.support.requests import approved, held, meddler, program
 from tests.support.samples import packet
 from tests.support.workspaces import (
     START,

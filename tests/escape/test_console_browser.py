@@ -7,21 +7,21 @@ from html import escape
 import pytest
 
 from tests.escape.test_report_browser import ESCAPES, GOES_ELSEWHERE, LOADS, MARKS, SCRIPTS
-from tests.support.browser import BASE
-from tests.support.chrome import PageError, Tab
-from tests.support.console import fresh, now
-from tests.support.console_scene import (
+from tests.support.browser import BASE, PageError, Tab
+from tests.support.console import (
     ELSEWHERE,
     REBOUND,
     Canary,
     Scene,
     form_of,
+    fresh,
     is_disabled,
+    now,
     post,
     read_all,
     settled,
 )
-from tests.support.papers import paper
+from tests.support.holdings import paper
 from tests.support.samples import box, fetch_request
 from threegate.base.text import FORBIDDEN
 from threegate.console.access import POLICY

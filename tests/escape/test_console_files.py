@@ -11,12 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.escape.test_report_browser import ESCAPES, LOADS, MARKS, SCRIPTS
-from tests.support.browser import BASE
-from tests.support.chrome import SECONDS, Tab
-from tests.support.console import opened
-from tests.support.console_scene import Canary, Scene, has_hidden, settled
-from tests.support.imagefiles import SCRIPT, SIDES, chunk, chunks_of, png, points
-from tests.support.leftfiles import answer_on
+from tests.support.browser import BASE, PAGE_SECONDS, Tab
+from tests.support.console import Canary, Scene, has_hidden, opened, settled
+from tests.support.holdings import SCRIPT, SIDES, answer_on, chunk, chunks_of, png, points
 from tests.support.samples import digest, tool_result
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
@@ -58,7 +55,7 @@ def downloaded(tab: Tab, directory: Path, act: str, name: str) -> bytes:
     where = str(directory)
     tab.chrome.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=where)
     tab.js(act)
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PAGE_SECONDS
     while not (directory / name).exists():  # it has another name until it is complete
         assert time.monotonic() < end, os.listdir(directory)
         time.sleep(0.05)

@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.test_cli_request import enable_era
 from tests.escape.test_console_shown import FRAME, STYLE, hostile
 from tests.escape.test_report_browser import LOADS, MARKS
-from tests.support.chrome import Tab
-from tests.support.console_scene import Canary, Scene, post, refuse_live, settled
-from tests.support.papers import found_by_search, paper
+from tests.support.browser import Tab
+from tests.support.console import Canary, Scene, post, refuse_live, settled
+from tests.support.holdings import found_by_search, paper
 from tests.support.samples import box
 from threegate.gates.fetch.normalize.hazards import Findings, show
 

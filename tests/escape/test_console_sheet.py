@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from tests.support.chrome import Tab
-from tests.support.console import fresh, now
-from tests.support.console_scene import Scene, is_disabled, read_all
-from tests.support.papers import paper
+from tests.support.browser import Tab
+from tests.support.console import Scene, fresh, is_disabled, now, read_all
+from tests.support.holdings import paper
 from tests.support.samples import box, fetch_request
 from threegate.artifacts.tool_request import Input
 

@@ -6,19 +6,18 @@ import pytest
 
 from tests.escape.test_console_browser import sends_away
 from tests.escape.test_report_browser import ESCAPES, LOADS, MARKS, SCRIPTS
-from tests.support.browser import BASE
-from tests.support.chrome import Tab
-from tests.support.console import fresh
-from tests.support.console_scene import (
+from tests.support.browser import BASE, Tab
+from tests.support.console import (
     Canary,
     Scene,
     form_of,
+    fresh,
     has_hidden,
     read_all,
     refuse_live,
     settled,
 )
-from tests.support.papers import paper
+from tests.support.holdings import paper
 from tests.support.samples import box
 from threegate.base.text import FORBIDDEN, visible
 from threegate.console.routes import PAGES

@@ -7,10 +7,8 @@ import pytest
 
 from tests.escape.test_console_shown import FRAME, MIB, STYLE, hostile
 from tests.escape.test_report_browser import GOES_ELSEWHERE, LOADS, MARKS
-from tests.support.browser import BASE
-from tests.support.chrome import Tab
-from tests.support.console import fresh, now
-from tests.support.console_scene import Canary, Scene, post, refuse_live, settled
+from tests.support.browser import BASE, Tab
+from tests.support.console import Canary, Scene, fresh, now, post, refuse_live, settled
 from tests.support.samples import box, fetch_request
 
 pytestmark = pytest.mark.usefixtures("closed_tabs")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chatting import Scripted
-from tests.support.tasks import TASK, claims, step_of, task, wanted
+from tests.support.core_doubles import TASK, Scripted, claims, step_of, task, wanted
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import Cited, CoreNotSaid, CoreSaid, CoreTask, parse_said
 from threegate.gates.model.chat.messages import ChatRequest

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chatting import Reply, reply
+from tests.support.core_doubles import Reply, claims, reply, step_of, wanted
+from tests.support.holdings import paper
 from tests.support.obedient import Obedient
 from tests.support.owned import Owned, owned
-from tests.support.papers import paper
 from tests.support.samples import tool_request
-from tests.support.tasks import claims, step_of, wanted
 from tests.support.workspaces import make_workspace, take_in
 from tests.unit.host.ask.test_label_attacks import put_result
 from threegate.base.errors import GateUnavailable

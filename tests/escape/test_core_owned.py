@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.core_doubles import written
+from tests.support.holdings import paper
 from tests.support.owned import HONEST, Owned, owned
-from tests.support.papers import paper
 from tests.support.samples import tool_request
-from tests.support.saying import written
 from tests.support.workspaces import make_workspace, take_in
 from tests.unit.host.ask.test_label_attacks import put_result
 from threegate.artifacts import registry

@@ -15,9 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.families import make_family
 from tests.support.samples import box, digest, fetch_request, packet, packet_of_size
-from tests.support.workspaces import fetched_in, keep_blob, make_workspace, soft_signer, take_in
+from tests.support.workspaces import (
+    fetched_in,
+    keep_blob,
+    make_family,
+    make_workspace,
+    soft_signer,
+    take_in,
+)
 from threegate.artifacts import registry
 from threegate.artifacts.ids import short
 from threegate.artifacts.research_packet import Identifier, ResearchPacket

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
-from tests.support.payloads import start_with
+from tests.support import models
+from tests.support.boxes import start_with
 from tests.support.policies import policy
 from threegate.base.errors import GateUnavailable
 from threegate.base.greeting import GateReady, GateRefused
@@ -45,8 +45,8 @@ def boxed(texts: list[str]) -> list[Untrusted[str]]:
 
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[Embedder]:
-    weights.minilm()
-    with Embedder.start(policy().bundle(), find_machine(), weights.cache()) as found:
+    models.minilm()
+    with Embedder.start(policy().bundle(), find_machine(), models.model_cache()) as found:
         yield found
 
 
@@ -121,7 +121,7 @@ HOSTILE = {
 # claim TG-C-145
 def test_a_hostile_file_ends_as_a_refusal_of_the_box(what: str, tmp_path: Path) -> None:
     data, code = HOSTILE[what]
-    model, words = weights.minilm()
+    model, words = models.minilm()
     shutil.copyfile(words, tmp_path / "words")
     shutil.copyfile(model, tmp_path / "weights")
     honest = greeted(tmp_path, EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256))
@@ -134,7 +134,7 @@ def test_a_hostile_file_ends_as_a_refusal_of_the_box(what: str, tmp_path: Path) 
 
 
 def test_a_file_that_was_changed_is_not_read(tmp_path: Path) -> None:
-    model, words = weights.minilm()
+    model, words = models.minilm()
     shutil.copyfile(model, tmp_path / "weights")
     shutil.copyfile(words, tmp_path / "words")
     opening = EmbedderOpening(MINILM.sha256, MINILM_VOCABULARY.sha256)
@@ -174,7 +174,7 @@ LIES = {
 
 def lying(tmp_path: Path, act: str) -> Embedder:
     """Return an embedder whose box is owned."""
-    weights_file, words = map(str, weights.minilm())
+    weights_file, words = map(str, models.minilm())
     given = {"model-file": weights_file, "vocabulary": words}
     start = start_with(tmp_path, LIAR.format(act=act), EMBEDDER)
     found = Embedder(policy().bundle(), find_machine(), given)

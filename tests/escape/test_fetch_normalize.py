@@ -8,9 +8,7 @@ import json
 
 import pytest
 
-from tests.support.answers import JSON, XML, crossref_work
-from tests.support.normalizebox import boxed
-from tests.support.normalizing import Got, ask, got, page_of
+from tests.support.normalization import JSON, XML, Got, ask, boxed, crossref_work, got, page_of
 from threegate.artifacts.research_packet import FORMAT
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer

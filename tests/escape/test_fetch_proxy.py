@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.boxes import STARTERS, played_as
 from tests.support.origin import HERE, INSIDE, ORIGIN, OTHER
-from tests.support.origins.lying import PAGE
+from tests.support.origins.simple import PAGE
 
 Told = dict[str, Any]
-SCENES = "tests.support.internet_proxy:scenes"
+SCENES = "tests.support.fetch_scenes:proxy_scenes"
 
 
 @pytest.fixture(scope="module", params=STARTERS)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import pagebombs, pdfs
-from tests.support.normalizebox import Boxed, boxed
-from tests.support.normalizing import ask, page_of
+from tests.support import normalization, pdfs
+from tests.support.boxes import importable
+from tests.support.normalization import Boxed, ask, boxed, page_of
 from tests.support.pages import HIDDEN, page
-from tests.support.payloads import importable
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade
@@ -84,11 +83,11 @@ def test_a_document_is_read_in_its_box_twice_alike(raw: bytes, kind: str) -> Non
     assert "sentence number 3" in text or text == "On gates"
 
 
-@pytest.mark.parametrize("name", pagebombs.REFUSED)
+@pytest.mark.parametrize("name", normalization.REFUSED)
 # claim TG-C-120
 def test_a_bomb_of_a_page_is_refused(name: str) -> None:
     assert ordinary(HTML) == "packet", "control: a small one is read"
-    found = read(pagebombs.REFUSED[name], HTML, **SHORT)
+    found = read(normalization.REFUSED[name], HTML, **SHORT)
     assert judged(found) == "TG-NRM-004"
     assert isinstance(found.answer, PacketNotMade)
     assert (
@@ -98,19 +97,19 @@ def test_a_bomb_of_a_page_is_refused(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", pagebombs.READ)
+@pytest.mark.parametrize("name", normalization.READ)
 # claim TG-C-120
 def test_a_page_that_only_looks_like_a_bomb_is_read(name: str) -> None:
-    found = read(pagebombs.READ[name], HTML, **SHORT)
+    found = read(normalization.READ[name], HTML, **SHORT)
     assert judged(found) == "packet"
     assert "haha" not in "".join(text.open_for_validation() for text in packet(found).texts)
 
 
-@pytest.mark.parametrize("name", pagebombs.UNBOUNDED)
+@pytest.mark.parametrize("name", normalization.UNBOUNDED)
 # claim TG-C-120
 def test_a_page_that_gets_past_the_bounds_meets_the_box(name: str) -> None:
     assert ordinary(HTML) == "packet", "control: a small one is read"
-    assert judged(read(pagebombs.UNBOUNDED[name], HTML, **SHORT)) in (
+    assert judged(read(normalization.UNBOUNDED[name], HTML, **SHORT)) in (
         "packet",
         "TG-NRM-004",
         "limit",

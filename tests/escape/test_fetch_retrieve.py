@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import STARTERS, played_as
-from tests.support.internet_retrieve import CANARY, LOCATIONS
+from tests.support.fetch_scenes import CANARY, LOCATIONS
 from tests.support.origin import INSIDE, ORIGIN, OTHER
 from tests.support.origins.hostile import (
     ANSWERS,
@@ -27,7 +27,7 @@ from tests.support.origins.hostile import (
 from threegate import __version__
 
 Told = dict[str, Any]
-SCENES = "tests.support.internet_retrieve:scenes"
+SCENES = "tests.support.fetch_scenes:retrieve_scenes"
 MIB = 2**20
 # `repr` takes the other quotes when one of the random bytes behind it is a quote itself.
 ANSWERED = tuple(f"HTTP/1.1 200 Connection established   b{one}\\x16\\x03" for one in "'\"")

@@ -7,8 +7,16 @@ import time
 from pathlib import Path
 
 from tests.support import samples
-from tests.support.claiming import approve, finish, take
-from tests.support.stores import NOW, audited, clock, findings, make_store
+from tests.support.workspaces import (
+    NOW,
+    approve,
+    audited,
+    clock,
+    findings,
+    finish,
+    make_store,
+    take,
+)
 from threegate.artifacts import registry
 from threegate.base.errors import PolicyDenied, UsageError
 from threegate.base.untrusted import Untrusted

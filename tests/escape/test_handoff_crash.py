@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import approval_bytes, approve, finish, take
 from tests.support.crash import deaths
-from tests.support.stores import NOW, adopt, audited, clock, files_of, make_store
+from tests.support.workspaces import (
+    NOW,
+    adopt,
+    approval_bytes,
+    approve,
+    audited,
+    clock,
+    files_of,
+    finish,
+    make_store,
+    take,
+)
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.untrusted import Untrusted

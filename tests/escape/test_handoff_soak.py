@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.escape.test_handoff_concurrency import _worker
-from tests.support.stores import audited, make_store
+from tests.support.workspaces import audited, make_store
 
 KILLS = 400
 

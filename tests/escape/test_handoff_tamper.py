@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.stores import NOW, clock, make_store
+from tests.support.workspaces import NOW, clock, make_store
 from threegate.artifacts import registry
 from threegate.audit.checkpoint import Checkpoint
 from threegate.audit.log import AuditLog

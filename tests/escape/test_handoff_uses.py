@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import ROOM, approve
 from tests.support.crash import deaths
-from tests.support.stores import NOW, audited, clock, findings, make_store
+from tests.support.workspaces import NOW, ROOM, approve, audited, clock, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import UsageError

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import guests, heavy
-from tests.support.guests_owned import ANY
-from tests.support.nested import IMAGES, run_nested
+from tests.support.guests import ANY, IMAGES, run_nested
 from threegate.host.run.heavy.engine import KVM
 
 SUITES = ("contract", "approval", "guest")

@@ -249,7 +249,7 @@ def told_to_a_user(engine: str, place: Path, groups: Sequence[int] = ()) -> list
     """Return what a user without privileges, but in these groups, is told of a job."""
     ran = run_as(
         "ordinary user",
-        "tests.support.heavy_ordinary:main",
+        "tests.support.heavy:main",
         *(str(place), image().digest),
         groups=groups,
         THREEGATE_TEST_ENGINE=engine,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import rings
-from tests.support.guests_owned import ANY
+from tests.support.guests import ANY
 from tests.support.heavy import MIB, Lab, Task, hostile, lab
 from threegate.base.errors import GateUnavailable
 from threegate.host.run.heavy.backend import QemuBackend, Ran

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from tests.support.imagefiles import (
+from tests.support.boxes import importable, start_with
+from tests.support.holdings import (
     SCRIPT,
     SIDES,
     animated,
@@ -26,7 +27,6 @@ from tests.support.imagefiles import (
     png,
     points,
 )
-from tests.support.payloads import importable, start_with
 from tests.support.policies import policy
 from tests.support.reports import drawn, small
 from tests.support.samples import digest

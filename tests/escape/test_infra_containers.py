@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.container_scenes import DOI
+from tests.support.containers import DOI
+from tests.support.internet import played
 from tests.support.origin import ORIGIN
-from tests.support.rooted import played
 from threegate.sandbox.profiles import PROFILES
 
 Told = dict[str, Any]
@@ -41,7 +41,7 @@ CLOSED = {
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with played("tests.support.container_scenes:scenes") as found:
+    with played("tests.support.containers:scenes") as found:
         yield found
 
 

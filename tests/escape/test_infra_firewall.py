@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.firewall_scenes import UIDS
-from tests.support.rooted import played
+from tests.support.internet import played
+from tests.support.level_scenes import UIDS
 from tests.support.wires import ATTEMPTS
 from threegate.sandbox.profiles import PROFILES
 
@@ -37,7 +37,7 @@ OTHERS = {"laptop": EVERYTHING - {"squid"}, "strict": LOCAL}
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with played("tests.support.firewall_scenes:scenes") as found:
+    with played("tests.support.level_scenes:firewall_scenes") as found:
         yield found
 
 

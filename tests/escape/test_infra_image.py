@@ -22,7 +22,7 @@ Told = dict[str, Any]
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
     with tempfile.TemporaryDirectory(prefix="threegate-image-") as directory:
-        command = ["unshare", "--mount", *python("tests.support.image_scenes"), directory]
+        command = ["unshare", "--mount", *python("tests.support.containers"), directory]
         ran = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=1200, check=False)
         assert ran.returncode == 0, ran.stderr[-4000:].decode("utf-8", "replace")
         yield json.loads((Path(directory) / "told.json").read_text("utf-8"))

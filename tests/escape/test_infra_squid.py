@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.internet import played
 from tests.support.origin import HERE, INSIDE, ORIGIN, OTHER
-from tests.support.origins.gateway import CERTIFICATES, INSIDE_V6, PAGE
-from tests.support.rooted import played
-from tests.support.squid_scenes import CONFUSED, KEY, RESPONSE_BYTES
+from tests.support.origins.simple import CERTIFICATES, INSIDE_V6, PAGE
+from tests.support.squid import CONFUSED, KEY, RESPONSE_BYTES
 
 Told = dict[str, Any]
 # Field of the log: what Squid did, its own error, the rule that refused.
@@ -20,7 +20,7 @@ DENIED, DENIED_REPLY = "TCP_DENIED", "TCP_DENIED_REPLY"
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with played("tests.support.squid_scenes:scenes") as found:
+    with played("tests.support.squid:scenes") as found:
         yield found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rooted import played
+from tests.support.internet import played
 from threegate.sandbox.profiles import PROFILES
 
 # A privileged container with systemd in it is more than an ordinary run of the tests should start.

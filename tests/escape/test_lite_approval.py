@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.approved import approval_for, live_workspace, request_for
+from tests.support.requests import approval_for, live_workspace, request_for
 from tests.support.workspaces import soft_signer
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval, PolicySection

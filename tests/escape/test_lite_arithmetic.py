@@ -17,9 +17,9 @@ import pytest
 from pydantic_monty import Monty
 
 from scripts.build_native import ALONE, SOURCES, compile_to
-from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import Cli
 from tests.support.lite import Lane, Program
+from tests.support.requests import approved_request, live_workspace
 from threegate.host.run import lite
 from threegate.host.run.lifecycle import run_requests
 from threegate.host.run.replay import replay

@@ -11,8 +11,7 @@ import pytest
 from pydantic_monty import Monty, MontyError
 
 from tests.support.lite import LIMITS, MIB, Lane, Program, Watch
-from tests.support.lite_bombs import every
-from tests.support.lite_report import measure
+from tests.support.lite_bombs import every, measure
 from threegate.sandbox.worker import find_worker
 
 FAMILIES = list(dict.fromkeys(bomb.family for bomb in every()))

@@ -16,12 +16,13 @@ from tests.support.lite_day import (
     all_boxes_elsewhere,
     build,
     elsewhere,
+    parts,
     plain,
+    program,
     run_as_somebody,
     run_elsewhere,
     run_here,
 )
-from tests.support.lite_programs import parts, program
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import TOOL_LITE

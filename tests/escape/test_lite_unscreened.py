@@ -10,10 +10,9 @@ from unittest import mock
 
 import pytest
 
+from tests.support.boxes import start_with
 from tests.support.lite import Lane
-from tests.support.lite_bombs import every
-from tests.support.lite_report import measure
-from tests.support.payloads import start_with
+from tests.support.lite_bombs import every, measure
 from threegate.host import open_box
 from threegate.host.run.lite import LiteBox
 from threegate.sandbox.box import Start

@@ -12,28 +12,26 @@ from typing import Any
 
 import pytest
 
-from tests.support.modelling import (
+from tests.support.models import (
+    OWN_NAME,
+    Act,
+    OwnServer,
     asked,
     bridged,
     completed,
-    connected,
-    everything,
-    named,
-    question,
-    said,
-    served,
-)
-from tests.support.ownserver import (
-    NAME,
-    Act,
-    OwnServer,
     completion,
+    connected,
     drips,
     endless,
+    everything,
     http,
     models,
+    named,
     own_server,
+    question,
+    said,
     says,
+    served,
     silent,
 )
 from threegate.base.errors import GateUnavailable, PolicyInvalid
@@ -68,7 +66,7 @@ def _bridge(
 @pytest.fixture
 def bridge(_bridge: tuple[ModelServer, OwnServer]) -> ModelServer:
     server, own = _bridge
-    own.complete, own.offer = says(completion()), says(models(NAME))
+    own.complete, own.offer = says(completion()), says(models(OWN_NAME))
     del own.asked[:]
     return server
 
@@ -76,10 +74,10 @@ def bridge(_bridge: tuple[ModelServer, OwnServer]) -> ModelServer:
 def test_it_carries_a_question_and_a_reply(bridge: ModelServer, own: OwnServer) -> None:
     reply = completed(bridge.socket, question("The capital of France?", seed=3))
     assert isinstance(reply, ChatReply)
-    assert (said(reply), reply.finish_reason, reply.model) == ("Paris", "stop", NAME)
+    assert (said(reply), reply.finish_reason, reply.model) == ("Paris", "stop", OWN_NAME)
     assert (reply.prompt_tokens, reply.completion_tokens) == (7, 2)
     assert own.asked[0].startswith(b"POST /v1/chat/completions HTTP/1.1\r\n")
-    assert bridge.served == Served(NAME, None, 8192)
+    assert bridge.served == Served(OWN_NAME, None, 8192)
 
 
 # claim TG-C-143
@@ -92,7 +90,7 @@ def test_nothing_but_our_own_keys_and_two_places_reach_the_server(
     assert sorted(body) == [
         *("max_tokens", "messages", "model", "response_format", "seed", "stream", "temperature")
     ]
-    assert (body["model"], body["stream"], body["temperature"]) == (NAME, False, 0)
+    assert (body["model"], body["stream"], body["temperature"]) == (OWN_NAME, False, 0)
     assert body["response_format"]["json_schema"]["schema"] == json.loads(SCHEMA)
     assert "<|im_" not in body["messages"][0]["content"], "a source begins no message"
     before = len(own.asked)
@@ -166,7 +164,7 @@ def test_the_work_for_a_client_that_left_stops(own: OwnServer, tmp_path: Path) -
             sock.recv(1)
         left.set()
 
-    own.complete, own.offer = wait_for_the_end, says(models(NAME))
+    own.complete, own.offer = wait_for_the_end, says(models(OWN_NAME))
     # So long that it is not the deadline that ends it.
     with served(bridged(own.port, deadline_seconds=300), tmp_path) as server:
         del own.asked[:]
@@ -189,9 +187,9 @@ def test_a_server_without_that_model_is_not_used(own: OwnServer, tmp_path: Path)
         pass
     assert (caught.value.code, caught.value.exit_code) == ("TG-MDL-014", 69)
     assert "name" in caught.value.hint
-    own.offer = says(models(NAME))
+    own.offer = says(models(OWN_NAME))
     with served(bridged(own.port), tmp_path) as server:
-        assert server.served.name == NAME, "control"
+        assert server.served.name == OWN_NAME, "control"
 
 
 def test_a_server_that_is_not_there_or_only_pretends_is_an_error(tmp_path: Path) -> None:
@@ -222,9 +220,9 @@ def test_the_kernel_holds_the_bridge_to_its_port(own: OwnServer, tmp_path: Path)
             with pytest.raises(GateUnavailable) as caught, served(bridged(own.port), tmp_path):
                 pass
         assert caught.value.code == "TG-MDL-010"
-    own.offer = says(models(NAME))
+    own.offer = says(models(OWN_NAME))
     with served(bridged(own.port), tmp_path) as server:
-        assert server.served.name == NAME, "control: allowed its own port it gets there"
+        assert server.served.name == OWN_NAME, "control: allowed its own port it gets there"
 
 
 def test_a_server_on_a_unix_socket_needs_no_network_at_all(tmp_path: Path) -> None:
@@ -232,7 +230,7 @@ def test_a_server_on_a_unix_socket_needs_no_network_at_all(tmp_path: Path) -> No
     bundle = bridged(1, endpoint=f"unix:{place}")
     with own_server(place) as own, served(bundle, tmp_path) as server:
         assert said(completed(server.socket, question("x"))) == "Paris"
-        assert own.bodies()[0]["model"] == NAME
+        assert own.bodies()[0]["model"] == OWN_NAME
         assert server.evidence.profile == BRIDGE_SOCKET.name
         own.complete = says(http("302 Found", b"", "Location: http://192.0.2.1/"))
         refused = completed(server.socket, question("x"))
@@ -249,7 +247,7 @@ def test_a_policy_cannot_name_another_machine(own: OwnServer) -> None:
     assert bridged(own.port).text("core", "model", "endpoint"), "control"
     for endpoint in ("192.0.2.1:80", "localhost:80", "127.0.0.2:80", "127.0.0.1", "[::1]:80"):
         with pytest.raises(PolicyInvalid, match=r"endpoint .* expected `127.0.0.1:PORT`"):
-            named(kind="bridge", name=NAME, sha256=None, endpoint=endpoint)
+            named(kind="bridge", name=OWN_NAME, sha256=None, endpoint=endpoint)
 
 
 def test_a_full_queue_is_told_so(bridge: ModelServer) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
-from tests.support.modelling import bridged, completed, question, said
-from tests.support.ownserver import own_server
+from tests.support import models
+from tests.support.models import bridged, completed, own_server, question, said
 from tests.support.policies import policy, signed_with
 from threegate.base.untrusted import Untrusted
 from threegate.host.models import choice, embedder
@@ -25,7 +24,7 @@ TEXT = [Untrusted("The weather is lovely today.")]
 def test_an_embedder_that_has_not_proved_that_it_starts_nothing_is_asked_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    weights_file, words = map(str, weights.minilm())
+    weights_file, words = map(str, models.minilm())
     given = {"model-file": weights_file, "vocabulary": words}
     noted: list[NoOp] = []
     honest = Embedder(policy().bundle(), find_machine(), given, noted.append)
@@ -52,7 +51,7 @@ def test_a_bridge_that_has_not_proved_it_is_told_of_no_model(
     noted: list[NoOp] = []
     with own_server() as own:
         bundle = bridged(own.port)
-        start = (bundle, find_machine(), weights.cache())
+        start = (bundle, find_machine(), models.model_cache())
         with ModelServer.start(*start, runtime=tmp_path, noted=noted.append) as server:
             assert noted == [NoOp("bridge", PROVED)], "it stands in the log before it is asked"
             reply = completed(server.socket, question("The capital of France?"))

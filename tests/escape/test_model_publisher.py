@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import STARTERS, played_as
-from tests.support.internet_publisher import PART_BYTES
+from tests.support.model_scenes import PART_BYTES
 from tests.support.origins.publisher import DATA, FRONT, OUTSIDE, SIGNED, STORE, STORED
 
 Told = dict[str, Any]
-SCENES = "tests.support.internet_publisher:scenes"
+SCENES = "tests.support.model_scenes:publisher_scenes"
 ROUNDS = -(-len(DATA) // PART_BYTES)
 
 

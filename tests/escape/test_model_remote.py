@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import STARTERS, played_as
-from tests.support.internet_remote import HOSTS
+from tests.support.model_scenes import HOSTS
 from tests.support.origins.remote import ELSEWHERE, HOST, PACKETS, PUBLISHER
 
 Told = dict[str, Any]
-SCENES = "tests.support.internet_remote:scenes"
+SCENES = "tests.support.model_scenes:remote_scenes"
 OK = "HTTP/1.1 200 Said"
 # `repr` takes the other quotes when one of the random bytes behind it is a quote itself.
 ANSWERED = tuple(f"HTTP/1.1 200 Connection established   b{one}\\x16\\x03" for one in "'\"")

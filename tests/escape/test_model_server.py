@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import weights
-from tests.support.modelling import (
+from tests.support import models
+from tests.support.models import (
     YES_OR_NO,
     completed,
     connected,
@@ -48,11 +48,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
 
 
 def test_it_answers_and_says_which_model_it_is(server: ModelServer) -> None:
-    assert server.served == Served(weights.NAME, weights.SHA256, 1024)
+    assert server.served == Served(models.NAME, models.SHA256, 1024)
     reply = completed(server.socket, question("What is the capital of France?"))
     assert isinstance(reply, ChatReply)
     assert said(reply).strip()
-    assert reply.model == weights.NAME
+    assert reply.model == models.NAME
     assert reply.prompt_tokens > 10
     assert 0 < reply.completion_tokens <= 24
     assert completed(server.socket, question("What is the capital of France?")) == reply
@@ -206,10 +206,10 @@ def test_too_many_at_once_are_told_so(server: ModelServer) -> None:
 
 # claim TG-C-141
 def test_another_file_of_that_name_is_not_served(tmp_path: Path) -> None:
-    real = weights.smallest().read_bytes()
+    real = models.smallest().read_bytes()
     cache = tmp_path / "cache"
     cache.mkdir()
-    changed = cache / f"{weights.SHA256}.gguf"
+    changed = cache / f"{models.SHA256}.gguf"
     changed.write_bytes(real[:-1] + bytes([real[-1] ^ 1]))
     with (
         pytest.raises(GateUnavailable, match="not the one the policy names") as caught,
@@ -227,7 +227,7 @@ def test_another_file_of_that_name_is_not_served(tmp_path: Path) -> None:
     assert caught.value.code == "TG-MDL-021"
     changed.write_bytes(real)
     with ModelServer.start(embedded(), find_machine(), cache, runtime=tmp_path) as server:
-        assert server.served.sha256 == weights.SHA256, "control: the file itself is served"
+        assert server.served.sha256 == models.SHA256, "control: the file itself is served"
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:

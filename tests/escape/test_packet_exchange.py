@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import made, write
-from tests.support.retrieved import STRENGTH, Retrieval, edited, fetched, retrieval
+from tests.support.normalization import STRENGTH, Retrieval, edited, fetched, retrieval
 from tests.support.workspaces import SoftSigner, files_below, make_workspace, public_of, soft_signer
 from threegate.artifacts.ids import sha256_hex
 from threegate.handoff.admission import Admission

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Cli, made, write
-from tests.support.retrieved import STRENGTH, Retrieval, edited, fetched, retrieval
+from tests.support.normalization import STRENGTH, Retrieval, edited, fetched, retrieval
 from threegate.artifacts.ids import sha256_hex
 from threegate.host.workspace.workspace import open_workspace
 

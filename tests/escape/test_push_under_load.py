@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.approved import approved_request, live_workspace
 from tests.support.policies import altered
+from tests.support.requests import approved_request, live_workspace
 from tests.support.workspaces import settings_for, soft_signer
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ThreeGateError

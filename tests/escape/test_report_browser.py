@@ -7,7 +7,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from tests.support.browser import BASE, opened
 from tests.support.cli import made, write
-from tests.support.papers import paper
+from tests.support.holdings import paper
 from tests.support.reports import drawn, saying
 from threegate.artifacts import registry
 from threegate.host.review.characters import in_lines, on_one_line

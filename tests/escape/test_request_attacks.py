@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import live_workspace
+from tests.support.requests import live_workspace
 from tests.support.workspaces import keep_blob
 from threegate.base.errors import UsageError
 from threegate.base.untrusted import Untrusted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ring_commands_report
+from tests.support import ring_commands
 from tests.support.heavy import Task, asked_for, lab, rules, runsc_lab
 from tests.support.ring_commands import COLUMNS, DRIVER, attempt, bypasses, drive, ring
 
@@ -132,8 +132,8 @@ def test_the_table_says_which_layer_alone_would_have_held() -> None:
     assert len(found["none"]) == len(bypasses()) >= 60
     assert {state for state, _ in found["none"].values()} == {"done"}, "control"
     assert "done" not in {state for state, _ in found["all"].values()}
-    assert ring_commands_report.table(found) == EVIDENCE.read_text("utf-8"), (
-        "write it anew: python -m tests.support.ring_commands_report"
+    assert ring_commands.table(found) == EVIDENCE.read_text("utf-8"), (
+        "write it anew: python -m tests.support.ring_commands"
     )
 
 

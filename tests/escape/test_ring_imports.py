@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ring_report
+from tests.support import ring
 from tests.support.heavy import (
     ENABLED,
     Task,
@@ -20,8 +20,7 @@ from tests.support.heavy import (
     runsc_lab,
 )
 from tests.support.policies import altered, policy
-from tests.support.ring import MECHANISMS, attempt, lab_lacking, lab_with
-from tests.support.ring_bypasses import bypasses
+from tests.support.ring import MECHANISMS, attempt, bypasses, lab_lacking, lab_with
 from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import NOT_AS_PROMISED
 from threegate.host.run.heavy.engine import EMULATION
@@ -207,8 +206,8 @@ def test_the_table_says_which_layer_alone_would_have_held() -> None:
     through = {name for name, (state, _) in found["kernel"].items() if state == "done"}
     assert through == {AMONG}, "the loader runs it: so there is none"
     assert "done" not in {state for state, _ in found["all"].values()}
-    assert ring_report.table(found) == EVIDENCE.read_text("utf-8"), (
-        "write it anew: python -m tests.support.ring_report"
+    assert ring.import_table(found) == EVIDENCE.read_text("utf-8"), (
+        "write it anew: python -m tests.support.ring"
     )
 
 

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fakelane
-from tests.support.approved import (
-    approve_for,
-    approved_request,
-    live_workspace,
-    request_for,
-)
+from tests.support import requests
+from tests.support.requests import approve_for, approved_request, live_workspace, request_for
 from tests.support.workspaces import keep_blob, take_in
 from tests.unit.host.review.test_approval import edit_policy
 from tests.unit.host.run.test_rules import NARROWER, Endless, ran_while, write
@@ -56,9 +51,9 @@ def test_one_run_that_breaks_the_host_does_not_lose_the_others(
     def answer(job: LiteJob) -> Ran:
         if job.request == broken:
             raise error
-        return fakelane.ok(job)
+        return requests.ok(job)
 
-    fakelane.install(monkeypatch, answer)
+    requests.install(monkeypatch, answer)
     with pytest.raises(type(error)):
         list(run_requests(ws, ids))
     assert len(list(ws.store.ids("res"))) == 2, "what ran has its result"
@@ -71,7 +66,7 @@ def test_an_interrupt_while_results_are_awaited_loses_none(
 ) -> None:
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(40)]
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     plain, interrupts = lifecycle._ended, [KeyboardInterrupt()]
 
     def ended(ws: Workspace, item: lifecycle._Started) -> object:
@@ -100,7 +95,7 @@ def test_a_request_decided_meanwhile_does_not_stop_the_others(
             raise PolicyDenied("the approval is expired", code="TG-APR-007")
         return ready.make_ready(ws, request_id, approvals)
 
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     monkeypatch.setattr(lifecycle, "make_ready", make_ready)
     told = {report.request_id: report for report in run_requests(ws, ids)}
     assert told[ids[0]].error is not None
@@ -115,7 +110,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(2)]
     noise = Untrusted(b"not an answer")
-    fakelane.install(monkeypatch, lambda _: Ran(LiteOutcome("crashed"), 1, 1, noise))
+    requests.install(monkeypatch, lambda _: Ran(LiteOutcome("crashed"), 1, 1, noise))
     moments = iter(range(100))
     written = lambda error, _: why_file(error, str(next(moments)))  # noqa: E731
     monkeypatch.setattr(lifecycle, "why_file", written)
@@ -127,7 +122,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
 
 
 def _answering(outcome: LiteOutcome, _: LiteJob) -> Ran:
-    return fakelane.ran(outcome)
+    return requests.ran(outcome)
 
 
 def test_a_box_cannot_leave_more_than_was_approved_or_claim_time_it_did_not_have(
@@ -138,7 +133,7 @@ def test_a_box_cannot_leave_more_than_was_approved_or_claim_time_it_did_not_have
     answers = [LiteOutcome("ok", stdout=b"x" * size, cpu_ms=2**40) for size in (most, most + 1)]
     found = []
     for answer in answers:
-        fakelane.install(monkeypatch, partial(_answering, answer))
+        requests.install(monkeypatch, partial(_answering, answer))
         (report,) = run_requests(ws, [approved_request(ws, "0")])
         assert report.made is not None
         found.append(report.made.result)
@@ -157,7 +152,7 @@ def test_a_result_somebody_wrote_makes_nothing_run(tmp_path: Path, end: str) -> 
         revoke(ws.store, approval_id)
     measured = Measured(ws.now(), wall_ms=1, peak_memory_bytes=1)
     ids, forged = (request_id, approval_id), LiteOutcome("ok", value=b"41")
-    (brought,) = take_in(ws, make_result(request, ids, forged, measured, fakelane.BOX).result)
+    (brought,) = take_in(ws, make_result(request, ids, forged, measured, requests.BOX).result)
     with pytest.raises(PolicyDenied) as refused:
         replay(ws, brought)
     assert refused.value.code == "TG-LITE-003"
@@ -211,9 +206,9 @@ def test_when_the_results_are_full_nothing_runs_and_nothing_is_spent(
 
     def answer(job: LiteJob) -> Ran:
         asked.append(job)
-        return fakelane.ok(job)
+        return requests.ok(job)
 
-    fakelane.install(monkeypatch, answer)
+    requests.install(monkeypatch, answer)
     _with_quota(ws, states.directory_of("res", "accepted"), 2)
     _with_quota(ws, states.QUARANTINE, 0)  # full of other things, which is no reason
     with pytest.raises(QuotaExceeded):
@@ -229,7 +224,7 @@ def test_data_is_shown_with_its_own_size_and_origin(
 ) -> None:
     ws = live_workspace(tmp_path)
     secret = b'"' + b"\xe2\x80\xae" * 100 + b'"'  # may not stand in an artifact, so it is a blob
-    fakelane.install(monkeypatch, partial(_answering, LiteOutcome("ok", value=secret)))
+    requests.install(monkeypatch, partial(_answering, LiteOutcome("ok", value=secret)))
     made = request_for(ws, "0", confidentiality="confidential")
     take_in(ws, made)
     approve_for(ws, made)
@@ -286,7 +281,7 @@ def test_the_same_bytes_named_many_times_are_not_read_many_times(
         return plain(directory, name)
 
     monkeypatch.setattr(ws.store, "read_file", read_file)
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     one = approved_request(ws, "1", inputs=many[:1])
     reports = list(run_requests(ws, [one, approved_request(ws, "1", inputs=many)]))
     assert [report.error and report.error.code for report in reports] == ["TG-APR-016", None]
@@ -299,11 +294,11 @@ def test_what_a_box_would_not_begin_goes_back_to_the_human(
 ) -> None:
     ws = live_workspace(tmp_path)
     late = LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired")
-    fakelane.install(monkeypatch, partial(_answering, late))
+    requests.install(monkeypatch, partial(_answering, late))
     told = list(run_requests(ws, [approved_request(ws, "1"), approved_request(ws, "2", uses=3)]))
     assert [report.made.result.exit for report in told if report.made] == [late.exit] * 2
     assert (_in_state(ws, "held"), _in_state(ws, "done"), _in_state(ws, "approved")) == (2, 0, 0)
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     list(run_requests(ws, [approved_request(ws, "3")]))
     assert _in_state(ws, "done") == 1, "control: what ran is done"
 
@@ -312,7 +307,7 @@ def test_a_replay_is_never_the_first_run(tmp_path: Path, monkeypatch: pytest.Mon
     ws = live_workspace(tmp_path)
     (ran,) = run_requests(ws, [approved_request(ws, "6 * 7")])
     late = LiteOutcome("refused:approval", code="TG-APR-007", message="the approval is expired")
-    fakelane.install(monkeypatch, partial(_answering, late))
+    requests.install(monkeypatch, partial(_answering, late))
     (refused,) = run_requests(ws, [approved_request(ws, "6 * 7 + 1")])
     assert ran.made is not None
     assert refused.made is not None
@@ -371,7 +366,7 @@ def test_an_approval_withdrawn_while_others_run_stops_none_of_them(
             with closing(Index(ws.store, ws.seals)) as index:
                 withdrawn.extend(withdraw(ws, index, last, f"a mistake, {level}").ids)
 
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     monkeypatch.setattr(lifecycle._Lane, "prove", prove)
     told = {report.request_id: report for report in run_requests(ws, ids)}
     assert withdrawn == [last], "control: it was there"
@@ -393,7 +388,7 @@ def test_rules_that_change_while_requests_run_end_it_before_the_next_use(
         if len(proven) == 2:
             edit_policy(ws, "wall_ms: 30s", "wall_ms: 29s")
 
-    fakelane.install(monkeypatch, fakelane.ok)
+    requests.install(monkeypatch, requests.ok)
     monkeypatch.setattr(lifecycle._Lane, "prove", prove)
     with pytest.raises(PolicyDenied, match="the policy was changed meanwhile"):
         list(run_requests(ws, ids))

@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.support.approved import approved_request, live_workspace
 from tests.support.cli import PYTHON, Cli
+from tests.support.requests import approved_request, live_workspace
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
 from threegate.host.workspace.workspace import Workspace

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import STARTERS, played_as
-from tests.support.internet_runs import KEY
-from tests.support.origins.runs import HOST, INNER, LARGE, NOT_ASKED, SECOND, UNLISTED
+from tests.support.origins.simple import HOST, INNER, LARGE, NOT_ASKED, SECOND, UNLISTED
+from tests.support.run_scenes import KEY
 
 Told = dict[str, Any]
-SCENES = "tests.support.internet_runs:scenes"
+SCENES = "tests.support.run_scenes:gateway_scenes"
 PROBE = "ipv4only.arpa"  # how this network carries IPv4: a name that everybody knows
 
 

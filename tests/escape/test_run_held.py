@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.internet_held import TOLD
-from tests.support.origins.runs import HOST, INNER, MOVING
-from tests.support.rooted import played
+from tests.support.internet import played
+from tests.support.origins.simple import HOST, INNER, MOVING
+from tests.support.run_scenes import TOLD
 from tests.support.wires import ATTEMPTS
 
 Told = dict[str, Any]
@@ -26,13 +26,13 @@ NOT_HELD = "the kernel cannot hold a run to its addresses: "
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
-    with played("tests.support.internet_held:scenes") as found:
+    with played("tests.support.run_scenes:held_scenes") as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def swept() -> Iterator[Told]:
-    with played("tests.support.internet_held:sweeps") as found:
+    with played("tests.support.run_scenes:sweeps") as found:
         yield found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.boxes import said
-from tests.support.guests_owned import ANY
+from tests.support.guests import ANY
 from tests.support.heavy import Lab, Task, hostile_runsc, runsc_lab
 from threegate.base.errors import GateUnavailable
 from threegate.host.run.heavy.runsc import BINARY, find_runsc

@@ -17,7 +17,7 @@ from threegate.host.proxy.supervisor import listening, listening_at
 from threegate.host.settings import Settings
 from threegate.sandbox import runtime
 
-SCENE = "tests.support.runtime_scenes:main"
+SCENE = "tests.support.faults:places"
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="only root can act for another account")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.cli import Cli, made
 from tests.support.console import console
-from tests.support.papers import paper
-from tests.support.retrieved import STRENGTH, fetched, retrieval
+from tests.support.holdings import paper
+from tests.support.normalization import STRENGTH, fetched, retrieval
 from tests.support.samples import box
 from threegate.artifacts import registry
 from threegate.artifacts.ids import digest_of, short

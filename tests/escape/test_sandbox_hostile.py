@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support.boxes import IS_ROOT, STARTERS, ordinary_uid, repository, said, starter
-from tests.support.mutating import identities, marked
+from tests.support.mutation import identities, marked
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine, gate_uid

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.mutants import Mutant
-from tests.support.mutants_filter import every
-from tests.support.mutating import Copy, judge, runnable
+from tests.support.mutation import Copy, every, judge, runnable
 from threegate.sandbox.filters import FORBIDDEN
 from threegate.sandbox.syscalls import architecture
 

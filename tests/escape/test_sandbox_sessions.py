@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.payloads import start_with
-from tests.support.sessions import children, living
+from tests.support.boxes import children, living, start_with
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import session as module
 from threegate.sandbox.machine import find_machine

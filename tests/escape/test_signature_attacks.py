@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.softagent import Answer, honest, soft_agent
 from tests.support.sshlab import (
     APPROVAL,
     GROUP_ORDER,
     NOW,
     PLAIN,
+    Answer,
     Forge,
     Key,
     armored,
     dearmored,
+    honest,
     private_file,
     put,
     s,
+    soft_agent,
 )
 from threegate.base.errors import GateUnavailable, PolicyInvalid, SignatureRefused, UsageError
 from threegate.base.untrusted import Untrusted

@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import SIGNATURE, approval_bytes, approve, finish, take
-from tests.support.stores import NOW, clock, findings, make_store
+from tests.support.workspaces import (
+    NOW,
+    SIGNATURE,
+    approval_bytes,
+    approve,
+    clock,
+    findings,
+    finish,
+    make_store,
+    take,
+)
 from threegate.artifacts import registry
 from threegate.base.errors import HandoffTampered, PolicyDenied
 from threegate.base.untrusted import Untrusted

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.internet import played
 from tests.support.origin import ORIGIN, OTHER
-from tests.support.rooted import played
 
 Told = dict[str, Any]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support import keyvectors, pages, small_images, vectors
+from tests.support import images, pages, sshlab, vectors
 from tests.support.policies import policy
 from threegate.artifacts import draft, registry
 from threegate.artifacts.codec import decode
@@ -198,7 +198,7 @@ def _shown(data: bytes) -> None:
 
 def _from_vectors(kind: str) -> Callable[[], list[bytes]]:
     def seeds() -> list[bytes]:
-        found = [keyvectors.load(kind, side).values() for side in ("accept", "reject")]
+        found = [sshlab.load(kind, side).values() for side in ("accept", "reject")]
         return [data for side in found for _, data in side]
 
     return seeds
@@ -225,7 +225,7 @@ def _artifact_seeds() -> list[bytes]:
     return [v.data for v in vectors.load("accept") if not v.is_draft]
 
 
-SIGNERS = keyvectors.load("signers", "accept")["002-one-key"][1]
+SIGNERS = sshlab.load("signers", "accept")["002-one-key"][1]
 LEASE = Lease("boot", 1, 2).to_bytes()
 _LINE = emit_line("x", {"a": 1}, prev="0" * 64, seq=0, time=vectors.CREATED)
 
@@ -498,7 +498,7 @@ TARGETS: dict[str, Target] = {
     "image-manifest": Target(
         _image_manifest,
         (ArtifactRejected,),
-        lambda: [small_images.manifest_of(small_images.FILES).data],
+        lambda: [images.manifest_of(images.FILES).data],
     ),
     "kernel-lz4": Target(_lz4, (ValueError,), lambda: [_PACKED]),
     "page": Target(_page, (Unread,), _page_seeds),

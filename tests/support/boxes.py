@@ -5,17 +5,23 @@ import json
 import os
 import stat
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from threegate.sandbox.attacks.outside import Outsider
 from threegate.sandbox.attacks.results import AttackResult
-from threegate.sandbox.session import Answer
+from threegate.sandbox.box import Start
+from threegate.sandbox.machine import find_machine
+from threegate.sandbox.profiles import FETCH_NORMALIZE, TOOL_LITE, Bind, Profile
+from threegate.sandbox.session import Answer, Session, run_gate
 from threegate.sandbox.syscalls import architecture
+from threegate.sandbox.worker import find_worker
 
 ORDINARY_UIDS = range(42_000, 42_256)  # nobody's by convention
 LEASES = Path("/run/threegate-tests")  # root's own: nobody else can hold a lease there
@@ -120,3 +126,107 @@ def said(answer: Answer) -> bytes:
 
 def repository() -> Path:
     return Path(__file__).parent.parent.parent
+
+
+# -- Payloads of a test's own in a real box: a module bound beside the gate's packages.
+
+MODULE = "payload_under_test"
+_HEAD = "from threegate.sandbox.channel import read_message, write_message\n"
+
+
+def start_with(
+    directory: Path, code: str, profile: Profile = FETCH_NORMALIZE, **changes: Any
+) -> Start:
+    """Return a start whose payload is `main` in `code`; `changes` are fields of the profile."""
+    path = directory / f"{MODULE}.py"
+    path.write_text(_HEAD + code, encoding="utf-8")
+    bind = Bind("payload", f"/gate/{MODULE}.py", "file")
+    changed = replace(profile, binds=(*profile.binds, bind), **changes)
+    given = {"payload": str(path)}
+    if profile is TOOL_LITE:
+        given |= find_worker().given()
+    return Start(changed, f"{MODULE}:main", given)
+
+
+def importable(directory: Path, profile: Profile, names: Sequence[str]) -> list[str]:
+    """Return which of these modules can be imported in a box of the profile."""
+    code = f"""
+import json
+def main():
+    read_message(0, 1)
+    there = []
+    for name in {tuple(names)!r}:
+        try:
+            __import__(name)
+        except ImportError:
+            continue
+        there.append(name)
+    write_message(3, json.dumps(there).encode())
+"""
+    found = said(run_gate(find_machine(), start_with(directory, code, profile), b""))
+    return [str(name) for name in json.loads(found)]
+
+
+# -- Sessions under test, in a process of whoever starts them.
+
+WAIT_SECONDS = 20.0
+LEAVER = """
+import os, signal, time
+def main():
+    while (request := read_message(0, 2**20)) is not None:
+        for _ in range(2):
+            if os.fork() == 0:
+                os.setsid()
+                for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                    signal.signal(number, signal.SIG_IGN)
+                time.sleep(600)
+        if request == b'stay':
+            time.sleep(600)
+        write_message(3, request)
+"""
+
+
+def children() -> set[int]:
+    """Return the children of this process."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= set(map(int, (task / "children").read_text("ascii").split()))
+    return found
+
+
+def is_dead(pid: int) -> bool:
+    """Tell whether a process has ended, reaped or not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("latin-1")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+
+
+def living(pids: Iterable[int]) -> set[int]:
+    """Return those of these processes that do not end, however busy the machine is."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while left := {pid for pid in pids if not is_dead(pid)}:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    return left
+
+
+def leaving() -> None:
+    """Leave processes behind in jobs, end the session both ways, and print what is left."""
+    machine = find_machine()
+    found: dict[str, Any] = {"own uid": machine.root}
+    with tempfile.TemporaryDirectory() as name:
+        start = start_with(Path(name), LEAVER, TOOL_LITE)
+        for how in ("closed", "killed"):
+            session = Session.open(machine, start)
+            for _ in range(2):
+                assert session.ask(b"job", deadline_seconds=30).message == b"job"
+            inside = session._line.started.meter.processes()
+            if how == "killed":
+                session.ask(b"stay", deadline_seconds=0.3)
+            why = session.close().why
+            left = [pid for pid in inside if Path(f"/proc/{pid}").exists()]
+            found[how] = {"alive": len(inside), "left": len(left) + len(children()), "why": why}
+    json.dump(found, sys.stdout)

@@ -9,12 +9,12 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.support.asking import replies, use_model, use_server
-from tests.support.chrome import Tab
+from tests.support.browser import Tab
 from tests.support.cli import Cli
-from tests.support.console_scene import Scene, read_all, scene_of
+from tests.support.console import Scene, read_all, scene_of
+from tests.support.core_doubles import replies, use_model, use_server
+from tests.support.models import own_server
 from tests.support.origins import works
-from tests.support.ownserver import own_server
 from threegate.host.models.catalogue import by_name
 
 PLAYED = "played"

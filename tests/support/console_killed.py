@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.boxes import living
 from tests.support.cli import Cli
 from tests.support.console import Console, console, opened
 from tests.support.lite import tree
-from tests.support.sessions import living
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
 from threegate.host.run.warm.board import executors

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.support.cli import Cli
+from tests.support.console import Scene, post, scene_of
 from tests.support.console_day import Day
-from tests.support.console_scene import Scene, post, scene_of
 from tests.support.origins import works
 
 WORDS = "lake ice"

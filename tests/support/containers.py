@@ -5,20 +5,33 @@ are read-only mounts, so it is there in a second.  Restrictions come from `run.s
 podman needs here (no hybrid control groups, limits it may set) stands in `_prepare`.
 """
 
+import hashlib
 import io
 import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+from contextlib import redirect_stdout
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.internet import ROOT
-from threegate.host.deploy.containers import IMAGE, PROGRAM, WORKSPACE
-from threegate.host.deploy.place import OWNER, Place
+from scripts.bundle import make_bundle
+from tests.support.cli import Cli, made, write
+from tests.support.internet import ROOT, Internet
+from tests.support.origin import GATEWAY, HERE
+from tests.support.proxies import bundle
+from tests.support.squid import Squid, gateway_conf, wait_until
+from tests.support.wires import as_somebody
+from threegate.host.deploy.containers import IMAGE, PROGRAM, SOCKET, WORKSPACE
+from threegate.host.deploy.files import generate
+from threegate.host.deploy.files import write as write_files
+from threegate.host.deploy.place import OWNER, Place, default_uids
+from threegate.host.workspace.workspace import open_workspace
 from threegate.sandbox import kernel
 
 SECONDS = 60.0
@@ -150,3 +163,200 @@ def _add(
     for key, value in more.items():
         setattr(info, key, value)
     archive.addfile(info, io.BytesIO(data))
+
+
+# -- Containers on the test internet, from `infra write` on; run by `internet.run_inside`.
+
+WORLD = "tests.support.origins.scholarly:world"
+PROBE = (Path(__file__).parent / "container_probe.py").read_text("utf-8")
+DOI = "doi:10.5555/threegate.ice.2024.17"
+LOCAL_PORT = 9999
+
+
+def operator(base: Path, ca: bytes, *, proxy: str = f"connect:{SOCKET}") -> Cli:
+    """Return an operator whose policy believes the test's authority and names a proxy."""
+    base.mkdir()
+    cli = made(base)
+    assert cli.workspace is not None
+    write(cli.workspace / "policy/anchors/test.pem", ca)
+    file = cli.workspace / "policy/fetch.policy.md"
+    text = file.read_text("utf-8")
+    digest = hashlib.sha256(ca).hexdigest()
+    for old, new in (
+        ("trust_anchors: [system]", f'trust_anchors: ["sha256:{digest}"]'),
+        ("proxy: own", f"proxy: {proxy}"),
+    ):
+        assert old in text
+        text = text.replace(old, new, 1)
+    file.write_text(text, "utf-8")
+    cli("policy", "apply", "--yes")
+    return cli
+
+
+def scenes(directory: Path) -> dict[str, Any]:
+    """Return what each container reached, what the proxy decided and what arrived."""
+    directory.chmod(0o755)
+    with Internet(directory, WORLD, names=True) as world:
+        cli = operator(directory / "operator", world.ca.read_bytes())
+        assert cli.workspace is not None
+        cli("infra", "write", directory / "infra")
+        with (
+            socket.create_server(("127.0.0.1", LOCAL_PORT)),
+            Containers(directory, directory / "infra") as containers,
+        ):
+            containers.fill("threegate_workspace", cli.workspace)
+            told = {"control": _without()}
+            started = containers.run("proxy")
+            assert started.returncode == 0, started.stderr.decode("utf-8", "replace")
+            wait_until(lambda: b"in-force" in _log(containers), "the proxy has its rules")
+            before = len(world.arrived())
+            for service in ("core", "tool", "fetch"):
+                told[service] = containers.attack(service, PROBE)
+            told["world"] = world.arrived()[before:]
+            told["proxy"] = _lines(containers)
+            told |= _used(containers)
+        return told
+
+
+def _used(containers: Containers) -> dict[str, Any]:
+    """Return how the real commands do in there."""
+    doctor = containers.run("fetch", "doctor", "--json")
+    fetched = containers.run("fetch", "fetch", DOI, "--enrich", "none", "--json")
+    elsewhere = containers.run("core", "fetch", DOI, "--max-age", "0s")
+    return {
+        "doctor": json.loads(doctor.stdout),
+        "fetched": fetched.stdout.decode("utf-8"),
+        "fetched, said": fetched.stderr.decode("utf-8"),
+        "elsewhere": elsewhere.stderr.decode("utf-8"),
+        "proxy afterwards": _lines(containers),
+    }
+
+
+def _without() -> Any:
+    """Return what the same program reaches in no container, as the same account."""
+
+    def probe() -> Any:
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(PROBE, {})  # noqa: S102  # the interpreter of the tests may be root's alone
+        return json.loads(printed.getvalue())
+
+    return as_somebody(default_uids()[OWNER], probe)()
+
+
+def _log(containers: Containers) -> bytes:
+    return containers.podman("logs", "threegate-proxy")
+
+
+def _lines(containers: Containers) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in _log(containers).splitlines()]
+
+
+# -- `threegate fetch` through Squid as a gateway; run by `internet.run_inside`.
+
+UNLISTED = "https://evil.example/page"
+
+
+def gateway_scenes(directory: Path) -> dict[str, Any]:
+    """Fetch one work; return what was said, what Squid logged and what arrived."""
+    directory.chmod(0o755)
+    with Internet(directory, WORLD, names=True) as world:
+        socket = directory / "gateway.sock"
+        ca = world.ca.read_bytes()
+        cli = operator(directory / "operator", ca, proxy=f"gateway:{socket}")
+        assert cli.workspace is not None
+        workspace = open_workspace(cli.workspace)
+        bundle = workspace.bundle
+        workspace.close()
+        where = Place(
+            resolvers=(ip_address(GATEWAY),),
+            own=(ip_address(HERE),),
+            logs=str(directory / "squid"),
+            anchors=str(directory / "anchors"),
+        )
+        conf = gateway_conf(bundle, directory, world.ca, where)
+        with Squid(directory, conf, where.port) as squid:
+            squid.socket.chmod(0o666)
+            done = cli("fetch", DOI, "--enrich", "none", "--json", code=None)
+            again = cli(
+                "fetch", "doi:10.5555/nobody.knows", "--enrich", "none", "--json", code=None
+            )
+            refused = cli("fetch", UNLISTED, "--json", code=None)
+            return {
+                "fetched": done.json["items"],
+                "unknown": again.json["items"],
+                "refused": refused.json["items"] if refused.raw_out else refused.err,
+                "log": squid.log(),
+                "world": world.seen(),
+            }
+
+
+# -- The whole image, built by the generated script; run in a mount namespace of its own.
+
+BUILD_SECONDS = 900.0
+
+
+def mirror() -> str:
+    """Return where this machine's own packages come from."""
+    listed = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)"]
+    lines = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
+    return next(line.split(" ")[0] for line in lines if line.endswith(" bookworm"))
+
+
+def build(directory: Path) -> dict[str, Any]:
+    """Build the image and start it; return what the program in it says."""
+    files = directory / "infra"
+    write_files(files, generate(bundle(), Place()))
+    packed = make_bundle(directory / "dist")
+    with Containers(directory, files, image=False) as containers:
+        env = {**containers.env, "MIRROR": mirror()}
+        script = [str(files / "containers" / "image.sh"), str(packed)]
+        built = subprocess.run(
+            script, env=env, capture_output=True, timeout=BUILD_SECONDS, check=False
+        )
+        assert built.returncode == 0, (built.stdout + built.stderr)[-4000:].decode()
+        doctor = containers.run("tool", "doctor", "--json", own_files=True)
+        version = containers.run("core", "--version", own_files=True)
+        assert version.returncode == 0, version.stderr.decode()
+        return {
+            "doctor": json.loads(doctor.stdout),
+            "version": version.stdout.decode(),
+            "compose": composed(directory, files, containers.env),
+        }
+
+
+def composed(directory: Path, files: Path, env: dict[str, str]) -> Any:
+    """Return what an owned FETCH reaches when podman-compose starts it, from its registry."""
+    tools = directory / "tools"
+    subprocess.run([sys.executable, "-m", "venv", tools], check=True)
+    pip = [
+        str(tools / "bin/python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]
+    subprocess.run([*pip, "podman-compose"], check=True)
+    # Debian's own interpreter, which is in the image, instead of the program.
+    override = {"services": {"fetch": {"entrypoint": ["/usr/bin/python3"]}}}
+    (directory / "override.json").write_text(json.dumps(override), "utf-8")
+    compose = [str(tools / "bin/podman-compose"), "--podman-path", env["PODMAN"]]
+    for file in (files / "containers/compose.yaml", directory / "override.json"):
+        compose += ["-f", str(file)]
+    ran = subprocess.run(
+        [*compose, "run", "--rm", "-T", "fetch", "-I", "-c", PROBE],
+        env=env,
+        cwd=files / "containers",
+        capture_output=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode("utf-8", "replace")
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    place = Path(sys.argv[1])
+    (place / "told.json").write_text(json.dumps(build(place)), "utf-8")

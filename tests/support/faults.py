@@ -7,18 +7,27 @@ JSON object that says whether the gate started, and if not, what the operator is
 import errno
 import json
 import os
+import shlex
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from threegate.base.errors import ThreeGateError
+from tests.support.boxes import start_with
+from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.host.proxy.supervisor import listening
 from threegate.sandbox import kernel
 from threegate.sandbox.attacks.runner import attack
 from threegate.sandbox.box import Start
 from threegate.sandbox.filters import ALLOW, Rule, Test, assemble, error
 from threegate.sandbox.machine import Machine, find_machine
-from threegate.sandbox.profiles import FETCH_NORMALIZE
+from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE
 from threegate.sandbox.session import run_gate
 from threegate.sandbox.syscalls import architecture
 
@@ -152,3 +161,84 @@ def _started(fault: str, names: list[str]) -> dict[str, Any]:
         "evidence": answer.evidence.plain(),
         "results": [item.plain() for item in results],
     }
+
+
+# -- A gate that asks a socket while somebody exchanges the directory the socket is in.
+
+ASK = """
+import socket
+def main():
+    read_message(0, 10)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.connect("/run/model.sock")
+        write_message(3, sock.recv(100))
+"""
+SWAP = '#!/bin/sh\nmv {place} {place}.away && mv {trap} {place} || exit 99\nexec {bwrap} "$@"\n'
+
+
+def asked(when: str) -> dict[str, str]:
+    """Return who answered a gate, or why it did not start.
+
+    `when`: `never` exchanges nothing, `before` exchanges the directory before the gate starts,
+    `during` when bubblewrap starts, after the host has looked.
+    """
+    machine = find_machine()
+    with tempfile.TemporaryDirectory() as name, listening(None, purpose="scene") as found:
+        scene = Path(name)
+        place = Path(os.readlink(found.path.parent))
+        trap = _trap(scene)
+        _answering(os.dup(found.fd), b"the true one")
+        if when == "before":
+            place.rename(f"{place}.away")
+            trap.rename(place)
+        if when == "during":
+            machine = _slow(machine, scene, place, trap)
+        start = start_with(scene, ASK, CORE)
+        (scene / "payload_under_test.py").chmod(0o644)
+        scene.chmod(0o755)
+        given = {**start.given, "model": str(found.path)}
+        try:
+            answer = run_gate(machine, replace(start, given=given), b"", deadline_seconds=30)
+            with closing(answer.message):
+                return {"answer": answer.message.read().decode()}
+        except GateUnavailable as exc:
+            return {"refused": exc.message}
+        finally:
+            if when != "never":
+                place.rename(trap)
+                Path(f"{place}.away").rename(place)
+
+
+def _trap(scene: Path) -> Path:
+    trap = scene / "trap"
+    trap.mkdir()
+    path = trap / "served.sock"
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(str(path))
+    path.chmod(0o666)
+    sock.listen(8)
+    _answering(sock.detach(), b"the false one")
+    return trap
+
+
+def _answering(fd: int, word: bytes) -> None:
+    def serve(sock: socket.socket) -> None:
+        while True:
+            client, _ = sock.accept()
+            client.sendall(word)
+            client.close()
+
+    sock = socket.socket(fileno=fd)
+    threading.Thread(target=serve, args=(sock,), daemon=True).start()
+
+
+def _slow(machine: Machine, scene: Path, place: Path, trap: Path) -> Machine:
+    script = scene / "bwrap"
+    words = {"place": place, "trap": trap, "bwrap": machine.bwrap}
+    script.write_text(SWAP.format(**{key: shlex.quote(str(word)) for key, word in words.items()}))
+    script.chmod(0o755)
+    return replace(machine, bwrap=str(script))
+
+
+def places() -> None:
+    print(json.dumps(asked(sys.argv[1])))

@@ -7,8 +7,10 @@ Image and snapshot are made once in a process of tests, by the program's own cod
 
 import atexit
 import io
+import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,6 +28,7 @@ from threegate.artifacts.approval import BOUND_SECTIONS, PolicySection
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import Escalation, Input, OutputSpec, RunLimits, ToolRequest
 from threegate.base import erofs
+from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.host.images.apt import Apt
 from threegate.host.images.build import build, place_of
@@ -287,3 +290,24 @@ def agent_at(place: Path, agent: str) -> Path:
     shutil.copytree(AGENT.parent, place, ignore=shutil.ignore_patterns("__pycache__"))
     (place / "__main__.py").write_text(agent, "utf-8")
     return place
+
+
+# -- One job in the heavy lane, in a process of its own that an ordinary user started.
+
+JOB = Task("print(open('/in/a').read())", inputs={"a": b"hello"})
+
+
+def main() -> None:
+    cache, digest = Path(sys.argv[1]), sys.argv[2]
+    kept = Images(cache / "images").find(digest)
+    make = runsc_for if ENGINE == RUNSC else backend_for
+    lane = Lab(make(kept, cache_home=cache))
+    try:
+        lane.backend.prepare(lane.want(JOB))
+    except GateUnavailable as exc:
+        print(json.dumps([exc.code, exc.message]))
+        return
+    ran = lane.run(JOB)
+    gate, engine, *_ = ran.evidence
+    said = [ran.outcome.exit, ran.outcome.stdout.decode(), os.getuid(), engine.own_uid]
+    print(json.dumps([*said, gate.profile]))

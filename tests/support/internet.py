@@ -12,23 +12,122 @@ For commands, `/etc/resolv.conf` is that of the test internet, in a mount namesp
 own.  The test's certificate authority is in nobody's store: a policy must list it.
 """
 
+import datetime as dt
 import importlib
 import json
 import os
 import pwd
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.internet_certificates import make_certificates
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
 from tests.support.origin import GATEWAY, HERE, sites_of
 from threegate.sandbox import kernel
 
+# -- Certificates of the test internet: one authority, and what can be wrong with a certificate.
+
+_PEM = serialization.Encoding.PEM
+_DAY = dt.timedelta(days=1)
+
+
+class Authority:
+    """Signs certificates; `days` moves the time they are good for."""
+
+    def __init__(self, title: str) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _named(title)
+        builder = _certificate(self._name, self._name, self._key.public_key())
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
+        builder = builder.add_extension(_signs_certificates(), critical=True)
+        self.certificate = builder.sign(self._key, hashes.SHA256())
+
+    def issue(self, names: Iterable[str], *, days: int = 0) -> bytes:
+        """Return a new key and a certificate for `names`, as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _certificate(_named("origin"), self._name, key.public_key(), days=days)
+        subjects = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        builder = builder.add_extension(subjects, critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(issuer, critical=False)
+        return _pair(key, builder.sign(self._key, hashes.SHA256()))
+
+
+def make_certificates(directory: Path, kinds: dict[str, list[str]]) -> None:
+    """Write `ca.pem`, and `KIND.pem` for the names of each kind."""
+    authority = Authority("test internet")
+    (directory / "ca.pem").write_bytes(authority.certificate.public_bytes(_PEM))
+    makers = {
+        "good": authority.issue,
+        "wrong-name": lambda _: authority.issue(["elsewhere.example"]),
+        "expired": lambda names: authority.issue(names, days=-30),
+        "other-ca": lambda names: Authority("somebody else").issue(names),
+        "self-signed": self_signed,
+    }
+    for kind, names in kinds.items():
+        (directory / f"{kind}.pem").write_bytes(makers[kind](names))
+
+
+def self_signed(names: Iterable[str]) -> bytes:
+    """Return a key and a certificate that only speaks for itself."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), _named("origin")
+    subjects = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    builder = _certificate(name, name, key.public_key()).add_extension(subjects, critical=False)
+    return _pair(key, builder.sign(key, hashes.SHA256()))
+
+
+def _pair(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> bytes:
+    kept = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return kept + certificate.public_bytes(_PEM)
+
+
+def _named(title: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, days: int = 0
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC) + days * _DAY
+    return x509.CertificateBuilder(
+        issuer_name=issuer,
+        subject_name=subject,
+        public_key=key,
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now - _DAY,
+        not_valid_after=now + _DAY,
+    ).add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _signs_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
 ROOT = Path(__file__).parents[2]
 RESOLV_CONF = f"nameserver {GATEWAY}\n"
-LYING = "tests.support.origins.lying:world"
+LYING = "tests.support.origins.simple:lying_world"
 CA_VARIABLE = "TEST_INTERNET_CA"  # tells a script where the certificate authority's file is
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 SECONDS = 280.0
@@ -198,6 +297,66 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--run":
         return run_command(argv[2], argv[3:], Path(argv[1]))
     return enter_and_run(argv[0], argv[1:])
+
+
+# -- A file system in which everything that stays behind can be found: one directory can be
+# written to, and scratch places that begin empty; all the rest is read-only.
+# Made in a mount namespace of its own, before capabilities are given up.
+
+SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
+_LEFT = ("/proc", "/sys", "/dev")  # no files of anybody's
+_REMOUNT, _READ_ONLY = 0x20, 0x1
+# In a user namespace the flags of a mount from outside cannot be taken off again.
+_KEPT = {"nosuid": 0x2, "nodev": 0x4, "noexec": 0x8, "noatime": 0x400, "nodiratime": 0x800}
+
+
+def seal(directory: Path) -> None:
+    """Leave `directory` and the scratch places as all that can be written to."""
+    kernel.mount(str(directory), str(directory), None, _BIND)
+    kept = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in _needed(directory)}
+    for place, options in _mounts().items():
+        if place != str(directory) and not place.startswith(_LEFT):
+            kernel.mount("none", place, None, _BIND | _REMOUNT | _READ_ONLY | _flags(options))
+    for scratch in SCRATCH:
+        kernel.mount("tmpfs", scratch, "tmpfs", 0)
+        os.chmod(scratch, 0o1777)  # noqa: S103  # as scratch places are
+    for path, fd in kept.items():
+        path.mkdir(parents=True)
+        kernel.mount(f"/proc/self/fd/{fd}", str(path), None, _BIND)
+        os.close(fd)
+
+
+def _needed(directory: Path) -> list[Path]:
+    """Return what would be hidden and must not be: a clone of this project may lie in /tmp."""
+    wanted = (directory, ROOT, Path(sys.base_prefix))
+    return [path for path in wanted if any(map(path.is_relative_to, SCRATCH))]
+
+
+def _mounts() -> dict[str, str]:
+    """Return place and options of every mount; of several at one place the uppermost."""
+    lines = Path("/proc/self/mountinfo").read_text("utf-8").splitlines()
+    found = [line.split(" ") for line in lines]
+    return {_unescaped(fields[4]): fields[5] for fields in found}
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def _flags(options: str) -> int:
+    return sum(_KEPT.get(option, 0) for option in options.split(","))
+
+
+# -- Scenes that need more than one uid: played by root, in namespaces that are gone afterwards.
+
+
+@contextmanager
+def played(target: str) -> Iterator[dict[str, Any]]:
+    """Give what `module:function` returned; for a fixture of a module's scope."""
+    if os.geteuid() != 0:
+        pytest.fail("needs root: accounts of several gates, podman and nftables")
+    with tempfile.TemporaryDirectory(prefix="threegate-scenes-") as directory:
+        yield run_inside(target, Path(directory))
 
 
 if __name__ == "__main__":

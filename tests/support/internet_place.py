@@ -26,8 +26,8 @@ from tests.support.internet import (
     events,
     make_system_authority,
     python,
+    seal,
 )
-from tests.support.internet_sealed import seal
 
 SECONDS = 120.0
 

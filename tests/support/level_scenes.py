@@ -10,22 +10,22 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from tests.support.boxes import said
+from tests.support.boxes import said, start_with
 from tests.support.containers import Containers
 from tests.support.internet import RESOLV_CONF, Internet
 from tests.support.origin import ORIGIN, OTHER
-from tests.support.payloads import start_with
-from tests.support.policies import policy
-from tests.support.proxybox import ProxyBox
-from tests.support.proxying import bundle
+from tests.support.policies import altered, policy
+from tests.support.proxies import ProxyBox, bundle
 from tests.support.squid import wait_until
-from tests.support.wires import as_somebody
+from tests.support.wires import GATEWAY, MODEL_PORT, Wire, as_somebody
 from threegate.host.deploy.files import generate, write
 from threegate.host.deploy.firewall import firewall
 from threegate.host.deploy.place import OWNER, Place
+from threegate.sandbox.attacks.silence import says_nothing
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE
 from threegate.sandbox.session import run_gate
@@ -150,3 +150,41 @@ def in_box(directory: Path) -> Any:
         answer = run_gate(find_machine(), replace(start, given=given), b"go")
         lines = proxy.hear(lambda lines: len(lines) >= 3)
         return {"reached": json.loads(said(answer)), "decided": lines}
+
+
+# -- Who reaches what under the generated firewall; run by `internet.run_inside`.
+
+SERVER = {"kind": "bridge", "endpoint": f"127.0.0.1:{MODEL_PORT}", "sha256": None}
+SOMEBODY = 4242
+FIREWALLED = Place(resolvers=(ip_address(GATEWAY),))
+UIDS = {**FIREWALLED.uids, "somebody": SOMEBODY, "root": 0}
+
+
+def firewall_scenes(directory: Path) -> dict[str, Any]:
+    """Return who reached what: without rules, and with each variant."""
+    directory.chmod(0o755)
+    rules = altered(policy(), lambda sections: sections["core"]["model"].update(SERVER))
+    told: dict[str, Any] = {}
+    with Wire(directory) as wire:
+        told["none"] = {"reached": wire.sweep({"fetch-retrieve": UIDS["fetch-retrieve"]})}
+        told["none"]["far"] = wire.arrived()
+        told["none"]["silent"] = _silent()
+        for variant in ("laptop", "strict"):
+            file = directory / f"{variant}.nft"
+            file.write_text(firewall(rules, FIREWALLED, strict=variant == "strict"), "utf-8")
+            subprocess.run(["nft", "-f", file], check=True)
+            told[variant] = {"reached": wire.sweep(UIDS), "far": wire.arrived()}
+            told[variant]["silent"] = _silent()
+            listed = ["nft", "--json", "list", "counters", "table", "inet", "threegate"]
+            counted = json.loads(subprocess.run(listed, capture_output=True, check=True).stdout)
+            told[variant]["counters"] = {
+                item["counter"]["name"]: item["counter"]["packets"]
+                for item in counted["nftables"]
+                if "counter" in item
+            }
+    return told
+
+
+def _silent() -> list[str]:
+    """Return whom the doctor would find silenced."""
+    return [name for name, uid in UIDS.items() if says_nothing(uid)]

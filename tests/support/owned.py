@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.chatting import Script, Scripted
-from tests.support.payloads import start_with
+from tests.support.boxes import start_with
+from tests.support.core_doubles import FakeSides, Script, Scripted, said
 from tests.support.policies import altered
-from tests.support.saying import FakeSides, said
 from tests.support.workspaces import files_below
 from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.host import open_box

@@ -13,10 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.support.container_scenes import PROBE
-from tests.support.containers import MOUNTED, Containers
+from tests.support.containers import MOUNTED, PROBE, Containers
 from tests.support.internet import Internet
-from tests.support.proxying import bundle
+from tests.support.proxies import bundle
 from threegate.host.deploy.containers import PROGRAM
 from threegate.host.deploy.files import generate, write
 from threegate.host.deploy.place import Place as Machine

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.support.origin import OTHER, Request, Response, Site, Sites, nothing_here
-from tests.support.origins import answers_json, answers_xml, documents, works
-from tests.support.origins.monsters import monster
+from tests.support.origins import answers, works
+from tests.support.origins.hostile import monster
 from tests.support.origins.works import find, matching
 
 WORLD = "tests.support.origins.scholarly:world"
@@ -93,14 +93,14 @@ def _crossref(request: Request) -> Response:
         return hurting
     if "query" in request.query:
         registered = [w for w in matching(request.query["query"]) if w.registrar == "crossref"]
-        return Response(answers_json.crossref_list(registered))
+        return Response(answers.crossref_list(registered))
     work = find(doi=request.path.removeprefix("/works/"))
     if work is works.BUSY and request.number == 0:
         return Response(b"slow down", "text/plain", 429, (("Retry-After", str(RETRY_SECONDS)),))
     if work is None or work.registrar != "crossref":
         return Response(NOT_FOUND, "application/json;charset=utf-8", 404)
     limits = (("x-rate-limit-limit", "5"), ("x-rate-limit-interval", "1s"))
-    return Response(answers_json.crossref(work), headers=limits)
+    return Response(answers.crossref(work), headers=limits)
 
 
 def _datacite(request: Request) -> Response:
@@ -110,8 +110,8 @@ def _datacite(request: Request) -> Response:
     kind = "application/vnd.api+json; charset=utf-8"
     if work is None or work.registrar != "datacite":
         errors = {"errors": [{"status": "404", "title": "The resource you are looking for..."}]}
-        return Response(answers_json.body(errors), kind, 404)
-    return Response(answers_json.datacite(work), kind)
+        return Response(answers.body(errors), kind, 404)
+    return Response(answers.datacite(work), kind)
 
 
 def _doi(request: Request) -> Response:
@@ -121,7 +121,7 @@ def _doi(request: Request) -> Response:
         said = {"DOI": name, "status": "DOI does not exist"}
     else:
         said = {"DOI": name, "RA": "Crossref" if work.registrar == "crossref" else "DataCite"}
-    return Response(answers_json.body([said]))
+    return Response(answers.body([said]))
 
 
 def _arxiv(request: Request) -> Response:
@@ -135,34 +135,34 @@ def _arxiv(request: Request) -> Response:
     else:
         words = query.get("search_query", "").replace("all:", "").replace(" AND ", " ")
         found = [work for work in matching(words) if work.arxiv is not None]
-    return Response(answers_xml.arxiv(found), "application/atom+xml; charset=utf-8")
+    return Response(answers.arxiv(found), "application/atom+xml; charset=utf-8")
 
 
 def _arxiv_files(request: Request) -> Response:
     work = find(arxiv=request.path.removeprefix("/pdf/").partition("v")[0])
     if work is None:
         return Response(b"<html><body>no such paper</body></html>", "text/html", 404)
-    pages = [f"{work.title}. {work.abstract}", f"{documents.STORY} {documents.MORE}"]
-    hidden = documents.INJECTION if work is works.HIDING_PREPRINT else None
-    return Response(documents.pdf(pages, hidden=hidden), "application/pdf")
+    pages = [f"{work.title}. {work.abstract}", f"{works.STORY} {works.MORE}"]
+    hidden = works.INJECTION if work is works.HIDING_PREPRINT else None
+    return Response(works.pdf(pages, hidden=hidden), "application/pdf")
 
 
 def _openalex(request: Request) -> Response:
     if "search" in request.query:
-        return Response(answers_json.openalex_list(matching(request.query["search"])))
+        return Response(answers.openalex_list(matching(request.query["search"])))
     name = request.path.removeprefix("/works/")
     work = find(doi=name[4:]) if name.startswith("doi:") else find(openalex=name)
     if work is works.GAPS:
         return Response(b"upstream failed", "text/plain", 503)
     if work is None or work.registrar == "datacite":
         return Response(b"<!doctype html><title>404 Not Found</title>", "text/html", 404)
-    return Response(answers_json.openalex(work))
+    return Response(answers.openalex(work))
 
 
 def _pubmed(request: Request) -> Response:
     pmid = request.query.get("id", "")
     work, hurting = find(pmid=pmid), _hurting(f"pmid:{pmid}", "text/xml")
-    return hurting or Response(answers_xml.pubmed(work), "text/xml; charset=UTF-8")
+    return hurting or Response(answers.pubmed(work), "text/xml; charset=UTF-8")
 
 
 def _europepmc(request: Request) -> Response:
@@ -170,7 +170,7 @@ def _europepmc(request: Request) -> Response:
         work = find(pmcid=request.path.split("/")[-2])
         if work is None:
             return Response(b"", "application/xml", 404)
-        return Response(answers_xml.jats(work), "application/xml")
+        return Response(answers.jats(work), "application/xml")
     return _europepmc_search(request.query.get("query", ""))
 
 
@@ -179,12 +179,12 @@ def _europepmc_search(query: str) -> Response:
     scheme = {"DOI": "doi", "EXT_ID": "pmid", "PMCID": "pmcid"}.get(field)
     if scheme is None:
         found = [work for work in matching(query) if work.pmid is not None]
-        return Response(answers_json.europepmc(found))
+        return Response(answers.europepmc(found))
     work = find(**{scheme: value.partition(" AND ")[0].strip('"')})
     if work is works.GAPS:
         return Response(b'{"errCode":403}', "application/json", 403)
     known = work is not None and work.pmid is not None
-    return Response(answers_json.europepmc([work] if known and work is not None else []))
+    return Response(answers.europepmc([work] if known and work is not None else []))
 
 
 def _semanticscholar(request: Request) -> Response:
@@ -192,7 +192,7 @@ def _semanticscholar(request: Request) -> Response:
     work = find(**{scheme.lower(): value})
     if work is None:
         return Response(b'{"error":"Paper with id not found"}', status=404)
-    return Response(answers_json.semanticscholar(work))
+    return Response(answers.semanticscholar(work))
 
 
 def _unpaywall(request: Request) -> Response:
@@ -202,15 +202,15 @@ def _unpaywall(request: Request) -> Response:
         return Response(said, status=422)
     if work is None or work.registrar != "crossref":
         return Response(b'{"HTTP_status_code":404,"error":true}', status=404)
-    return Response(answers_json.unpaywall(work))
+    return Response(answers.unpaywall(work))
 
 
 def _pages(request: Request) -> Response:
     match request.path:
         case "/field-notes":
-            return Response(documents.FIELD_NOTES, "text/html; charset=utf-8")
+            return Response(works.FIELD_NOTES, "text/html; charset=utf-8")
         case "/notes.txt":
-            return Response(documents.STORY.encode(), "text/plain; charset=utf-8")
+            return Response(works.STORY.encode(), "text/plain; charset=utf-8")
         case "/moved":
             return Response(b"", None, 301, (("Location", "/field-notes"),))
         case "/elsewhere":

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.make_vectors import FR, TR, code, key
 from tests.support.samples import (
     NONCE,
     NOW,
@@ -13,7 +14,6 @@ from tests.support.samples import (
     one_of_each,
     tool_request,
 )
-from tests.support.vector_drafts import FR, TR, code, key
 from threegate.artifacts.draft import HOST_KEYS, LANES, LaneDefaults, complete_draft, is_draft
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.reasons import ArtifactReason

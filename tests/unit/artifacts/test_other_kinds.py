@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.judging import judge
 from tests.support.samples import (
     ERA_LIMITS,
     GATEWAY,
@@ -20,6 +19,7 @@ from tests.support.samples import (
     tool_result,
     with_outcome,
 )
+from tests.support.vectors import judge
 from threegate.artifacts.analysis import Claim
 from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.reasons import ArtifactReason

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import vectors
-from tests.support.mutations import mutated
 from tests.support.samples import one_of_each
-from tests.support.strategies import BY_PREFIX
+from tests.support.strategies import BY_PREFIX, mutated
 from threegate.artifacts.draft import complete_draft, is_draft
 from threegate.artifacts.registry import FORMATS, Artifact, emit, id_of, parse
 from threegate.base.errors import ArtifactRejected

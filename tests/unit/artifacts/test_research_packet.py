@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.judging import judge
 from tests.support.samples import box, digest, packet
+from tests.support.vectors import judge
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import emit, parse
 from threegate.artifacts.research_packet import Hazard, Hop, ResearchPacket

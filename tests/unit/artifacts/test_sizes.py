@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tests.support.judging import judge
 from tests.support.samples import packet
+from tests.support.vectors import judge
 from threegate.artifacts.limits import MAX_PACKET_BYTES
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import emit

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.judging import judge
 from tests.support.samples import (
     GATEWAY,
     LIMITS,
@@ -15,6 +14,7 @@ from tests.support.samples import (
     fetch_request,
     tool_request,
 )
+from tests.support.vectors import judge
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import emit, parse
 from threegate.artifacts.tool_request import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.mutations import JSON
+from tests.support.strategies import JSON
 from threegate.base import canonical
 
 VALUES = st.recursive(

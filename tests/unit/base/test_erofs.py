@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.erofs import read
+from tests.support.images import read
 from threegate.base.erofs import (
     BLOCK_BYTES,
     MAX_DEPTH,

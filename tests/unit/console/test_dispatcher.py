@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import approved_request, live_workspace
+from tests.support.requests import approved_request, live_workspace
 from threegate.console.workspace_threads import Dispatcher, FinishedRequest, Stop
 from threegate.host.workspace.workspace import Workspace
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import drafted, program
+from tests.support.requests import drafted, program
 from tests.support.samples import box, escalated, fetch_request
 from tests.support.workspaces import make_workspace, take_in
 from threegate.console.inbox_page import AT_ONCE, PAGE, Inbox, InboxPage

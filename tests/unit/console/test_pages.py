@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from tests.support.reviewing import held, program
+from tests.support.requests import held, program
 from tests.support.samples import escalated, fetch_request
 from tests.support.workspaces import make_workspace
 from threegate.base.errors import PolicyDenied

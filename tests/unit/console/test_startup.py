@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reviewing import program
+from tests.support.requests import program
 from tests.support.workspaces import make_workspace, take_in
 from threegate.base.errors import StorageFailed
 from threegate.console import startup

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.stores import NOW, clock, findings, make_store
+from tests.support.workspaces import NOW, clock, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact

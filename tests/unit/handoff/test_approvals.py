@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import SIGNATURE, approval_bytes, approve, claim, finish, take
-from tests.support.stores import NOW, clock, files_of, findings, make_store
+from tests.support.workspaces import (
+    NOW,
+    SIGNATURE,
+    approval_bytes,
+    approve,
+    claim,
+    clock,
+    files_of,
+    findings,
+    finish,
+    make_store,
+    take,
+)
 from threegate.artifacts import registry
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.ids import sha256_hex

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import ROOM, approve, claim, finish, take
-from tests.support.stores import NOW, adopt, clock, files_of, findings, make_store
+from tests.support.workspaces import (
+    NOW,
+    ROOM,
+    adopt,
+    approve,
+    claim,
+    clock,
+    files_of,
+    findings,
+    finish,
+    make_store,
+    take,
+)
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support import samples
-from tests.support.stores import NOW, audited, clock, files_of, findings, make_store
+from tests.support.workspaces import NOW, audited, clock, files_of, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import AuditUnavailable, QuotaExceeded, StorageFailed

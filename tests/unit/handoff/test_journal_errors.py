@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stores import audited, clock, files_of, make_store
+from tests.support.workspaces import audited, clock, files_of, make_store
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import StorageFailed
 from threegate.handoff import states

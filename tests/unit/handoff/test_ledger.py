@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support import samples
-from tests.support.claiming import approve, take
-from tests.support.stores import NOW, clock, make_store
+from tests.support.workspaces import NOW, approve, clock, make_store, take
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import SEGMENT_EVENTS, Entry

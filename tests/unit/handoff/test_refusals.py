@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import samples
 from tests.support.samples import digest
-from tests.support.stores import NOW, clock, findings, make_store
+from tests.support.workspaces import NOW, clock, findings, make_store
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import ToolRequest, refusal_record

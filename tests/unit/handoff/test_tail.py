@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stores import clock, make_store
+from tests.support.workspaces import clock, make_store
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.entry import SEGMENT_EVENTS, Entry
 from threegate.base.errors import AuditTampered

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from tests.support.claiming import approve, claim
 from tests.support.samples import fetch_request, packet
-from tests.support.workspaces import Clock, soft_signer, take_in
+from tests.support.workspaces import Clock, approve, claim, soft_signer, take_in
 from threegate.cli.status import size
 from threegate.host.status import overview
 from threegate.host.workspace.index import Index

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import keyvectors
+from tests.support import sshlab
 from tests.support.sshlab import NOW, Key
 from threegate.base.errors import PolicyInvalid, SignatureRefused, UsageError
 from threegate.keys import public
@@ -22,7 +22,7 @@ from threegate.keys.signers import (
     parse_signers,
 )
 
-ACCEPT, REJECT = keyvectors.load("signers", "accept"), keyvectors.load("signers", "reject")
+ACCEPT, REJECT = sshlab.load("signers", "accept"), sshlab.load("signers", "reject")
 KEY, OTHER = parse_key_blob(Key(b"\x01" * 32).blob), parse_key_blob(Key(b"\x02" * 32).blob)
 DAY = 86_400
 

@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import keyvectors
+from tests.support import sshlab
 from tests.support.sshlab import APPROVAL, NOW, Forge, Key, armored
 from threegate.base.errors import SignatureRefused
 from threegate.base.untrusted import Untrusted
 from threegate.keys.signers import parse_signers
 from threegate.keys.sshsig import SignedBytes, armor, parse_signature, verify
 
-ACCEPT, REJECT = keyvectors.load("signature", "accept"), keyvectors.load("signature", "reject")
+ACCEPT, REJECT = sshlab.load("signature", "accept"), sshlab.load("signature", "reject")
 KEY, TOKEN = Key(b"\x01" * 32), Key(b"\x02" * 32, on_token=True)
 SIGNERS = parse_signers(KEY.signer_line() + TOKEN.signer_line("second"))
 CODES = {f"TG-KEY-00{number}" for number in range(1, 9)}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.support import samples
-from tests.support.gateways import GRANTED, NETWORK, granted
-from tests.support.origins.runs import HOST, INNER, NOT_ASKED, SECOND
+from tests.support.origins.simple import HOST, INNER, NOT_ASKED, SECOND
 from tests.support.policies import altered, policy, policy_files
+from tests.support.run_scenes import GRANTED, NETWORK, granted
 from tests.support.samples import escalated, tool_request
 from threegate.artifacts.approval import Approval
 from threegate.artifacts.tool_request import GatewayTerms, ToolRequest

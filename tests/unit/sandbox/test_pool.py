@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.payloads import start_with
-from tests.support.sessions import children, living
+from tests.support.boxes import children, living, start_with
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import launch
 from threegate.sandbox.box import Start

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.boxes import STARTERS, run_as
-from tests.support.payloads import start_with
-from tests.support.sessions import children, living
+from tests.support.boxes import STARTERS, children, living, run_as, start_with
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import session as module
 from threegate.sandbox.launch import evidence_of, view_for
@@ -233,7 +231,7 @@ def test_threads_ask_sessions_of_their_own(opened: Opened) -> None:
 @pytest.mark.parametrize("who", STARTERS)
 # claim TG-C-83
 def test_nothing_of_a_session_is_left_whoever_started_it(who: str) -> None:
-    ran = run_as(who, "tests.support.sessions:leaving")
+    ran = run_as(who, "tests.support.boxes:leaving")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     for how in ("closed", "killed"):

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.boxes import said
-from tests.support.payloads import start_with
+from tests.support.boxes import said, start_with
 from tests.support.policies import policy
 from tests.support.sshlab import NOW, Forge, Key
 from threegate.sandbox.machine import find_machine

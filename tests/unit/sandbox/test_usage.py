@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.boxes import start_with
 from tests.support.lite import tree
-from tests.support.payloads import start_with
 from threegate.sandbox import usage
 from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.boxes import said
-from tests.support.payloads import start_with
+from tests.support.boxes import said, start_with
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import view
 from threegate.sandbox import views as module

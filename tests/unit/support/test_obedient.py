@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gbnf import Grammar
-from tests.support.modelling import completed, question, said
-from tests.support.obedient import KINDS, LURE, Obedient, goals, serving
+from tests.support.models import completed, question, said
+from tests.support.obedient import KINDS, LURE, Grammar, Obedient, goals, serving
 
 CHAR = r'[^"\\\x00-\x1f\x7f] | "\\" ["\\n]'
 CLAIMS = (

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chatting import Scripted, reply
-from tests.support.tasks import TASK, claims, step_of, task, wanted
+from tests.support.core_doubles import TASK, Scripted, claims, reply, step_of, task, wanted
 from threegate.gates.core import prompts
 from threegate.gates.core.gate import say
 from threegate.gates.core.messages import (

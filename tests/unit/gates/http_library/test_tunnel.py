@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.support.internet_certificates import Authority, self_signed
+from tests.support.internet import Authority, self_signed
 from tests.support.retrieving import ASK, CROSSREF, RECORD, answer, bundle
 from threegate.gates.fetch.retrieve.messages import Got
 from threegate.gates.fetch.retrieve.retriever import Retriever

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tests.support.imagefiles import (
+from tests.support.holdings import (
     SCRIPT,
     SIDES,
     SIGNATURE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.papers import paper, shelf
+from tests.support.holdings import paper, shelf
 from tests.support.samples import analysis, box, fetch_request
 from tests.support.workspaces import take_in
 from threegate.artifacts.analysis import Analysis

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.support.papers import ICE, paper, shelf
-from tests.support.policies import altered
-from tests.support.samples import approval, tool_request, tool_result
-from tests.support.saying import (
+from tests.support.core_doubles import (
     FakeSides,
     claim,
     lane_that_is_gone,
     lane_that_refuses,
     program,
     said,
-    wanted,
+    wanted_source,
     written,
 )
+from tests.support.holdings import ICE, paper, shelf
+from tests.support.policies import altered
+from tests.support.samples import approval, tool_request, tool_result
 from tests.support.workspaces import take_in
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
@@ -246,7 +246,10 @@ def test_a_sentence_no_model_chose_is_never_one_that_a_model_wrote(
 
 def test_why_a_proposal_was_denied_goes_back_as_data(ws: Workspace, index: Index) -> None:
     (one,) = take_in(ws, paper(1, "Sea ice broke at 1.2 MPa."))
-    drafts = (program("1 + 1", purpose="Add it up."), wanted("doi:10.5555/1", purpose="Read on."))
+    drafts = (
+        program("1 + 1", purpose="Add it up."),
+        wanted_source("doi:10.5555/1", purpose="Read on."),
+    )
     first = ask(ws, index, said(drafts=drafts), packets=[one])
     (tool, _), (fetch, _) = first.stored.drafts
     deny(ws.store, tool, reason="Too few values.", now=ws.now())
@@ -304,7 +307,10 @@ def test_the_model_sees_the_best_that_fits_and_no_ids(ws: Workspace, index: Inde
         (said(drafts=(program("1", 9),)), "a draft reads a source"),
         (said(shown=(9,)), "CORE names a source"),
         (said(*(claim(f"claim {n}") for n in range(101))), "more than it may"),
-        (said(drafts=tuple(wanted(f"doi:10.5555/{n}") for n in range(9))), "more than it may"),
+        (
+            said(drafts=tuple(wanted_source(f"doi:10.5555/{n}") for n in range(9))),
+            "more than it may",
+        ),
     ],
 )
 # claim TG-C-151
@@ -334,7 +340,7 @@ def test_drafts_wait_for_a_human_and_name_where_they_come_from(ws: Workspace, in
     (source,) = take_in(ws, paper(1, text))
     drafts = (
         program("1 + 1", 1, purpose="compute sum of all ice readings"),
-        wanted("https://arxiv.org/abs/2401.00001"),
+        wanted_source("https://arxiv.org/abs/2401.00001"),
     )
     outcome = ask(ws, index, said(drafts=drafts), question="ice")
     assert len(drafted(ws)) == 2
@@ -362,9 +368,9 @@ def test_drafts_wait_for_a_human_and_name_where_they_come_from(ws: Workspace, in
     [
         (program("class A: pass"), lane_that_refuses, "Monty cannot express it: line 1"),
         (program("1"), lane_that_is_gone, "the lite lane ended"),
-        (wanted("https://evil.example/x?ice"), None, "nobody could approve it"),
-        (wanted("file:///etc/passwd"), None, "not a reference"),
-        (wanted("doi:10.5555/1", purpose="a\u202eb"), None, "characters"),
+        (wanted_source("https://evil.example/x?ice"), None, "nobody could approve it"),
+        (wanted_source("file:///etc/passwd"), None, "not a reference"),
+        (wanted_source("doi:10.5555/1", purpose="a\u202eb"), None, "characters"),
         (program("a = '\u202e'"), None, "bidi"),
         (program("1" * 16_000 + "\x00"), None, "control"),
     ],
@@ -380,7 +386,7 @@ def test_a_draft_nobody_could_approve_is_told_and_not_kept(
     assert outcome.stored.drafts == ()
     assert any(words in line for line in outcome.told), outcome.told
     assert outcome.stored.analysis.claims, "the answer is kept"
-    ask(ws, index, said(drafts=(program("1"), wanted("doi:10.5555/1"))))
+    ask(ws, index, said(drafts=(program("1"), wanted_source("doi:10.5555/1"))))
     assert len(drafted(ws)) == 2, "control"
 
 
@@ -404,7 +410,7 @@ def test_a_run_that_could_read_a_result_leaves_no_fetch_request(
 ) -> None:
     _, result = with_result(ws)
     (packet,) = take_in(ws, shelf()[0])
-    drafts = (wanted("doi:10.5555/1"), program("1"))
+    drafts = (wanted_source("doi:10.5555/1"), program("1"))
     control = ask(ws, index, said(drafts=drafts), packets=[packet])
     assert len(control.stored.drafts) == 2
     assert control.withheld is None
@@ -466,7 +472,7 @@ def test_role_and_policy_say_what_may_be_drafted(
     assert ask(narrowed, index, sides).stored.analysis.claims, "it answers all the same"
     assert sides.tasks[0].may_draft == may
     with pytest.raises(ProtocolBroken, match="which it may not"):
-        draft = program("1") if "tool-request" not in may else wanted("doi:10.5555/1")
+        draft = program("1") if "tool-request" not in may else wanted_source("doi:10.5555/1")
         ask(narrowed, index, said(drafts=(draft,)))
 
 

@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
+from tests.support.core_doubles import FakeSides, claim, program, said, wanted_source
 from tests.support.crash import TURNING, deaths
-from tests.support.papers import shelf
-from tests.support.saying import FakeSides, claim, program, said, wanted
+from tests.support.holdings import shelf
 from tests.support.workspaces import Clock, make_workspace, take_in
 from threegate.artifacts.registry import FORMATS
 from threegate.host.ask.answer import Wish, answer_by_model
@@ -16,7 +16,7 @@ from threegate.host.workspace.workspace import Workspace, open_workspace
 
 ANSWER = said(
     claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)),
-    drafts=(program("1 + 1", 1), wanted("doi:10.5555/tg.9")),
+    drafts=(program("1 + 1", 1), wanted_source("doi:10.5555/tg.9")),
 )
 
 

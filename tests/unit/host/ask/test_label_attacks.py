@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.papers import paper
+from tests.support.core_doubles import FakeSides, claim, program, said, wanted_source, written
+from tests.support.holdings import paper
 from tests.support.samples import approval, tool_result
-from tests.support.saying import FakeSides, claim, program, said, wanted, written
 from tests.support.workspaces import soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
@@ -201,7 +201,7 @@ def test_forgetting_what_stood_between_does_not_let_a_result_feed_fetch(
     sides = FakeSides(said())
     ask(ws, index, sides, packets=[third.stored.id])
     assert sides.tasks[0].may_draft == ("tool-request",)
-    control = FakeSides(said(drafts=(wanted("doi:10.5555/9"),)))
+    control = FakeSides(said(drafts=(wanted_source("doi:10.5555/9"),)))
     assert ask(ws, index, control, packets=[packet]).stored.drafts, "control"
 
 

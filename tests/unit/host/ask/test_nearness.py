@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.support.papers import paper, shelf
+from tests.support.holdings import paper, shelf
 from tests.support.workspaces import take_in
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import DIMENSIONS, need_vector

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
-from tests.support.fetching import ARTICLE, MISSING, RETRACTED, Bench
-from tests.support.reviewing import approved, held
+from tests.support.fetches import ARTICLE, MISSING, RETRACTED, Bench
+from tests.support.requests import approved, held
 from tests.support.workspaces import Clock, make_workspace
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError, WaitingForHuman
 from threegate.base.untrusted import Untrusted

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.papers import found_by_search, paper
+from tests.support.holdings import found_by_search, paper
 from threegate.host.fetch.text_form import candidates, is_search, listed
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fetching import ARTICLE, Bench
+from tests.support.fetches import ARTICLE, Bench
 from tests.support.workspaces import Clock, files_below, make_workspace, settings_for
 from threegate.artifacts.references import parse_reference
 from threegate.host.fetch import credentials

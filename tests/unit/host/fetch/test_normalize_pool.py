@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.normalization import RECORD
 from tests.support.policies import policy
-from tests.support.records import RECORD
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade, RetrievalRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.fetching import got
+from tests.support.fetches import got
 from threegate.gates.fetch.retrieve.messages import NotGot
 from threegate.host.fetch.host_rules import (
     MAX_TRIES,

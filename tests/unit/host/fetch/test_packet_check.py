@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.records import DOI, RAWS, RECORD
+from tests.support.normalization import DOI, RAWS, RECORD
 from threegate.artifacts import registry
 from threegate.artifacts.research_packet import Also, Gap, Hop, Notice, ResearchPacket
 from threegate.base.errors import ArtifactRejected

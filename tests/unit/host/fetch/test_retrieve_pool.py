@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fetching import got
+from tests.support.fetches import got
 from tests.support.policies import policy
 from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got, NotGot
 from threegate.host.fetch.retrieve_pool import MAX_JOBS, RetrieveBox, checked, without_key

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.fetching import ARTICLE, MISSING, RETRACTED, Bench, got
-from tests.support.proxying import without
+from tests.support.fetches import ARTICLE, MISSING, RETRACTED, Bench, got
+from tests.support.proxies import without
 from tests.support.workspaces import Clock, make_workspace
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex

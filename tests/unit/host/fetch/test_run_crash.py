@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from tests.support.crash import TURNING, deaths
-from tests.support.fetching import ARTICLE, RETRACTED, Bench
+from tests.support.fetches import ARTICLE, RETRACTED, Bench
 from tests.support.workspaces import Clock, make_workspace
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.verification import verify_workspace

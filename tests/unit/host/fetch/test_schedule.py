@@ -10,9 +10,9 @@ from queue import SimpleQueue
 
 import pytest
 
-from tests.support.fetching import got
+from tests.support.fetches import got
 from tests.support.policies import policy
-from tests.support.proxying import without
+from tests.support.proxies import without
 from tests.support.workspaces import Clock
 from threegate.base.errors import GateUnavailable
 from threegate.gates.fetch.retrieve.messages import FetchQuestion, Got, NotGot

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fetching import ARTICLE, RETRACTED
+from tests.support.fetches import ARTICLE, RETRACTED
 from tests.support.workspaces import Clock, make_workspace
 from threegate.artifacts.references import parse_reference
 from threegate.host.fetch.session import FetchWork, Note, claim_work, dry_run_work

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fetching import ARTICLE, MISSING, RETRACTED, Bench
+from tests.support.fetches import ARTICLE, MISSING, RETRACTED, Bench
 from tests.support.workspaces import make_workspace
 from threegate.artifacts.research_packet import Gap, Hazard
 from threegate.base.untrusted import Untrusted

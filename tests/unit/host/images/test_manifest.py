@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.small_images import FILES, manifest_of
+from tests.support.images import FILES, manifest_of
 from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected
 from threegate.host.images.manifest import MAX_MANIFEST_BYTES, parse_manifest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packages import ShelfApt, deb, locked, member
+from tests.support.images import ShelfApt, deb, locked, member
 from threegate.base.errors import GateUnavailable
 from threegate.host.images.apt import Apt
 from threegate.host.images.packages import Packages, resolve

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_images import FILES, kept
+from tests.support.images import FILES, kept
 from threegate.base.errors import GateUnavailable, UsageError
 from threegate.host.images.manifest import layer_file
 from threegate.host.images.store import LOCK, MAKING, Images

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.small_images import kept, manifest_of
+from tests.support.images import kept, manifest_of
 from threegate.base.errors import ArtifactRejected, GateUnavailable, UsageError
 from threegate.host.images.store import LOCK, Images
 from threegate.host.images.transfer import bring, export

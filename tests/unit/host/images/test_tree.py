@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.erofs import read
+from tests.support.images import read
 from threegate.host.images.build import add_own
 from threegate.host.images.recipe import leaves_out
 from threegate.host.images.tree import Tree

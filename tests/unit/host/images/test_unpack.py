@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.packages import ar, deb, member, tar
+from tests.support.images import ar, deb, member, tar
 from threegate.base.errors import ArtifactRejected
 from threegate.host.images import unpack as module
 from threegate.host.images.tree import Tree

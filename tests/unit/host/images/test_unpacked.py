@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_images import kept
+from tests.support.images import kept
 from threegate.base.erofs import Directory, ErofsFile, ErofsLink, Node, lay_out, write
 from threegate.base.errors import GateUnavailable
 from threegate.host.images.store import Image, Images

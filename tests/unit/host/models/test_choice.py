@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.support.modelling import bridged, embedded, named
+from tests.support.models import bridged, embedded, named
 from threegate.base.errors import GateUnavailable, ProtocolBroken
 from threegate.host.models.choice import box_of, chosen, model_file, threads
 from threegate.host.models.server import ModelServer

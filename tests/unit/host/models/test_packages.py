@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheels import cut_up, wheel
+from tests.support.models import cut_up, wheel
 from threegate.base.errors import GateUnavailable
 from threegate.host.models import store
 from threegate.host.models.catalogue import ModelPart

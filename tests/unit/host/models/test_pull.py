@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheels import cut_up, model_of, wheel
+from tests.support.models import cut_up, model_of, wheel
 from threegate.base.errors import GateUnavailable, QuotaExceeded, StorageFailed, UsageError
 from threegate.host.models import store
 from threegate.host.models.catalogue import Model, ModelFile, ModelPart, Piece

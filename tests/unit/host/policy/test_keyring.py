@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash import TURNING, deaths
-from tests.support.stores import findings
 from tests.support.workspaces import (
     START,
     Clock,
+    findings,
     key_file,
     key_of,
     make_workspace,

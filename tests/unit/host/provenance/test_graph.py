@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.papers import paper
+from tests.support.holdings import paper
 from tests.support.samples import analysis, packet
 from tests.support.workspaces import fetched_in, soft_signer
 from threegate.artifacts.analysis import Analysis

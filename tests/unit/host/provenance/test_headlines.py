@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.papers import paper
-from tests.support.results import put_results
+from tests.support.holdings import paper, put_results
 from tests.support.samples import analysis, box, digest, fetch_request, packet, tool_request
 from tests.support.workspaces import fetched_in, soft_signer, take_in
 from threegate.artifacts.analysis import Cite, Claim

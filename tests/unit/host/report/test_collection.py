@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support import samples
-from tests.support.approved import approve_for, request_for
-from tests.support.papers import ICE, paper, shelf
+from tests.support.core_doubles import FakeSides, claim, said
+from tests.support.holdings import ICE, paper, shelf
+from tests.support.requests import approve_for, request_for
 from tests.support.samples import box, digest
-from tests.support.saying import FakeSides, claim, said
 from tests.support.workspaces import fetched_in, public_of, soft_signer
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, ModelUsed

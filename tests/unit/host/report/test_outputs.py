@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tests.support.imagefiles import png
-from tests.support.leftfiles import answer_on
+from tests.support.holdings import answer_on, png
 from tests.support.reports import RENDERERS, read_markdown, read_page, read_pdf
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import GateUnavailable

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lanes import UnboxedLane
 from tests.support.policies import altered, policy
+from tests.support.requests import UnboxedLane
 from tests.support.samples import packet, tool_result
 from tests.support.workspaces import files_below, keep_blob, make_workspace, take_in
 from threegate.artifacts import registry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import Meddler, approved, drafted, held, meddler, program
+from tests.support.requests import Meddler, approved, drafted, held, meddler, program
 from tests.support.samples import box, escalated, fetch_request
 from tests.support.sshlab import Forge, Key
 from tests.support.workspaces import (

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claiming import take
-from tests.support.reviewing import approved, drafted, held, program
+from tests.support.requests import approved, drafted, held, program
 from tests.support.samples import fetch_request
-from tests.support.stores import adopt
-from tests.support.workspaces import START, Clock, files_below, make_workspace, soft_signer, take_in
+from tests.support.workspaces import (
+    START,
+    Clock,
+    adopt,
+    files_below,
+    make_workspace,
+    soft_signer,
+    take,
+    take_in,
+)
 from threegate.audit.entry import time_of
 from threegate.base.errors import UsageError
 from threegate.handoff.approvals import denial_of, uses_left

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import approved, held
+from tests.support.requests import approved, held
 from tests.support.workspaces import make_workspace, public_of, ssh_signer
 from threegate.base.errors import StorageFailed, UsageError
 from threegate.host.review.approval import approve, export

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.reviewing import drafted, held, program
+from tests.support.requests import drafted, held, program
 from tests.support.samples import LIMITS, box, fetch_request, packet
 from tests.support.workspaces import keep_blob, make_workspace, take_in
 from threegate.artifacts.research_packet import Hazard

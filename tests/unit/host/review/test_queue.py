@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import approved, drafted, held, program
+from tests.support.requests import approved, drafted, held, program
 from tests.support.samples import fetch_request
 from tests.support.workspaces import make_workspace
 from threegate.host.review.sheet import listed, total

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.policies import policy
-from tests.support.reviewing import Screen, code_read_back, drafted, held, printed, program
+from tests.support.requests import Screen, code_read_back, drafted, held, printed, program
 from tests.support.samples import box, escalated, fetch_request, packet
 from tests.support.workspaces import fetched_in, make_workspace
 from threegate.artifacts.references import parse_reference, questions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import approved, drafted, held, program
+from tests.support.requests import approved, drafted, held, program
 from tests.support.samples import (
     GATEWAY,
     LIMITS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reviewing import approved, held, program
+from tests.support.requests import approved, held, program
 from tests.support.samples import LIMITS, box, escalated, fetch_request
 from tests.support.workspaces import make_workspace
 from threegate.artifacts.ids import short

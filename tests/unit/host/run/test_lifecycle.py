@@ -7,8 +7,8 @@ from unittest import mock
 
 import pytest
 
-from tests.support.approved import approve_for, live_workspace, now
 from tests.support.heavy import ENABLED, Task, request_for
+from tests.support.requests import approve_for, live_workspace, now
 from tests.support.workspaces import OPEN, take_in
 from tests.unit.host.review.test_approval import edit_policy
 from threegate.artifacts import registry

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from tests.support import fakelane
-from tests.support.approved import approved_request, live_workspace
+from tests.support import requests
 from tests.support.lite import Program, job_for
 from tests.support.policies import policy
+from tests.support.requests import approved_request, live_workspace
 from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, LiteJob, LiteOutcome
 from threegate.handoff import states
@@ -45,7 +45,7 @@ class FakeSession:
 
 
 def box_with(session: FakeSession) -> LiteBox:
-    return LiteBox(cast("Session", session), fakelane.BOX)
+    return LiteBox(cast("Session", session), requests.BOX)
 
 
 def test_an_ordinary_answer_leaves_the_box_for_the_next() -> None:
@@ -165,9 +165,9 @@ def test_a_job_no_box_saw_is_tried_again_and_then_a_human_s(
     def answer(job: LiteJob) -> Ran:
         seen.append(job.request)
         gone = job.request == ws.store.read_bytes(lost) or seen.count(job.request) < 2
-        return Ran(LiteOutcome("crashed"), 0, 0, sent=False) if gone else fakelane.ok(job)
+        return Ran(LiteOutcome("crashed"), 0, 0, sent=False) if gone else requests.ok(job)
 
-    fakelane.install(monkeypatch, answer)
+    requests.install(monkeypatch, answer)
     told = {report.request_id: report for report in lifecycle.run_requests(ws, [lost, late])}
     assert told[late].made is not None, "control: the second box saw it"
     assert isinstance(told[lost].error, GateUnavailable)
@@ -184,7 +184,7 @@ def test_a_job_a_box_has_seen_is_never_tried_again(
         seen.append(job.request)
         return Ran(LiteOutcome("crashed"), 0, 0)
 
-    fakelane.install(monkeypatch, answer)
+    requests.install(monkeypatch, answer)
     (report,) = lifecycle.run_requests(ws, [approved_request(ws, "1")])
     assert report.made is not None
     assert report.made.result.exit == "crashed"

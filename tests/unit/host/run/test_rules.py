@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.approved import approved_request, live_workspace
-from tests.support.fakelane import BOX, install, ok, ran
 from tests.support.pushing import FINISH, KEEP
+from tests.support.requests import BOX, approved_request, install, live_workspace, ok, ran
 from tests.support.workspaces import OPEN, soft_signer
 from tests.unit.host.review.test_approval import opened
 from threegate.base.errors import GateUnavailable, HandoffTampered, PolicyDenied

@@ -13,19 +13,24 @@ from typing import Any
 
 import pytest
 
-from tests.support.claiming import approve, claim, finish, take
 from tests.support.crash import TURNING, deaths
-from tests.support.families import Family, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
-from tests.support.stores import findings
 from tests.support.workspaces import (
     START,
     Clock,
+    Family,
+    approve,
+    claim,
     files_below,
+    findings,
+    finish,
     keep_blob,
+    make_family,
     make_workspace,
+    places,
     public_of,
     soft_signer,
+    take,
     take_in,
 )
 from threegate.artifacts.ids import sha256_hex

@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claiming import approve, claim
 from tests.support.crash import TURNING, deaths
-from tests.support.families import analysis_of, make_family, places
 from tests.support.samples import box, packet, tool_request
-from tests.support.stores import findings
 from tests.support.workspaces import (
     START,
     Clock,
+    analysis_of,
+    approve,
+    claim,
     files_below,
+    findings,
     keep_blob,
+    make_family,
     make_workspace,
+    places,
     public_of,
     soft_signer,
     ssh_signer,

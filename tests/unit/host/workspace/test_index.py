@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.families import make_family
 from tests.support.samples import packet, packet_of_size
-from tests.support.workspaces import Clock, soft_signer, take_in
+from tests.support.workspaces import Clock, make_family, soft_signer, take_in
 from threegate.artifacts.ids import digest_of
 from threegate.base.errors import UsageError
 from threegate.host.workspace.index import FILE, Index

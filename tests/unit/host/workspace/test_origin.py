@@ -2,8 +2,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tests.support.papers import paper
-from tests.support.retrieved import edited, fetched, retrieval
+from tests.support.holdings import paper
+from tests.support.normalization import edited, fetched, retrieval
 from tests.support.workspaces import Clock, fetched_in, make_workspace, soft_signer, take_in
 from threegate.artifacts import registry
 from threegate.base.errors import ArtifactRejected

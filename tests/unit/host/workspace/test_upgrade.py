@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.crash import TURNING, deaths
 from tests.support.samples import packet
-from tests.support.stores import findings
-from tests.support.workspaces import Clock, make_workspace, take_in
+from tests.support.workspaces import Clock, findings, make_workspace, take_in
 from threegate.artifacts.ids import sha256_hex
 from threegate.audit.verify import verify_log
 from threegate.base.errors import StorageFailed, VersionUnsupported, WorkspaceUnusable

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claiming import approve, take
 from tests.support.policies import GATES
 from tests.support.samples import fetch_request, packet, tool_request
 from tests.support.sshlab import Forge
 from tests.support.workspaces import (
     Clock,
+    approve,
     keep_blob,
     key_of,
     make_workspace,
     soft_signer,
+    take,
     take_in,
 )
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint

@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.claiming import approve, claim
 from tests.support.crash import TURNING, deaths
-from tests.support.families import Family, analysis_of, make_family, places
 from tests.support.samples import packet, packet_of_size, tool_request
-from tests.support.stores import findings
-from tests.support.workspaces import START, Clock, keep_blob, make_workspace, take_in
+from tests.support.workspaces import (
+    START,
+    Clock,
+    Family,
+    analysis_of,
+    approve,
+    claim,
+    findings,
+    keep_blob,
+    make_family,
+    make_workspace,
+    places,
+    take_in,
+)
 from threegate.artifacts import registry
 from threegate.artifacts.ids import digest_of
 from threegate.audit.entry import time_of

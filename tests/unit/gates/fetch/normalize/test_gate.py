@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.answers import JSON, crossref_work
-from tests.support.normalizing import ask, got, page_of
+from tests.support.normalization import JSON, ask, crossref_work, got, page_of
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate, packet
 from threegate.gates.fetch.normalize.gate import answer

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.injected import labels, packet_with, rest
-from tests.support.normalizing import hazards
+from tests.support.normalization import hazards, labels, packet_with, rest
 
 HARMLESS = packet_with("<p>Gates open and close.</p>")
 ORDERS = (

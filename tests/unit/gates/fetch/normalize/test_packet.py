@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, XML, crossref_work
-from tests.support.normalizing import (
+from tests.support.normalization import (
+    JSON,
     REFERENCE,
+    XML,
     Got,
     ask,
+    crossref_work,
     got,
     hazards,
     made,

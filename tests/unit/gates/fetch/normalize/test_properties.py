@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.answers import JSON, XML, crossref_work
-from tests.support.normalizing import Got, ask, got, page_of
+from tests.support.normalization import JSON, XML, Got, ask, crossref_work, got, page_of
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.artifacts.sources import SOURCES
 from threegate.base.untrusted import Untrusted

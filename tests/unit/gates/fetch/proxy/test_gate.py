@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.proxying import bundle
+from tests.support.proxies import bundle
 from threegate.gates.fetch.proxy import gate
 from threegate.gates.fetch.proxy.gate import REFUSED_SECONDS
 from threegate.gates.fetch.proxy.messages import InForce, ProxyRules

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.hellos import (
+from tests.support.proxies import (
     extension,
     made_hello,
     message,

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.support.hellos import real_hello
 from tests.support.policies import policy, remote_model
-from tests.support.proxying import PUBLIC, SECONDS, Lab, request
+from tests.support.proxies import PUBLIC, SECONDS, Lab, real_hello, request
 from threegate.gates.fetch.proxy.rules import (
     HANDSHAKE_BYTES,
     MAX_UP_BYTES,

@@ -6,9 +6,19 @@ from ipaddress import IPv6Network, ip_address
 
 import pytest
 
-from tests.support.hellos import made_hello, name_extension, real_hello
 from tests.support.policies import line_of, policy_files
-from tests.support.proxying import NAME, PUBLIC, SECONDS, Lab, bundle, request, without
+from tests.support.proxies import (
+    NAME,
+    PUBLIC,
+    SECONDS,
+    Lab,
+    bundle,
+    made_hello,
+    name_extension,
+    real_hello,
+    request,
+    without,
+)
 from threegate.base import canonical
 from threegate.gates.fetch.proxy.rules import MAX_UP_BYTES
 from threegate.sandbox.supervise import MAX_NOTE_BYTES

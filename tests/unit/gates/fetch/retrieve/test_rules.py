@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support import samples
-from tests.support.internet_certificates import self_signed
+from tests.support.internet import self_signed
 from tests.support.retrieving import (
     ASK,
     CROSSREF,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, crossref_work, names, problems, raw, shown, work
+from tests.support.normalization import JSON, crossref_work, names, problems, raw, shown, work
 from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import crossref

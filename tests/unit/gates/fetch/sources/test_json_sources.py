@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, names, problems, raw, shown, work
+from tests.support.normalization import JSON, names, problems, raw, shown, work
 from threegate.gates.fetch.sources import (
     datacite,
     europepmc,

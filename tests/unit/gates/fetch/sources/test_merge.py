@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.answers import JSON, crossref_work, raw, shown, work
+from tests.support.normalization import JSON, crossref_work, raw, shown, work
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import crossref, datacite, openalex, semanticscholar
 from threegate.gates.fetch.sources.merge import Answer, Merged, Missing, Origin, merge

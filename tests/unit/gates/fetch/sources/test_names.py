@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.answers import shown
+from tests.support.normalization import shown
 from threegate.gates.fetch.sources.dates import from_text, month_number
 from threegate.gates.fetch.sources.metadata import PartialDate
 from threegate.gates.fetch.sources.names import identifier

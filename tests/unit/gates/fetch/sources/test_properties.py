@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.answers import JSON, XML, crossref_work
+from tests.support.normalization import JSON, XML, crossref_work
 from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.answers import XML, names, problems, shown, work
+from tests.support.normalization import XML, names, problems, shown, work
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import arxiv, jats, pubmed
 from threegate.gates.fetch.sources.metadata import (

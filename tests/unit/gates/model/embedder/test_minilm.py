@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import weights
+from tests.support import models
 from threegate.gates.model.embedder.gate import opened
 from threegate.gates.model.embedder.messages import EmbedderOpening, nearness, numbers_of
 from threegate.gates.model.embedder.minilm import (
@@ -37,12 +37,12 @@ COSINES = ((1.0, 0.6660, 0.1046), (0.6660, 1.0, 0.1411), (0.1046, 0.1411, 1.0))
 
 @pytest.fixture(scope="module")
 def tensors() -> dict[str, Tensor]:
-    return read_tensors(weights.minilm()[0].read_bytes())
+    return read_tensors(models.minilm()[0].read_bytes())
 
 
 @pytest.fixture(scope="module")
 def pieces() -> Pieces:
-    return Pieces(read_vocabulary(weights.minilm()[1].read_bytes()))
+    return Pieces(read_vocabulary(models.minilm()[1].read_bytes()))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import weights
+from tests.support import models
 from threegate.gates.model.embedder.pieces import (
     MAX_PIECES,
     WORDS,
@@ -19,7 +19,7 @@ from threegate.gates.model.embedder.pieces import (
 
 @pytest.fixture(scope="module")
 def data() -> bytes:
-    return weights.minilm()[1].read_bytes()
+    return models.minilm()[1].read_bytes()
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.images import kept
 from tests.support.policies import policy
-from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era.messages import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.gateways import granted
+from tests.support.run_scenes import granted
 from threegate.artifacts.tool_request import GatewayTerms
 from threegate.base.errors import GateUnavailable
 from threegate.gates.run_gateway import messages as said

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from tests.support.gateways import granted
+from tests.support.run_scenes import granted
 from threegate.base.errors import GateUnavailable
 from threegate.host.run.heavy import kernel_allowlist
 from threegate.policy.decision import Allow, Deny

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.images import kept
 from tests.support.policies import policy
-from tests.support.small_images import kept
 from threegate.base import canonical
 from threegate.base.errors import StorageFailed
 from threegate.gates.tool_exec.era import guest_messages as guest

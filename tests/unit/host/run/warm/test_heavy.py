@@ -8,9 +8,9 @@ from typing import Any, Self, cast
 import pytest
 
 from tests.support.heavy import ENABLED, Task, request_for
+from tests.support.images import kept
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
-from tests.support.small_images import kept
 from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.images.store import Image

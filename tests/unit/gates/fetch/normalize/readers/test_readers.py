@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.normalizing import got, hazards, made, texts
+from tests.support.normalization import got, hazards, made, texts
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.answers import reader_for
 from threegate.gates.fetch.normalize.readers import json_text, plain, xml_text
