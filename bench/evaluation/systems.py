@@ -36,7 +36,7 @@ from threegate.host.ask.answer import (
 from threegate.host.ask.core_session import Boxed, Say
 from threegate.host.models.catalogue import Model
 from threegate.host.models.server import ModelServer
-from threegate.host.proxy.supervisor import Noter
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.host.request.code import Ask, asking
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
@@ -140,7 +140,7 @@ def threegate(place: Place) -> Iterator[System]:
 
     def answer(question: Question) -> Answer:
         place.index.catch_up()
-        noter = Noter(place.asked.store)
+        noter = LogWriter(place.asked.store)
         sides = Timed(Boxed(place.asked, place.models, place.runtime, lambda _: None, noter))
         began = time.perf_counter()
         outcome = answer_by_model(place.asked, place.index, place.wish(question), sides)

@@ -9,18 +9,11 @@ from tests.support import models
 from tests.support.policies import policy, policy_files
 from threegate.artifacts.ids import PREFIXES
 from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NETWORK, RunLimits
-from threegate.base.forms import CONFIDENTIALITY
+from threegate.base.forms import CONFIDENTIALITY, KINDS
 from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
 from threegate.policy.compiler import default_files
-from threegate.policy.decide import (
-    KINDS,
-    Execution,
-    may_draft,
-    may_execute,
-    may_fetch,
-    may_use_engine,
-)
+from threegate.policy.decide import Execution, may_draft, may_execute, may_fetch, may_use_engine
 from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.sections import SECTIONS, tool_exec
 from threegate.policy.source import decode, find_block

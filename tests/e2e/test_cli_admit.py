@@ -11,7 +11,7 @@ from tests.support.cli import Cli, made, write
 from tests.support.samples import analysis, approval, fetch_request, one_of_each, packet
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.policy.decide import KINDS
+from threegate.base.forms import KINDS
 
 DRAFT = b"""\
 ---

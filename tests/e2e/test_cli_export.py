@@ -63,7 +63,7 @@ def test_chosen_packets_go_to_a_new_file(tmp_path: Path) -> None:
     (item,) = json.loads((tmp_path / "out.json").read_text())
     assert item["title"] == "Ice\u00e9"
     again = ("packet", "export", first, "--format", "ris", "--output", "out.json")
-    assert "exists already" in cli(*again, code=2).err
+    assert "is already there" in cli(*again, code=2).err
     assert json.loads((tmp_path / "out.json").read_text()) == [item], "left as it was"
     there = ("packet", "export", "--format", "ris", "--output", "no/such/file")
     assert "cannot write" in cli(*there, code=2).err

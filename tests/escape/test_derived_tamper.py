@@ -32,7 +32,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.admission import FETCH, admit_packet
 from threegate.host.ask.answer import Wish, answer_by_extracts
-from threegate.host.provenance.retraction import answers_on_retracted, warnings
+from threegate.host.provenance.headlines import answers_on_retracted, warnings
 from threegate.host.report.sources import relabelled
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.backup import silent

@@ -62,7 +62,7 @@ def test_a_redirect_to_a_host_outside_the_list_is_not_followed(told: Told) -> No
     assert hosts(scene) == {FRONT, STORE}, "control: up to there it was followed"
     [said] = scene["said"]
     assert f'redirects to "{OUTSIDE}", which no rule covers' in said
-    assert said.endswith("; going on with packages")
+    assert said.endswith("; continuing with packages")
     assert scene["whole"], "the very same bytes came from the next source"
 
 
@@ -71,7 +71,7 @@ def test_other_bytes_of_the_right_length_are_dropped_and_the_next_source_is_aske
     told: Told,
 ) -> None:
     scene = told["wrong-bytes"]
-    assert "its digest is not the pinned one; going on with packages" in scene["said"][0]
+    assert "its digest is not the pinned one; continuing with packages" in scene["said"][0]
     assert (scene["whole"], scene["code"]) == (True, None)
     alone = told["alone"]
     assert (alone["whole"], alone["code"], alone["left"]) == (False, "TG-MDL-041", None)
@@ -80,8 +80,8 @@ def test_other_bytes_of_the_right_length_are_dropped_and_the_next_source_is_aske
 
 REFUSED = {
     "no-parts": "larger than",
-    "shorter": "a file of another length",
-    "longer": "a file of another length",
+    "shorter": "its file has another length",
+    "longer": "its file has another length",
     "other-part": "another part than the one that was asked for",
     "lying-length": "larger than",
     "endless": "larger than",
@@ -108,7 +108,7 @@ def test_what_is_not_there_comes_from_packages_and_the_command_says_so(told: Tol
     scene = told["gone"]
     [said] = scene["said"]
     assert "the publisher did not serve it: the server knows no such thing: status 404" in said
-    assert said.endswith("; going on with packages")
+    assert said.endswith("; continuing with packages")
     assert scene["whole"]
 
 

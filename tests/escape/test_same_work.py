@@ -16,7 +16,7 @@ from tests.support.samples import box
 from threegate.artifacts import registry
 from threegate.artifacts.ids import digest_of, short
 from threegate.artifacts.research_packet import Identifier, ResearchPacket
-from threegate.host.provenance.retraction import RESTS_ON_RETRACTED
+from threegate.host.provenance.headlines import RESTS_ON_RETRACTED
 from threegate.host.workspace.workspace import open_workspace
 
 QUESTION = "How thick is lake ice?"

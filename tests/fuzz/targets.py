@@ -48,7 +48,7 @@ from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
 from threegate.gates.tool_exec.era.messages import HeavyOutcome, parse_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
-from threegate.host.bibliography.entries import EntryUnreadable
+from threegate.host.bibliography.formats import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.images import lz4
 from threegate.host.images.choice import SHIPPED

@@ -26,7 +26,7 @@ from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.fetch.network import ProxyGone
-from threegate.host.fetch.normalize_pool import Answered, Job
+from threegate.host.fetch.normalize_pool import Answered, NormalizeJob
 from threegate.host.fetch.run import FetchEvent, FetchRun
 from threegate.host.fetch.schedule import FetchTask, TaskDone, TaskStarted
 from threegate.host.fetch.targets import FetchTarget, target_for
@@ -110,12 +110,12 @@ class Desk:
 
     told: "SimpleQueue[FetchEvent]"
     tamper: Callable[[Answered], Answered] = lambda answer: answer
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[NormalizeJob] = field(default_factory=list)
 
     def expect(self, jobs: int) -> None:
         del jobs
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: NormalizeJob) -> None:
         self.jobs.append(job)
         made = gate.answer(parse_normalize(Untrusted(job.message)), PLAIN)
         assert isinstance(made, PacketMade), made

@@ -29,7 +29,7 @@ from threegate.host.models.catalogue import Model, ModelFile, ModelPart
 from threegate.host.models.publisher import Publisher
 from threegate.host.models.pull import PUBLISHED, ModelSources, pull
 from threegate.host.models.store import Cache, Told
-from threegate.host.proxy.supervisor import Noter
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.policy import purposes
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
@@ -81,7 +81,7 @@ class Puller:
         code = None
         store = Store.open(self.store_at, clock=clock)
         places = Places(self._directory / "ws", self._directory)
-        noter = Noter(store)
+        noter = LogWriter(store)
         with Publisher(
             self._bundle, find_machine(), places, noter, part_bytes=PART_BYTES
         ) as served:

@@ -4,9 +4,10 @@ import hashlib
 import re
 from typing import Final
 
+from threegate.base.forms import KINDS
 from threegate.base.schema import Pattern
 
-PREFIXES: Final = ("rp", "fr", "tr", "ap", "res", "an")
+PREFIXES: Final = tuple(KINDS)
 MIN_SHORT_DIGITS: Final = 12
 ID_HINT: Final = (
     f"an id is its kind, `-` and at least {MIN_SHORT_DIGITS} lower-case hex digits: rp-0123456789ab"

@@ -40,6 +40,15 @@ DESCRIPTOR: Final = Integer(4, 1_023)  # of what a sandbox was handed; 0 to 3 ar
 
 SYSTEM_ANCHOR: Final = "system"  # the certificate authorities of this machine
 ANCHOR: Final = Pattern(r"system|[0-9a-f]{64}", "`system` or a SHA-256")
+# The prefix of each kind of artifact, and its name in policies and commands.
+KINDS: Final = {
+    "rp": "research-packet",
+    "fr": "fetch-request",
+    "tr": "tool-request",
+    "ap": "approval",
+    "res": "tool-result",
+    "an": "analysis",
+}
 CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
 REDACTED: Final = "REDACTED"  # in a URL in place of a credential or an address
 

@@ -8,7 +8,7 @@ from threegate.base.errors import HandoffTampered
 from threegate.cli import packet, request, result
 from threegate.cli.grammar import CommandGroup, Parser, add_paging
 from threegate.host.command_context import Context
-from threegate.host.workspace.places import LISTINGS
+from threegate.host.workspace.kinds import LISTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,8 +124,14 @@ def _tell(
     total: int,
 ) -> int:
     from threegate.handoff.store import set_aside
-    from threegate.host.provenance.headlines import Headline, headline_of
-    from threegate.host.provenance.retraction import lookup, marked, repeats_noted, retractions
+    from threegate.host.provenance.headlines import (
+        Headline,
+        headline_of,
+        lookup,
+        marked,
+        repeats_noted,
+        retractions,
+    )
     from threegate.host.workspace.places import ArtifactReader
 
     read, aside = ArtifactReader(ws.store), dict[str, HandoffTampered]()
@@ -209,7 +215,7 @@ def _show(
     from threegate.artifacts.research_packet import ResearchPacket
     from threegate.artifacts.tool_result import ToolResult
     from threegate.handoff.states import state_of
-    from threegate.host.provenance.retraction import brought, brought_cites, lookup
+    from threegate.host.provenance.headlines import brought, brought_cites, lookup
     from threegate.host.report.sources import relabelled
     from threegate.host.workspace.places import ArtifactReader
     from threegate.host.workspace.text_form import field_lines, section_texts, shown
@@ -262,7 +268,7 @@ def _show_packet(
     one: "tuple[str, ResearchPacket]",
     state: str,
 ) -> None:
-    from threegate.host.provenance.retraction import warnings
+    from threegate.host.provenance.headlines import warnings
     from threegate.host.workspace.text_form import field_lines, section_texts, shown
 
     (artifact_id, packet), view = one, shown(one[1])

@@ -76,11 +76,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.ask.answer import answer_by_extracts, answer_by_model
     from threegate.host.ask.core_session import gates_of
     from threegate.host.ask.nearness import meaning
-    from threegate.host.proxy.supervisor import Noter
+    from threegate.host.proxy.supervisor import LogWriter
 
     with context.workspace(args) as ws, context.index(ws) as index:
         ws.refuse_wrong_clock()
-        noter = Noter(ws.store)
+        noter = LogWriter(ws.store)
         with meaning(context, ws, index, noter) as near:
             if args.extractive:
                 outcome = answer_by_extracts(ws, index, _wish(args), near)
@@ -130,7 +130,7 @@ def _tell(
 ) -> None:
     from threegate.artifacts.ids import short
     from threegate.host.ask.text_form import plain, plain_drafts, tell, tell_drafts
-    from threegate.host.provenance.retraction import brought, brought_cites, lookup
+    from threegate.host.provenance.headlines import brought, brought_cites, lookup
     from threegate.host.workspace.places import ArtifactReader
 
     stored, look = outcome.stored, lookup(ArtifactReader(ws.store), index)

@@ -30,8 +30,7 @@ def add(group: CommandGroup) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Print the graph."""
-    from threegate.host.provenance.graph import provenance
-    from threegate.host.provenance.picture import as_dot, as_svg, as_text
+    from threegate.host.provenance.graph import as_dot, as_svg, as_text, provenance
     from threegate.host.workspace.places import resolve
 
     with context.workspace(args, reading=True) as ws, context.index(ws) as index:

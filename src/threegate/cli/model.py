@@ -104,7 +104,7 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
     from threegate.base.errors import GateUnavailable, WorkspaceUnusable
     from threegate.host.fetch.network import Places
     from threegate.host.models.publisher import Publisher
-    from threegate.host.proxy.supervisor import Noter
+    from threegate.host.proxy.supervisor import LogWriter
     from threegate.sandbox.machine import find_machine
 
     if args.local or args.source == "packages":
@@ -122,7 +122,7 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
             yield None
             return
         places = Places(ws.root, context.settings.runtime_home)
-        publisher = Publisher(ws.bundle, machine, places, Noter(ws.store))
+        publisher = Publisher(ws.bundle, machine, places, LogWriter(ws.store))
         yield stack.enter_context(publisher).bring
 
 

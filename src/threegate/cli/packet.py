@@ -92,10 +92,10 @@ def _export_complete(args: argparse.Namespace, context: Context) -> int:
 
 
 def _export(args: argparse.Namespace, context: Context) -> int:
-    from threegate.host.bibliography.works import is_search, once_each, work_of
-    from threegate.host.bibliography.writer import WRITERS
+    from threegate.host.bibliography.works import WRITERS, once_each, work_of
     from threegate.host.output import counted
-    from threegate.host.provenance.retraction import warnings
+    from threegate.host.provenance.headlines import warnings
+    from threegate.host.workspace.packets import is_search
 
     works, left, hidden = [], 0, set[str]()
     with context.workspace(args, reading=True) as ws, context.index(ws) as index:
@@ -153,11 +153,12 @@ def _read(ws: "Workspace", packet_id: str) -> "ResearchPacket":
 def _write(name: str | None, text: str, context: Context) -> None:
     """Write a new file, or standard output as what is there can take it."""
     from threegate.base.errors import UsageError
-    from threegate.host.bibliography.writer import write_new
+    from threegate.host.atomic_file import new_file
 
     data = text.encode("utf-8")
     if name is not None:
-        write_new(context.settings.cwd / name, data)
+        with new_file(context.settings.cwd / name) as file:
+            file.write(data)
         return
     try:
         context.out.bytes(data)

@@ -9,7 +9,7 @@ from threegate.cli import policy_push
 from threegate.cli.grammar import CommandGroup, add_yes
 from threegate.host.command_context import Context
 from threegate.host.output import counted
-from threegate.host.policy.coverage import SECTIONS
+from threegate.host.policy.rules import SECTIONS
 
 if TYPE_CHECKING:
     from threegate.base.errors import HandoffTampered
@@ -131,7 +131,7 @@ def run_check(args: argparse.Namespace, context: Context) -> int:
 
 def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print the policy in force."""
-    from threegate.host.policy.coverage import rules_of
+    from threegate.host.policy.rules import rules_of
     from threegate.keys.signers import emit
     from threegate.policy.nodes import plain
 

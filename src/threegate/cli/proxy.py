@@ -42,7 +42,7 @@ def add(commands: CommandGroup) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """Serve, and tell each decision."""
     from threegate.base.canonical import encode
-    from threegate.host.proxy.service import read_bundle, serve
+    from threegate.host.proxy.supervisor import read_bundle, serve_proxy
 
     def read() -> "Bundle":
         if args.bundle is not None:
@@ -61,5 +61,5 @@ def run(args: argparse.Namespace, context: Context) -> int:
             say_nowhere()  # what is buffered would fail once more, and hide the reason
             raise AuditUnavailable("nobody reads the proxy's decisions any more") from exc
 
-    serve(context.settings.cwd / Path(args.socket), read, tell)
+    serve_proxy(context.settings.cwd / Path(args.socket), read, tell)
     return 0

@@ -57,7 +57,7 @@ def _add_id_and_reason(parser: Parser) -> None:
 
 def run_withdraw(args: argparse.Namespace, context: Context) -> int:
     """Quarantine an artifact and all derived from it."""
-    from threegate.host.provenance.retraction import copies, lookup
+    from threegate.host.provenance.headlines import copies, lookup
     from threegate.host.workspace.places import ArtifactReader, resolve
     from threegate.host.workspace.removal import checked_reason, remaining, withdraw
 
@@ -104,7 +104,7 @@ def _ask_to_withdraw(
 def run_forget(args: argparse.Namespace, context: Context) -> int:
     """Remove bytes for good."""
     from threegate.artifacts.ids import short
-    from threegate.host.provenance.retraction import copies, lookup
+    from threegate.host.provenance.headlines import copies, lookup
     from threegate.host.workspace.places import ArtifactReader, resolve, resolve_blob
     from threegate.host.workspace.removal import BLOB, forget
 

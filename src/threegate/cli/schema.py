@@ -2,9 +2,10 @@
 
 import argparse
 
+from threegate.base.forms import KINDS
 from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
-from threegate.host.workspace.places import KINDS, prefix_named
+from threegate.host.workspace.kinds import prefix_named
 
 
 def add(commands: CommandGroup) -> None:

@@ -65,7 +65,7 @@ def _identify(data: "Untrusted[bytes]") -> dict[str, Any]:
     from threegate.artifacts import registry
     from threegate.artifacts.draft import complete_draft, is_draft
     from threegate.artifacts.ids import prefix_of
-    from threegate.host.workspace.places import KINDS
+    from threegate.base.forms import KINDS
 
     if is_draft(data):
         request = complete_draft(data, created="2000-01-01T00:00:00Z", nonce="0" * 32)

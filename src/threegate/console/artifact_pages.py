@@ -19,13 +19,13 @@ from threegate.console.file_pages import left_by
 from threegate.console.messages import HTML, Malformed, Response, redirect
 from threegate.console.page import Call, ConsolePage, page_number, pages_of
 from threegate.host.ask.text_form import Brought, how_made, label_line, plain
-from threegate.host.fetch.text_form import is_search
-from threegate.host.provenance.graph import Graph, provenance
-from threegate.host.provenance.headlines import Headline, Lookup, headline_for
-from threegate.host.provenance.picture import as_svg, as_text
-from threegate.host.provenance.retraction import (
+from threegate.host.provenance.graph import Graph, as_svg, as_text, provenance
+from threegate.host.provenance.headlines import (
+    Headline,
+    Lookup,
     brought,
     brought_cites,
+    headline_for,
     lookup,
     marked,
     repeats_noted,
@@ -41,7 +41,7 @@ from threegate.host.report.pdf import as_pdf
 from threegate.host.report.sources import relabelled
 from threegate.host.workspace.index import IndexRow
 from threegate.host.workspace.live import LiveWorkspace
-from threegate.host.workspace.packets import PacketOrigin
+from threegate.host.workspace.packets import PacketOrigin, is_search
 from threegate.host.workspace.places import ArtifactReader, refuse_absent
 from threegate.host.workspace.text_form import ShownArtifact, field_lines, section_texts, shown
 

@@ -19,7 +19,7 @@ from threegate.host.ask.core_session import TOKENS, gates_of
 from threegate.host.ask.nearness import meaning
 from threegate.host.command_context import Context
 from threegate.host.output import Output
-from threegate.host.proxy.supervisor import Noter
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.host.workspace.live import LiveWorkspace
 
 MAX_QUESTION_CHARS: Final = 4000
@@ -60,7 +60,7 @@ class QuestionRunner(JobRunner[QuestionJob]):
 
         live.ws.refuse_wrong_clock()
         context = replace(self._context, out=_Heard(step))
-        noter = Noter(live.ws.store)
+        noter = LogWriter(live.ws.store)
         with meaning(context, live.ws, live.index, noter) as near:
             if job.extractive:
                 outcome = answer_by_extracts(live.ws, live.index, wish, near)

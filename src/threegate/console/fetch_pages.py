@@ -29,14 +29,15 @@ from threegate.console.workspace_threads import (
     Tell,
     WorkspaceThread,
 )
-from threegate.host.bibliography.entries import EntryUnreadable
+from threegate.host.bibliography.formats import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.fetch import session as fetch_session
 from threegate.host.fetch.items import FetchMoment
 from threegate.host.fetch.targets import hold, search_target
-from threegate.host.fetch.text_form import SearchCandidate, candidates, is_search
+from threegate.host.fetch.text_form import SearchCandidate, candidates
 from threegate.host.settings import Settings
 from threegate.host.workspace.live import LiveWorkspace
+from threegate.host.workspace.packets import is_search
 from threegate.host.workspace.places import refuse_absent
 from threegate.policy.leaves import BYTES
 

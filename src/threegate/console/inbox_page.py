@@ -12,7 +12,7 @@ from threegate.artifacts.ids import is_id
 from threegate.base.errors import HandoffTampered, UsageError
 from threegate.console.messages import Malformed, Response, redirect
 from threegate.console.page import Call, ConsolePage, page_number, pages_of
-from threegate.host.provenance.retraction import headlines_on_retracted
+from threegate.host.provenance.headlines import headlines_on_retracted
 from threegate.host.review.requests import WAITING
 from threegate.host.review.sheet import QueueItem, item_of, read_sheet
 from threegate.host.workspace.live import LiveWorkspace

@@ -24,8 +24,7 @@ from threegate.console.access import LEAST_LOOK_SECONDS, ShownRequest
 from threegate.console.messages import Response, as_json, redirect
 from threegate.console.page import Call, ConsolePage
 from threegate.host.output import counted
-from threegate.host.provenance.headlines import Headline, headline_of
-from threegate.host.provenance.retraction import lookup
+from threegate.host.provenance.headlines import Headline, headline_of, lookup
 from threegate.host.request.code import LaneUse, answer_of, asking
 from threegate.host.review import approval, decisions
 from threegate.host.review.approval import Signing, statement

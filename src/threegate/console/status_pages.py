@@ -12,7 +12,7 @@ from threegate.host.command_context import Context
 from threegate.host.diagnosis import key_of_operator, of_policy
 from threegate.host.output import Output
 from threegate.host.policy.changes import edited
-from threegate.host.policy.coverage import SECTIONS, rules_of
+from threegate.host.policy.rules import SECTIONS, rules_of
 from threegate.host.run.warm.board import Row, executors
 from threegate.host.settings import unix_now
 from threegate.host.status import overview

@@ -10,7 +10,7 @@ from threegate.handoff import states
 from threegate.handoff.claims import is_alive, leases
 from threegate.handoff.store import Store
 from threegate.host.policy import changes
-from threegate.host.provenance.retraction import headlines_on_retracted
+from threegate.host.provenance.headlines import headlines_on_retracted
 from threegate.host.workspace import applied, log_signatures
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace

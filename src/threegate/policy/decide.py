@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from threegate.base.forms import KINDS
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
 from threegate.policy.decision import NO_RULE, Allow, Ask, Decision, Deny, RuleRef, Tried
@@ -27,17 +28,6 @@ from threegate.policy.leaves import BYTES, unit_of
 from threegate.policy.purposes import MODEL, PACKETS, RUNS, download_list
 from threegate.policy.ring.commands import resolve
 from threegate.policy.sections.tool_exec import OFF, RING
-
-# Artifact kinds: the prefix of their ids, and the name that policies use.
-
-KINDS: Final = {
-    "rp": "research-packet",
-    "fr": "fetch-request",
-    "tr": "tool-request",
-    "ap": "approval",
-    "res": "tool-result",
-    "an": "analysis",
-}
 
 
 def kind_name(kind: str) -> str:

@@ -31,8 +31,8 @@ from threegate.host.ask.storage import (
     store_answer,
 )
 from threegate.host.models.choice import chosen
-from threegate.host.models.remote import announce, may_leave
-from threegate.host.provenance.retraction import retractions
+from threegate.host.models.server import announce, may_leave
+from threegate.host.provenance.headlines import retractions
 from threegate.host.provenance.texts import DraftOrigin, origin_of
 from threegate.host.request.code import Ask
 from threegate.host.workspace.index import Index

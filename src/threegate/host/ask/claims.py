@@ -21,6 +21,7 @@ from threegate.artifacts.limits import MAX_CITES_PER_CLAIM
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import ProtocolBroken
+from threegate.base.forms import KINDS
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import (
@@ -37,13 +38,13 @@ from threegate.handoff.approvals import denial_of
 from threegate.host.ask.labels import Checked, Quoted, labelled, quote_sentences
 from threegate.host.ask.selection import Selection
 from threegate.host.ask.storage import StoredQuestion
-from threegate.host.provenance.retraction import Retracted
+from threegate.host.provenance.headlines import Retracted
 from threegate.host.provenance.texts import DraftOrigin, Material, Passage
 from threegate.host.review.origins import host_of
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import KINDS, may_draft
+from threegate.policy.decide import may_draft
 from threegate.policy.decision import Deny
 
 # Proposals of an earlier answer that a person denied, as data for the next question.

@@ -23,12 +23,10 @@ from threegate.gates.model.messages import ModelProgress
 from threegate.host.command_context import Context
 from threegate.host.fetch.credentials import model_credential
 from threegate.host.gate_profiles import refuse_unapplied_profile
-from threegate.host.models.choice import chosen
-from threegate.host.models.codeless import Noted, noted_by
-from threegate.host.models.remote import Leaving
-from threegate.host.models.server import ModelServer
+from threegate.host.models.choice import Noted, chosen, noted_by
+from threegate.host.models.server import Leaving, ModelServer
 from threegate.host.open_box import ended, open_box
-from threegate.host.proxy.supervisor import Noter
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.host.request.code import Ask, asking
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
@@ -130,7 +128,7 @@ class Boxed:
     models: Path  # where model files lie
     runtime: Path | None
     tell: Tell
-    noter: Noter
+    noter: LogWriter
     # What a remote model's host is shown; without it nothing leaves for any.
     key: Callable[[str], str | None] | None = None
 
@@ -153,7 +151,7 @@ class Boxed:
         return asking(self.ws)
 
 
-def gates_of(context: Context, ws: Workspace, tell: Tell, noter: Noter) -> Boxed:
+def gates_of(context: Context, ws: Workspace, tell: Tell, noter: LogWriter) -> Boxed:
     """Return how CORE and the model of the policy are reached, each in its sandbox."""
     settings = context.settings
     models, runtime = settings.cache_home / "models", settings.runtime_home

@@ -27,7 +27,7 @@ from threegate.host.ask.selection import (
     query_words,
     words_of,
 )
-from threegate.host.provenance.retraction import Retracted
+from threegate.host.provenance.headlines import Retracted
 from threegate.host.provenance.texts import Passage
 
 MOST_SENTENCES: Final = 8

@@ -25,7 +25,7 @@ from threegate.artifacts.analysis import CLAIM_LABELS, Analysis, Cite
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.limits import MAX_QUOTE_CHARS
 from threegate.base.sentences import spans
-from threegate.host.provenance.retraction import Retracted
+from threegate.host.provenance.headlines import Retracted
 from threegate.host.provenance.texts import Material, Passage
 
 # Quotes: cut by the host out of stored texts, with their place and digest.

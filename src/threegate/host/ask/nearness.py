@@ -18,11 +18,11 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import nearness, numbers_of
 from threegate.host.command_context import Context
 from threegate.host.models.catalogue import MINILM
-from threegate.host.models.codeless import noted_by
+from threegate.host.models.choice import noted_by
 from threegate.host.models.embedder import Embedder
 from threegate.host.models.store import Cache
 from threegate.host.provenance.texts import Key, Passage, read_material
-from threegate.host.proxy.supervisor import Noter
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import Vector, VectorStore
 from threegate.host.workspace.workspace import Workspace
@@ -123,7 +123,7 @@ def digest_of(passage: Passage) -> str:
 
 @contextmanager
 def meaning(
-    context: Context, ws: Workspace, index: Index, noter: Noter
+    context: Context, ws: Workspace, index: Index, noter: LogWriter
 ) -> Iterator[Meaning | None]:
     """Yield how near texts are in meaning, None where that cannot be told here."""
     with ExitStack() as stack:
@@ -141,13 +141,13 @@ def prepare_new(context: Context, ws: Workspace) -> None:
         return
     with context.index(ws) as index, ExitStack() as stack:
         try:
-            _filled(stack, context, ws, index, Noter(ws.store))
+            _filled(stack, context, ws, index, LogWriter(ws.store))
         except GateUnavailable as exc:
             context.out.note(f"no vectors of the new packets: {exc.message}")
 
 
 def _filled(
-    stack: ExitStack, context: Context, ws: Workspace, index: Index, noter: Noter
+    stack: ExitStack, context: Context, ws: Workspace, index: Index, noter: LogWriter
 ) -> Meaning:
     models = context.settings.cache_home / "models"
     starting = Embedder.start(ws.bundle, find_machine(), models, noted=noted_by(noter))

@@ -20,9 +20,9 @@ from typing import Final, Protocol, TypeVar
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, UsageError
-from threegate.host.bibliography.works import is_search
 from threegate.host.provenance.texts import Key, Material, Passage, read_material
 from threegate.host.workspace.index import Index
+from threegate.host.workspace.packets import is_search
 from threegate.host.workspace.places import refuse_absent, resolve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle

@@ -1,11 +1,11 @@
-"""A file of references: BibTeX, RIS, CSL-JSON, or one reference to a line.
+"""Reading lists: files in BibTeX, RIS, CSL-JSON, or with one reference per line.
 
-What names a work is taken, and nothing else; what names none is told with its line.
+Only identifying fields are read; an entry without any is reported with its line.
 
 SECURITY
-    Reads files that somebody else wrote.  Capped before they are decoded; every reader works
-    in one pass.  If this module is wrong, the operator asks for another work than the list
-    names; policy still decides what may be asked.
+    Reads files that somebody else wrote.  Capped before they are decoded; every parser works in one
+    pass.  If this module is wrong, the operator asks for another work than the list names; policy
+    still decides what may be asked.
 """
 
 import re
@@ -17,10 +17,10 @@ from urllib.parse import unquote
 from threegate.artifacts.references import Reference, parse_reference
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
-from threegate.host.bibliography import entries as bibtex
-from threegate.host.bibliography import entries as csl
-from threegate.host.bibliography import entries as ris
-from threegate.host.bibliography.entries import (
+from threegate.host.bibliography import formats as bibtex
+from threegate.host.bibliography import formats as csl
+from threegate.host.bibliography import formats as ris
+from threegate.host.bibliography.formats import (
     MAX_ENTRIES,
     MAX_LIST_BYTES,
     NAMING,
@@ -36,7 +36,7 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 @dataclass(frozen=True, slots=True)
 class ListedReference:
-    """One work of a list, and every name the list has for it, the best first."""
+    """One work of a list with all its identifiers, the best first."""
 
     line: int
     names: tuple[Reference, ...]
@@ -48,11 +48,11 @@ class ListedReference:
 
 @dataclass(frozen=True, slots=True)
 class ListProblem:
-    """What of a list was not taken, in our words."""
+    """A part of a list that was not used, in our words."""
 
     line: int
     message: str
-    lost: bool = True  # the whole entry; else one of its names, and another one is used
+    lost: bool = True  # the whole entry; otherwise only one of its identifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ReadingList:
     kind: str
     works: tuple[ListedReference, ...]
     problems: tuple[ListProblem, ...]
-    repeated: int  # entries that name a work the list has already
+    repeated: int  # entries of works that are in the list already
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -70,7 +70,7 @@ class ReadingList:
 
 
 def read_list(data: Untrusted[bytes]) -> ReadingList:
-    """Return the works a file names; raise `Unreadable` if it is no list at all."""
+    """Return the works in a file; raise `UnreadableList` if it is not a list."""
     untrusted = data.open_for_validation()
     if len(untrusted) > MAX_LIST_BYTES:
         raise EntryUnreadable(f"more than {MAX_LIST_BYTES} bytes")
@@ -84,7 +84,7 @@ def read_list(data: Untrusted[bytes]) -> ReadingList:
 
 
 def _kind(text: str) -> str:
-    """Judge by what a file is, not by what it is called."""
+    """Detect the format from the content, not the file name."""
     if text.lstrip(" \t\n")[:1] in ("[", "{"):
         return "CSL-JSON"
     if _RIS.search(text):
@@ -94,7 +94,7 @@ def _kind(text: str) -> str:
 
 def _plain(text: str) -> Iterator[ListEntry]:
     for number, line in enumerate(text.split("\n"), 1):
-        # A DOI may hold a `#`, but no white space before it.
+        # A DOI may contain `#`, but not after white space.
         found = re.split(r"(?:^|[ \t])#", line[:5_000], maxsplit=1)[0].strip()
         if found:
             yield ListEntry(number, {"url": found})
@@ -134,7 +134,7 @@ def _listed(entry: ListEntry, problems: list[ListProblem]) -> ListedReference | 
             try:
                 found[_read(scheme, entry.names[scheme])] = None
             except ValueError as exc:
-                # The link of a work that has a better name is nobody's loss.
+                # An invalid link does not matter if there is a better identifier.
                 if scheme != "url" or not found:
                     wrong.append(f"{quote(entry.names[scheme])}: {exc}")
     if not entry.names:
@@ -144,12 +144,12 @@ def _listed(entry: ListEntry, problems: list[ListProblem]) -> ListedReference | 
 
 
 def _read(scheme: str, text: str) -> Reference:
-    """Return the reference in a field, which may be spelled with or without its scheme."""
+    """Return the reference in a field, with or without its scheme."""
     text = _SPACED.sub(r"\1:", text)
     if scheme == "arxiv":
-        text = text.partition(" [")[0]  # `1706.03762v5 [cs.CL]`, as arXiv itself writes it
+        text = text.partition(" [")[0]  # arXiv itself writes `1706.03762v5 [cs.CL]`
     elif scheme == "doi" and _ENCODED.search(text):
-        text = unquote(text, errors="replace")  # out of a link, which spells it encoded
+        text = unquote(text, errors="replace")  # copied from a link, where it is percent-encoded
     elif scheme == "pmcid" and text.isdecimal():
         text = f"PMC{text}"
     if scheme == "url" or ":" in text:

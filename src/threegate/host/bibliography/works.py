@@ -1,22 +1,31 @@
-"""What a bibliography says of a packet: plain one-line texts and identifiers that were parsed.
+"""Bibliographies from packets: the entry of a work, one entry per work, and BibTeX, RIS, CSL-JSON.
+
+| format | what a hostile title could do | why it cannot |
+|---|---|---|
+| BibTeX | close its field, run a TeX command | braces and backslashes of a title are escaped |
+| RIS | begin a line with another tag | titles have no line breaks |
+| CSL-JSON | close its string | written by the JSON encoder, in ASCII |
 
 SECURITY
-    Opens titles and names of hostile sources.  Here they become single lines; each writer
-    escapes them for its format.  Identifiers and links are made anew from what a grammar
-    read, so nothing foreign reaches a field that programs follow.
+    Opens titles and names of hostile sources and writes them for programs that execute their input
+    (TeX) or believe it.  Texts become single lines and are escaped for each format.  Identifiers
+    and links are rebuilt from parsed references, so nothing foreign reaches a field that programs
+    follow.  If this module is wrong, a title becomes a field, or a command where it is typeset.
 """
 
+import json
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from threegate.artifacts.ids import digest_of
 from threegate.artifacts.references import Reference, parse_reference
 from threegate.artifacts.research_packet import Notice, ResearchPacket
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
-from threegate.host.provenance.headlines import RETRACTED, cautions, unmarked, words
+from threegate.host.provenance.headlines import RETRACTED, caution_words, cautions, unmarked
 from threegate.host.workspace.packets import Name, PacketOrigin, joins_names, names_of
 
 KEY_DIGITS: Final = 12
@@ -37,33 +46,28 @@ class Work:
     title: str
     authors: tuple[str, ...]
     container: str
-    published: tuple[str, ...]  # year, month, day as far as they are known
+    published: tuple[str, ...]  # year, month, day as far as known
     names: dict[str, Reference]  # by scheme, the best first
     url: str
     retrieved: str  # the time
-    remarks: tuple[str, ...]  # what a reader must know, the worst first
+    remarks: tuple[str, ...]  # cautions and notices, the worst first
     packet: str  # the id, shortened
-    identity: tuple[Name, ...]  # packets that share one of these are of one work
-    joins: bool  # whether a registry says that all of these are one work
+    identity: tuple[Name, ...]  # packets that share one of these are about one work
+    joins: bool  # a registry says that all of these are one work
 
     @property
     def is_retracted(self) -> bool:
         """Tell whether the work was retracted."""
-        return RETRACTED in words(self.remarks)
+        return RETRACTED in caution_words(self.remarks)
 
     @property
     def note(self) -> str:
-        """Return the remarks, and which packet says all this."""
+        """Return the remarks and the packet id."""
         return "; ".join((*self.remarks, f"packet {self.packet}"))
 
     def link_of(self, scheme: str) -> str:
-        """Return the page that stands for the work in a registry."""
+        """Return the page of the work in a registry."""
         return _PAGES[scheme] + self.names[scheme].value
-
-
-def is_search(packet: ResearchPacket) -> bool:
-    """Tell whether a packet lists candidates, and is no work itself."""
-    return packet.reference.open_for_validation().startswith("search:")
 
 
 def work_of(
@@ -72,7 +76,7 @@ def work_of(
     origin: PacketOrigin,
     warned: tuple[str, ...] | None = None,
 ) -> Work:
-    """Return what a bibliography says of `packet`; `warned` replaces what the packet says alone."""
+    """Return the entry of a packet; `warned` replaces the cautions of the packet alone."""
     names, warned = _names(packet), warned or cautions(packet, origin)
     authors = tuple(filter(None, map(_line, packet.authors)))
     published = tuple((packet.published or "").split("-")) if packet.published else ()
@@ -88,15 +92,15 @@ def work_of(
         remarks=tuple(dict.fromkeys((*warned, *_remarks(packet)))),
         packet=artifact_id[: len("rp-") + KEY_DIGITS],
         identity=names_of(packet) or (("url", packet.url),),
-        # A brought packet may name any number of works; it must not make them one entry.
+        # A brought packet may name any number of works; it must not join them into one entry.
         joins=joins_names(packet) and not origin.is_brought,
     )
 
 
 def once_each(works: Iterable[Work]) -> list[Work]:
-    """Return one entry for each work: the most complete packet, of equals the newest.
+    """Return one entry per work: the most complete packet, the newest of equals.
 
-    The key is that of the oldest packet: it may be cited in a text already.
+    The key is that of the oldest packet: a text may cite it already.
     """
     chosen = []
     for same in _by_work(list(works)):
@@ -106,7 +110,7 @@ def once_each(works: Iterable[Work]) -> list[Work]:
 
 
 def _rank(work: Work) -> tuple[object, ...]:
-    """Rank a packet: a retraction first, retrieved before brought, then what it knows."""
+    """Rank a packet: a retraction first, retrieved before brought, then completeness."""
     known = (*work.authors[:1], work.container, *work.published, *work.names, work.url)
     filled = sum(map(bool, known))
     return (work.is_retracted, bool(work.retrieved), filled, work.retrieved, work.key)
@@ -134,22 +138,22 @@ def _by_work(works: list[Work]) -> list[list[Work]]:
 
 
 def _only(work: Work, found: set[Name]) -> object:
-    """Return the one work that a packet names; a page that names several is none of them."""
+    """Return the only work that a packet names; a page that names several belongs to none."""
     schemes = [scheme for scheme, _ in work.identity]
     return work.key if len(found) > 1 or len(set(schemes)) < len(schemes) else found.pop()
 
 
 def _title(packet: ResearchPacket, warned: tuple[str, ...]) -> str:
-    """Return the title; of a retracted work with the word once, in front."""
+    """Return the title; `RETRACTED` comes first and once."""
     title = _line(packet.title) or _line(packet.reference)
-    if RETRACTED not in words(warned):
+    if RETRACTED not in caution_words(warned):
         return title
     title = unmarked(title)
     return title if title.upper().startswith(RETRACTED) else f"{RETRACTED}: {title}"
 
 
 def _line(text: Untrusted[str] | None) -> str:
-    """Return a text on one line: whatever any reader takes for a line break is a blank."""
+    """Return a text on one line: every kind of line break becomes a blank."""
     return "" if text is None else visible(" ".join(text.open_for_display().split()))
 
 
@@ -157,19 +161,19 @@ def _names(packet: ResearchPacket) -> dict[str, Reference]:
     found: dict[str, Reference] = {}
     asked = packet.reference.open_for_validation()
     spelled = [f"{item.scheme}:{item.value.open_for_validation()}" for item in packet.identifiers]
-    # A source may know several versions: the one that was asked for comes first.
+    # A source may know several versions: the requested one comes first.
     for text in sorted(spelled, key=lambda text: text != asked):
         scheme = text.partition(":")[0]
         if scheme in _SCHEMES and scheme not in found:
             try:
                 found[scheme] = parse_reference(text)
-            except ValueError:  # more may stand in a packet than can be asked for
+            except ValueError:  # a packet may hold identifiers that are not references
                 continue
     return {scheme: found[scheme] for scheme in _SCHEMES if scheme in found}
 
 
 def _url(packet: ResearchPacket, names: dict[str, Reference]) -> str:
-    """Return where a reader finds the work; the DOI has a field of its own."""
+    """Return the page of the work; the DOI has its own field."""
     if packet.source == "url" or not names:
         return packet.url
     scheme = next(iter(names))
@@ -177,7 +181,7 @@ def _url(packet: ResearchPacket, names: dict[str, Reference]) -> str:
 
 
 def _key(artifact_id: str, authors: tuple[str, ...], published: tuple[str, ...]) -> str:
-    """Return a key that is the same in every export and nobody else's."""
+    """Return a key that is unique and the same in every export."""
     name = authors[0] if authors else ""
     family = name.partition(",")[0] if "," in name else name.rpartition(" ")[2]
     plain = unicodedata.normalize("NFKD", family).encode("ascii", "ignore").decode("ascii")
@@ -194,3 +198,148 @@ def _remarks(packet: ResearchPacket) -> Iterator[str]:
 def _notice(notice: Notice) -> str:
     parts = [_line(notice.label), _line(notice.notice), notice.date or ""]
     return f"{notice.status}: {', '.join(filter(None, parts))}" if any(parts) else ""
+
+
+_TEX: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",  # BibTeX counts the brace of `\{` like any other
+    "}": r"\textbraceright{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "@": r"\symbol{64}",  # some readers look for entries everywhere
+    **{character: f"\\{character}" for character in "#$%&_"},
+}
+_TEX_TABLE: Final = str.maketrans(_TEX)
+# Characters in a verbatim identifier that would end it, be read as encoding, or begin a command:
+# TeX reads `^^5cinput` as `\input` before anything could escape it.
+_VERBATIM: Final = {ord(character): f"%{ord(character):02X}" for character in '\\{}%"^'}
+_MONTHS: Final = (
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+)
+_SPLITS: Final = re.compile(r"\band\b|\bothers\b|,.*,", re.IGNORECASE)
+
+
+def bibtex(works: Iterable[Work]) -> str:
+    """Return the works as BibTeX."""
+    return "\n".join(_bibtex_entry(work) for work in works)
+
+
+def _bibtex_entry(work: Work) -> str:
+    kind = "article" if work.container else "misc"
+    fields = "".join(f",\n  {name} = {value}" for name, value in _bibtex_fields(work))
+    return f"@{kind}{{{work.key}{fields}\n}}\n"
+
+
+def _bibtex_fields(work: Work) -> Iterator[tuple[str, str]]:
+    yield "title", f"{{{{{_tex(work.title)}}}}}"
+    if work.authors:
+        yield "author", f"{{{' and '.join(map(_tex_name, work.authors))}}}"
+    if work.container:
+        yield "journal", f"{{{_tex(work.container)}}}"
+    if work.published:
+        yield "year", work.published[0]
+    if len(work.published) > 1:
+        yield "month", _MONTHS[int(work.published[1]) - 1]
+    for scheme in ("doi", "pmid", "pmcid", "openalex"):
+        if scheme in work.names:
+            yield scheme, f"{{{work.names[scheme].value.translate(_VERBATIM)}}}"
+    if "arxiv" in work.names:
+        yield "eprint", f"{{{work.names['arxiv'].value}}}"
+        yield "archiveprefix", "{arXiv}"
+    if work.url:
+        yield "url", f"{{{work.url}}}"
+        if work.retrieved:
+            yield "urldate", f"{{{work.retrieved[:10]}}}"
+    yield "note", f"{{{_tex(work.note)}}}"
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX_TABLE)
+
+
+def _tex_name(name: str) -> str:
+    """Return one name, in braces if BibTeX would read several in it."""
+    return f"{{{_tex(name)}}}" if _SPLITS.search(name) else _tex(name)
+
+
+def ris(works: Iterable[Work]) -> str:
+    """Return the works as RIS."""
+    lines = (f"{tag}  - {value}" for work in works for tag, value in _ris_lines(work))
+    return "".join(f"{line}\r\n" for line in lines)
+
+
+def _ris_lines(work: Work) -> Iterator[tuple[str, str]]:
+    yield "TY", "JOUR" if work.container else "GEN"
+    yield "ID", work.key
+    yield "TI", work.title
+    yield from (("AU", name) for name in work.authors)
+    if work.container:
+        yield "T2", work.container
+    if work.published:
+        yield "PY", work.published[0]
+        yield "DA", "/".join((*work.published, "", "")[:3]) + "/"
+    if "doi" in work.names:
+        yield "DO", work.names["doi"].value.replace("%", "%25")
+    for scheme in work.names:
+        if scheme != "doi":
+            yield "UR", work.link_of(scheme)
+    if work.url and work.url not in [work.link_of(name) for name in work.names if name != "doi"]:
+        yield "UR", work.url
+    if work.retrieved:
+        yield "Y2", work.retrieved[:10].replace("-", "/")
+    yield "N1", work.note
+    yield "ER", ""
+
+
+def csl_json(works: Iterable[Work]) -> str:
+    """Return the works as CSL-JSON."""
+    return json.dumps([dict(_csl_fields(work)) for work in works], indent=2) + "\n"
+
+
+def _csl_fields(work: Work) -> Iterator[tuple[str, Any]]:
+    yield "id", work.key
+    yield "type", "article-journal" if work.container else "document"
+    yield "title", work.title
+    if work.authors:
+        yield "author", [_csl_name(name) for name in work.authors]
+    if work.container:
+        yield "container-title", work.container
+    if work.published:
+        yield "issued", {"date-parts": [[int(part) for part in work.published]]}
+    for scheme, field in (("doi", "DOI"), ("pmid", "PMID"), ("pmcid", "PMCID")):
+        if scheme in work.names:
+            yield field, work.names[scheme].value.replace("%", "%25")
+    if "arxiv" in work.names:
+        yield "archive", "arXiv"
+        yield "archive_location", work.names["arxiv"].value
+    if work.url:
+        yield "URL", work.url
+        if work.retrieved:
+            day = [int(part) for part in work.retrieved[:10].split("-")]
+            yield "accessed", {"date-parts": [day]}
+    yield "note", work.note
+
+
+def _csl_name(name: str) -> dict[str, str]:
+    family, comma, given = name.partition(",")
+    if comma and family.strip() and given.strip() and "," not in given:
+        return {"family": family.strip(), "given": given.strip()}
+    return {"literal": name}
+
+
+WRITERS: Final[dict[str, Callable[[Iterable[Work]], str]]] = {
+    "bibtex": bibtex,
+    "csl-json": csl_json,
+    "ris": ris,
+}

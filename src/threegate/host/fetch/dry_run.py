@@ -9,7 +9,7 @@ from threegate.base.errors import PolicyDenied
 from threegate.base.forms import REDACTED
 from threegate.host.fetch.budgets import BudgetLeft, Budgets
 from threegate.host.fetch.credentials import credential_for
-from threegate.host.fetch.host_rules import HostRule, left_for, rule_for
+from threegate.host.fetch.host_rules import HostLimits, left_for, rule_for
 from threegate.host.fetch.targets import SEARCH, FetchTarget, decide, is_allowed
 from threegate.host.output import counted
 from threegate.host.settings import Settings
@@ -39,7 +39,7 @@ class HostBounds:
 
     host: str
     questions: int
-    rule: HostRule
+    rule: HostLimits
     left: BudgetLeft
 
 

@@ -21,7 +21,7 @@ NO_RATE: Final = 2**31  # all hosts together have a budget of bytes, not of requ
 
 
 @dataclass(frozen=True, slots=True)
-class HostRule:
+class HostLimits:
     """The rule that covers a host."""
 
     pattern: str
@@ -39,12 +39,12 @@ class HostRule:
         return self.pattern.replace("*.", "_any.", 1)
 
 
-def rule_for(bundle: Bundle, host: str) -> HostRule | None:
+def rule_for(bundle: Bundle, host: str) -> HostLimits | None:
     """Return the rule that covers `host`, None if there is none."""
     for pattern in bundle.words("fetch", "hosts"):
         if matches(pattern, host):
             path = ("fetch", "hosts", pattern)
-            return HostRule(
+            return HostLimits(
                 pattern,
                 rate_per_minute=bundle.integer(*path, "rate_per_minute"),
                 concurrency=bundle.integer(*path, "concurrency"),
@@ -54,7 +54,7 @@ def rule_for(bundle: Bundle, host: str) -> HostRule | None:
     return None
 
 
-def left_for(budgets: Budgets, bundle: Bundle, rule: HostRule) -> BudgetLeft:
+def left_for(budgets: Budgets, bundle: Bundle, rule: HostLimits) -> BudgetLeft:
     """Return what is left for a host now, within its own budget and that of all hosts."""
     own = budgets.left(
         rule.budget, rate_per_minute=rule.rate_per_minute, bytes_per_day=rule.bytes_per_day

@@ -12,7 +12,7 @@ from typing import Any, Final
 from threegate.base.errors import PolicyDenied, ThreeGateError
 from threegate.host.fetch import schedule
 from threegate.host.fetch.budgets import Budgets
-from threegate.host.fetch.retrieve_pool import Asker, Given, RetrieveBox, open_retrieve
+from threegate.host.fetch.retrieve_pool import Asker, RetrieveBox, RetrieveSettings, open_retrieve
 from threegate.host.fetch.schedule import FetchTask, HostQueues
 from threegate.host.proxy.machine import anchors, certificates, other_proxy
 from threegate.host.proxy.supervisor import Proxy, listening
@@ -74,7 +74,7 @@ class Network(HostQueues):
         self._machine, self._places, self._tell_network = machine, places, tell
         self._stack = ExitStack()
         self._proxy: Proxy | None = None
-        self._given: Given
+        self._given: RetrieveSettings
 
     def open(self) -> None:
         """Start the proxy and wait until it has the rules; raise `GateUnavailable`."""
@@ -100,7 +100,9 @@ class Network(HostQueues):
         self._tell_network(ProxyDecided(line))
 
     def _give(self, bundle: Bundle, socket: Path) -> None:
-        self._given = Given(bundle, anchors(self._places.root, bundle), socket, certificates())
+        self._given = RetrieveSettings(
+            bundle, anchors(self._places.root, bundle), socket, certificates()
+        )
 
     def reload(self, bundle: Bundle) -> None:
         """Put other rules in force: in the proxy first, then for every sandbox."""

@@ -41,7 +41,7 @@ _PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class NormalizeJob:
     """What one box is given."""
 
     item: int
@@ -81,9 +81,9 @@ def profile_for(record: RetrievalRecord) -> Profile:
     return FETCH_HTML if types & _PAGES else FETCH_NORMALIZE
 
 
-def job_for(item: int, record: RetrievalRecord, raws: tuple[bytes, ...]) -> Job:
+def job_for(item: int, record: RetrievalRecord, raws: tuple[bytes, ...]) -> NormalizeJob:
     """Return the job of making the packet of a record."""
-    return Job(item, profile_for(record), Normalize(record.to_bytes(), raws))
+    return NormalizeJob(item, profile_for(record), Normalize(record.to_bytes(), raws))
 
 
 class Makers:
@@ -98,7 +98,7 @@ class Makers:
         makers: int = min(MAKERS, os.cpu_count() or 1),
     ) -> None:
         self._machine, self._bundle, self._tell = machine, bundle, tell
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[NormalizeJob | None] = SimpleQueue()
         self._most = makers
         self._left = 0  # jobs that are expected and have not come
         self._threads: list[threading.Thread] = []
@@ -115,7 +115,7 @@ class Makers:
         """Start boxes under another policy from now on."""
         self._bundle = bundle
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: NormalizeJob) -> None:
         """Hand over a job; what becomes of it is told."""
         self._jobs.put(job)
 

@@ -37,8 +37,8 @@ from threegate.handoff.store import Store
 from threegate.host.fetch.normalize_pool import (
     MAKERS,
     Answered,
-    Job,
     Makers,
+    NormalizeJob,
     Stopped,
     Told,
     job_for,
@@ -125,7 +125,7 @@ def _remade(
     found: dict[int, Remade] = {}
     for number, candidate in enumerate(candidates):
         job = _job(number, candidate)
-        if isinstance(job, Job):
+        if isinstance(job, NormalizeJob):
             makers.expect(left)
             makers.submit(job)
         else:
@@ -139,7 +139,7 @@ def _remade(
     return [found[number] for number in range(len(candidates))]
 
 
-def _job(number: int, candidate: RemakeCandidate) -> Job | Remade:
+def _job(number: int, candidate: RemakeCandidate) -> NormalizeJob | Remade:
     """Return the job for a packet, or the verdict if there is none."""
     packet_id, digest = candidate.packet_id, candidate.packet.record_sha256
     if digest is None:

@@ -51,7 +51,7 @@ Answer = Got | NotGot
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RetrieveSettings:
     """What every box of a run is given: rules, anchors, and two files of the host."""
 
     bundle: Bundle
@@ -121,7 +121,7 @@ class RetrieveBox:
         self._session.close()
 
 
-def open_retrieve(machine: Machine, given: Given) -> RetrieveBox:
+def open_retrieve(machine: Machine, given: RetrieveSettings) -> RetrieveBox:
     """Start a box that works by the rules in force, or raise `GateUnavailable`."""
     slots = {"proxy": str(given.socket), "certificates": given.certificates}
     opening = RetrieveOpening(given.bundle.bundle_bytes(), given.anchors, given.purpose)

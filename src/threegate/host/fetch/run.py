@@ -30,7 +30,7 @@ from threegate.handoff import states
 from threegate.host.fetch import network, normalize_pool, schedule
 from threegate.host.fetch.host_rules import NO_NETWORK, rule_for
 from threegate.host.fetch.items import FetchItem, FetchMoment, FetchReport, no_network, unknown
-from threegate.host.fetch.normalize_pool import Job, job_for
+from threegate.host.fetch.normalize_pool import NormalizeJob, job_for
 from threegate.host.fetch.retrieve_pool import failed
 from threegate.host.fetch.schedule import FetchTask, Key
 from threegate.host.fetch.storage import FetchLog, PacketStore
@@ -69,7 +69,7 @@ class Normalization(Protocol):
     """The side of a run that makes packets."""
 
     def expect(self, jobs: int) -> None: ...
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: NormalizeJob) -> None: ...
     def reload(self, bundle: Bundle) -> None: ...
     def close(self) -> None: ...
 

@@ -19,7 +19,7 @@ from threegate.host.fetch.host_rules import (
     ALL_HOSTS,
     LONGEST_WAIT_SECONDS,
     MAX_TRIES,
-    HostRule,
+    HostLimits,
     RateBucket,
     jitter,
     left_for,
@@ -206,7 +206,7 @@ class HostQueues:
                 return failed(exc.code, exc.message, reason="denied")
         return None
 
-    def _spend(self, rule: HostRule, task: FetchTask) -> FetchQuestion:
+    def _spend(self, rule: HostLimits, task: FetchTask) -> FetchQuestion:
         room = left_for(self._budgets, self._bundle, rule).bytes
         if room < 1:
             detail = f"today's bytes from {rule.pattern}, or from all hosts, are used up"

@@ -33,7 +33,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import spelled_reference
 from threegate.gates.fetch.retrieve.messages import Authority, NotGot
 from threegate.handoff.admission import admit
-from threegate.host.bibliography.entries import MAX_LIST_BYTES, EntryUnreadable
+from threegate.host.bibliography.formats import MAX_LIST_BYTES, EntryUnreadable
 from threegate.host.bibliography.reader import read_list
 from threegate.host.workspace.drafts import NONCE_BYTES
 from threegate.host.workspace.fetched import plan_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.artifacts.ids import short
-from threegate.artifacts.references import SCHEMES, SEARCH_PREFIX, Reference, parse_reference
+from threegate.artifacts.references import SCHEMES, Reference, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.output import counted
@@ -35,11 +35,6 @@ class SearchCandidate:
     def headline(self) -> str:
         """The title without a retraction notice, which is shown separately."""
         return unmarked(self.title) if self.retraction == "retracted" else self.title
-
-
-def is_search(packet: ResearchPacket) -> bool:
-    """Tell whether a packet holds the results of a search."""
-    return packet.reference.open_for_validation().startswith(SEARCH_PREFIX)
 
 
 def candidates(packet: ResearchPacket) -> Iterator[SearchCandidate]:

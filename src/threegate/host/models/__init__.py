@@ -1,1 +1,1 @@
-"""Models on this machine: which there are, where they lie, who serves them."""
+"""Models on this machine: the catalogue, the cache, pulling, the model server and the embedder."""

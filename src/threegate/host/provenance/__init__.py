@@ -1,1 +1,1 @@
-"""Where artifacts come from: graphs, headlines, retraction, the texts that can be quoted."""
+"""Provenance of artifacts: graphs, headlines, retraction, and the texts that can be quoted."""

@@ -1,15 +1,23 @@
-"""What of an artifact can be put before a model and quoted: its texts, counted from 1.
+"""Texts of artifacts: quotable texts, copies of them in drafts, and labels of derived answers.
 
-| artifact | its texts |
+| artifact | its texts, counted from 1 |
 |---|---|
 | research packet | its excerpts |
 | tool result | value, standard output, standard error |
 | analysis | its claims |
 
+`copied_from` finds parts of a draft in sources.  A draft that a source dictated usually repeats it:
+an address, a line of code, a run of words.  A match is a hint for the reviewer, never a gate: a
+source can dictate in other words.
+
+`derivation_of` computes from stored artifacts everything that an answer was derived from; the
+author of the answer has no say.
+
 SECURITY
-    Opens stored artifacts, whose text strangers wrote.  Each is read again from its checked
-    bytes.  If this module is wrong, a quote is taken from another text than the one that was
-    shown.
+    Opens stored artifacts, whose text strangers wrote.  Each is read again from its checked bytes.
+    If this module is wrong, a quote is taken from another text than the one that was shown, or a
+    hint on a dictated draft is missing, or an answer loses a source and with it a label: something
+    confidential could be shown as public, or a result could feed a fetch request.
 """
 
 import re
@@ -47,28 +55,28 @@ Readable = ResearchPacket | ToolResult | Analysis
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Some sentences of a text of an artifact, and where they stand in it."""
+    """Some sentences of a text of an artifact, and their position."""
 
     artifact: str
     number: int  # of the text
     start: int
     text: Untrusted[str]
-    whole: bool  # there is no more of that text
+    whole: bool  # it is the whole text
 
     @property
     def key(self) -> "Key":
-        """What names it."""
+        """The key of the passage."""
         return self.artifact, self.number, self.start
 
     def where(self) -> str:
-        """Return its place in its artifact, for people."""
+        """Return its position in the artifact, for people."""
         end = self.start + len(self.text.open_for_validation())
         return str(self.number) if self.whole else f"{self.number} ({self.start}-{end})"
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """An artifact that may be put before a model."""
+    """An artifact that may be shown to a model."""
 
     id: str
     artifact: Readable
@@ -79,7 +87,7 @@ class Material:
         return texts_of(self.artifact)
 
     def passages(self) -> Iterator[Passage]:
-        """Yield all sentences, a few at a time, in order."""
+        """Yield all sentences in passages, in order."""
         for number, text in enumerate(self.texts, 1):
             untrusted = text.open_for_validation()
             cut = list(_cuts(untrusted))
@@ -89,7 +97,7 @@ class Material:
 
     @property
     def title(self) -> Untrusted[str]:
-        """What it is called; foreign text."""
+        """Its title; foreign text."""
         if isinstance(self.artifact, ResearchPacket):
             named = self.artifact.title.open_for_validation()
             return self.artifact.title if named.strip() else self.artifact.reference
@@ -99,7 +107,7 @@ class Material:
 
 
 def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where passages start and end: whole sentences, as many as fit."""
+    """Yield start and end of each passage: whole sentences, as many as fit."""
     found = spans(text)
     if not found:
         return
@@ -125,7 +133,7 @@ def texts_of(artifact: Artifact) -> tuple[Untrusted[str], ...]:
 
 
 def _cut(text: Untrusted[str]) -> Untrusted[str]:
-    # Its beginning, so that an offset in it is an offset in the whole.
+    # Only the beginning is cut out, so offsets stay valid.
     return Untrusted(text.open_for_validation()[:MAX_EXCERPT_CHARS])
 
 
@@ -134,7 +142,7 @@ def read_material(store: Store, bundle: Bundle, artifact_id: str) -> Material:
     kind = prefix_of(artifact_id)
     if kind not in READABLE:
         hint = f"sources are of kind {', '.join(READABLE)}"
-        raise UsageError(f"{quote(artifact_id)} is nothing to read", hint=hint)
+        raise UsageError(f"{quote(artifact_id)} is not readable for CORE", hint=hint)
     decision = may_read(bundle, "core", kind)
     if isinstance(decision, Deny):
         raise decision.error(f"reading {artifact_id[:15]}")
@@ -151,7 +159,7 @@ def read_material(store: Store, bundle: Bundle, artifact_id: str) -> Material:
 # SECURITY: compares text of a model with text of strangers. If this is wrong, a hint is missing;
 # `derived_from` still lists everything that could be read.
 
-RUN_WORDS: Final = 4  # words in a row that are hardly the same by chance
+RUN_WORDS: Final = 4  # words in a row that are hardly equal by chance
 LEAST_CHARS: Final = 8  # of an address or a string
 _WORD: Final = re.compile(r"[^\W_]+")
 _TOKEN: Final = re.compile(r"[^\s\"'(){}\[\],;<>]+")
@@ -159,7 +167,7 @@ _TOKEN: Final = re.compile(r"[^\s\"'(){}\[\],;<>]+")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A part of a request that stands in a source."""
+    """A part of a request that occurs in a source."""
 
     part: str  # purpose, code or reference
     artifact: str
@@ -167,12 +175,12 @@ class Copied:
 
     @property
     def where(self) -> str:
-        """Return the place in words."""
+        """Return the position in words."""
         return f"{short(self.artifact)} {f'text {self.number}' if self.number else 'title'}"
 
 
 def copied_from(request: Request, sources: Iterable[Material]) -> list[Copied]:
-    """Return which parts of a request stand in which texts, each source once for each part."""
+    """Return which parts of a request occur in which texts, each source once per part."""
     parts = [(name, _marks(text), _runs(text)) for name, text in _parts(request)]
     found: dict[tuple[str, str], Copied] = {}
     for material in sources:
@@ -187,7 +195,7 @@ def copied_from(request: Request, sources: Iterable[Material]) -> list[Copied]:
 
 
 def _title(material: Material) -> Untrusted[str]:
-    """Return the title of a packet, which a model is shown too; other titles are not foreign."""
+    """Return the title of a packet, which the model saw too; other titles are not foreign."""
     return material.title if isinstance(material.artifact, ResearchPacket) else Untrusted("")
 
 
@@ -206,7 +214,7 @@ def _runs(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _marks(text: str) -> list[str]:
-    """Return what is telling by itself: addresses, identifiers, long strings of signs."""
+    """Return tokens that identify a source alone: addresses, identifiers, long strings."""
     found = []
     for token in _TOKEN.findall(text.lower()):
         bare = re.sub(r"\A(?:https?://|doi:|arxiv:|pmid:|openalex:)", "", token).strip("./:?!")
@@ -228,15 +236,15 @@ MAX_WALKED: Final = 4 * MAX_DERIVED_FROM
 
 @dataclass(frozen=True, slots=True)
 class DraftOrigin:
-    """Everything behind an answer, and the labels of all of it."""
+    """Everything an answer was derived from, and the joined labels."""
 
-    derived_from: tuple[str, ...]  # sorted; what is still here
+    derived_from: tuple[str, ...]  # sorted; those that are still here
     labels: Labels
     read_a_result: bool  # one of them is a tool result, or was or may have been made from one
 
 
 def origin_of(store: Store, readable: Iterable[str]) -> DraftOrigin:
-    """Return the origin of something whose author could read all of this."""
+    """Return the derivation of something whose author could read all of this."""
     waiting = list(dict.fromkeys(readable))
     seen = set(waiting)
     here: list[str] = []
@@ -245,8 +253,8 @@ def origin_of(store: Store, readable: Iterable[str]) -> DraftOrigin:
     while waiting:
         artifact_id = waiting.pop()
         artifact = read_anywhere(store, artifact_id)
-        if artifact is None:  # forgotten: what was made from it still says that it was
-            # What an analysis had read is forgotten with it, a result perhaps.
+        if artifact is None:  # forgotten: artifacts made from it still name it
+            # The sources of a forgotten analysis are unknown; one may have been a result.
             unknown = unknown or prefix_of(artifact_id) == "an"
             continue
         labels.append(registry.labels_of(artifact))
@@ -257,6 +265,7 @@ def origin_of(store: Store, readable: Iterable[str]) -> DraftOrigin:
         waiting += new
         if len(seen) > MAX_WALKED or len(here) > MAX_DERIVED_FROM:
             hint = "name fewer sources with --packets"
-            raise UsageError(f"more than {MAX_DERIVED_FROM} artifacts stand behind it", hint=hint)
+            detail = f"it was derived from more than {MAX_DERIVED_FROM} artifacts"
+            raise UsageError(detail, hint=hint)
     results = unknown or any(prefix_of(one) == "res" for one in seen)
     return DraftOrigin(tuple(sorted(here)), join_all(labels), results)

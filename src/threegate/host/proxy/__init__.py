@@ -1,1 +1,1 @@
-"""The proxy as the host runs it: its socket, its supervisor, its log entries."""
+"""The proxy as the host runs it: sockets, supervisor, log entries, and the proxy as a service."""

@@ -1,10 +1,10 @@
-"""What FETCH needs of this machine: its own addresses, certificates, somebody else's proxy.
+"""Facts about this machine for proxies: addresses, certificates, the operator's own proxy.
 
 SECURITY
-    An address of this machine that is missing in the list can be reached through the proxy
-    if a name leads there; the proxy looks a second time when it has connected.  Anchors are
-    files the operator put into the workspace; the policy in force lists them by digest, so
-    one that was changed is not used.
+    An address of this machine that is missing in the list can be reached through the proxy if a
+    name leads there; the proxy checks a second time after it has connected.  Anchors are files that
+    the operator put into the workspace; the policy in force lists them by digest, so a changed file
+    is not used.
 """
 
 import os
@@ -24,7 +24,7 @@ from threegate.policy.bundle import Bundle
 RESOLV_CONF: Final = "/etc/resolv.conf"
 ANCHORS: Final = "policy/anchors"
 MAX_ANCHOR_FILES: Final = 64
-# Where systems keep the certificate authorities they believe, most common first.
+# Files of the system's certificate authorities, most common first.
 CERTIFICATES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -54,7 +54,7 @@ def _read(path: Path) -> str:
 
 
 def _own_ipv4(text: str) -> Iterator[Address]:
-    """Yield what the routing table calls local: each leaf, before the line that says so."""
+    """Yield the local addresses of the routing table: a leaf precedes the line that marks it."""
     leaf = ""
     for line in text.splitlines():
         words = line.split()
@@ -111,14 +111,14 @@ def _anchor_files(directory: Path) -> Iterator[bytes]:
             try:
                 yield read_file(fd, name, max_bytes=MAX_ANCHOR_BYTES, mode=None)
             except (OSError, HandoffTampered, StorageFailed) as exc:
-                detail = f"{ANCHORS}/{visible(name)} is not a plain file of yours"
+                detail = f"{ANCHORS}/{visible(name)} is not a plain file of this user"
                 raise PolicyDenied(detail, code=NO_ANCHOR) from exc
     finally:
         os.close(fd)
 
 
 def other_proxy(bundle: Bundle) -> Path | None:
-    """Return the socket of a proxy the operator runs, None if we start our own."""
+    """Return the socket of the operator's own proxy, None if the host starts one."""
     word = bundle.text("fetch", "proxy") if bundle.has("fetch", "proxy") else "own"
     if word == "own":
         return None

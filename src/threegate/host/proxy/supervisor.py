@@ -1,28 +1,39 @@
-"""The proxy's supervisor: starts its box, gives it the rules, reads every decision.
+"""The running proxy: start, rules, sockets, decisions in the audit log, and the proxy as a service.
 
-When the proxy ends for any reason, nothing can be asked through it any more, and its owner is
-told.
+When the proxy ends for any reason, nothing can be asked through it, and its owner is told.
+`serve_proxy` runs it as a service under one bundle until a signal ends it or makes it read the
+bundle again.  A lock of the workspace excludes other processes, not other threads of this one; so
+while a proxy lives, its owner writes log entries through a `LogWriter`.
 
 SECURITY
-    Reads what a process with the network says.  A note that is not a decision in the protocol
-    ends the proxy, with every tunnel it holds.
+    Reads notes of a process that resolves hostile names, has the network and may be compromised.  A
+    note is a line with exactly the keys of a decision; anything else ends the proxy with every
+    tunnel it holds.  The content of a note is the proxy's own statement; where the log of a host
+    contradicts it, the host is right.
+    The bundle of a service is a file whose owner decides what FETCH may reach: no signature is
+    checked here, so it belongs to root or to the account of the proxy.  A bundle that cannot be
+    read, or is older than the one in force, ends the proxy with all its tunnels.
 """
 
 import errno
 import fcntl
 import os
 import re
+import signal
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock
+from types import FrameType
 from typing import Any, Final
 
 from threegate.base import canonical
-from threegate.base.errors import GateUnavailable, ProtocolBroken, ThreeGateError
+from threegate.base.errors import GateUnavailable, PolicyInvalid, ProtocolBroken, ThreeGateError
+from threegate.base.limits import MAX_BUNDLE_BYTES
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.proxy.messages import Address, InForce, ProxyRules, parse_in_force
@@ -30,10 +41,10 @@ from threegate.handoff.disk import storage_errors
 from threegate.handoff.store import Store
 from threegate.host.open_box import ended, open_box
 from threegate.host.proxy.machine import own_addresses, resolver
-from threegate.policy.bundle import Bundle
+from threegate.policy.bundle import Bundle, parse_bundle
 from threegate.policy.purposes import PACKETS
 from threegate.sandbox.launch import Evidence
-from threegate.sandbox.machine import Machine
+from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import PROXY, Profile
 from threegate.sandbox.runtime import listen, runtime_directory
 from threegate.sandbox.service import ServiceGate
@@ -54,7 +65,7 @@ _MAX_COUNT: Final = 2**53 - 1
 
 
 def parse_decision(note: bytes) -> dict[str, Any]:
-    """Return what goes into the log, or raise `ProtocolBroken`."""
+    """Return the log entry of a decision, or raise `ProtocolBroken`."""
     try:
         line = canonical.decode(note)
     except ValueError as exc:
@@ -72,7 +83,7 @@ def parse_decision(note: bytes) -> dict[str, Any]:
         _need_text(line[key], optional=False)
     for key in set(_COUNTS) & set(line):
         if type(line[key]) is not int or not 0 <= line[key] <= _MAX_COUNT:
-            raise ProtocolBroken("a decision of the proxy with no number")
+            raise ProtocolBroken("a decision of the proxy with an invalid number")
     return {key: value for key, value in line.items() if key != "event"}
 
 
@@ -80,7 +91,7 @@ def _need_text(value: Any, *, optional: bool) -> None:
     if value is None and optional:
         return
     if type(value) is not str or _TEXT.fullmatch(value) is None:
-        raise ProtocolBroken("a decision of the proxy with a strange text")
+        raise ProtocolBroken("a decision of the proxy with an invalid text")
 
 
 # Writing to the audit log while a proxy reports decisions from its own thread.
@@ -89,18 +100,18 @@ def _need_text(value: Any, *, optional: bool) -> None:
 # a proxy therefore writes through one of these while the proxy lives.
 
 
-class Noter:
-    """Writes entries, one thread at a time."""
+class LogWriter:
+    """Writes log entries, one thread at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._lock = store, Lock()
 
     def announce(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Write what is about to happen; it is durable when this returns."""
+        """Write an entry before an act; it is durable when this returns."""
         self._append(kind, data, durable=True)
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Write what has happened."""
+        """Write an entry after an act."""
         self._append(kind, data, durable=False)
 
     def decided(self, line: Mapping[str, Any]) -> None:
@@ -119,17 +130,17 @@ class Noter:
 
 SOCKET: Final = "served.sock"
 SERVED_ALREADY: Final = "TG-INF-002"
-# Inside, 3 is the channel; a descriptor keeps its number on the way in.
+# In a sandbox, 3 is the channel; descriptors keep their numbers.
 FIRST_FD: Final = 10
 SHARED: Final = 0o660
 PRIVATE: Final = 0o600  # for processes of the operator's own account
-# Whoever else may write to the directory could have put a link there, to any file of ours.
+# Another writer of the directory could have put a link there, to any file of this user.
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listening socket and where it lies."""
+    """A listening socket and its path."""
 
     path: Path
     fd: int
@@ -137,9 +148,9 @@ class Listening:
 
 @contextmanager
 def listening(runtime: Path | None, *, purpose: str = "fetch") -> Iterator[Listening]:
-    """Listen in a new private directory, which is gone afterwards.
+    """Listen in a new private directory, which is removed afterwards.
 
-    The path is below the directory's descriptor: nobody can put another socket there.
+    The path is below the directory's descriptor: nobody can replace the socket.
     """
     with runtime_directory(runtime, purpose) as place, ExitStack() as stack:
         with storage_errors("make a socket"):
@@ -150,9 +161,9 @@ def listening(runtime: Path | None, *, purpose: str = "fetch") -> Iterator[Liste
 
 @contextmanager
 def listening_at(path: Path, *, who: str = "proxy", mode: int = SHARED) -> Iterator[Listening]:
-    """Listen at a place the operator chose; its directory, group and mode decide who may connect.
+    """Listen at a path that the operator chose; directory, group and mode decide who may connect.
 
-    Raises `GateUnavailable` if somebody else serves there; what a dead one left is replaced.
+    Raises `GateUnavailable` if another process serves there; the socket of a dead one is replaced.
     """
     with ExitStack() as stack:
         with storage_errors(f"make the socket of the {who}"):
@@ -181,7 +192,7 @@ def _refuse_second(lock: int, path: Path, who: str) -> None:
 
 def _listen(directory: int, name: str, *, mode: int, gates: bool) -> int:
     if gates and os.geteuid() == 0:
-        # The gates have uids of their own then.  Their only way to the socket is the bind: the
+        # Gates then have their own uids.  They reach the socket only through the bind: the
         # directory stays closed to them.
         mode = 0o666
     with listen(directory, name, mode=mode) as sock:
@@ -211,12 +222,12 @@ class Proxy:
     ) -> None:
         self._machine, self._listening, self._purpose = machine, listening, purpose
         self._hosts, self._profile, self._pin = hosts, profile, pin
-        self.pinned: tuple[Address, ...] = ()  # what it found out at its start, if it was to
+        self.pinned: tuple[Address, ...] = ()  # addresses resolved at the start, if `pin`
         self._decided, self._gone = decided, gone
         self._gate: ServiceGate | None = None
 
     def start(self, bundle: Bundle) -> Evidence:
-        """Start the box and put the rules in force; raise `GateUnavailable`."""
+        """Start the sandbox and put the rules in force; raise `GateUnavailable`."""
         kind = partial(
             ServiceGate,
             note=lambda note: self._decided(parse_decision(note)),
@@ -230,7 +241,7 @@ class Proxy:
         return gate.evidence
 
     def reload(self, bundle: Bundle) -> InForce:
-        """Put rules in force for new and for open tunnels; return when they hold."""
+        """Put rules in force for new and open tunnels, and return after that."""
         assert self._gate is not None
 
         def parse(answer: Untrusted[bytes]) -> InForce:
@@ -248,3 +259,67 @@ class Proxy:
         """End the proxy with every tunnel it holds."""
         if self._gate is not None:
             self._gate.close()
+
+
+_SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+Tell = Callable[[dict[str, Any]], None]
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Return the bundle in a file, or raise `PolicyInvalid`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BUNDLE_BYTES + 1)
+    except OSError as exc:
+        detail = f"cannot read {visible(str(path))}: {os.strerror(exc.errno or 0)}"
+        hint = "`threegate infra write DIR` makes a bundle.json"
+        raise PolicyInvalid(detail, hint=hint) from exc
+    return parse_bundle(data)
+
+
+def serve_proxy(socket: Path, read: Callable[[], Bundle], tell: Tell) -> None:
+    """Serve until a signal ends it; SIGHUP reads the bundle again.
+
+    `tell` gets each decision before it takes effect: if it fails, the proxy ends.
+    """
+    events: SimpleQueue[int | ThreeGateError] = SimpleQueue()
+    with listening_at(socket) as listening, _signals(events):
+        bundle = read()
+        proxy = Proxy(find_machine(), listening, decided=tell, gone=events.put)
+        try:
+            proxy.start(bundle)
+            tell(_in_force(bundle))
+            while (word := events.get()) == signal.SIGHUP:
+                bundle = _newer(read(), bundle)
+                proxy.reload(bundle)
+                tell(_in_force(bundle))
+            if isinstance(word, ThreeGateError):
+                raise word
+        finally:
+            proxy.close()
+
+
+def _in_force(bundle: Bundle) -> dict[str, Any]:
+    return {"event": "in-force", "generation": bundle.generation, "policy": bundle.digest}
+
+
+def _newer(found: Bundle, before: Bundle) -> Bundle:
+    if found.generation < before.generation:
+        detail = f"generation {found.generation} is older than {before.generation}, in force now"
+        raise PolicyInvalid(detail, hint="restart the proxy if that is intended")
+    return found
+
+
+@contextmanager
+def _signals(events: "SimpleQueue[int | ThreeGateError]") -> Iterator[None]:
+    """Put signals into the queue, which may be used inside a handler."""
+
+    def put(number: int, _: FrameType | None) -> None:
+        events.put(number)
+
+    before = {number: signal.signal(number, put) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

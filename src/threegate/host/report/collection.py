@@ -22,9 +22,16 @@ from threegate.handoff.store import Store
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED, answer_line, own_claims
 from threegate.host.output import counted
 from threegate.host.provenance.graph import Graph, provenance
-from threegate.host.provenance.headlines import Lookup, Read, headline_of, page_of
-from threegate.host.provenance.retraction import brought as brought_behind
-from threegate.host.provenance.retraction import brought_cites, lookup, retractions
+from threegate.host.provenance.headlines import (
+    Lookup,
+    Read,
+    brought_cites,
+    headline_of,
+    lookup,
+    page_of,
+    retractions,
+)
+from threegate.host.provenance.headlines import brought as brought_behind
 from threegate.host.report.approvals import LoggedArrival, approval_card, approvals_behind, stored
 from threegate.host.report.facts import Card, Fact, Quote, ReportClaim, ReportFacts
 from threegate.host.report.outputs import See, Viewer, computed_behind

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from threegate.base.text import visible
-from threegate.host.provenance.picture import as_text
+from threegate.host.provenance.graph import as_text
 from threegate.host.report.facts import (
     Block,
     Cells,

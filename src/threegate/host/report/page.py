@@ -13,7 +13,7 @@ from html import escape
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.provenance.picture import as_svg
+from threegate.host.provenance.graph import as_svg
 from threegate.host.report.facts import (
     Block,
     Cells,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.base.text import visible
-from threegate.host.provenance.picture import as_text
+from threegate.host.provenance.graph import as_text
 from threegate.host.report.facts import (
     Block,
     Cells,

@@ -15,6 +15,7 @@ from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
+from threegate.base.forms import KINDS
 from threegate.base.untrusted import Untrusted
 from threegate.handoff.store import Store
 from threegate.host.ask.labels import (
@@ -26,13 +27,18 @@ from threegate.host.ask.labels import (
     labelled,
 )
 from threegate.host.bibliography.works import work_of
-from threegate.host.provenance.headlines import Headline, Lookup, headline_of
-from threegate.host.provenance.retraction import Retracted, retractions
+from threegate.host.provenance.headlines import (
+    Headline,
+    Lookup,
+    Retracted,
+    headline_of,
+    retractions,
+)
 from threegate.host.provenance.texts import texts_of
 from threegate.host.report.facts import Card, Fact
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.packets import PacketOrigin
-from threegate.host.workspace.places import KINDS, ArtifactReader, is_forgotten, place_of
+from threegate.host.workspace.places import ArtifactReader, is_forgotten, place_of
 
 MOST_AUTHORS: Final = 20
 _SCHEMES: Final = {"doi": "DOI", "arxiv": "arXiv", "pmid": "PubMed", "pmcid": "PubMed Central"}

@@ -20,16 +20,22 @@ from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import Input, ToolRequest
 from threegate.base.errors import UsageError
+from threegate.base.forms import KINDS
 from threegate.base.text import quote
 from threegate.handoff import states
 from threegate.handoff.disk import check_file, read_start
 from threegate.handoff.store import Store
-from threegate.host.provenance.headlines import BROUGHT, Lookup, Read, headline_for, own_words
-from threegate.host.provenance.retraction import lookup
+from threegate.host.provenance.headlines import (
+    BROUGHT,
+    Lookup,
+    Read,
+    headline_for,
+    lookup,
+    own_words,
+)
 from threegate.host.review.parts import SheetInput, SheetSource, SheetSources
 from threegate.host.workspace.packets import logged_origins
 from threegate.host.workspace.places import blobs_of
-from threegate.policy.decide import KINDS
 from threegate.policy.hosts import parse_url
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from threegate.artifacts.registry import Request
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.audit.entry import unix_of
 from threegate.base.errors import HandoffTampered
+from threegate.base.forms import KINDS
 from threegate.handoff.approvals import Denial, approvals_by_request, denial_of
 from threegate.host.review import parts
 from threegate.host.review.characters import FoundCharacter, tally
@@ -44,7 +45,6 @@ from threegate.host.review.requests import WAITING, expiry_of, read_request
 from threegate.host.review.similar import find_earlier
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-from threegate.policy.decide import KINDS
 
 if TYPE_CHECKING:
     from threegate.host.workspace.index import Index

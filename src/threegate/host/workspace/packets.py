@@ -28,7 +28,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from threegate.artifacts.ids import digest_of, short
-from threegate.artifacts.references import parse_reference
+from threegate.artifacts.references import SEARCH_PREFIX, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.audit.entry import Entry
 from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH
@@ -147,12 +147,17 @@ Name = tuple[str, str]  # scheme and value
 
 def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
     """Return the identifiers of the packet's work; a list of search results has none."""
-    reference = packet.reference.open_for_validation()
-    if reference.startswith("search:"):
+    if is_search(packet):
         return ()
+    reference = packet.reference.open_for_validation()
     spelled = [(one.scheme, one.value.open_for_validation()) for one in packet.identifiers]
     given = (*spelled, _asked(reference))
     return tuple(sorted({_name(scheme, value) for scheme, value in given if scheme in SCHEMES}))
+
+
+def is_search(packet: ResearchPacket) -> bool:
+    """Tell whether a packet lists the results of a search; it is not a work then."""
+    return packet.reference.open_for_validation().startswith(SEARCH_PREFIX)
 
 
 def joins_names(packet: ResearchPacket) -> bool:

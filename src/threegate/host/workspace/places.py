@@ -7,7 +7,7 @@ SECURITY
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from threegate.artifacts import registry
 from threegate.artifacts.ids import (
@@ -33,25 +33,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
 from threegate.handoff.disk import check_file
 from threegate.handoff.store import Store
-from threegate.policy.decide import KINDS
-
-# Nouns of the command line, and the kinds of artifacts that each lists.
-LISTINGS: Final = {
-    "packet": ("rp",),
-    "request": ("fr", "tr"),
-    "result": ("res",),
-    "analysis": ("an",),
-}
-
-__all__ = ["KINDS", "LISTINGS", "prefix_named"]
-
-
-def prefix_named(kind: str) -> str:
-    """Return the prefix for a prefix or a name such as `tool-request`."""
-    for prefix, name in KINDS.items():
-        if kind in (prefix, name):
-            return prefix
-    raise UsageError(f"{quote(kind)} is not a kind", hint=f"one of {', '.join(KINDS.values())}")
+from threegate.host.workspace.kinds import LISTINGS
 
 
 def place_of(store: Store, artifact_id: str) -> str | None:

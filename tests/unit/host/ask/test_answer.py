@@ -164,7 +164,7 @@ def test_more_packets_than_policy_allows_are_not_named(ws: Workspace, index: Ind
 
 def test_a_request_is_nothing_to_read(ws: Workspace, index: Index) -> None:
     (request,) = take_in(ws, fetch_request())
-    with pytest.raises(UsageError, match="nothing to read"):
+    with pytest.raises(UsageError, match="not readable for CORE"):
         ask(ws, index, packets=[request])
 
 

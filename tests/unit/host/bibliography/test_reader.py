@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
-from threegate.host.bibliography import entries
-from threegate.host.bibliography.entries import (
+from threegate.host.bibliography import formats
+from threegate.host.bibliography.formats import (
     MAX_DEPTH,
     MAX_ENTRIES,
     MAX_LIST_BYTES,
@@ -105,7 +105,7 @@ def test_bibtex_is_read_as_bibtex_reads_it() -> None:
         ("@article{a, doi={nonsense}}", 1, '"nonsense": not a DOI'),
         ("@article{a, doi={}}", 1, "not a DOI"),
         ("@article{a, doi={10.5555/\u202e}}", 1, "not a DOI"),
-        ("@article{a, doi 10.5555/x}", 1, "no field"),
+        ("@article{a, doi 10.5555/x}", 1, "not a field"),
         ("@article{a, doi = }", 1, "a field without a value"),
         ("@article{a, doi = {10.5555/x} {y}}", 1, "no comma after field doi"),
         ('@article{a, doi = "10.5555/x}', 1, "never closed"),
@@ -208,12 +208,12 @@ def test_csl_json_is_read_item_by_item() -> None:
         ('[{"DOI": "10.5555/a"},]', "not JSON at column"),
         ('[{"DOI": "10.5555/a"}] x', "something after its end"),
         ('{"DOI": "10.5555/a"} x', "something after its end"),
-        ('[{"DOI": "10.5555/a", "DOI": "10.5555/b"}]', "stands twice"),
+        ('[{"DOI": "10.5555/a", "DOI": "10.5555/b"}]', "a key twice"),
         ('[{"year": NaN}]', "NaN is not JSON"),
         ('[{"year": ' + "9" * 5000 + "}]", "too many digits"),
         ("[" * 100_000, "nested too deep"),
         ("[" + '{"a":' * 100_000, "nested too deep"),
-        ("[" * (entries.MAX_CONTAINERS + 1), "lists and objects"),
+        ("[" * (formats.MAX_CONTAINERS + 1), "lists and objects"),
     ],
 )
 def test_what_is_no_json_is_refused_as_a_whole(text: str, why: str) -> None:

@@ -16,9 +16,8 @@ from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.host.bibliography import works as module
 from threegate.host.bibliography.reader import read_list
-from threegate.host.bibliography.works import Work, is_search, once_each
-from threegate.host.bibliography.writer import WRITERS, bibtex, csl_json, ris
-from threegate.host.workspace.packets import RETRIEVED_HERE, UNKNOWN, PacketOrigin
+from threegate.host.bibliography.works import WRITERS, Work, bibtex, csl_json, once_each, ris
+from threegate.host.workspace.packets import RETRIEVED_HERE, UNKNOWN, PacketOrigin, is_search
 
 ID = "rp-" + digest("one")
 SICI = "10.1002/(sici)1097-4695(20000205)42:2<270::aid-neu10>3.0.co;2-v"

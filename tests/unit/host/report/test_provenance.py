@@ -1,7 +1,6 @@
 """The picture of a report: claims between packets and answer, and never more than fits."""
 
-from threegate.host.provenance.graph import Graph, Node
-from threegate.host.provenance.picture import as_svg, as_text
+from threegate.host.provenance.graph import Graph, Node, as_svg, as_text
 from threegate.host.report.facts import Quote, ReportClaim
 from threegate.host.report.provenance import MOST_CLAIMS, MOST_PACKETS, reduced, trace
 from threegate.host.report.sources import FOUND

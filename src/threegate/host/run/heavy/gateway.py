@@ -40,7 +40,7 @@ from threegate.host.fetch.credentials import all_credentials
 from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.open_box import ended, open_box
 from threegate.host.proxy.machine import anchors, certificates
-from threegate.host.proxy.supervisor import Noter, Proxy, listening
+from threegate.host.proxy.supervisor import LogWriter, Proxy, listening
 from threegate.host.run.heavy import channels
 from threegate.host.run.heavy.kernel_allowlist import StartProxy, held_proxy, started_proxy
 from threegate.host.settings import Settings, unix_now
@@ -155,7 +155,7 @@ def opened_gateway(
     with ExitStack() as stack:
         store = Store.open(outward.root, clock=outward.clock)  # of our own: see `Noter`
         stack.callback(store.close)
-        noter = Noter(store)
+        noter = LogWriter(store)
         proxy = partial(started_proxy, bundle)
         if ring.network == KERNEL:
             proxy = partial(held_proxy, bundle, noter)
@@ -189,7 +189,7 @@ def _proxy(
     start: StartProxy,
     network: GatewayTerms,
     outward: Outward,
-    noter: Noter,
+    noter: LogWriter,
     passed: Passed,
 ) -> Iterator[Path]:
     """Start the proxy of one run; yield its socket.  Raises what ended it by itself."""

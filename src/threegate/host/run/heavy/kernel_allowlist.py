@@ -16,7 +16,7 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.gates.fetch.proxy.messages import Address
-from threegate.host.proxy.supervisor import Noter, Proxy
+from threegate.host.proxy.supervisor import LogWriter, Proxy
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decision import Decision
 from threegate.policy.hosts import refused_v4, refused_v6
@@ -68,7 +68,7 @@ def started_proxy(bundle: Bundle, make: MakeProxy) -> Iterator[Evidence]:
 
 
 @contextmanager
-def held_proxy(bundle: Bundle, noter: Noter, make: MakeProxy) -> Iterator[Evidence]:
+def held_proxy(bundle: Bundle, noter: LogWriter, make: MakeProxy) -> Iterator[Evidence]:
     """Start a proxy and have the kernel hold it; yield what was proved.
 
     Raises `GateUnavailable`, at the end too if the kernel's rules went away meanwhile.
@@ -85,7 +85,7 @@ def held_proxy(bundle: Bundle, noter: Noter, make: MakeProxy) -> Iterator[Eviden
         noter.note(HELD, {"passed": counted.passed, "refused": counted.refused})
 
 
-def _hold(bundle: Bundle, proxy: Proxy, reach: Reach, noter: Noter) -> None:
+def _hold(bundle: Bundle, proxy: Proxy, reach: Reach, noter: LogWriter) -> None:
     """Let it reach what it found and nothing else, and have it try."""
     refuse_inside(proxy.pinned)
     noter.announce(HELD, {"addresses": [str(one) for one in proxy.pinned]})

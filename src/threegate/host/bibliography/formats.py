@@ -1,4 +1,14 @@
-"""What a reader of reading lists finds: for each entry its line and the fields that name a work."""
+"""Parsers of BibTeX, RIS and CSL-JSON that read only the fields that identify a work.
+
+BibTeX macros are not expanded and commands not run: a DOI needs neither.  Text outside entries is a
+comment.  An entry inside the braces of another is text, as BibTeX reads it.
+
+SECURITY
+    Reads files that somebody else wrote.  The size is bounded before decoding.  BibTeX and RIS are
+    read in one pass without recursion, however braces nest.  JSON that nests too deep, repeats a
+    key or is invalid is refused.  If this module is wrong, a work is missed or another one is
+    named; policy still decides what may be asked.
+"""
 
 import json
 import re
@@ -10,16 +20,16 @@ from threegate.artifacts.references import parse_reference
 
 MAX_LIST_BYTES: Final = 32 * 2**20  # 10,000 entries with their abstracts are 20 MiB
 MAX_ENTRIES: Final = 20_000
-MAX_FIELD_CHARS: Final = 4_096  # of a field that names a work; no other is kept
+MAX_FIELD_CHARS: Final = 4_096  # of an identifying field; no other is kept
 MAX_DEPTH: Final = 100
 MAX_CONTAINERS: Final = 2_000_000  # two bytes of JSON spell a list of a hundred in memory
 
-# In the order they are preferred; `arxiv` and `url` come under several names.
+# In order of preference; `arxiv` and `url` have several field names.
 NAMING: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex", "url")
 
 
 class EntryUnreadable(ValueError):
-    """Why nothing of a list, or nothing after a line of it, can be read; in our words."""
+    """A list, or the rest of it after a line, cannot be read; the message is ours."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")
@@ -28,7 +38,7 @@ class EntryUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """One entry of a list: the texts that should name a work, by `NAMING`; foreign text."""
+    """One entry of a list: identifying fields by `NAMING`; foreign text."""
 
     line: int
     names: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +46,7 @@ class ListEntry:
 
 
 def shortened(text: str) -> str:
-    """Return a field as it is kept: nothing that long names a work."""
+    """Return a field cut to a length that no identifier exceeds."""
     return text if len(text) <= MAX_FIELD_CHARS else text[: MAX_FIELD_CHARS + 1]
 
 
@@ -72,11 +82,11 @@ _COMMANDS: Final = (
 
 
 class _Broken(Exception):
-    """An entry that is not what it should be; the next may be."""
+    """An entry is malformed; the next one may be fine."""
 
 
 class _Scanner:
-    """A place in the text that only moves forward."""
+    """A position in the text that only moves forward."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -84,7 +94,7 @@ class _Scanner:
         self._line, self._counted = 1, 0
 
     def line_of(self, place: int) -> int:
-        """Return the line of `place`; asked for in ascending order, counted once."""
+        """Return the line of `place`; calls come in ascending order, so lines are counted once."""
         self._line += self.text.count("\n", self._counted, place)
         self._counted = place
         return self._line
@@ -99,7 +109,7 @@ class _Scanner:
         return self.text[self.at : self.at + 1]
 
     def balanced(self, end: str) -> str:
-        """Return the text up to `end` outside braces, and stand behind it."""
+        """Return the text up to `end` outside braces, and move behind it."""
         start, depth = self.at, 0
         pattern = _BRACES if end == "}" else re.compile(rf"[{{}}{re.escape(end)}]")
         while True:
@@ -149,7 +159,7 @@ def _fields(scanner: _Scanner) -> Iterator[tuple[str, str]]:
             return
         found = scanner.take(_FIELD)
         if found is None:
-            raise _Broken("something that is no field")
+            raise _Broken("something that is not a field")
         name = found[1].lower()
         value = _value(scanner)
         if name in _KEPT:
@@ -225,7 +235,7 @@ def csl_entries(text: str) -> Iterator[ListEntry]:
 
 
 def _items(text: str, start: int) -> Generator[ListEntry, None, int]:
-    """Yield the items of a list, and return the place behind it."""
+    """Yield the items of a list, and return the position after it."""
     line, counted, at = 1, 0, _skip(text, start)
     if text[at : at + 1] == "]":
         return at + 1
@@ -268,7 +278,7 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise EntryUnreadable("a key that stands twice in one object")
+        raise EntryUnreadable("a key twice in one object")
     return found
 
 
@@ -281,7 +291,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_co
 
 def _csl_entry(value: Any, line: int) -> ListEntry:
     if not isinstance(value, dict):
-        return ListEntry(line, problem="an item that is no object")
+        return ListEntry(line, problem="an item that is not an object")
     names = {
         scheme: shortened(str(value[key]).strip())
         for key, scheme in (("DOI", "doi"), ("PMID", "pmid"), ("PMCID", "pmcid"), ("URL", "url"))
@@ -310,7 +320,7 @@ def ris_entries(text: str) -> Iterator[ListEntry]:
     for number, line in enumerate(text.split("\n"), 1):
         found = _LINE.fullmatch(line) if len(line) < 100_000 else None
         if found is None:
-            continue  # blank, or a line that goes on: no name of a work does
+            continue  # blank, or a continuation line: identifiers have none
         tag, value = found[1], shortened(found[2].strip())
         if tag == "TY":
             if start > 0:
@@ -318,7 +328,7 @@ def ris_entries(text: str) -> Iterator[ListEntry]:
             start, names = number, {}
         elif not start:
             yield ListEntry(number, problem=f"{tag} outside an entry, which begins with TY")
-            start = -1  # said once
+            start = -1  # reported once
         elif tag == "ER":
             if start > 0:
                 yield ListEntry(start, names)
@@ -333,7 +343,7 @@ def _take(tag: str, value: str, names: dict[str, str]) -> None:
     if tag == "DO":
         names.setdefault("doi", value)
     elif tag in _LINKS:
-        # One entry may have several links, and the one to a registry says more than others.
+        # An entry may have several links; one to a registry is preferred.
         try:
             scheme = parse_reference(value).scheme
         except ValueError:
