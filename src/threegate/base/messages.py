@@ -102,6 +102,7 @@ class CheckedRecord:
 
     __slots__ = ()
     declared: ClassVar[tuple[Declared, ...]]  # its fields, in their order
+    header_keys: ClassVar[tuple[str, ...]]  # as canonical JSON sorts them
 
     def __post_init__(self) -> None:
         for one in self.declared:
@@ -139,7 +140,7 @@ class CheckedRecord:
     def read(cls, head: Mapping[str, Any], parts: Iterable[Any], **known: Any) -> Self:
         """Return the record in header fields and parts, or raise `ProtocolBroken`."""
         rows, left = cls.declared, iter(parts)
-        if list(head) != sorted(one.name for one in rows if one.header is not None):
+        if tuple(head) != cls.header_keys:
             raise ProtocolBroken("unexpected fields")
         values = {one.name: one.read(head.get(one.name), left) for one in rows}
         if next(left, None) is not None:
@@ -194,6 +195,7 @@ def record(cls: type[T]) -> type[T]:
     made.declared = tuple(
         Declared(name, meta["doc"], meta.get("shape"), meta.get("carrier")) for name, meta in found
     )
+    made.header_keys = tuple(sorted(one.name for one in made.declared if one.header is not None))
     return made  # type: ignore[no-any-return]
 
 
