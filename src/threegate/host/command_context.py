@@ -1,4 +1,4 @@
-"""What every command is given: settings, environment, output, and the workspace it asks for."""
+"""The context of a command: settings, environment, output, and the workspace on request."""
 
 import argparse
 from collections.abc import Iterator, Mapping

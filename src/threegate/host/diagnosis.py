@@ -1,4 +1,4 @@
-"""What the host adds to an examination: signed boxes, the operator's key, the verdict."""
+"""The host's part of `threegate doctor`: signed profiles, the operator's key, the verdict."""
 
 import argparse
 from collections.abc import Sequence

@@ -38,7 +38,7 @@ def program_gates() -> dict[str, Any]:
 
 
 def profile_rules(profile: Profile) -> dict[str, Any]:
-    """Return one profile as plain data; a field added to profiles is in it by itself."""
+    """Return one profile as plain data; a field added to profiles is included automatically."""
     rules = {key: _rule(value) for key, value in profile.plain().items() if key not in _PROSE}
     rules["binds"] = sorted(f"{bind.kind} {bind.slot} at {bind.inside}" for bind in profile.binds)
     return rules
@@ -89,7 +89,7 @@ def refuse_unapplied_profile(policy: Compiled, profile: Profile) -> None:
 
 
 def named_failure(error: Exception) -> Exception:
-    """Return what kept a box from starting; a machine that has run out is no bug of ours."""
+    """Return why a sandbox did not start; exhausted resources are not a bug."""
     if not isinstance(error, OSError):
         return error
     why = os.strerror(error.errno or 0).lower()

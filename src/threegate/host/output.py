@@ -55,7 +55,7 @@ class Output:
 
     def __init__(self, stdout: TextIO, stderr: TextIO, stdin: TextIO) -> None:
         self._stdout, self._stderr, self._stdin = stdout, stderr, stdin
-        self._drawn = 0  # characters of the progress line that stand on the terminal
+        self._drawn = 0  # characters of the progress line on the terminal
         self._rows = 0  # lines of the board that stand there
 
     @classmethod
@@ -80,7 +80,7 @@ class Output:
             self._write(self._stdout, f"{GUTTER}{line}".rstrip() + "\n")
 
     def styled(self, spans: Iterable[tuple[str, str]], *, colour: bool) -> None:
-        """Print one line made of (text, style); a style without `colour` is no style."""
+        """Print one line made of (text, style); styles need `colour`."""
         shown = [(visible(text), STYLES.get(style) if colour else None) for text, style in spans]
         line = "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in shown)
         self._write(self._stdout, line + "\n")  # with every blank: they are part of what is shown
@@ -152,7 +152,7 @@ class Output:
     # -- everything else ------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        """Say something on stderr that is no result, after the results before it."""
+        """Print a note on stderr, after the results before it."""
         self._erase()
         self.flush()
         self._write(self._stderr, f"threegate: {visible(text)}\n")
@@ -314,7 +314,7 @@ def _nowhere() -> TextIO:
 
 
 def say_nowhere() -> None:
-    """Let the interpreter's own last flush go nowhere: whoever read our output has left."""
+    """Discard the interpreter's last flush: the reader of our output has closed it."""
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     if sys.stdout is not None:
         os.dup2(null, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the process was started with: read once in `main`, passed down from there."""
+"""Settings of the process: read once in `main` and passed down."""
 
 import os
 import pwd

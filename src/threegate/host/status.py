@@ -1,4 +1,4 @@
-"""What `threegate status` tells: where a workspace stands, without changing it."""
+"""The overview of `threegate status`; it changes nothing in the workspace."""
 
 import os
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The host's side of asking: selects, starts CORE, checks what it says, stores it."""
+"""The host's side of a question: selects texts, starts CORE, checks its answer and stores it."""

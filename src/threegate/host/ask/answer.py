@@ -1,8 +1,8 @@
-"""One question from its words to the stored analysis.
+"""One question, from its words to the stored analysis.
 
 SECURITY
-    Decides what a question may see.  If this module is wrong, an answer was made from more
-    than it says.
+    Decides what a question may see.  If this module is wrong, an answer was made from more than it
+    says.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ class Sides(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a question, for whoever asked."""
+    """The result of a question."""
 
     stored: StoredAnalysis
     selection: Selection

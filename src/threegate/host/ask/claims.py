@@ -1,10 +1,10 @@
-"""What CORE said, against what it was handed: claims get their quotes and labels here.
+"""The task for CORE and the check of its answer: claims get their quotes and labels here.
 
 SECURITY
-    Reads the answer of a box that may be owned by what it read.  A number that names nothing
-    that was handed over, more than was allowed, or a draft of a kind that was not, is no slip
-    of a model: CORE checks those itself.  The whole answer is refused then.  Text is kept
-    only if it may stand in an artifact.
+    Reads the answer of a sandbox that may be compromised by what it read.  A number that refers to
+    nothing in the task, more items than allowed, or a draft of a kind that was not allowed is not a
+    mistake of the model: CORE checks those itself.  The whole answer is refused then.  Text is kept
+    only if it may be part of an artifact.
 """
 
 import re
@@ -177,7 +177,7 @@ def _sent(selection: Selection) -> list[Sent]:
     found: dict[str, list[Passage]] = {}
     for passage in selection.passages:
         found.setdefault(passage.artifact, []).append(passage)
-    # Best source first; its passages in the order they stand in.
+    # Best source first; its passages in their order.
     return [
         Sent(selection.materials[one], tuple(sorted(passages, key=lambda p: p.key)))
         for one, passages in found.items()
@@ -235,7 +235,7 @@ def check_said(handed: TaskTexts, said: CoreSaid, retracted: Retracted) -> KeptC
 
 
 def readable_text(text: Untrusted[str]) -> str | None:
-    """Return a text without blank ends, None if it may not stand in an artifact."""
+    """Return a text without blank ends, None if it may not be part of an artifact."""
     found = text.open_for_validation().strip()
     return found if found and FORBIDDEN.search(found) is None else None
 

@@ -1,10 +1,10 @@
-"""CORE and the model it speaks to: both in boxes, for one question.
+"""CORE and its model, both in sandboxes, for one question.
 
-The model is the one the policy names, or there is none: nothing takes its place.
+The model is the one that the policy names; there is no fallback.
 
 SECURITY
-    Starts the box that reads what strangers wrote, and takes its answer as foreign bytes.
-    What is no answer in the protocol is none, and nothing of it is used.
+    Starts the sandbox that reads texts of strangers, and treats its answer as foreign bytes.
+    Anything but an answer in the protocol is discarded completely.
 """
 
 from collections.abc import Callable, Iterator

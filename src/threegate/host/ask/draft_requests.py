@@ -1,13 +1,13 @@
-"""Drafts of requests from what CORE said: completed by the host, checked, never acted on.
+"""Drafts of requests from CORE's answer: completed by the host, checked, never acted on.
 
-A draft waits in the state `draft` until a human has looked at it.  A program is shown to the
-lite lane first, which says whether it could run; an address is judged by the policy.  What
-fails is not stored but said, so that nobody reviews what could never happen.
+A draft waits in the state `draft` until a human has looked at it.  The lite lane checks first
+whether a program could run, and policy judges an address.  A draft that fails is reported and not
+stored, so that nobody reviews what could never happen.
 
 SECURITY
     Turns words of a model, which may obey what it read, into requests.  Lane, limits, labels,
-    inputs and origin are the host's.  Each draft says in which source its words stand.  If
-    this module is wrong, a human is shown a request whose origin is not what it says.
+    inputs and origin come from the host.  Each draft names the source that contains its words.  If
+    this module is wrong, a human sees a request with a wrong origin.
 """
 
 import secrets

@@ -1,12 +1,12 @@
-"""An answer without any generation: the sentences nearest to the question, word for word.
+"""An answer without a model: the sentences nearest to the question, word for word.
 
-Every claim is a sentence of a source and its own quote.  It says nothing that no source says;
-whether it answers the question is for the reader.  A few of them stand beside what a model says,
-too: where it leaves half of a question out, the other half is often among them.
+Every claim is a sentence of a source and its own quote.  It says nothing that no source says; the
+reader judges whether it answers the question.  A few extracts are shown next to a model's answer
+too: if the model leaves out half of a question, the other half is often among them.
 
 SECURITY
-    Picks sentences that strangers wrote.  A hostile source can get its sentences picked, as
-    itself and under its own name; it can do nothing else.
+    Selects sentences that strangers wrote.  A hostile source can get its sentences selected, under
+    its own name; it can do nothing else.
 """
 
 from collections.abc import Sequence

@@ -1,17 +1,17 @@
-"""What is said of a claim: the most that was checked, and nothing more.
+"""Quotes and labels of claims: a label states the most that was checked, and nothing more.
 
 | label | what was checked |
 |---|---|
-| `source retracted` | a work it rests on was retracted, whatever else holds |
+| `source retracted` | a work it rests on was retracted, regardless of the other checks |
 | `unchecked` | it rests on no quote |
-| `number differs` | a number of the claim stands in none of its quotes |
-| `quote found` | its quotes stand in their sources, and its numbers in the quotes |
+| `number differs` | a number of the claim occurs in none of its quotes |
+| `quote found` | its quotes occur in their sources, and its numbers in the quotes |
 
-A claim that rests on a claim of an earlier analysis is no better founded than that one.
+A claim that rests on a claim of an earlier analysis is not better founded than that one.
 
 SECURITY
-    Looks at claims a model wrote.  If this module is wrong, a claim looks better founded than
-    it is.
+    Reads claims that a model wrote.  If this module is wrong, a claim looks better founded than it
+    is.
 """
 
 import re
@@ -58,7 +58,7 @@ def quote_sentences(
 
 
 def quote_span(material: Material, number: int, start: int, end: int) -> Quoted | None:
-    """Return the characters from `start` to `end` of a text, None if that is no quote."""
+    """Return the characters from `start` to `end` of a text, None if that is not a quote."""
     text = material.texts[number - 1].open_for_validation()
     quoted = text[start:end]
     if not 0 <= start < end <= len(text) or len(quoted) > MAX_QUOTE_CHARS:
@@ -209,7 +209,7 @@ def labelled(text: str, quotes: Sequence[Quoted], retracted: Retracted) -> Check
 
 
 def is_sentence(text: str, quotes: Sequence[str]) -> bool:
-    """Tell whether a claim is its only quote, word for word: whoever chose it, no words are new."""
+    """Tell whether a claim equals its only quote word for word: no words are new."""
     return list(quotes) == [text]
 
 

@@ -1,8 +1,8 @@
-"""How near passages are to a question in meaning, by vectors that a boxed embedder computes.
+"""Nearness of passages to a question in meaning, by vectors that a sandboxed embedder computes.
 
-Which packets are near is only asked once every packet has its vectors: before that, the answer
-would depend on which ones happen to be known.  A number of missing ones is computed before each
-question, so that a large workspace gets there in steps.
+Packets are compared by meaning only once every packet has its vectors: before that, the result
+would depend on which vectors happen to exist.  A number of missing ones is computed before each
+question, so that a large workspace is completed in steps.
 
 SECURITY
     Opens passages to compute their digests and hands them to the embedder's sandbox.

@@ -1,13 +1,13 @@
-"""Which texts are put before a model, or searched for sentences: chosen by the host, recorded.
+"""Selection of the texts that a model sees or that are searched for sentences; made by the host.
 
-In two steps, so that ten thousand packets do: the index names packets that have words of the
-question (and, where there are vectors, packets that are near it), then every text of those
-is ranked.  The same question over the same workspace selects the same.  The index only
-proposes: what is selected is read again from its file.
+It has two steps, so that it works for ten thousand packets: the index names packets with words of
+the question (and, with vectors, packets that are near it), then every text of those is ranked.  The
+same question over the same workspace selects the same texts.  The index only proposes: selected
+texts are read again from their files.
 
 SECURITY
-    Ranks text that strangers wrote, who can write what they like to be found.  Nothing is
-    left out without a count, and what policy does not let CORE read is never selected.
+    Ranks text of strangers, who may write anything to be found.  Nothing is left out without a
+    count, and texts that policy does not let CORE read are never selected.
 """
 
 import math
@@ -220,7 +220,7 @@ def select(
 def _read(ws: Workspace, found: Sequence[str]) -> tuple[list[Material], int]:
     """Return the packets in order as long as they can be ranked, and how many others.
 
-    A list of what a search found is nothing that a source says; whoever wants it names it.
+    A list of search results is not a statement of a source; it is used only if named.
     """
     materials: list[Material] = []
     size = looked_at = 0
@@ -259,7 +259,7 @@ def select_named(
 
 def _here(ws: Workspace, text: str) -> str:
     artifact_id = resolve(ws.store, text)
-    if prefix_of(artifact_id) in ("rp", "res", "an"):  # whoever reads it says what is wrong else
+    if prefix_of(artifact_id) in ("rp", "res", "an"):  # otherwise the reader reports the error
         refuse_absent(ws.store, artifact_id)
     return artifact_id
 

@@ -1,11 +1,11 @@
-"""What a question came to, as one change of the workspace: the analysis and its drafts.
+"""Storage of an answer: the analysis and its drafts as one change of the workspace.
 
-A crash before it leaves nothing, and the question can be asked again; a crash in it leaves all
-or nothing, as with every change.
+A crash before the change leaves nothing, and the question can be asked again; a crash during it
+leaves all or nothing.
 
 SECURITY
-    Assembles artifacts from words that a model wrote.  What the analysis was derived from,
-    its labels, time, policy and quotes are the host's own.
+    Assembles artifacts from words that a model wrote.  Derivation, labels, time, policy and quotes
+    of the analysis come from the host.
 """
 
 import re
@@ -35,7 +35,7 @@ NEAREST: Final = (
 _AFTER_NEAREST: Final = re.compile(
     r".* \[([0-9]{1,4})\]|Claims ([0-9]{1,4}) to [0-9]{1,4} stand below only\."
 )
-_OUR_LINES_CHARS: Final = 400  # what stands in an answer besides claims
+_OUR_LINES_CHARS: Final = 400  # text of an answer besides claims
 NOTHING_CLAIMED: Final = "The model made no claim about the sources that were selected."
 
 
@@ -182,7 +182,7 @@ def _nothing(answered: StoredAnswer) -> str:
 
 
 def answer_line(text: str, number: int) -> str:
-    """Return a claim as it stands in an answer: one line, one number in brackets, its own.
+    """Return the line of a claim in an answer, with its own number in brackets.
 
     A claim that writes `[1]` itself would pass for one that rests on the first one's quotes.
     """

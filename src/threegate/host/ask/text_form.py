@@ -1,4 +1,4 @@
-"""An analysis for people and scripts: what was checked first, then what is claimed.
+"""An analysis as text for people and values for scripts: the checks first, then the claims.
 
 SECURITY
     Opens foreign text for display; `Output` makes every character of it visible.
@@ -157,7 +157,7 @@ def _plain_cite(cite: Cite, quote: str, look: Lookup, *, brought: bool) -> dict[
 
 
 def tell_drafts(out: Output, outcome: Outcome) -> None:
-    """Print what waits for a human now, and which source its words stand in."""
+    """Print the drafts that wait for review, and the source that contains their words."""
     for number, (draft_id, request) in enumerate(outcome.stored.drafts):
         out.line()
         out.line(f"Draft {draft_id}, waits for review")

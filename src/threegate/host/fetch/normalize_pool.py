@@ -116,7 +116,7 @@ class Makers:
         self._bundle = bundle
 
     def submit(self, job: NormalizeJob) -> None:
-        """Hand over a job; what becomes of it is told."""
+        """Queue a job; its result comes as an event."""
         self._jobs.put(job)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Makers:
                 self._tell(read_answer(job.item, pool.run(job.message, refill=False)))
                 if self._left > self._jobs.qsize():
                     pool.fill()
-        except Exception as exc:  # noqa: BLE001  # whoever started the run raises it
+        except Exception as exc:  # noqa: BLE001  # the run raises it
             self._tell(Stopped(named_failure(exc)))
         finally:
             for _, pool in pools.values():

@@ -70,7 +70,7 @@ class Asker(Protocol):
         ...
 
     def ask(self, ask: FetchQuestion) -> Answer:
-        """Return the answer; whatever happens in the box is one."""
+        """Return the answer; a failure of the sandbox is one too."""
         ...
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class RetrieveBox:
         return self._session.alive and self._jobs < MAX_JOBS
 
     def ask(self, ask: FetchQuestion) -> Answer:
-        """Return the answer; whatever happens in the box is one."""
+        """Return the answer; a failure of the sandbox is one too."""
         self._jobs += 1
         reply = self._session.ask(ask.to_bytes(), deadline_seconds=self._deadline)
         answer = _parse(reply)

@@ -1,10 +1,10 @@
-"""Which key files the operator may sign with.
+"""Key files with which the operator may sign.
 
 SECURITY
-    Looks at files the operator names.  Reads public keys and, of a private key, only the
-    ten bytes that tell it is one.  Refuses keys that others can read or that lie in the
-    workspace, which gates may see and backups copy.  If this module is wrong, a key that
-    others hold too approves.
+    Examines files that the operator names.  Reads public keys and, of a private key, only the ten
+    bytes that identify it as one.  Refuses keys that others can read or that are in the workspace,
+    which gates may see and backups copy.  If this module is wrong, a key that others have too
+    approves.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The operator's keys: which ones sign for this user, kept in the user's configuration.
+"""The operator's keys: which ones sign for this user, listed in the user's configuration.
 
-The keys themselves are the operator's, in a file, an agent or a token; only paths are kept.
-There can be several: each workspace has its own signers, and a rotation changes one only.
+The keys themselves stay with the operator, in a file, an agent or a token; only paths are stored.
+There can be several: each workspace has its own signers, and a rotation changes only one.
 """
 
 import os

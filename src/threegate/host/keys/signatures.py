@@ -1,6 +1,6 @@
 """Signing by `ssh-keygen`: key files, agents and FIDO2 tokens, all the operator's own.
 
-One of two modules of the host that start a process; `models/packages.py` is the other.
+One of two modules of the host that start a process; `models/store.py` is the other.
 ThreeGate never reads a private key: `ssh-keygen` does, or asks the agent or the token.  Every
 signature is verified here, in-process, before it is handed on.
 
@@ -66,7 +66,7 @@ _Done = subprocess.CompletedProcess[bytes]
 
 
 class Signer(Protocol):
-    """Whoever can make a signature that `threegate.keys.sshsig.verify` accepts."""
+    """A maker of signatures that `threegate.keys.sshsig.verify` accepts."""
 
     def sign(self, message: bytes, namespace: str) -> bytes:
         """Return an armored signature of `message`."""
@@ -75,7 +75,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentKey:
-    """One key an SSH agent offers; the comment is whatever somebody wrote there."""
+    """One key of an SSH agent; the comment is foreign text."""
 
     key: PublicKey
     comment: Untrusted[str]

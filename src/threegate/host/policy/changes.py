@@ -1,7 +1,7 @@
-"""Changing what is in force: policy and signers, always signed by a current signer.
+"""Changes of policy and signers: always signed by a current signer.
 
-One way in for both: compile the files, compare with the applied bundle, sign the new
-bundle with a key the *current* bundle allows, record it, keep it by digest.
+Both take the same path: compile the files, compare them with the applied bundle, sign the new
+bundle with a key that the *current* bundle allows, record it, and store it by digest.
 """
 
 from collections.abc import Mapping
@@ -99,7 +99,7 @@ def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str)
 
 
 def _policy_files(directory: Path) -> dict[str, bytes]:
-    # Refuses links, strangers and whatever does not compile.
+    # Refuses links, files of other users and anything that does not compile.
     load_policy(directory, gates=program_gates())
     return {name: (directory / name).read_bytes() for name in FILES.values()}
 

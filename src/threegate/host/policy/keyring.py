@@ -1,12 +1,12 @@
-"""`threegate key list|add|rotate|revoke`: who may sign, changed by somebody who may.
+"""`threegate key list|add|rotate|revoke`: the signers of a workspace, changed by a current signer.
 
-The first signer is there by explicit choice at `init`.  Every later change is a policy
-change like any other: signed by a current signer, recorded, kept.  What was signed before
-is judged by the window its key had at that time.
+The operator chooses the first signer explicitly at `init`.  Every later change is a change of
+policy: signed by a current signer, recorded, stored.  An earlier signature is judged by the window
+that its key had at that time.
 
 SECURITY
-    Reads public keys that the operator names.  If this module is wrong, a stranger's key
-    approves, or nobody can approve any more.
+    Reads public keys that the operator names.  If this module is wrong, a stranger's key approves,
+    or nobody can approve any more.
 """
 
 from collections.abc import Sequence

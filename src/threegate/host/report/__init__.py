@@ -1,1 +1,1 @@
-"""Reports: an analysis with all it rests on, as one document for people elsewhere."""
+"""Reports: an analysis or a run with everything it rests on, as one document."""

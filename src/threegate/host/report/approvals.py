@@ -1,11 +1,11 @@
-"""The approvals behind an answer: who said yes to what, with which key, under which rules.
+"""The approvals behind an answer: who approved what, with which key, under which rules.
 
-Each signature is checked again, by the signers of the policy it was given under and at the
-time the log says it was kept.
+Each signature is checked again, by the signers of the policy it was given under and at the time of
+its log entry.
 
 SECURITY
     Reads approvals and signatures from the workspace and believes neither.  If this module is
-    wrong, a report shows a yes that nobody gave.
+    wrong, a report shows an approval that nobody gave.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
-"""An analysis and everything it rests on, read from the workspace into a report.
+"""Collection of an analysis and everything it rests on, from the workspace into a report.
 
-No clock and no chance: the same workspace gives the same report.
+It uses no clock and no randomness: the same workspace gives the same report.
 
 SECURITY
-    Opens foreign text for display.  What the analysis says about itself is compared with what
-    is stored and logged here; where it cannot be, the report says so.
+    Opens foreign text for display.  Statements of the analysis about itself are compared with what
+    is stored and logged here; where that is not possible, the report says so.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""What a report says, as plain data: made once from the workspace, then laid out three ways.
+"""The content of a report as plain data, and the blocks that every format can draw.
 
-Texts are marked with whose they are.  `foreign` ones come from sources, models and questions;
+Texts are marked by their author.  `foreign` ones come from sources, models and questions;
 everything else is ours, made of fixed words, ids, digests and numbers.
 """
 
@@ -87,7 +87,7 @@ class CheckStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportImage:
-    """An image that was decoded in a box and packed anew; see `png`."""
+    """An image that was decoded in a sandbox and re-encoded."""
 
     width: int
     height: int
@@ -226,7 +226,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPicture:
-    """A foreign image, packed anew."""
+    """A foreign image, re-encoded."""
 
     image: ReportImage
 

@@ -1,4 +1,4 @@
-"""A report as pieces in the order a reader needs them: what was checked before what is said."""
+"""Layout of a report: its blocks in the order a reader needs them, checks before claims."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

@@ -1,9 +1,8 @@
-"""A report as Markdown: foreign text stands in code and nowhere else.
+"""A report as Markdown: foreign text appears only inside code.
 
-Its images are files of their own beside it, drawn anew from points, with names of ours.
-
-Inside code nothing is markup, in any dialect: no link, no image, no HTML, no automatic link.
-A block's fence is longer than any row of backticks in the text, so nothing in it can end it.
+Its images are separate files next to it, re-encoded from points, with names that we chose.  Inside
+code nothing is markup, in any dialect: no link, no image, no HTML, no automatic link.  A fence is
+longer than any row of backticks in its text, so the text cannot end it.
 
 SECURITY
     Writes foreign text for programs that load images and run HTML.  If this module is wrong,

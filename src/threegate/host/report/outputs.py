@@ -1,11 +1,11 @@
-"""The files that runs behind an answer left: each is named, images and tables are shown.
+"""Files that runs behind an answer left: listed, exported, and shown if they are images or tables.
 
-Which kind a file is says its name, which the request promised; what is in it may be anything.
+The kind of a file follows from its name, which the request promised; its content may be anything.
 
 SECURITY
-    Opens files that attacker-influenced code wrote.  An image goes to a box and only its points
-    come back; a table is cut into cells of text within bounds.  Everything else is named and
-    not opened, SVG too: it is a program's text, and never shown.
+    Opens files that attacker-influenced code wrote.  An image goes to a sandbox and only its points
+    come back; a table is split into cells of text within bounds.  Every other file is listed and
+    not opened.  SVG is never shown: it is text of a program.
 """
 
 import csv

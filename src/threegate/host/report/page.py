@@ -1,9 +1,9 @@
 """A report as one HTML page that loads nothing and runs nothing.
 
 SECURITY
-    Writes foreign text for browsers.  Everything is escaped, a policy in the page forbids
-    every load and every script should that fail, and foreign text stands in elements of its
-    own whose direction cannot reach ours.
+    Writes foreign text for browsers.  Everything is escaped; a content policy in the page forbids
+    every load and every script in case that fails.  Foreign text has its own elements, whose text
+    direction cannot affect ours.
 """
 
 import base64

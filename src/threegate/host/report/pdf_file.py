@@ -1,12 +1,11 @@
-"""The bytes of a PDF: pages of drawing commands, three fonts, an outline, images, nothing else.
+"""The bytes of a PDF and of PNG images: pages of drawing commands, three fonts, an outline, images.
 
-No scripts, no links, no attachments, and no compression but of the points of images: a reader can
-look into the file with any editor.
+No scripts, links or attachments, and no compression except for the points of images: a reader can
+inspect the file with any editor.
 
 SECURITY
-    Foreign text is in the file as hexadecimal digits only, so none of it can end a string or
-    begin an object.  Of an image there are the numbers of its sides and a stream that the host
-    packed.
+    Foreign text is in the file only as hexadecimal digits, so it cannot end a string or begin an
+    object.  An image consists of its width, its height and a stream that the host packed.
 """
 
 import hashlib

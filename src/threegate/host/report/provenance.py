@@ -1,7 +1,7 @@
-"""The picture of a report: from packets to claims to the answer, and on to what came of it.
+"""The picture of a report, from packets to claims to the answer, and how a reader checks it.
 
-The answer names everything it could read, so most lines would be said twice: a line is drawn
-only where no longer way leads to the same place.
+The answer names everything it could read, so most edges would be redundant: an edge is drawn only
+if no longer path connects the same nodes.
 
 SECURITY
     Titles and claims are foreign.  They are spelled out here, as everywhere in a report; the

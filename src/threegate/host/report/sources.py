@@ -1,8 +1,8 @@
-"""What a report says of each source an answer cites: a bibliography, and digests after it.
+"""Cards of the sources that an answer cites, and the second check of every quote in it.
 
 SECURITY
-    Opens titles and names of hostile sources for display.  Addresses and names of works are
-    shown and never linked.
+    Opens titles and names of hostile sources for display.  Addresses and names of works are shown
+    and never linked.  If this module is wrong, a report shows a quote as found that is not.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,9 +1,8 @@
-"""The code of a request: a file, standard input, a draft, or a request that is here.
+"""The code of a request: where it comes from, and whether Monty can express it.
 
 SECURITY
-    Reads programs that somebody else may have written.  Nothing here parses or runs them:
-    that is for the box.  Code that holds what a reader would not see is refused with the
-    line it stands in.
+    Reads programs that somebody else may have written.  Nothing here parses or runs them: the
+    sandbox does.  Code with characters that a reader would not see is refused with its line.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,7 +64,7 @@ class ExpressRefused:
     line: int
     reason: str
     record: str
-    source: str  # the line it stands in
+    source: str  # the line that contains it
     kept: bool = False
 
     @property
@@ -99,7 +98,7 @@ class ExpressRefused:
 
 @dataclass(frozen=True, slots=True)
 class ExpressAnswer:
-    """What the lane says about a program: what stands in the way, and what looks like a slip."""
+    """The lane's verdict on a program: the first obstacle, and apparent slips."""
 
     refused: ExpressRefused | None
     warnings: tuple[RefusalFound, ...] = ()
@@ -189,7 +188,7 @@ MAX_CODE_BYTES: Final = 4 * MAX_CODE_CHARS  # four bytes to a character at most
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Code to be checked, and the request it stands in, if it does; a command has no code."""
+    """Code to be checked, and its request, if there is one; a command has no code."""
 
     code: str
     request: ToolRequest | None = None

@@ -1,13 +1,13 @@
-"""Making an operator's tool request: everything is judged first, then stored in one step.
+"""Creation of an operator's tool request: everything is checked first, then stored in one step.
 
-The order: the words of the command agree with each other; options and inputs hold against
-the policy; the request is completed and read back as any other; policy decides whether
-anybody could approve it; Monty is asked whether it can express the code.  Only then is
-anything stored.  The lane is what the operator said; nothing here chooses one.
+The order: the options of the command agree with each other; options and inputs comply with the
+policy; the request is completed and parsed like any other; policy decides whether it could be
+approved; the lite lane says whether Monty can express the code.  Only then is anything stored.  The
+operator chooses the lane; nothing here does.
 
 SECURITY
-    Reads files the operator names.  A request made here is held: it runs nothing, and what
-    a human later approves is its bytes, not these options.
+    Reads files that the operator names.  A request made here is held: it runs nothing, and a human
+    later approves its bytes, not these options.
 """
 
 from collections.abc import Sequence
@@ -149,7 +149,7 @@ def _refuse_large_code(bundle: Bundle, wanted: Wanted) -> None:
 
 
 def _given(ws: Workspace, wanted: Wanted, inputs: Sequence[Brought]) -> dict[str, Any]:
-    """Return the keys of the draft this command line stands for."""
+    """Return the keys of the draft for this command line."""
     functions = read_functions(ws.bundle, wanted.backend, wanted.functions)
     for one in inputs:
         if one.name in functions:

@@ -1,10 +1,9 @@
-"""The data of a request: files become raw bytes kept by digest, artifacts are named.
+"""The inputs of a request: files become raw bytes stored by digest, artifacts are named.
 
 SECURITY
-    Opens whatever the operator names, which may be a trap somebody laid; never more of it
-    than policy lets a run be given.  A file that was handed over has a name that is opened
-    nowhere.  A result named here is data: it must exist, it keeps its labels, and nothing
-    turns it into code.
+    Opens files that the operator names, which may be traps, and reads no more than policy lets a
+    run be given.  The name of an uploaded file is never opened.  A result named here is data: it
+    must exist, it keeps its labels, and nothing turns it into code.
 """
 
 import json
@@ -150,7 +149,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class InputFiles:
-    """A file that was handed over with the wish: its name is a text, and nothing is opened."""
+    """A file that was uploaded with the request: its name is text and is never opened."""
 
     name: str
     filename: str  # foreign; its end says whether it is JSON

@@ -1,4 +1,4 @@
-"""The options of `request new`, read and held against the policy before anything is stored."""
+"""The options of `request new`: parsed and checked against the policy before anything is stored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
