@@ -103,7 +103,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(slots=True)
-class Conversation:
+class ModelConversation:
     """The questions of one task, and their cost."""
 
     client: Client

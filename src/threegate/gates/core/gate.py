@@ -22,7 +22,7 @@ from threegate.gates.core import prompts
 from threegate.gates.core.client import (
     MODEL_SOCKET,
     Client,
-    Conversation,
+    ModelConversation,
     NoAnswer,
     NoModel,
     TooLong,
@@ -80,7 +80,7 @@ Tell = Callable[[str], None]
 @dataclass(slots=True)
 class _Run:
     task: CoreTask
-    asking: Conversation
+    asking: ModelConversation
     tell: Tell
     room: int
     denied: str  # quoted denials, or empty
@@ -88,7 +88,7 @@ class _Run:
     notes: list[ModelClaim] = field(default_factory=list)
 
 
-def answer(task: CoreTask, asking: Conversation, tell: Tell) -> CoreSaid:
+def answer(task: CoreTask, asking: ModelConversation, tell: Tell) -> CoreSaid:
     """Return what CORE says; raise `NoAnswer`, `NoModel` or `MarkerSpoken`."""
     lines = list(lines_of(task.sources, task.marker))
     denied = listed(prompts.DENIALS, task.denied, task.marker) if task.denied else ""
@@ -259,7 +259,7 @@ def say(task: CoreTask, path: str) -> CoreSaid | CoreNotSaid:
     """Return what CORE says, or why it says nothing."""
     client = Client(path, time.monotonic() + task.budget.deadline_ms / 1000)
     try:
-        return answer(task, Conversation(client, task.budget.retries), _tell)
+        return answer(task, ModelConversation(client, task.budget.retries), _tell)
     except NoModel as exc:
         return CoreNotSaid(NO_MODEL, exc.message)
     except NoAnswer as exc:
