@@ -32,8 +32,7 @@ from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
 from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
 from threegate.host.run.heavy.lane import want_of
 from threegate.host.run.heavy.machines import Conversation, Parts, Place, Use, converse, no_inputs
-from threegate.sandbox.machine import find_machine
-from threegate.sandbox.tsc import tsc_khz
+from threegate.sandbox.machine import find_machine, tsc_khz
 
 ENGINE: Final = EMULATION  # works on every machine
 WAKE_SECONDS: Final = 900

@@ -21,9 +21,8 @@ from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.launch import start_process, view_for
 from threegate.sandbox.machine import Machine, find_machine
-from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_NORMALIZE, PROFILES, TOOL_LITE, Profile
-from threegate.sandbox.session import run_gate
+from threegate.sandbox.session import Prestarted, run_gate
 from threegate.sandbox.supervise import Started, discard
 
 MOST_TIMES_BWRAP = 2.0

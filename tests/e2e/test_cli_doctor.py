@@ -11,7 +11,7 @@ from tests.support.cli import PYTHON, Cli, made
 from tests.support.policies import GATES
 from tests.support.workspaces import key_file, make_workspace, settings_for
 from threegate.cli.main import main
-from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.attacks.base import AttackResult
 from threegate.sandbox.doctor import Check, Diagnosis
 from threegate.sandbox.profiles import PROFILES
 

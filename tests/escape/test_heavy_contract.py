@@ -23,7 +23,7 @@ from tests.support.ring import lab_with
 from threegate.host.run.heavy.backend import NOT_USABLE, Ran
 from threegate.host.run.heavy.engine import EMULATION, KVM
 from threegate.host.run.heavy.runsc import RUNSC
-from threegate.sandbox.rootview import groups_of
+from threegate.sandbox.launch import groups_of
 
 ENGINES = [ENGINE, pytest.param(RUNSC, marks=pytest.mark.slow)]
 # Where acceleration works everything is slow already.

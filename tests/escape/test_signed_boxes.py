@@ -15,10 +15,10 @@ from threegate.host.open_box import GATES, PROGRAM, open_box
 from threegate.policy.bundle import Compiled
 from threegate.policy.compiler import compile_policy
 from threegate.sandbox import worker
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import PROFILES, TOOL_LITE
+from threegate.sandbox.service import Companion
 
 TABLE = Path(__file__).resolve().parents[2] / "infra" / "gates.table"
 ROWS = [line.split()[0] for line in TABLE.read_text("utf-8").splitlines()[1:]]

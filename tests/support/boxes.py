@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from threegate.sandbox.attacks.outside import Outsider
-from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.attacks.base import AttackResult
+from threegate.sandbox.attacks.scene import Outsider
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, TOOL_LITE, Bind, Profile
@@ -28,7 +28,7 @@ LEASES = Path("/run/threegate-tests")  # root's own: nobody else can hold a leas
 IS_ROOT = os.geteuid() == 0
 # Root can be both; an ordinary user is what they are.
 STARTERS = ("ordinary user", "root") if IS_ROOT else ("ordinary user",)
-REPORT = "threegate.sandbox.attacks.report:main"
+REPORT = "threegate.sandbox.attacks.runner:main"
 ATTACK_SECONDS = 1_500  # against one that hangs: every box is attacked once, on a busy machine too
 
 

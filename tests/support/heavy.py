@@ -55,7 +55,7 @@ from threegate.host.run.heavy.runsc_backend import RunscBackend
 from threegate.host.settings import Settings
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
-from threegate.sandbox import companion, session
+from threegate.sandbox import service, session
 from threegate.sandbox.machine import find_machine
 
 MIB: Final = 2**20
@@ -70,7 +70,7 @@ ENGINE: Final = os.environ.get("THREEGATE_TEST_ENGINE", EMULATION)
 MADE: Final = os.environ.get("THREEGATE_TEST_IMAGES")  # images for a machine without packages
 if ENGINE == KVM:  # by a processor that is itself emulated, and so is that of the boxes
     WAKE_SECONDS[KVM], BOOT_SECONDS[KVM] = WAKE_SECONDS[EMULATION], BOOT_SECONDS[EMULATION]
-    for module in (companion, session):
+    for module in (service, session):
         module.__dict__["START_SECONDS"] = 300.0
 
 

@@ -29,10 +29,10 @@ from threegate.sandbox.attacks.base import WORKER
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.payload import LOCK
 from threegate.sandbox.profiles import PROFILES, Bind
 from threegate.sandbox.runtime import listen, runtime_directory
 from threegate.sandbox.session import run_gate
-from threegate.sandbox.worker_places import LOCK
 
 HOST = "example.org"
 # A gate may not list its root: every directory that a profile has there is named too.

@@ -25,7 +25,7 @@ from tests.support.wires import GATEWAY, MODEL_PORT, Wire, as_somebody
 from threegate.host.deploy.files import generate, write
 from threegate.host.deploy.firewall import firewall
 from threegate.host.deploy.place import OWNER, Place
-from threegate.sandbox.attacks.silence import says_nothing
+from threegate.sandbox.attacks.scene import says_nothing
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_RETRIEVE
 from threegate.sandbox.session import run_gate

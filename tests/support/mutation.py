@@ -112,7 +112,7 @@ def judge(copy: Copy, mutant: Mutant) -> Verdict:
 def _attacked(copy: Copy, mutant: Mutant, names: tuple[str, ...] = ()) -> tuple[list[str], str]:
     wanted = names or mutant.names or ("together",)
     process = starter(mutant.starter).start(
-        "threegate.sandbox.attacks.report:main",
+        "threegate.sandbox.attacks.runner:main",
         [",".join(mutant.profiles), ",".join(wanted), "no-control"],
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
         stderr=subprocess.PIPE,

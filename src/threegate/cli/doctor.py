@@ -9,7 +9,7 @@ from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
-    from threegate.sandbox.attacks.results import AttackResult
+    from threegate.sandbox.attacks.base import AttackResult
     from threegate.sandbox.doctor import Check, Diagnosis
 
 _ABOUT = """\

@@ -13,7 +13,7 @@ from threegate.host.keys.operator import known_keys
 from threegate.host.keys.signatures import key_strength
 from threegate.policy.bundle import Bundle
 from threegate.policy.nodes import Change
-from threegate.sandbox.attacks.results import AttackResult
+from threegate.sandbox.attacks.base import AttackResult
 from threegate.sandbox.doctor import Check
 from threegate.sandbox.profiles import PROFILES
 

@@ -146,7 +146,7 @@ def _worker(machine: Machine) -> Check:
 
 def _firewall(machine: Machine) -> Check:
     """Return whether the firewall refuses what a gate outside of any box would send."""
-    from threegate.sandbox.attacks.silence import says_nothing
+    from threegate.sandbox.attacks.scene import says_nothing
 
     held = machine.root and says_nothing(gate_uid(FETCH_RETRIEVE.name))
     detail = "refuses datagrams of a gate's uid, on loopback as well"

@@ -1,22 +1,27 @@
-"""The engine's own list of system calls: what QEMU uses, everything else ends it.
+"""The system calls of the engines QEMU and runsc; any other call ends them.
 
-The box's filter (`filters.py`) holds while the second stage proves the lock.  This narrower
-one is laid over it right before the program is started, so it needs nothing that Python
-does.  Found by tracing boots, snapshots, resumes and runs of QEMU 7.2 by emulation, with
-what its C library uses besides.  By acceleration it was held against boots, snapshots, resumes
-and runs with AMD's SVM on Linux 6.1 (`tests/escape/test_heavy_accelerated.py`): no call was
-missing.  Where another processor or kernel wants one more, QEMU ends, and is refused.
+The box's filter (`filters.py`) holds while the second stage proves the lock.  This narrower one
+is added right before the program starts, so it allows nothing that only Python needs.
+
+QEMU's list comes from traces of boots, snapshots, resumes and runs of QEMU 7.2 by emulation, and
+from what its C library uses.  With AMD's SVM on Linux 6.1 no call was missing
+(`tests/escape/test_heavy_accelerated.py`).  If another processor or kernel needs one more, QEMU
+ends and is refused.
+
+runsc's lists come from the contract suite on runsc 0.0~20221219.0 with `ptrace`.  Both of its
+programs add a narrower filter of their own after the start; ours holds if theirs is wrong.
 
 SECURITY
-    A guest that owns QEMU has these calls and no others.  There is no call among them that
-    starts a program or a process, makes a socket or reaches into another process; `execve`
-    is the start of QEMU itself, and QEMU's own filter takes it away first thing.
+    A guest that owns QEMU has these calls and no others: none starts a program or a process,
+    makes a socket or reaches into another process.  `execve` is the start of QEMU itself, and
+    QEMU's own filter removes it first.
+    A guest that owns runsc's kernel can fork and trace its children, which is how runsc runs its
+    guest.  It makes no socket, starts no program but itself and reaches no process outside.
 """
 
 from dataclasses import replace
 from typing import Final
 
-from threegate.sandbox import runsc_calls
 from threegate.sandbox.filters import (
     ALLOW,
     CLONE_NEW,
@@ -26,8 +31,78 @@ from threegate.sandbox.filters import (
     Test,
     assemble,
 )
-from threegate.sandbox.profiles import ENGINE, Profile
+from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, Profile
 from threegate.sandbox.syscalls import Architecture
+
+# name: (x86_64, aarch64), for calls that no other part of the sandbox names.
+NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
+    "accept4": (288, 242),
+    "chdir": (80, 49),
+    "dup3": (292, 24),
+    "fallocate": (285, 47),
+    "fsync": (74, 82),
+    "ftruncate": (77, 46),
+    "getcpu": (309, 168),
+    "getxattr": (191, 8),
+    "kill": (62, 129),
+    "mincore": (27, 232),
+    "pipe2": (293, 59),
+    "preadv2": (327, 286),
+    "pwrite64": (18, 68),
+    "pwritev": (296, 70),
+    "pwritev2": (328, 287),
+    "recvmmsg": (299, 243),
+    "setitimer": (38, 103),
+    "setrlimit": (160, 164),
+    "setsid": (112, 157),
+    "setpgid": (109, 154),
+    "sync_file_range": (277, 84),
+    "tee": (276, 77),
+    "timer_create": (222, 107),
+    "timer_delete": (226, 111),
+    "timer_settime": (223, 110),
+    "tkill": (200, 130),
+    "umask": (95, 166),
+    "fgetxattr": (193, 10),
+    "flistxattr": (196, 13),
+    "splice": (275, 76),
+    "wait4": (61, 260),
+    "getrlimit": (97, 163),
+}
+# What any program in Go needs, and what a program needs to be started.
+_GO: Final = (
+    *("arch_prctl", "clock_gettime", "close", "epoll_create1", "epoll_ctl", "epoll_pwait"),
+    *("eventfd2", "execve", "exit", "exit_group", "fcntl", "fstat", "futex", "getpid"),
+    *("getrandom", "gettid", "gettimeofday", "madvise", "mincore", "mmap", "mprotect"),
+    *("munmap", "nanosleep", "newfstatat", "openat", "pipe2", "ppoll", "prctl", "pread64"),
+    *("prlimit64", "read", "readlinkat", "recvmsg", "restart_syscall", "rt_sigaction"),
+    *("rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_yield", "seccomp"),
+    *("sendmsg", "set_robust_list", "setitimer", "sigaltstack", "tgkill", "timer_create"),
+    *("timer_delete", "timer_settime", "uname", "write", "getuid", "geteuid", "getgid", "getegid"),
+    *("capget", "membarrier", "setrlimit"),
+    *("getppid", "lseek", "dup", "dup3", "fallocate", "ftruncate", "memfd_create", "getrlimit"),
+)
+KERNEL: Final = (
+    *_GO,
+    *("accept4", "fsync", "getcpu", "getsockopt", "kill", "listen", "preadv", "preadv2"),
+    *("ptrace", "pwrite64", "pwritev", "pwritev2", "readv", "recvfrom", "sendto", "setsid"),
+    *("shutdown", "statx", "tkill", "wait4", "writev"),
+)
+FILES: Final = (
+    *_GO,
+    *("chdir", "chroot", "fgetxattr", "fstatfs", "fsync", "getdents64", "shutdown", "socketpair"),
+    "umask",
+)
+CALLS: Final = {RUNSC_KERNEL.name: KERNEL, RUNSC_FILES.name: FILES}
+
+
+def rules_of(profile: str) -> list[Rule]:
+    """Return the rules of one of the two programs."""
+    rules = [Rule(call, ALLOW) for call in sorted({*CALLS[profile]} - {"prlimit64"})]
+    # Its own limits only, and no namespaces; whether it may fork, its box has said.
+    rules.append(Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
+    return [*rules, Rule("clone", ALLOW, ((Test(0, bits=CLONE_NEW), KILL),))]
+
 
 # name: (x86_64, aarch64), for calls that no other part of the sandbox names.
 _MORE_NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -95,21 +170,21 @@ ANSWERED: Final = ("clone3", "io_uring_setup", "memfd_create")
 
 def signed_calls(profile: Profile) -> list[str]:
     """Return the calls as they are signed with a policy; QEMU's `clone` makes threads only."""
-    if profile.name in runsc_calls.CALLS:
-        return sorted({*runsc_calls.CALLS[profile.name], "clone"})
+    if profile.name in CALLS:
+        return sorted({*CALLS[profile.name], "clone"})
     return sorted((*ALLOWED, *ANSWERED, "clone"))
 
 
 def narrow_filter(profile: Profile, arch: Architecture) -> bytes:
     """Return the filter a program is started under, or nothing where the profile has none."""
-    if profile.name in runsc_calls.CALLS:
-        rules = runsc_calls.rules_of(profile.name)
+    if profile.name in CALLS:
+        rules = rules_of(profile.name)
     elif profile.name == ENGINE.name:
         rules = _engine_rules()
     else:
         return b""
     column = 0 if arch.name == "x86_64" else 1
-    more = {name: pair[column] for name, pair in {**_MORE_NUMBERS, **runsc_calls.NUMBERS}.items()}
+    more = {name: pair[column] for name, pair in {**_MORE_NUMBERS, **NUMBERS}.items()}
     numbers = {name: number for name, number in more.items() if number is not None}
     return assemble(rules, replace(arch, numbers=arch.numbers | numbers), default=KILL)
 

@@ -52,3 +52,10 @@ def answer_once(answer: Callable[[bytes], bytes], most_bytes: int) -> None:
             write_message(ANSWERS_FD, answer(message))
 
     serve(work)
+
+
+# Where the Monty worker's files are inside the tool-lite box.
+
+LAUNCHER = "/run/launcher"
+BINARY = "/run/monty"
+LOCK = "/run/lock.so"

@@ -3,9 +3,13 @@
 The kernel ends a box with the thread that started it, so a service has a thread of its own.
 That thread also reads what the gate says: a gate whose notes nobody reads would block.
 
+A companion is a program in a box, for example QEMU.  The host starts it, waits for the proof of
+its lock, and ends it; another gate talks to it over channels that both were handed.
+
 SECURITY
     Reads bytes of a process that may be owned.  An answer or a note that breaks the protocol,
-    or that the host cannot store, ends the gate.
+    or that the host cannot store, ends the gate.  A companion is expected to be owned; `end`
+    kills it whatever it does.
 """
 
 import io
@@ -15,7 +19,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
@@ -24,7 +29,7 @@ from threegate.sandbox.channel import frames
 from threegate.sandbox.launch import Evidence, not_started
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.session import CLOSE_SECONDS, START_SECONDS, Note, start_gate
-from threegate.sandbox.supervise import Ended, Line
+from threegate.sandbox.supervise import Ended, Line, kill_meanwhile
 
 SLICE_SECONDS: Final = 0.1  # the longest time that a request waits for the thread to look up
 GONE: Final = "it has ended before"
@@ -164,3 +169,50 @@ class ServiceGate:
             self._requests.get().answer.set_exception(self._failed(GONE))
         if self.error is not None:
             self._gone(self.error)
+
+
+class Companion:
+    """One boxed program; the kernel ends it with the thread that started it."""
+
+    def __init__(self, machine: Machine, start: Start) -> None:
+        """Start the program; `ready` says whether its lock holds."""
+        started, self.evidence = start_gate(machine, start)
+        self._name = start.profile.name
+        self._line = Line(started, start.profile)
+        self._ended: Ended | None = None
+
+    def ready(self) -> Evidence:
+        """Wait until the lock holds and the program begins, or raise `GateUnavailable`."""
+        why = self._line.greet(time.monotonic() + START_SECONDS)
+        if why is not None or not self._line.is_ready:
+            raise not_started(self._name, self.end(why))
+        return self.evidence
+
+    def end(self, why: str | None = "done", *, patience_seconds: float = 0.0) -> Ended:
+        """Kill it, whatever it does, and return when its box is empty; twice is once.
+
+        One that is about to end by itself may be given the time to say why.
+        """
+        if self._ended is None:
+            self._line.wait_for_end(time.monotonic() + patience_seconds)
+            self._ended = self._line.end(None if self._line.started.has_ended() else why)
+        return self._ended
+
+    def processes(self) -> list[int]:
+        """Return the processes in its box, the first one first."""
+        return self._line.started.meter.processes()
+
+    def kill(self) -> None:
+        """Kill it from another thread than the one that will end it."""
+        kill_meanwhile(self._line.started)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end("interrupted")

@@ -1,19 +1,27 @@
-"""Talking to a gate: one question to a process of its own, or several to one process.
+"""Jobs for a gate: one message to one process, several to one session, or a process in advance.
 
-`run_gate` starts a gate for one job: its answer counts only if the gate then ends well.
-A `Session` keeps one box for several jobs, one after the other.  What an owned gate learns
-from one of them it may use against the next one of the same session, so whoever opens one
-puts nothing together that must not meet: jobs of one confidentiality, under one policy, and
-no more than `MAX_ASKS`.  Whatever is not an ordinary answer ends the session.
+`run_gate` starts a gate for one job; its answer counts only if the gate then ends well.
+
+A `Session` keeps one box for several jobs, one after the other.  An owned gate may use what it
+learned from one job against the next one of the same session.  So a session holds only jobs of
+one confidentiality under one policy, and at most `MAX_ASKS` of them.  Anything but an ordinary
+answer ends the session.
+
+`Prestarted` keeps processes that have imported what they need, are locked and have proved it,
+and have seen nothing of any job.  Each serves one job and ends with its box, so nothing that a
+job leaves behind can meet the next one.
 
 SECURITY
-    Hands jobs to a process that may be owned by an earlier one, and takes its answers.
-    If this module is wrong, a job gets the answer to another one.
+    Hands jobs to a process that may be owned by an earlier one, or that was started before the
+    hostile input came, and takes its answers.  If this module is wrong, a job sees the data of
+    another one, or gets its answer.
 """
 
 import io
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -249,3 +257,95 @@ class Session:
         if self._ended is None:
             self._ended = self._line.end(why)
         return self._ended
+
+
+MAX_IDLE_SECONDS: Final = 600.0
+
+
+class Prestarted:
+    """Keeps `size` processes of one start waiting; each serves one job.
+
+    For a gate whose start is the same for every job: one that gets its input as a message.
+    A process ends with the thread that started it (the kernel's word for a parent), so
+    call `run` and `fill` from a thread that stays.  Use it as a context manager, or `close` it.
+    """
+
+    def __init__(
+        self, machine: Machine, start: Start, size: int, *, idle_seconds: float = MAX_IDLE_SECONDS
+    ) -> None:
+        assert start.profile.reuse != "one start", "a process that stays is not started in advance"
+        assert not start.keep_fds, "a descriptor would be shared by jobs"
+        self._machine, self._start, self._size = machine, start, size
+        self._idle_seconds = idle_seconds
+        self._waiting: deque[tuple[WaitingGate, float]] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
+        self.fill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run(
+        self,
+        request: bytes,
+        *,
+        deadline_seconds: float | None = None,
+        note: Callable[[bytes], None] | None = None,
+        refill: bool = True,
+    ) -> Answer:
+        """Give one message to one waiting process and return its answer; see `run_gate`.
+
+        The process that takes its place is started before this returns, or, without
+        `refill`, when `fill` is called.
+        """
+        gate = self._take() or WaitingGate(self._machine, self._start)
+        answer = gate.serve(request, deadline_seconds=deadline_seconds, note=note)
+        if refill:
+            self.fill()
+        return answer
+
+    def waiting(self) -> list[Started]:
+        """Return the processes that wait."""
+        with self._lock:
+            return [gate.started for gate, _ in self._waiting]
+
+    def fill(self) -> None:
+        """Start processes until `size` are waiting; dead and stale ones are replaced."""
+        with self._lock:
+            self._drop_unusable()
+            while not self._closed and len(self._waiting) < self._size:
+                gate = WaitingGate(self._machine, self._start)
+                self._waiting.append((gate, time.monotonic()))
+
+    def _take(self) -> WaitingGate | None:
+        with self._lock:
+            if self._closed:
+                raise GateUnavailable("the gate is shutting down", code="TG-BOX-022")
+            self._drop_unusable()
+            return self._waiting.popleft()[0] if self._waiting else None
+
+    def _drop_unusable(self) -> None:
+        view = view_for(self._machine, self._start) if self._waiting else None
+        for _ in range(len(self._waiting)):
+            gate, since = self._waiting.popleft()
+            old = time.monotonic() - since > self._idle_seconds
+            # Another view: the interpreter or our own code on disk is not what it runs.
+            if old or gate.view != view or gate.started.has_ended():
+                gate.discard()
+            else:
+                self._waiting.append((gate, since))
+
+    def close(self) -> None:
+        """End every waiting process; returns when nothing of them is left."""
+        with self._lock:
+            self._closed = True
+            while self._waiting:
+                self._waiting.popleft()[0].discard()

@@ -22,12 +22,13 @@ from threegate.sandbox.kernel import (
     PR_SET_MDWE,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
+    abi,
     filter_program,
     pointer,
     prctl,
+    restrict,
     syscall,
 )
-from threegate.sandbox.landlock import abi, restrict
 from threegate.sandbox.proofs import prove
 
 TYPE_CHECKING = False  # importing collections would cost more than the rest of this module

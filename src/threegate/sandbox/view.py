@@ -1,6 +1,6 @@
 """The files a gate sees: interpreter, its standard library, the libraries both need, our own code.
 
-Everything lies at fixed places inside, wherever it is on the host:
+Every file has a fixed place inside, independent of its place on the host:
 
     /rt/bin/python3   /rt/lib/python3.N     interpreter and standard library, without what
                                             installs packages
@@ -8,6 +8,10 @@ Everything lies at fixed places inside, wherever it is on the host:
     /usr/lib/...                            exactly the shared libraries these need
 
 There is no shell, no `/proc`, no home, no package installer.
+
+Making a view asks the dynamic loader about every native module: 5 to 30 ms, as long as a whole
+start.  So `Views` keeps a view while each file in it, the loader's cache and the searched
+directories are unchanged: same device, inode, size and times.
 """
 
 import os
@@ -16,7 +20,7 @@ import struct
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -214,3 +218,48 @@ def _directory(path: str) -> str:
     """Return where a library lies inside; a private place would tell names of the host."""
     directory = os.path.realpath(os.path.dirname(path))
     return directory if directory.startswith("/usr/") else LIBRARIES
+
+
+_LOADER_CACHE: Final = "/etc/ld.so.cache"
+
+Key = tuple[Profile, tuple[Path, ...]]
+Identity = tuple[int, int, int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    view: View
+    files: dict[str, Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The views of one process of the host."""
+
+    _kept: dict[Key, _Kept] = field(default_factory=dict)
+
+    def of(self, profile: Profile, programs: tuple[Path, ...] = ()) -> View:
+        """Return the view of a profile, made anew if anything in it changed."""
+        kept = self._kept.get((profile, programs))
+        if kept is not None and all(_identity(p) == i for p, i in kept.files.items()):
+            return kept.view
+        view = view_of(profile, programs)
+        files = {path: _identity(path) for path in _named(view, programs)}
+        self._kept[profile, programs] = _Kept(view, files)
+        return view
+
+
+def _named(view: View, programs: tuple[Path, ...]) -> set[str]:
+    sources = {mount.source for mount in view.mounts if mount.source} | {view.loader}
+    # A name that appears in one of these directories could change what is found.
+    above = {os.path.dirname(source) for source in sources}
+    return sources | above | {str(program) for program in programs} | {_LOADER_CACHE}
+
+
+def _identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return (found.st_dev, found.st_ino, found.st_size, *times)

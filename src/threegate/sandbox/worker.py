@@ -15,9 +15,9 @@ from typing import Final
 
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, Rule, Test, assemble, error
+from threegate.sandbox.payload import BINARY, LOCK
 from threegate.sandbox.profiles import MIB
 from threegate.sandbox.syscalls import Architecture
-from threegate.sandbox.worker_places import BINARY, LOCK
 
 NAME: Final = "monty-worker"
 MEMORY_BYTES: Final = 1024 * MIB

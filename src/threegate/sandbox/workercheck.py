@@ -5,7 +5,7 @@ import json
 import pydantic_monty
 
 from threegate.sandbox.channel import read_message, write_message
-from threegate.sandbox.worker_places import LAUNCHER
+from threegate.sandbox.payload import LAUNCHER
 
 LIMITS: pydantic_monty.ResourceLimits = {
     "max_memory": 64 * 2**20,

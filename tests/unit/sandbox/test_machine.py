@@ -9,9 +9,9 @@ import pytest
 
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox.box import Start
+from threegate.sandbox.launch import staged
 from threegate.sandbox.machine import FIRST_GATE_UID, find_machine, gate_uid, reachable
 from threegate.sandbox.profiles import PROFILES, Profile
-from threegate.sandbox.rootview import staged
 from threegate.sandbox.session import run_gate
 
 
@@ -77,7 +77,7 @@ def test_a_uid_that_belongs_to_somebody_is_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_kernel_without_landlock_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_machine().landlock_abi >= 1  # control
-    monkeypatch.setattr("threegate.sandbox.machine.landlock.abi", lambda: 0)
+    monkeypatch.setattr("threegate.sandbox.machine.kernel.abi", lambda: 0)
     with pytest.raises(GateUnavailable, match="no Landlock") as caught:
         find_machine()
     assert caught.value.code == "TG-BOX-011"

@@ -15,9 +15,8 @@ from threegate.base.errors import GateUnavailable
 from threegate.sandbox import launch
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine
-from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_NORMALIZE, MIB, PROFILES, TOOL_LITE, Profile
-from threegate.sandbox.session import Answer, run_gate
+from threegate.sandbox.session import Answer, Prestarted, run_gate
 
 # Looks for what an earlier job may have left, then leaves everything it can itself.
 LEAVER = """
@@ -208,7 +207,7 @@ def test_processes_of_changed_files_are_replaced(
         assert waiting(pool) == before  # control: nothing changed
         view = launch.view_for(machine, pool._start)
         other = replace(view, mounts=view.mounts[::-1])
-        monkeypatch.setattr("threegate.sandbox.pool.view_for", lambda *_: other)
+        monkeypatch.setattr("threegate.sandbox.session.view_for", lambda *_: other)
         pool._drop_unusable()
         assert waiting(pool) == []
 

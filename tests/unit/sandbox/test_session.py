@@ -243,7 +243,7 @@ def test_nothing_of_a_session_is_left_whoever_started_it(who: str) -> None:
 
 # A question is a program for a Monty worker, which lives on until the next question.
 WORKERS = """
-from threegate.sandbox.worker_places import LAUNCHER
+from threegate.sandbox.payload import LAUNCHER
 from pydantic_monty import Monty
 ballast, held = bytearray(256 * 2**20), []
 pool = Monty(binary_path=LAUNCHER, min_processes=1, max_processes=1, max_checkouts_per_worker=1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from threegate.sandbox import tsc
+from threegate.sandbox import machine
 
 
 class Clock:
@@ -31,12 +31,12 @@ def test_a_look_that_was_interrupted_does_not_count(
 ) -> None:
     clock = Clock(lambda look: bool(every) and look % every != 0)
     monkeypatch.setattr(time, "perf_counter_ns", clock.perf_counter_ns)
-    first, count = tsc._both(clock.read)
+    first, count = machine._both(clock.read)
     clock.ns += 50_000_000
-    last, again = tsc._both(clock.read)
+    last, again = machine._both(clock.read)
     assert (again - count) / (last - first) == pytest.approx(2, rel=1e-4)
 
 
 def test_the_rate_of_this_machine_is_measured_alike_twice() -> None:
-    rates: list[Any] = [tsc.tsc_khz(), tsc.tsc_khz()]
+    rates: list[Any] = [machine.tsc_khz(), machine.tsc_khz()]
     assert rates[0] > 100_000

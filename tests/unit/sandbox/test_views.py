@@ -10,12 +10,11 @@ import pytest
 from tests.support.boxes import said, start_with
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import view
-from threegate.sandbox import views as module
+from threegate.sandbox import view as module
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE, Profile
 from threegate.sandbox.session import run_gate
-from threegate.sandbox.view import Mount, View
-from threegate.sandbox.views import Views
+from threegate.sandbox.view import Mount, View, Views
 
 
 class Maker:

@@ -31,9 +31,8 @@ from threegate.host.gate_profiles import named_failure
 from threegate.host.open_box import in_words, open_box
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.pool import Prestarted
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
-from threegate.sandbox.session import Answer
+from threegate.sandbox.session import Answer, Prestarted
 
 MAKERS: Final = 4  # and no more than there are processors
 BOX_ENDED: Final = "TG-FET-072"

@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # this package is imported inside boxes, where every impo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from threegate.sandbox.attacks.results import AttackResult
+    from threegate.sandbox.attacks.base import AttackResult
     from threegate.sandbox.machine import Machine
 
 

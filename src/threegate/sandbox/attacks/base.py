@@ -1,9 +1,11 @@
-"""What an escape attempt is, and what every attempt may use.
+"""What an escape attempt is, what every attempt may use, and how its result is judged.
 
 SECURITY
     Attack code.  It runs inside boxes, and outside them as its own positive control, always
     as an ordinary uid, against canaries the runner made for it.  An attempt returns a
     sentence when the attack WORKED and raises when something stopped it.
+    A box that lies about itself could look intact: so what canaries saw counts more than what
+    the box said, and an attempt without an answer never counts as held.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from threegate.sandbox import kernel
@@ -236,3 +239,69 @@ def library_of(function: str) -> tuple[str, int]:
     if not LIBC.dladdr(address, ctypes.byref(found)):
         raise Blocked("no such symbol")
     return os.fsdecode(found.file), int(found.base)
+
+
+# Results
+
+# The worker's filter ends the process, or refuses what its runtime may ask for.
+WORKER_REASONS = ("SIGSYS", "EACCES", "EPERM", "ENOSYS")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One attempt as reported: it worked, was blocked, or ended the process."""
+
+    outcome: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """One attempt in one profile."""
+
+    profile: str
+    name: str
+    group: str
+    held: bool  # stopped, and for a reason that counts
+    outcome: str  # blocked | worked | ended | reached
+    reason: str
+    detail: str
+    control: str  # worked, or why it did not
+    counted: bool  # the control worked, so the attempt has teeth
+
+    def plain(self) -> dict[str, str | bool]:
+        """Return the result for JSON."""
+        return {name: getattr(self, name) for name in AttackResult.__slots__}
+
+
+def judged(
+    item: Attempt, profile: str, said: Said, control: Said, *, reached: bool
+) -> AttackResult:
+    """Compare what was said with what must be."""
+    expected = item.reasons(profile)
+    if profile == WORKER and WORKER not in item.exceptions and not item.only:
+        expected = WORKER_REASONS
+    stopped = said.outcome in {"blocked", "ended"} and not reached
+    held = stopped and bool(said.reason) and set(said.reason.split("+")) <= set(expected)
+    return AttackResult(
+        profile=profile,
+        name=item.name,
+        group=item.group,
+        held=held,
+        outcome="reached" if reached else said.outcome,
+        reason=said.reason,
+        detail=said.detail,
+        control="worked" if control.outcome == "worked" else _excuse(item, control),
+        counted=control.outcome == "worked",
+    )
+
+
+def _excuse(item: Attempt, control: Said) -> str:
+    return f"{control.reason}: {item.control}" if item.control else f"FAILED: {control.detail}"
+
+
+def said_of(value: Mapping[str, str]) -> Said:
+    """Return a report of a payload as a value; missing fields are empty."""
+    cut = {name: str(value.get(name, ""))[:200] for name in ("outcome", "reason", "detail")}
+    return Said(**cut)

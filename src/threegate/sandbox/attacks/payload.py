@@ -77,7 +77,7 @@ def _living_worker() -> Iterator[Callable[[str], object]]:
     """Keep a real Monty worker, started as the gate starts it, while the attempts run."""
     import pydantic_monty
 
-    from threegate.sandbox.worker_places import LAUNCHER
+    from threegate.sandbox.payload import LAUNCHER
 
     with (
         pydantic_monty.Monty(binary_path=LAUNCHER, min_processes=1, max_processes=1) as pool,

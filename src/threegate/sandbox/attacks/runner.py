@@ -1,26 +1,28 @@
-"""Attacking this machine: every attempt in every profile, and outside as a control."""
+"""Attacks this machine: every attempt in every profile, and outside as a control.
+
+`main` is the same as a program, with results as JSON, for a caller that runs it as another user.
+"""
 
 import dataclasses
 import itertools
 import json
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from threegate.base.errors import GateUnavailable
-from threegate.sandbox.attacks.base import WORKER, Attempt
+from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.sandbox.attacks.base import WORKER, AttackResult, Attempt, Said, judged, said_of
 from threegate.sandbox.attacks.catalogue import ATTEMPTS
-from threegate.sandbox.attacks.outside import outsider
-from threegate.sandbox.attacks.results import AttackResult, Said, judged, said_of
-from threegate.sandbox.attacks.scene import Scene, scene
+from threegate.sandbox.attacks.scene import Scene, outsider, scene
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.machine import Machine
+from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.payload import LOCK
 from threegate.sandbox.profiles import PROFILES, TOOL_LITE, Profile
 from threegate.sandbox.session import run_gate
 from threegate.sandbox.supervise import Ended
 from threegate.sandbox.view import view_of
-from threegate.sandbox.worker_places import LOCK
 
 PAYLOAD = "threegate.sandbox.attacks.payload:main"
 _LIMITS = ("memory_bytes", "processes", "open_files", "file_bytes", "scratch_bytes")
@@ -214,3 +216,20 @@ def _why(ended: Ended) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"exit {ended.exit_code}"
+
+
+def main() -> None:
+    """Attack the profiles of the first argument with the attempts of the second; none means all.
+
+    A third argument leaves the controls out, for whoever made them already.
+    """
+    words = (*sys.argv[1:], "", "", "")
+    profiles, names = (word.split(",") if word else [] for word in words[:2])
+    control = words[2] != "no-control"
+    try:
+        results = attack(find_machine(), profiles or EVERY_PROFILE, names=names, control=control)
+    except ThreeGateError as exc:
+        sys.stderr.write(f"threegate: error: {exc.message} [{exc.code}]\n")
+        sys.exit(exc.exit_code)
+    sys.stdout.write(json.dumps([item.plain() for item in results]))
+    sys.stdout.flush()

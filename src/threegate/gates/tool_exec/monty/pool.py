@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from pydantic_monty import Monty, MontySession
 
-from threegate.sandbox.worker_places import LAUNCHER
+from threegate.sandbox.payload import LAUNCHER
 
 # The interpreter stops itself at the limit; a worker that did not is killed this much later.
 GRACE_SECONDS: Final = 0.25

@@ -51,9 +51,9 @@ from threegate.host.run.heavy.templates import Template, Templates
 from threegate.policy.bundle import Bundle
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import OFF
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
-from threegate.sandbox.tsc import tsc_khz
+from threegate.sandbox.machine import tsc_khz
+from threegate.sandbox.service import Companion
 
 NOT_USABLE: Final = "TG-ERA-002"
 NO_ROOM: Final = "TG-ERA-003"

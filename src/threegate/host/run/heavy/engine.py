@@ -139,7 +139,7 @@ def _processor(shape: Shape) -> Sequence[str]:
 
 def _boot(shape: Shape, tsc_khz: int) -> Sequence[str]:
     words = ["panic=-1", "reboot=t", "quiet", "console=null"]
-    if shape.engine == EMULATION:  # see `sandbox/tsc.py`
+    if shape.engine == EMULATION:  # see `sandbox/machine.py`
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable", "no_timer_check"]
     kernel = ("-kernel", "/in/kernel", "-initrd", "/in/initramfs")
     return (*kernel, "-append", " ".join(words))

@@ -45,9 +45,9 @@ from threegate.policy.decision import Deny
 from threegate.policy.ring.commands import resolve
 from threegate.policy.ring.compiler import HEAVY_PYTHON, offline
 from threegate.policy.ring.executor_profile import ARGUMENT_RULES, FIELDS, ExecutorProfile
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, Profile
+from threegate.sandbox.service import Companion
 
 NO_ENGINE_NAMED: Final = "TG-ERA-004"
 TOO_SMALL: Final = "TG-ERA-005"

@@ -27,10 +27,10 @@ from threegate.host.run.heavy.engine import (
     command,
 )
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import ENGINE, TOOL_HEAVY, Profile
+from threegate.sandbox.service import Companion
 from threegate.sandbox.session import WaitingGate
 from threegate.sandbox.supervise import Ended
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.sandbox.companion import Companion
+from threegate.sandbox.service import Companion
 
 LOOK_SECONDS: Final = 0.02
 HIDDEN_LOOKS: Final = 1500  # half a minute

@@ -23,8 +23,8 @@ from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.pool import Pool
 from threegate.host.run.warm.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
 from threegate.policy.bundle import Bundle, Compiled
-from threegate.sandbox.companion import Companion
 from threegate.sandbox.launch import Evidence
+from threegate.sandbox.service import Companion
 
 PROOF = Evidence("tool-heavy", "0" * 64, "0" * 64, "6.1", 4, mdwe=True, own_uid=False, proofs=())
 BASE = policy(tool_exec=ENABLED)
