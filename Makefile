@@ -67,8 +67,9 @@ format: setup ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: setup ## rewrite the generated blocks of the documents
+docs: setup ## rewrite the generated blocks of the documents, and infra/
 	$(BIN)/python scripts/docs_sync.py
+	THREEGATE_WRITE_GOLDEN=1 $(BIN)/pytest -q tests/contract/test_infra.py -k generates
 
 corpus: setup ## offer every hostile file of THREEGATE_CORPUS to the parsers
 	THREEGATE_CORPUS="$(THREEGATE_CORPUS)" $(BIN)/pytest tests/corpus

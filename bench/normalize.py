@@ -44,7 +44,7 @@ def run(sizes: Sizes, _directory: Path) -> Plain:
             made = [answer(message, PLAIN) for message in chunk]
         with parsed.lap(CHUNK):
             for message in chunk:
-                crossref.parse(Untrusted(message.raws[0]), status=200, media_type=JSON)
+                crossref.READER.one(Untrusted(message.raws[0]), status=200, media_type=JSON)
         with script.lap(CHUNK):
             for message in chunk:
                 _plain_script(message.raws[0])

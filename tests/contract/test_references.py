@@ -12,7 +12,7 @@ from threegate.artifacts.references import (
     questions,
     search_question,
 )
-from threegate.artifacts.sources import SOURCES
+from threegate.artifacts.sources import SOURCE_NAMES
 from threegate.base.limits import MAX_URL_CHARS
 from threegate.policy.decide import may_fetch
 from threegate.policy.decision import Allow, Ask, Deny
@@ -36,7 +36,7 @@ def test_every_question_is_within_the_shipped_policy(text: str, contact: str | N
     asked = questions(parse_reference(text), want="full-text", enrich=ENRICHERS, contact=contact)
     assert asked
     for question in asked:
-        assert question.source in SOURCES
+        assert question.source in SOURCE_NAMES
         assert isinstance(may_fetch(POLICY, question.url, integrity="operator"), Allow)
         assert isinstance(may_fetch(POLICY, question.url), Ask)
         types = POLICY.words("fetch", "hosts", question.url.split("/")[2], "content_types")

@@ -34,25 +34,25 @@ from threegate.gates.fetch.xml import XmlRefused, parse_xml
 Parser = Callable[..., object]
 
 PARSERS: dict[str, tuple[Parser, str]] = {
-    "arxiv": (arxiv.parse, XML),
-    "crossref": (crossref.parse, JSON),
-    "datacite": (datacite.parse, JSON),
-    "openalex": (openalex.parse, JSON),
-    "pubmed": (pubmed.parse, XML),
-    "semanticscholar": (semanticscholar.parse, JSON),
-    "unpaywall": (unpaywall.parse, JSON),
+    "arxiv": (arxiv.READER.one, XML),
+    "crossref": (crossref.READER.one, JSON),
+    "datacite": (datacite.READER.one, JSON),
+    "openalex": (openalex.READER.one, JSON),
+    "pubmed": (pubmed.READER.one, XML),
+    "semanticscholar": (semanticscholar.READER.one, JSON),
+    "unpaywall": (unpaywall.READER.one, JSON),
 }
 # Answers to a search hold several works, and these read them.
 LISTS: dict[str, Parser] = {
-    "arxiv": arxiv.parse_list,
-    "crossref": crossref.parse_list,
-    "openalex": openalex.parse_list,
-    "pubmed": pubmed.parse_list,
+    "arxiv": arxiv.READER.all,
+    "crossref": crossref.READER.all,
+    "openalex": openalex.READER.all,
+    "pubmed": pubmed.READER.all,
 }
 OTHERS: tuple[tuple[Parser, str], ...] = (
     *PARSERS.values(),
-    (europepmc.parse, JSON),
-    (jats.parse, XML),
+    (europepmc.READER.one, JSON),
+    (jats.READER.one, XML),
 )
 
 
@@ -132,7 +132,7 @@ def test_recorded_retraction_is_seen(corpus: Path) -> None:
     seen = 0
     for name, asked in recorded(corpus, "crossref"):
         if "retracted" in name:
-            retraction = work(crossref.parse(**asked)).retraction
+            retraction = work(crossref.READER.one(**asked)).retraction
             assert retraction.status == "retracted", name
             assert {"title", "updated-by"} <= {notice.basis for notice in retraction.notices}
             seen += 1

@@ -12,13 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
+from threegate.artifacts.sources import SOURCES, Source, Url
 from threegate.base.forms import REDACTED
 from threegate.base.identifiers import (
     MAX_REFERENCE_CHARS,
     SCHEMES,
-    VERSION,
     Reference,
     parse_reference,
 )
@@ -45,20 +44,21 @@ __all__ = [
 ]
 
 WANTS: Final = ("metadata", "full-text")
-ENRICHERS: Final = ("openalex", "europepmc", "unpaywall", "semanticscholar")
+ENRICHERS: Final = tuple(source.name for source in SOURCES if source.more)
 # What is asked unless the operator says otherwise, and all that an approval covers.
-DEFAULT_ENRICH: Final = ("openalex", "europepmc", "unpaywall")
+DEFAULT_ENRICH: Final = tuple(s.name for s in SOURCES if s.more and s.by_default)
 SEARCH_PREFIX: Final = "search:"
-SEARCHABLE: Final = ("crossref", "arxiv", "openalex", "europepmc")
+SEARCHABLE: Final = tuple(source.name for source in SOURCES if source.search is not None)
 
 MAX_QUERY_CHARS: Final = 300
 MAX_ROWS: Final = 100
-TOOL: Final = "threegate"
 
+_BY_NAME: Final = {source.name: source for source in SOURCES}
 _CONTACT: Final = re.compile(
-    r"(https://(?:api\.crossref\.org|api\.unpaywall\.org|eutils\.ncbi\.nlm\.nih\.gov)/[^?]*"
+    rf"(https://(?:{'|'.join(re.escape(s.contact_host) for s in SOURCES if s.contact_host)})/[^?]*"
     r"\?(?:[^&]*&)*?(?:mailto|email)=)[^&]+"
 )
+_ANY: Final = "text/html, application/pdf, application/json, application/xml, text/plain;q=0.9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,9 @@ class Question:
         if self.after not in statuses:
             return False
         status = statuses[self.after]
-        return status == 404 if self.after == "crossref" else status is None or status >= 400
-
-
-_JSON: Final = "application/json"
-_XML: Final = "application/xml, text/xml"
-_ANY: Final = "text/html, application/pdf, application/json, application/xml, text/plain;q=0.9"
-_S2_FIELDS: Final = (
-    "title,abstract,authors,year,publicationDate,journal,venue,externalIds,openAccessPdf,url"
-)
+        if _BY_NAME[self.after].registers:
+            return status == 404
+        return status is None or status >= 400
 
 
 def questions(
@@ -113,114 +107,44 @@ def questions(
     if want not in WANTS or not set(enrich) <= set(ENRICHERS):
         raise ValueError(f"want one of {', '.join(WANTS)}, enrich of {', '.join(ENRICHERS)}")
     found = list(_first(reference, contact))
-    found += [
-        asked for name in ENRICHERS if name in enrich for asked in _more(name, reference, contact)
-    ]
+    for source in SOURCES:
+        if source.name in enrich:
+            found += _asked(source, source.more, reference, contact)
     if want == "full-text":
-        found += _documents(reference)
+        for source in SOURCES:
+            found += _asked(source, source.documents, reference, contact)
     return tuple(found)
 
 
 def _first(reference: Reference, contact: str | None) -> Iterator[Question]:
-    value, base = reference.value, "metadata"
-    match reference.scheme:
-        case "doi":
-            yield _crossref(value, contact)
-            yield Question(
-                "datacite", base, _datacite(value), "application/vnd.api+json", "crossref"
-            )
-        case "arxiv":
-            url = f"https://export.arxiv.org/api/query?id_list={_encoded(value)}&max_results=1"
-            yield Question("arxiv", base, url, "application/atom+xml")
-            doi = f"10.48550/arxiv.{VERSION.sub('', value)}"
-            yield Question("datacite", base, _datacite(doi), "application/vnd.api+json", "arxiv")
-        case "pmid":
-            yield Question("pubmed", base, _efetch(value, contact), _XML)
-        case "pmcid":
-            yield _europepmc(f"PMCID:{value}")
-        case "openalex":
-            yield Question("openalex", base, f"https://api.openalex.org/works/{value}", _JSON)
-        case _:
-            yield Question("url", "document", value, _ANY)
+    if reference.scheme == "url":
+        yield Question("url", "document", reference.value, _ANY)
+    for source in SOURCES:
+        yield from _asked(source, source.first, reference, contact)
 
 
-def _more(name: str, reference: Reference, contact: str | None) -> Iterator[Question]:
-    """Yield how `name` is asked about a work that somebody else was asked about first."""
-    scheme, value = reference.scheme, reference.value
-    match name, scheme:
-        case "openalex", "doi":
-            url = f"https://api.openalex.org/works/doi:{_encoded(value)}"
-            yield Question(name, "metadata", url, _JSON)
-        case "europepmc", "doi":
-            # A quotation mark would end the phrase, and the rest would be another query.
-            if not set('"\\') & set(value):
-                yield _europepmc(f'DOI:"{value}"')
-        case "europepmc", "pmid":
-            yield _europepmc(f"EXT_ID:{value} AND SRC:MED")
-        case "unpaywall", "doi":
-            if contact is not None:  # it answers nobody without an address
-                url = f"https://api.unpaywall.org/v2/{_path(value)}?email={_address(contact)}"
-                yield Question(name, "metadata", url, _JSON)
-        case "semanticscholar", "doi" | "arxiv" | "pmid" | "pmcid":
-            named = {"doi": "DOI", "arxiv": "ARXIV", "pmid": "PMID", "pmcid": "PMCID"}[scheme]
-            plain = VERSION.sub("", value) if scheme == "arxiv" else value.removeprefix("PMC")
-            url = f"https://api.semanticscholar.org/graph/v1/paper/{named}:{_path(plain)}"
-            yield Question(name, "metadata", f"{url}?fields={_S2_FIELDS}", _JSON)
-        case _:
-            pass
-
-
-def _documents(reference: Reference) -> Iterator[Question]:
-    value = reference.value
-    if reference.scheme == "arxiv":
-        yield Question("arxiv", "document", f"https://arxiv.org/pdf/{value}", "application/pdf")
-    elif reference.scheme == "pmcid":
-        url = f"https://www.ebi.ac.uk/europepmc/webservices/rest/{value}/fullTextXML"
-        yield Question("europepmc", "document", url, _XML)
-
-
-def _crossref(doi: str, contact: str | None) -> Question:
-    url = f"https://api.crossref.org/works/{_encoded(doi)}{_mailto('?', contact)}"
-    return Question("crossref", "metadata", url, _JSON)
-
-
-def _datacite(doi: str) -> str:
-    return f"https://api.datacite.org/dois/{_path(doi)}"
-
-
-def _efetch(pmid: str, contact: str | None) -> str:
-    url = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi"
-    email = "" if contact is None else f"&email={_address(contact)}"
-    return f"{url}?db=pubmed&id={pmid}&retmode=xml&tool={TOOL}{email}"
-
-
-def _europepmc(query: str, role: str = "metadata", rows: int = 1) -> Question:
-    url = "https://www.ebi.ac.uk/europepmc/webservices/rest/search"
-    asked = f"query={_encoded(query)}&resultType=core&format=json&pageSize={rows}"
-    return Question("europepmc", role, f"{url}?{asked}", _JSON)
+def _asked(
+    source: Source, urls: Mapping[str, Url], reference: Reference, contact: str | None
+) -> Iterator[Question]:
+    """Yield how a source is asked about a reference."""
+    made = urls.get(reference.scheme)
+    url = None if made is None else made(reference.value, contact)
+    if url is not None and urls is source.documents:
+        yield Question(source.name, "document", url, source.document_types)
+    elif url is not None:
+        after = source.after.get(reference.scheme) if urls is source.first else None
+        yield Question(source.name, "metadata", url, source.accept, after)
 
 
 def search_question(source: str, query: str, rows: int, contact: str | None = None) -> Question:
     """Return the question for works that `query` finds, or raise ValueError with a sentence."""
-    if source not in SEARCHABLE:
+    declared = _BY_NAME.get(source)
+    if declared is None or declared.search is None:
         raise ValueError(f"a search asks one of {', '.join(SEARCHABLE)}")
     if not 1 <= rows <= MAX_ROWS:
         raise ValueError(f"rows are between 1 and {MAX_ROWS}")
-    words = _words(query)
-    encoded = _encoded(" ".join(words))
-    match source:
-        case "crossref":
-            asked = f"https://api.crossref.org/works?query={encoded}&rows={rows}"
-            question = Question(source, "search", asked + _mailto("&", contact), _JSON)
-        case "arxiv":
-            terms = _encoded(" AND ".join(f"all:{word}" for word in _plain_words(words)))
-            asked = f"https://export.arxiv.org/api/query?search_query={terms}&max_results={rows}"
-            question = Question(source, "search", asked, "application/atom+xml")
-        case "openalex":
-            asked = f"https://api.openalex.org/works?search={encoded}&per-page={rows}"
-            question = Question(source, "search", asked, _JSON)
-        case _:
-            question = _europepmc(" ".join(words), "search", rows)
+    url = declared.search(_words(query), rows, contact)
+    question = Question(source, "search", url, declared.accept)
     if len(question.url) > MAX_REFERENCE_CHARS:
         raise ValueError("a query that is too long for a URL")
     return question
@@ -242,15 +166,6 @@ def _words(query: str) -> list[str]:
     return words
 
 
-def _plain_words(words: list[str]) -> list[str]:
-    """Return the words without what arXiv reads as operators of its own."""
-    plain = re.sub(r"[^\w.-]+", " ", " ".join(words)).split()
-    found = [word for word in plain if word not in ("AND", "OR", "ANDNOT")]
-    if not found:
-        raise ValueError("a query without a word in it")
-    return found
-
-
 def is_question_of(
     url: str, references: Iterable[Reference], *, want: str, contact: str | None = None
 ) -> bool:
@@ -262,19 +177,3 @@ def is_question_of(
 def without_contact(url: str) -> str:
     """Return `url` with the operator's address replaced."""
     return _CONTACT.sub(rf"\1{REDACTED}", url)
-
-
-def _mailto(mark: str, contact: str | None) -> str:
-    return "" if contact is None else f"{mark}mailto={_address(contact)}"
-
-
-def _address(contact: str) -> str:
-    return quote(contact, safe="@")
-
-
-def _encoded(text: str) -> str:
-    return quote(text, safe=":()")
-
-
-def _path(text: str) -> str:
-    return quote(text, safe="/:()")

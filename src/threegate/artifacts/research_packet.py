@@ -16,7 +16,7 @@ from threegate.artifacts import limits
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.reasons import ArtifactReason, reject
-from threegate.artifacts.sources import GAP_REASONS, SOURCES
+from threegate.artifacts.sources import GAP_REASONS, IDENTIFIER_SCHEMES, SOURCE_NAMES
 from threegate.base.forms import ANCHOR, CONFIDENTIALITY, DATE, DIGEST, TIME, URL
 from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS
 from threegate.base.schema import (
@@ -33,16 +33,6 @@ from threegate.base.schema import (
 )
 from threegate.base.untrusted import Untrusted
 
-IDENTIFIER_SCHEMES: Final = (
-    "arxiv",
-    "doi",
-    "isbn",
-    "issn",
-    "openalex",
-    "pmcid",
-    "pmid",
-    "semanticscholar",
-)
 HAZARDS: Final = (
     "bidi",
     "confusable",
@@ -93,7 +83,7 @@ class FieldSource:
         ),
         "the field of this packet",
     )
-    source: str = spec(Choice(*SOURCES), "where it came from")
+    source: str = spec(Choice(*SOURCE_NAMES), "where it came from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +91,7 @@ class Notice:
     """One statement that the work was retracted, corrected or doubted."""
 
     status: str = spec(Choice("corrected", "concern", "retracted"), "what it says")
-    source: str = spec(Choice(*SOURCES), "who was asked")
+    source: str = spec(Choice(*SOURCE_NAMES), "who was asked")
     label: Untrusted[str] | None = spec(Nullable(Text(300)), "as the source words it")
     notice: Untrusted[str] | None = spec(Nullable(Text(200)), "DOI or other name of the notice")
     date: str | None = spec(Nullable(DATE), "date of the notice")
@@ -111,7 +101,7 @@ class Notice:
 class Also:
     """A further answer that this packet was made from."""
 
-    source: str = spec(Choice(*SOURCES), "who answered")
+    source: str = spec(Choice(*SOURCE_NAMES), "who answered")
     url: str = spec(URL, "the final URL")
     retrieved: str = spec(TIME, "when the bytes arrived")
     sha256: str = spec(DIGEST, "digest of its raw bytes, kept beside the packet")
@@ -131,7 +121,7 @@ class Hazard:
 class Gap:
     """Something that was asked for and is not in this packet."""
 
-    source: str = spec(Choice(*SOURCES), "who was asked")
+    source: str = spec(Choice(*SOURCE_NAMES), "who was asked")
     reference: Untrusted[str] = spec(Text(), "what was asked for")
     reason: str = spec(Choice(*GAP_REASONS), "why it is missing")
 
@@ -151,7 +141,7 @@ class Excerpt:
 class ResearchPacket:
     """What FETCH retrieved from one source."""
 
-    source: str = spec(Choice(*SOURCES), "which adapter retrieved it")
+    source: str = spec(Choice(*SOURCE_NAMES), "which adapter retrieved it")
     reference: Untrusted[str] = spec(Text(MAX_URL_CHARS), "what was asked for")
     request: str | None = spec(Nullable(id_of("fr")), "the fetch request it answers, if any")
     url: str = spec(URL, "the final URL")

@@ -201,7 +201,8 @@ def urls(text: str, **options: object) -> dict[str, str]:
 
 
 def test_a_doi_is_asked_of_its_agency_and_of_those_who_know_more() -> None:
-    assert urls("10.5555/AB", enrich=ENRICHERS, contact=CONTACT) == {
+    enrich = ("openalex", "europepmc", "unpaywall", "semanticscholar")
+    assert urls("10.5555/AB", enrich=enrich, contact=CONTACT) == {
         "crossref metadata": "https://api.crossref.org/works/10.5555%2Fab"
         "?mailto=first.last%2Balerts@library.example.org",
         "datacite metadata": "https://api.datacite.org/dois/10.5555/ab",

@@ -30,6 +30,7 @@ from urllib.parse import unquote
 from threegate.artifacts.ids import digest_of, short
 from threegate.artifacts.references import SEARCH_PREFIX, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.sources import WORK_SCHEMES
 from threegate.audit.entry import Entry
 from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH
 from threegate.handoff.records import INTENT
@@ -136,7 +137,6 @@ def brought_words(packet_ids: list[str]) -> str:
     return f"brought by the operator, not retrieved here: {shown}{more}"
 
 
-SCHEMES: Final = ("arxiv", "doi", "openalex", "pmcid", "pmid", "semanticscholar")
 _ARXIV_DOI: Final = "10.48550/arxiv."
 _VERSION: Final = re.compile(r"v[0-9]{1,3}\Z")
 # ASCII alone, as DOIs are compared: `lower` would make one of a letter and the Kelvin sign.
@@ -152,7 +152,9 @@ def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
     reference = packet.reference.open_for_validation()
     spelled = [(one.scheme, one.value.open_for_validation()) for one in packet.identifiers]
     given = (*spelled, _asked(reference))
-    return tuple(sorted({_name(scheme, value) for scheme, value in given if scheme in SCHEMES}))
+    return tuple(
+        sorted({_name(scheme, value) for scheme, value in given if scheme in WORK_SCHEMES})
+    )
 
 
 def is_search(packet: ResearchPacket) -> bool:

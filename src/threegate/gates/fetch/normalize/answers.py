@@ -6,52 +6,30 @@ SECURITY
     empty place nobody knows of.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 from threegate.artifacts.research_packet import Gap, Identifier
+from threegate.artifacts.sources import PRECEDENCE, SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.normalize.text import Document, Read, Unread
-from threegate.gates.fetch.sources import (
-    arxiv,
-    crossref,
-    datacite,
-    europepmc,
-    jats,
-    openalex,
-    pubmed,
-    semanticscholar,
-    unpaywall,
-)
-from threegate.gates.fetch.sources.answers import XML_TYPES, is_type, judge_status
-from threegate.gates.fetch.sources.merge import PRECEDENCE, Merged, Missing, merge
+from threegate.gates.fetch.sources.answers import Reader, judge_status
 from threegate.gates.fetch.sources.merge import Answer as Said
+from threegate.gates.fetch.sources.merge import Merged, Missing, merge
 from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 from threegate.gates.fetch.sources.names import identifier
 
 MAX_GAP_CHARS: Final = 500
 
-Parse = Callable[..., Outcome]
-ParseList = Callable[..., tuple[Metadata, ...] | NotFound | Unreadable]
-_PARSERS: Final[Mapping[str, Parse]] = {
-    "arxiv": arxiv.parse,
-    "crossref": crossref.parse,
-    "datacite": datacite.parse,
-    "europepmc": europepmc.parse,
-    "openalex": openalex.parse,
-    "pubmed": pubmed.parse,
-    "semanticscholar": semanticscholar.parse,
-    "unpaywall": unpaywall.parse,
+# The module of a source has its name, and its reader is called READER.
+_READERS: Final[Mapping[str, Reader[Any, Any]]] = {
+    source.name: import_module(f"threegate.gates.fetch.sources.{source.name}").READER
+    for source in SOURCES
 }
-_LISTS: Final[Mapping[str, ParseList]] = {
-    "arxiv": arxiv.parse_list,
-    "crossref": crossref.parse_list,
-    "europepmc": europepmc.parse_list,
-    "openalex": openalex.parse_list,
-    "pubmed": pubmed.parse_list,
-}
+_SEARCHED: Final = frozenset(source.name for source in SOURCES if source.search is not None)
 # Schemes in which one work has one name; OpenAlex answers with the work another was merged into.
 _NAMING: Final = ("arxiv", "doi", "pmcid", "pmid")
 _GAP_OF_UNREAD: Final = {"too-large": "too-large", "status": "failed"}
@@ -169,12 +147,12 @@ def _hear_document(
 
 
 def _hear_search(answer: KeptAnswer, raw: Untrusted[bytes], heard: Heard) -> None:
-    parse = _LISTS.get(answer.source)
-    if parse is None:
+    if answer.source not in _SEARCHED:
         why = Unreadable(answer.source, "other-kind", "this source is not searched")
         heard.unread.append((answer, why))
         return
-    found = parse(raw, status=answer.status, media_type=answer.read_as)
+    reader = _READERS[answer.source]
+    found = reader.all(raw, status=answer.status, media_type=answer.read_as)
     if isinstance(found, tuple):
         heard.candidates.append((answer, found))
     else:
@@ -182,12 +160,10 @@ def _hear_search(answer: KeptAnswer, raw: Untrusted[bytes], heard: Heard) -> Non
 
 
 def _parse(answer: KeptAnswer, raw: Untrusted[bytes]) -> Outcome:
-    parse = _PARSERS.get(answer.source)
-    if parse is None:
+    reader = _READERS.get(answer.source)
+    if reader is None:
         return Unreadable(answer.source, "other-kind", "this source has no records of works")
-    if answer.source == "europepmc" and is_type(answer.read_as, XML_TYPES):
-        parse = jats.parse
-    return parse(raw, status=answer.status, media_type=answer.read_as)
+    return reader.one(raw, status=answer.status, media_type=answer.read_as)
 
 
 def _of_source(work: Metadata, source: str) -> Metadata:

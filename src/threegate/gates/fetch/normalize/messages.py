@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import id_of
 from threegate.artifacts.limits import MAX_ALSO, MAX_PACKET_BYTES
-from threegate.artifacts.sources import GAP_REASONS, SOURCES
+from threegate.artifacts.sources import GAP_REASONS, SOURCE_NAMES
 from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import ANCHOR, CONFIDENTIALITY, DIGEST, TIME, URL
 from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS, MIB
@@ -70,7 +70,7 @@ def spelled_reference(text: str) -> str:
 class KeptAnswer(CheckedRecord):
     """One answer that was kept; its raw bytes lie beside the record under `sha256`."""
 
-    source: str = head(Choice(*SOURCES), "who answered")
+    source: str = head(Choice(*SOURCE_NAMES), "who answered")
     role: str = head(Choice("document", "metadata", "search"), "what for")
     reference: str = head(_REFERENCE, "what was asked for")
     url: str = head(URL, "where the bytes came from, after `hops`")
@@ -92,7 +92,7 @@ class KeptAnswer(CheckedRecord):
 class Miss(CheckedRecord):
     """Something that was asked for and did not come."""
 
-    source: str = head(Choice(*SOURCES), "who was asked")
+    source: str = head(Choice(*SOURCE_NAMES), "who was asked")
     reference: str = head(_REFERENCE, "what for")
     reason: str = head(Choice(*GAP_REASONS), "why it is missing")
     detail: str = head(TextLine(), "the same in our own words")

@@ -7,7 +7,7 @@ SECURITY
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources.fields import Record
@@ -50,9 +50,18 @@ class Reader(Generic[Document, Item]):
     read: Callable[[Item, Record], None]
     # Some sources answer with an error status and a body that says more.
     read_errors: tuple[int, ...] = ()
+    # Some say so in a body that is not of their type, and with another status.
+    not_found: bytes | None = None
+    # Readers of other types that this source answers with.
+    others: tuple["Reader[Any, Any]", ...] = ()
 
     def one(self, raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-        """Return the one work the answer is about."""
+        """Return the one work the answer is about, or why there is none; raises nothing."""
+        if self.not_found is not None and _is(raw, self.not_found):
+            return NotFound(self.source)
+        for other in self.others:
+            if is_type(media_type, other.types):
+                return other.one(raw, status=status, media_type=media_type)
         found = self.all(raw, status=status, media_type=media_type)
         if not isinstance(found, tuple):
             return found
@@ -88,6 +97,11 @@ class Reader(Generic[Document, Item]):
         record = Record(self.source)
         self.read(item, record)
         return record.finished()
+
+
+def _is(raw: Untrusted[bytes], body: bytes) -> bool:
+    untrusted = raw.open_for_validation()
+    return len(untrusted) < len(body) + 45 and untrusted.strip() == body
 
 
 def judge_status(status: int) -> Stop | None:

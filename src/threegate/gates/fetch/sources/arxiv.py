@@ -16,7 +16,6 @@ from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.answers import XML_TYPES, Reader, Stop, other_kind, xml_document
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.markup import Plain, squeeze
-from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 from threegate.gates.fetch.xml import Element
 
 SOURCE: Final = "arxiv"
@@ -32,18 +31,6 @@ _WITHDRAWN: Final = (
         for verb in ("has been", "is", "was", "is being")
     ),
 )
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the paper, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
-
-
-def parse_list(
-    raw: Untrusted[bytes], *, status: int, media_type: str
-) -> tuple[Metadata, ...] | NotFound | Unreadable:
-    """Return the papers of an answer to a search, in its order."""
-    return _READER.all(raw, status=status, media_type=media_type)
 
 
 def _find(feed: Element) -> Sequence[Element] | Stop:
@@ -90,4 +77,4 @@ def _read(entry: Element, record: Record) -> None:
             record.add_notice("retracted", basis, label="withdrawn")
 
 
-_READER: Final = Reader(SOURCE, XML_TYPES, xml_document, _find, _read, read_errors=(400,))
+READER: Final = Reader(SOURCE, XML_TYPES, xml_document, _find, _read, read_errors=(400,))

@@ -10,7 +10,6 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
@@ -22,11 +21,7 @@ from threegate.gates.fetch.sources.answers import (
 )
 from threegate.gates.fetch.sources.fields import Fields, Record, joined
 from threegate.gates.fetch.sources.metadata import (
-    Metadata,
-    NotFound,
-    Outcome,
     PartialDate,
-    Unreadable,
 )
 
 SOURCE: Final = "crossref"
@@ -46,25 +41,6 @@ _UPDATES: Final = {
     "erratum": "corrected",
 }
 _NEWER: Final = ("new_edition", "new_version")  # no doubt about the old one
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the work, or why there is none; raises nothing."""
-    if _says_not_found(raw):  # under a JSON label, and sometimes with another status
-        return NotFound(SOURCE)
-    return _READER.one(raw, status=status, media_type=media_type)
-
-
-def parse_list(
-    raw: Untrusted[bytes], *, status: int, media_type: str
-) -> tuple[Metadata, ...] | NotFound | Unreadable:
-    """Return the works of an answer to a search, in its order."""
-    return _READER.all(raw, status=status, media_type=media_type)
-
-
-def _says_not_found(raw: Untrusted[bytes]) -> bool:
-    untrusted = raw.open_for_validation()
-    return len(untrusted) < 64 and untrusted.strip() == NOT_FOUND
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -162,4 +138,4 @@ def _update(update: Fields, record: Record, key: str) -> None:
     )
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read, not_found=NOT_FOUND)

@@ -7,7 +7,6 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
@@ -17,7 +16,6 @@ from threegate.gates.fetch.sources.answers import (
     other_kind,
 )
 from threegate.gates.fetch.sources.fields import Fields, Record, joined
-from threegate.gates.fetch.sources.metadata import Outcome
 
 SOURCE: Final = "datacite"
 _RELATIONS: Final = {
@@ -27,11 +25,6 @@ _RELATIONS: Final = {
     "isobsoletedby": "corrected",
 }
 _RELATED: Final = {"DOI": "doi", "arXiv": "arxiv", "PMID": "pmid"}
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the work, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -116,4 +109,4 @@ def _relation(related: Fields, record: Record) -> None:
         record.add_identifier(scheme, related.get("relatedIdentifier"))
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

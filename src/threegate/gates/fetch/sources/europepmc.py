@@ -7,8 +7,7 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.sources import corrections
+from threegate.gates.fetch.sources import corrections, jats
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
     Reader,
@@ -18,22 +17,9 @@ from threegate.gates.fetch.sources.answers import (
     other_kind,
 )
 from threegate.gates.fetch.sources.fields import Fields, Record, joined
-from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 
 SOURCE: Final = "europepmc"
 _NOTICE_KEYS: Final = ("pubTypeList", "pubType", "commentCorrectionList", "commentCorrection")
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the work, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
-
-
-def parse_list(
-    raw: Untrusted[bytes], *, status: int, media_type: str
-) -> tuple[Metadata, ...] | NotFound | Unreadable:
-    """Return the works of an answer to a search, in its order."""
-    return _READER.all(raw, status=status, media_type=media_type)
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -91,4 +77,4 @@ def _notices(work: Fields, record: Record) -> None:
     record.would_know = work.has("pubTypeList") and not record.noted(*_NOTICE_KEYS)
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read, others=(jats.READER,))

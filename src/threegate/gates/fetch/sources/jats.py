@@ -7,12 +7,10 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import corrections, dates
 from threegate.gates.fetch.sources.answers import XML_TYPES, Reader, Stop, other_kind, xml_document
 from threegate.gates.fetch.sources.fields import Record, joined
 from threegate.gates.fetch.sources.markup import plain_element
-from threegate.gates.fetch.sources.metadata import Outcome
 from threegate.gates.fetch.xml import Element
 
 SOURCE: Final = "europepmc"
@@ -27,11 +25,6 @@ _RELATED: Final = {
     "corrected-article": ("corrected", True),
 }
 _DATE_ORDER: Final = ("epub", "pub", "electronic", "ppub", "print", "collection")
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the article's front matter, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
 
 
 def find(root: Element) -> Sequence[Element] | Stop:
@@ -118,4 +111,4 @@ def _notices(article: Element, meta: Element, record: Record) -> None:
             )
 
 
-_READER: Final = Reader(SOURCE, XML_TYPES, xml_document, find, read)
+READER: Final = Reader(SOURCE, XML_TYPES, xml_document, find, read)

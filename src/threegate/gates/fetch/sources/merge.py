@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Final, TypeVar
 
 from threegate.artifacts.research_packet import Gap, Identifier
+from threegate.artifacts.sources import PRECEDENCE, WORK_SCHEMES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources.limits import MAX_IDENTIFIERS, MAX_LINKS
 from threegate.gates.fetch.sources.metadata import (
@@ -34,19 +35,6 @@ from threegate.gates.fetch.sources.metadata import (
 )
 from threegate.gates.fetch.sources.names import sort_key
 
-# Registration agencies first, then libraries that check, then what collects from all.
-PRECEDENCE: Final = (
-    "crossref",
-    "datacite",
-    "pubmed",
-    "europepmc",
-    "arxiv",
-    "openalex",
-    "semanticscholar",
-    "unpaywall",
-)
-# Names of one work; ISSN and ISBN are shared by many.
-_OWN_SCHEMES: Final = ("arxiv", "doi", "openalex", "pmcid", "pmid", "semanticscholar")
 _GAP_OF: Final = {"denied": "denied", "too-large": "too-large", "refused": "failed",
                   "rate-limited": "failed", "status": "failed"}  # fmt: skip
 
@@ -149,7 +137,7 @@ def _names(identifiers: Iterable[Identifier]) -> set[tuple[str, str]]:
     for scheme, value in map(sort_key, identifiers):
         if scheme == "doi" and value.startswith(_ARXIV_DOI):
             found.add(("arxiv", value.removeprefix(_ARXIV_DOI)))
-        if scheme in _OWN_SCHEMES:
+        if scheme in WORK_SCHEMES:
             found.add((scheme, _MORE_THAN_NAME.sub("", value) if scheme == "arxiv" else value))
     return found
 

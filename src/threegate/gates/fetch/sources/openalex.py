@@ -9,7 +9,6 @@ SECURITY
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
     Reader,
@@ -20,21 +19,8 @@ from threegate.gates.fetch.sources.answers import (
 )
 from threegate.gates.fetch.sources.fields import Fields, Record
 from threegate.gates.fetch.sources.limits import MAX_INVERTED_WORDS, MAX_MARKED_CHARS
-from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 
 SOURCE: Final = "openalex"
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the work, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
-
-
-def parse_list(
-    raw: Untrusted[bytes], *, status: int, media_type: str
-) -> tuple[Metadata, ...] | NotFound | Unreadable:
-    """Return the works of an answer to a search, in its order."""
-    return _READER.all(raw, status=status, media_type=media_type)
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -125,4 +111,4 @@ def _places(index: dict[str, object], record: Record) -> Iterator[tuple[int, str
             yield place, word
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

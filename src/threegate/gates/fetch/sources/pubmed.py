@@ -7,28 +7,14 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import corrections, dates, jats
 from threegate.gates.fetch.sources.answers import XML_TYPES, Reader, Stop, other_kind, xml_document
 from threegate.gates.fetch.sources.fields import Record, joined
 from threegate.gates.fetch.sources.markup import plain_element
-from threegate.gates.fetch.sources.metadata import Metadata, NotFound, Outcome, Unreadable
 from threegate.gates.fetch.xml import Element
 
 SOURCE: Final = "pubmed"
 _IDS: Final = {"doi": "doi", "pubmed": "pmid", "pmc": "pmcid"}
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the article, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
-
-
-def parse_list(
-    raw: Untrusted[bytes], *, status: int, media_type: str
-) -> tuple[Metadata, ...] | NotFound | Unreadable:
-    """Return the articles of an answer for several ids, in its order."""
-    return _READER.all(raw, status=status, media_type=media_type)
 
 
 def _find(root: Element) -> Sequence[Element] | Stop:
@@ -116,4 +102,4 @@ def _notices(citation: Element, article: Element, record: Record) -> None:
             )
 
 
-_READER: Final = Reader(SOURCE, XML_TYPES, xml_document, _find, _read)
+READER: Final = Reader(SOURCE, XML_TYPES, xml_document, _find, _read)

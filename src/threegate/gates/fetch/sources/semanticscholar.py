@@ -7,7 +7,6 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
     Reader,
@@ -17,15 +16,9 @@ from threegate.gates.fetch.sources.answers import (
     other_kind,
 )
 from threegate.gates.fetch.sources.fields import Fields, Record
-from threegate.gates.fetch.sources.metadata import Outcome
 
 SOURCE: Final = "semanticscholar"
 _IDS: Final = {"DOI": "doi", "ArXiv": "arxiv", "PubMed": "pmid", "PubMedCentral": "pmcid"}
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the paper, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -58,4 +51,4 @@ def _read(item: object, record: Record) -> None:
     record.add_abstract(None, paper.get("abstract"))
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

@@ -7,7 +7,6 @@ SECURITY
 from collections.abc import Sequence
 from typing import Final
 
-from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
     Reader,
@@ -17,14 +16,8 @@ from threegate.gates.fetch.sources.answers import (
     other_kind,
 )
 from threegate.gates.fetch.sources.fields import Fields, Record, joined
-from threegate.gates.fetch.sources.metadata import Outcome
 
 SOURCE: Final = "unpaywall"
-
-
-def parse(raw: Untrusted[bytes], *, status: int, media_type: str) -> Outcome:
-    """Return the work, or why there is none; raises nothing."""
-    return _READER.one(raw, status=status, media_type=media_type)
 
 
 def _find(document: object) -> Sequence[object] | Stop:
@@ -60,4 +53,4 @@ def _read(item: object, record: Record) -> None:
         record.add_link("landing", location.get("url_for_landing_page"))
 
 
-_READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

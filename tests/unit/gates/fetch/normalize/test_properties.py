@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.normalization import JSON, XML, Got, ask, crossref_work, got, page_of
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
-from threegate.artifacts.sources import SOURCES
+from threegate.artifacts.sources import SOURCE_NAMES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.messages import Miss, Normalize, PacketMade, PacketNotMade
@@ -50,7 +50,7 @@ trees = foreign.map(
 )
 answers = st.builds(
     got,
-    st.sampled_from(SOURCES),
+    st.sampled_from(SOURCE_NAMES),
     raws | trees | works.map(lambda work: json.dumps(work).encode()),
     st.sampled_from([JSON, XML, "text/plain", "text/html"]),
     role=st.sampled_from(["document", "metadata", "search"]),
@@ -58,7 +58,7 @@ answers = st.builds(
 )
 misses = st.builds(
     Miss,
-    st.sampled_from(SOURCES),
+    st.sampled_from(SOURCE_NAMES),
     st.just("doi:10.5555/tg.1"),
     st.sampled_from(["denied", "timed-out"]),
     st.just("our own words"),
@@ -139,7 +139,7 @@ def test_time_zone_locale_and_hash_seed_change_nothing(surroundings: dict[str, s
             got("openalex", json.dumps(elsewhere).encode(), JSON),
             got("crossref", json.dumps(work).encode(), JSON),
         ],
-        misses=[Miss(source, "doi:10.5555/tg.1", "failed", "no") for source in SOURCES],
+        misses=[Miss(source, "doi:10.5555/tg.1", "failed", "no") for source in SOURCE_NAMES],
     )[1]
     here = answer(message, PLAIN)
     assert isinstance(here, PacketMade)

@@ -19,7 +19,7 @@ from threegate.gates.fetch.sources.metadata import (
 
 
 def ask(answer: object, *, status: int = 200, media_type: str = JSON) -> Outcome:
-    return crossref.parse(raw(answer), status=status, media_type=media_type)
+    return crossref.READER.one(raw(answer), status=status, media_type=media_type)
 
 
 def read(**fields: Any) -> Metadata:
@@ -256,13 +256,13 @@ def listing(*works: object) -> Untrusted[bytes]:
 
 def test_list_of_works() -> None:
     item = crossref_work()["message"]
-    two = crossref.parse_list(listing(item, item), status=200, media_type=JSON)
+    two = crossref.READER.all(listing(item, item), status=200, media_type=JSON)
     assert isinstance(two, tuple)
     assert len(two) == 2
-    asked_for_one = crossref.parse(listing(item, item), status=200, media_type=JSON)
+    asked_for_one = crossref.READER.one(listing(item, item), status=200, media_type=JSON)
     assert asked_for_one == Unreadable("crossref", "several", "2 works, one was asked for")
-    assert crossref.parse(listing(item), status=200, media_type=JSON) == two[0]
-    assert crossref.parse(listing(), status=200, media_type=JSON) == NotFound("crossref")
-    broken = crossref.parse(listing(item, 7), status=200, media_type=JSON)
+    assert crossref.READER.one(listing(item), status=200, media_type=JSON) == two[0]
+    assert crossref.READER.one(listing(), status=200, media_type=JSON) == NotFound("crossref")
+    broken = crossref.READER.one(listing(item, 7), status=200, media_type=JSON)
     assert isinstance(broken, Unreadable)
     assert broken.reason == "other-kind"

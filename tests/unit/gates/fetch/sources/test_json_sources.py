@@ -20,7 +20,7 @@ DOI = "10.5555/tg.1"
 def ask_datacite(**fields: Any) -> Metadata:
     attributes = {"doi": DOI, "titles": [{"title": "On gates"}], **fields}
     answer = raw({"data": {"id": DOI, "attributes": attributes}})
-    return work(datacite.parse(answer, status=200, media_type="application/vnd.api+json"))
+    return work(datacite.READER.one(answer, status=200, media_type="application/vnd.api+json"))
 
 
 def test_datacite_fields() -> None:
@@ -84,7 +84,7 @@ def test_datacite_abstract_that_is_an_object() -> None:
 
 def ask_openalex(**fields: Any) -> Metadata:
     answer = {"id": "https://openalex.org/W1", "doi": f"https://doi.org/{DOI}", **fields}
-    return work(openalex.parse(raw(answer), status=200, media_type=JSON))
+    return work(openalex.READER.one(raw(answer), status=200, media_type=JSON))
 
 
 def text_of(index: object) -> tuple[str | None, set[tuple[str, str]]]:
@@ -152,9 +152,9 @@ def test_openalex_many_places_are_cut() -> None:
 
 def test_openalex_html_page_for_an_unknown_work() -> None:
     page = raw(b"<!doctype html><title>404 Not Found</title>")
-    found = openalex.parse(page, status=404, media_type="text/html; charset=utf-8")
+    found = openalex.READER.one(page, status=404, media_type="text/html; charset=utf-8")
     assert found == NotFound("openalex")
-    found = openalex.parse(page, status=200, media_type="text/html; charset=utf-8")
+    found = openalex.READER.one(page, status=200, media_type="text/html; charset=utf-8")
     assert isinstance(found, Unreadable)
     assert found.reason == "type"
 
@@ -171,7 +171,7 @@ def test_semantic_scholar_fields() -> None:
         "venue": "Gates",
         "abstract": "See.",
     }
-    found = work(semanticscholar.parse(raw(paper), status=200, media_type=JSON))
+    found = work(semanticscholar.READER.one(raw(paper), status=200, media_type=JSON))
     assert names(found) == [
         ("arxiv", "2101.00001"),
         ("doi", DOI),
@@ -182,7 +182,7 @@ def test_semantic_scholar_fields() -> None:
     assert found.retraction.status == "unknown"
     assert found.problems == ()
     assert shown(found.container) == "Gates"
-    match = work(semanticscholar.parse(raw({"data": [paper]}), status=200, media_type=JSON))
+    match = work(semanticscholar.READER.one(raw({"data": [paper]}), status=200, media_type=JSON))
     assert match == found
 
 
@@ -198,7 +198,7 @@ def test_semantic_scholar_fields() -> None:
     ],
 )
 def test_semantic_scholar_without_a_paper(answer: object, status: int, expected: str) -> None:
-    found = semanticscholar.parse(raw(answer), status=status, media_type=JSON)
+    found = semanticscholar.READER.one(raw(answer), status=status, media_type=JSON)
     assert getattr(found, "reason", type(found).__name__) == expected
 
 
@@ -217,7 +217,7 @@ def test_unpaywall_fields_and_refusal() -> None:
         "best_oa_location": {"license": "cc-by"},
         "oa_locations": [{"url_for_pdf": "https://o.example/a.pdf"}, {"url_for_pdf": "ftp://x/"}],
     }
-    found = work(unpaywall.parse(raw(answer), status=200, media_type=JSON))
+    found = work(unpaywall.READER.one(raw(answer), status=200, media_type=JSON))
     assert [(shown(a.name), a.organisation) for a in found.authors] == [
         ("Ada Gate", False),
         ("B C", False),
@@ -228,7 +228,7 @@ def test_unpaywall_fields_and_refusal() -> None:
     assert problems(found) == {("identifiers", "type"), ("links", "type")}
     refusal = raw({"error": True, "HTTP_status_code": 422, "message": "use your own address"})
     for status in (422, 200):
-        refused = unpaywall.parse(refusal, status=status, media_type=JSON)
+        refused = unpaywall.READER.one(refusal, status=status, media_type=JSON)
         assert isinstance(refused, Unreadable)
         assert refused.reason == "refused"
 
@@ -236,7 +236,7 @@ def test_unpaywall_fields_and_refusal() -> None:
 def ask_europepmc(**fields: Any) -> Metadata:
     result = {"pmid": "7", "doi": DOI, "title": "On gates.", **fields}
     answer = raw({"hitCount": 1, "resultList": {"result": [result]}})
-    return work(europepmc.parse(answer, status=200, media_type=JSON))
+    return work(europepmc.READER.one(answer, status=200, media_type=JSON))
 
 
 def test_europe_pmc_fields() -> None:
@@ -274,4 +274,4 @@ def test_europe_pmc_retraction(fields: dict[str, Any], status: str) -> None:
 
 def test_europe_pmc_without_a_work() -> None:
     empty = raw({"hitCount": 0, "resultList": {"result": []}})
-    assert europepmc.parse(empty, status=200, media_type=JSON) == NotFound("europepmc")
+    assert europepmc.READER.one(empty, status=200, media_type=JSON) == NotFound("europepmc")

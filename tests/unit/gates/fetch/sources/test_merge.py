@@ -15,7 +15,7 @@ ASKED = Untrusted("doi:10.5555/tg.1")
 
 
 def from_crossref(**fields: Any) -> Metadata:
-    return work(crossref.parse(raw(crossref_work(**fields)), status=200, media_type=JSON))
+    return work(crossref.READER.one(raw(crossref_work(**fields)), status=200, media_type=JSON))
 
 
 def from_openalex(**fields: Any) -> Metadata:
@@ -29,12 +29,12 @@ def from_openalex(**fields: Any) -> Metadata:
         "is_retracted": False,
         **fields,
     }
-    return work(openalex.parse(raw(answer), status=200, media_type=JSON))
+    return work(openalex.READER.one(raw(answer), status=200, media_type=JSON))
 
 
 def from_scholar(**fields: Any) -> Metadata:
     answer = {"paperId": "a" * 40, "title": "On gates", **fields}
-    return work(semanticscholar.parse(raw(answer), status=200, media_type=JSON))
+    return work(semanticscholar.READER.one(raw(answer), status=200, media_type=JSON))
 
 
 def merged(*outcomes: Outcome | Missing) -> Merged:
@@ -137,7 +137,7 @@ def test_answer_without_a_name_in_common_kind_is_kept() -> None:
 def test_preprint_and_its_datacite_doi_are_one_work() -> None:
     attributes = {"doi": "10.48550/arXiv.2101.00001", "titles": [{"title": "On gates"}]}
     answer = raw({"data": {"attributes": attributes}})
-    preprint = work(datacite.parse(answer, status=200, media_type=JSON))
+    preprint = work(datacite.READER.one(answer, status=200, media_type=JSON))
     ids = {"ArXiv": "2101.00001v3", "DOI": "10.5555/tg.1"}
     both = merged(preprint, from_scholar(externalIds=ids))
     assert others(both) == []

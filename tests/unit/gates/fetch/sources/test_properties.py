@@ -32,14 +32,14 @@ from threegate.gates.fetch.sources.metadata import (
 Parser = Callable[..., object]
 
 JSON_PARSERS: tuple[Parser, ...] = (
-    crossref.parse,
-    datacite.parse,
-    europepmc.parse,
-    openalex.parse,
-    semanticscholar.parse,
-    unpaywall.parse,
+    crossref.READER.one,
+    datacite.READER.one,
+    europepmc.READER.one,
+    openalex.READER.one,
+    semanticscholar.READER.one,
+    unpaywall.READER.one,
 )
-XML_PARSERS: tuple[Parser, ...] = (arxiv.parse, pubmed.parse, jats.parse)
+XML_PARSERS: tuple[Parser, ...] = (arxiv.READER.one, pubmed.READER.one, jats.READER.one)
 KEYS = sorted({
     "DOI", "abstract", "abstractText", "abstract_inverted_index", "agency", "attributes", "author",
     "authorList", "authors", "authorships", "commentCorrectionList", "container", "creators",
@@ -98,12 +98,12 @@ def test_any_json(value: Any) -> None:
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8))
 def test_any_fields_in_the_right_frame(fields: dict[str, Any]) -> None:
     frames: list[tuple[Parser, object]] = [
-        (crossref.parse, crossref_work(**fields)),
-        (datacite.parse, {"data": {"attributes": fields}}),
-        (openalex.parse, {"doi": None, **fields, "results": None}),
-        (europepmc.parse, {"resultList": {"result": [fields]}}),
-        (semanticscholar.parse, {**fields, "data": [fields]}),
-        (unpaywall.parse, {"doi": None, **fields, "results": None}),
+        (crossref.READER.one, crossref_work(**fields)),
+        (datacite.READER.one, {"data": {"attributes": fields}}),
+        (openalex.READER.one, {"doi": None, **fields, "results": None}),
+        (europepmc.READER.one, {"resultList": {"result": [fields]}}),
+        (semanticscholar.READER.one, {**fields, "data": [fields]}),
+        (unpaywall.READER.one, {"doi": None, **fields, "results": None}),
     ]
     for parse, frame in frames:
         outcome = judge(parse, json.dumps(frame).encode("ascii"), 200, JSON)
@@ -129,12 +129,12 @@ TREES = st.recursive(
 @given(TREES)
 def test_any_tree_in_the_right_frame(tree: str) -> None:
     frames: list[tuple[Parser, str]] = [
-        (arxiv.parse, f'<feed xmlns="{arxiv.ATOM}"><entry>{tree}</entry></feed>'),
+        (arxiv.READER.one, f'<feed xmlns="{arxiv.ATOM}"><entry>{tree}</entry></feed>'),
         (
-            pubmed.parse,
+            pubmed.READER.one,
             f"<PubmedArticleSet><PubmedArticle>{tree}</PubmedArticle></PubmedArticleSet>",
         ),
-        (jats.parse, f"<article>{tree}</article>"),
+        (jats.READER.one, f"<article>{tree}</article>"),
     ]
     for parse, frame in frames:
         outcome = judge(parse, frame.encode(), 200, XML)

@@ -27,7 +27,7 @@ def feed(*entries: str) -> Untrusted[bytes]:
 
 
 def ask_arxiv(*entries: str, status: int = 200) -> Outcome:
-    return arxiv.parse(feed(*entries), status=status, media_type="application/atom+xml")
+    return arxiv.READER.one(feed(*entries), status=status, media_type="application/atom+xml")
 
 
 def test_arxiv_fields() -> None:
@@ -78,16 +78,16 @@ def test_arxiv_empty_feed_and_list() -> None:
     assert ask_arxiv() == NotFound("arxiv")
     one = ENTRY.format(more="")
     assert isinstance(ask_arxiv(one, one), Unreadable)
-    both = arxiv.parse_list(feed(one, one), status=200, media_type=XML)
+    both = arxiv.READER.all(feed(one, one), status=200, media_type=XML)
     assert isinstance(both, tuple)
     assert len(both) == 2
 
 
 def test_arxiv_rate_limit_and_other_documents() -> None:
-    limited = arxiv.parse(Untrusted(b"Rate exceeded."), status=429, media_type="text/plain")
+    limited = arxiv.READER.one(Untrusted(b"Rate exceeded."), status=429, media_type="text/plain")
     assert isinstance(limited, Unreadable)
     assert limited.reason == "rate-limited"
-    other = arxiv.parse(Untrusted(b"<feed/>"), status=200, media_type=XML)
+    other = arxiv.READER.one(Untrusted(b"<feed/>"), status=200, media_type=XML)
     assert isinstance(other, Unreadable)
     assert other.reason == "other-kind"
 
@@ -112,7 +112,7 @@ def ask_pubmed(
     articles = CITATION.format(date=date, kind=kind, more=more) * copies
     doctype = '<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD X//EN" "https://d.example/x.dtd">'
     answer = f"<?xml version='1.0' ?>{doctype}<PubmedArticleSet>{articles}</PubmedArticleSet>"
-    return pubmed.parse(Untrusted(answer.encode()), status=200, media_type="text/xml")
+    return pubmed.READER.one(Untrusted(answer.encode()), status=200, media_type="text/xml")
 
 
 def test_pubmed_fields() -> None:
@@ -180,12 +180,12 @@ def test_pubmed_publication_types() -> None:
 
 def test_pubmed_without_an_article() -> None:
     for nothing in (b"<PubmedArticleSet/>", b"<eSearchResult><Count>0</Count></eSearchResult>"):
-        found = pubmed.parse(Untrusted(nothing), status=200, media_type=XML)
+        found = pubmed.READER.one(Untrusted(nothing), status=200, media_type=XML)
         assert found == NotFound("pubmed")
     several = ask_pubmed(copies=2)
     assert isinstance(several, Unreadable)
     assert several.reason == "several"
-    summary = pubmed.parse(Untrusted(b"<eSummaryResult/>"), status=200, media_type=XML)
+    summary = pubmed.READER.one(Untrusted(b"<eSummaryResult/>"), status=200, media_type=XML)
     assert isinstance(summary, Unreadable)
     assert summary.reason == "other-kind"
 
@@ -208,8 +208,8 @@ RELATED = '<related-article related-article-type="{}" ext-link-type="doi" xlink:
 
 def ask_jats(kind: str = "research-article", related: str = "") -> Metadata:
     answer = ARTICLE.format(kind=kind, related=related).encode()
-    found = work(jats.parse(Untrusted(answer), status=200, media_type=XML))
-    alike = work(pubmed.parse(Untrusted(answer), status=200, media_type=XML))
+    found = work(jats.READER.one(Untrusted(answer), status=200, media_type=XML))
+    alike = work(pubmed.READER.one(Untrusted(answer), status=200, media_type=XML))
     assert alike.identifiers == found.identifiers
     return found
 
@@ -240,7 +240,7 @@ def test_jats_notices() -> None:
 LAUGHS = b'<!DOCTYPE feed [<!ENTITY a "ha">]><feed xmlns="http://www.w3.org/2005/Atom">&a;</feed>'
 
 
-@pytest.mark.parametrize("parse", [arxiv.parse, pubmed.parse, jats.parse])
+@pytest.mark.parametrize("parse", [arxiv.READER.one, pubmed.READER.one, jats.READER.one])
 def test_entities_are_refused_with_their_reason(parse: Callable[..., Outcome]) -> None:
     found = parse(Untrusted(LAUGHS), status=200, media_type=XML)
     assert isinstance(found, Unreadable)
