@@ -186,6 +186,7 @@ def plain(outcome: LiteOutcome) -> dict[str, Any]:
     texts = {k: v.decode("utf-8") if isinstance(v, bytes) else v for k, v in fields.items()}
     texts["refusal"] = None if outcome.refusal is None else outcome.refusal.plain()
     texts["calls"] = [list(item) for item in outcome.calls]
+    texts["cut"] = dataclasses.asdict(outcome.cut)
     return texts
 
 

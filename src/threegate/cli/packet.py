@@ -153,11 +153,15 @@ def _read(ws: "Workspace", packet_id: str) -> "ResearchPacket":
 def _write(name: str | None, text: str, context: Context) -> None:
     """Write a new file, or standard output as what is there can take it."""
     from threegate.base.errors import UsageError
+    from threegate.base.text import quote
     from threegate.host.atomic_file import new_file
 
     data = text.encode("utf-8")
     if name is not None:
-        with new_file(context.settings.cwd / name) as file:
+        path = context.settings.cwd / name
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot write {quote(str(path))}: no such directory")
+        with new_file(path) as file:
             file.write(data)
         return
     try:
