@@ -140,7 +140,7 @@ def test_a_packet_that_its_delivered_record_does_not_make_is_quarantined(tmp_pat
     told, _ = admitted(ws, stranger(one, data=forged))
     assert (told.status, told.code) == ("quarantined", "TG-HND-017")
     assert told.reason is not None
-    assert told.reason.endswith("make: excerpts, texts")
+    assert told.reason.endswith("give: excerpts, texts")
     assert f"handoff/quarantine/{sha256_hex(forged)}.bytes" in files_below(ws.root)
     assert admitted(ws, stranger(one))[0].status == "accepted", "control"
 
