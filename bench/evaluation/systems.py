@@ -26,12 +26,12 @@ from threegate.gates.core.messages import CoreSaid, CoreTask, ModelUsage
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.host.ask.answer import (
     Outcome,
-    Sides,
-    Wish,
+    QuestionGates,
+    TypedQuestion,
     answer_by_extracts,
     answer_by_model,
     choose_for_model,
-    read_wish,
+    read_question,
 )
 from threegate.host.ask.core_session import Boxed, Say
 from threegate.host.models.catalogue import Model
@@ -64,15 +64,15 @@ class Place:
         """Return the work behind a packet."""
         return next(key for key, one in self.ids.items() if one == artifact_id)
 
-    def wish(self, question: Question) -> Wish:
+    def wish(self, question: Question) -> TypedQuestion:
         """Return the question as the command line would give it."""
         named = [self.ids[key] for key in question.works]
-        return Wish(question.ask, packets=named, role=question.role)
+        return TypedQuestion(question.ask, packets=named, role=question.role)
 
     def shown(self, question: Question) -> list[str]:
         """Return the works that ThreeGate puts before the model, in its order."""
         wish = self.wish(question)
-        asked = read_wish(self.asked, wish)
+        asked = read_question(self.asked, wish)
         selection = choose_for_model(self.asked, self.index, asked, wish)
         found = dict.fromkeys(passage.artifact for passage in selection.passages)
         return [self.key_of(one) for one in found]
@@ -99,7 +99,7 @@ def furnish(
 class Timed:
     """The real sides, with a look at the clock."""
 
-    sides: Sides
+    sides: QuestionGates
     loading: float = 0.0
     usage: ModelUsage = field(default=ModelUsage(0, 0, 0, 0, 0))
 
@@ -172,7 +172,7 @@ def read_outcome(place: Place, outcome: Outcome) -> Answer:
     base = Answer(
         shown=tuple(map(place.key_of, outcome.selection.materials)),
         fetches=sum(draft_id.startswith("fr-") for draft_id, _ in outcome.stored.drafts),
-        told=outcome.told,
+        told=outcome.notices,
     )
     written = len(analysis.claims) - outcome.beside
     return replace(_claimed(place, analysis, base), own=_claimed(place, analysis, base, written))
@@ -195,7 +195,7 @@ def _draft(place: Place, outcome: Outcome) -> Drafted | None:
     for draft_id, request in outcome.stored.drafts:
         if isinstance(request, ToolRequest):
             return run_draft(place.ws, draft_id, request)
-    refused = [words for words in outcome.told if NOT_KEPT in words]
+    refused = [words for words in outcome.notices if NOT_KEPT in words]
     return Drafted("", refused[0]) if refused else None
 
 

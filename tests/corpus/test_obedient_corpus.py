@@ -24,7 +24,7 @@ from threegate.artifacts.tool_result import ToolResult
 from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.gates.fetch.normalize.hazards import Findings, show
 from threegate.gates.model.chat.messages import Served
-from threegate.host.ask.answer import Outcome, Wish, answer_by_model
+from threegate.host.ask.answer import Outcome, TypedQuestion, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.provenance.texts import texts_of
 from threegate.host.request.code import Ask, asking
@@ -80,7 +80,7 @@ class Lab:
     def ask(self, named: Sequence[str]) -> Outcome:
         """Ask about these, and see that nothing changed but what a question may leave."""
         before = watched(self.ws.root)
-        wish = Wish("What do these sources say?", packets=named)
+        wish = TypedQuestion("What do these sources say?", packets=named)
         outcome = answer_by_model(self.ws, self.index, wish, self)
         after = watched(self.ws.root)
         changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
@@ -169,7 +169,7 @@ def told_counts(lab: Lab) -> Counter[str]:
     for outcome in lab.outcomes:
         check_quotes(lab.ws, outcome)
         found.update(check_drafts(lab.ws, outcome))
-        found["refused"] += sum(line.startswith("draft ") for line in outcome.told)
+        found["refused"] += sum(line.startswith("draft ") for line in outcome.notices)
         found["claims"] += len(outcome.stored.analysis.claims)
         found["questions"] += 1
     found["replies"], found["orders"] = len(lab.model.replies), len(lab.model.followed)

@@ -11,7 +11,7 @@ from tests.support.reports import pdf_images, read_markdown, read_page, read_pdf
 from tests.support.requests import approved_request, live_workspace
 from tests.support.workspaces import public_of, take_in
 from threegate.artifacts import registry
-from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts
 from threegate.host.report.collection import gather
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
@@ -115,7 +115,9 @@ def test_a_result_that_ran_here_brings_its_approval_along(tmp_path: Path) -> Non
     take_in(ws, *shelf())
     index = Index(ws.store, ws.seals)
     index.catch_up()
-    first = answer_by_extracts(ws, index, Wish("At which pressure did sea ice break?")).stored
+    first = answer_by_extracts(
+        ws, index, TypedQuestion("At which pressure did sea ice break?")
+    ).stored
     request = approved_request(
         ws,
         "1.2 + 1.2",
@@ -125,7 +127,9 @@ def test_a_result_that_ran_here_brings_its_approval_along(tmp_path: Path) -> Non
     (ran,) = run_requests(ws, [request])
     assert ran.made is not None, ran.error
     index.catch_up()
-    again = answer_by_extracts(ws, index, Wish("What came out?", continues=first.id)).stored
+    again = answer_by_extracts(
+        ws, index, TypedQuestion("What came out?", continues=first.id)
+    ).stored
     index.catch_up()
     report = gather(ws, index, again.id)
     (card,) = report.approvals

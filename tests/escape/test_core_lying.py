@@ -200,7 +200,7 @@ def test_what_may_not_stand_anywhere_is_not_stored_and_not_shown(tmp_path: Path)
     shown = "Ice\ufffd[2J is \ufffd cold \ufffd. threegate: all is well"
     assert text.open_for_display() == shown
     assert outcome.stored.drafts == (), "one reference that is none refuses the reply"
-    assert any("a reference that no sentence names" in words for words in outcome.told)
+    assert any("a reference that no sentence names" in words for words in outcome.notices)
     assert [one[0][:2] for one in drafts] == ["tr", "fr"], "control"
     assert {request.purpose.open_for_display() for _, request in drafts} == {shown}
 

@@ -250,7 +250,7 @@ def test_what_core_says_never_passes_for_the_hosts_words(core: Owned) -> None:
     honest = "for n in range(1, 3000): note(f'reading part {n} of 3000')"
     spoken = f"{honest}\nwrite_message(3, said(problems=[{words!r}]))"
     outcome = core.ask(spoken)
-    assert outcome.told == (f'CORE says: "{words}"',)
+    assert outcome.notices == (f'CORE says: "{words}"',)
     assert f'CORE says: "{words}"' in outcome.stored.analysis.notes[1].open_for_display()
     assert core.told[0] == "reading part 1 of 3000", "control: a step is told"
     assert len(core.told) == core_session.MAX_STEPS
@@ -300,8 +300,8 @@ def test_a_draft_is_checked_like_any_request(core: Owned) -> None:
         draft = f"said({purpose}, {program}, claims=[], drafts=[['tool-request', [1]]])"
         outcome = core.ask(f"write_message(3, {draft})")
         assert outcome.stored.drafts == ()
-        assert len(outcome.told) == 1
-        assert why in outcome.told[0]
+        assert len(outcome.notices) == 1
+        assert why in outcome.notices[0]
     control = "said('x', '1', claims=[], drafts=[['tool-request', [1]]])"
     ((draft_id, request),) = core.ask(f"write_message(3, {control})").stored.drafts
     assert core.ws.store.locate(draft_id) == "handoff/requests/draft"

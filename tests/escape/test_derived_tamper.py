@@ -31,7 +31,7 @@ from threegate.audit.entry import Entry
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import VECTOR_BYTES
 from threegate.handoff.admission import FETCH, admit_packet
-from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts
 from threegate.host.provenance.headlines import answers_on_retracted, warnings
 from threegate.host.report.sources import relabelled
 from threegate.host.review.similar import find_earlier
@@ -109,7 +109,7 @@ def retracted_work(ws: Workspace) -> str:
 
 def label(ws: Workspace, paper_id: str) -> str:
     with closing(opened(ws)) as index:
-        wish = Wish("How thick is lake ice?", [paper_id])
+        wish = TypedQuestion("How thick is lake ice?", [paper_id])
         return answer_by_extracts(ws, index, wish).stored.analysis.claims[0].label
 
 
@@ -159,7 +159,9 @@ def test_a_retraction_is_found_through_every_identifier_of_the_work(ws: Workspac
 def test_a_packet_fetched_later_marks_the_answers_before_it(ws: Workspace) -> None:
     (paper_id,) = take_in(ws, cited(WORK, "Lake ice is 31 cm thick."))
     with closing(opened(ws)) as index:
-        stored = answer_by_extracts(ws, index, Wish("How thick is lake ice?", [paper_id])).stored
+        stored = answer_by_extracts(
+            ws, index, TypedQuestion("How thick is lake ice?", [paper_id])
+        ).stored
         assert stored.analysis.claims[0].label == "quote found", "control"
         assert answers_on_retracted(ws.store, index) == []
         take_in(ws, cited(WORK, "A notice.", retraction="retracted", source="pubmed"))

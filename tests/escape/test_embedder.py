@@ -63,7 +63,7 @@ def test_the_same_text_has_the_same_bytes_in_every_batch_and_every_box(
 ) -> None:
     first = embedder.vectors(boxed(TEXTS))
     done: list[int] = []
-    many = embedder.vectors(boxed((TEXTS * 23)[: MAX_TEXTS + 5]), told=done.append)
+    many = embedder.vectors(boxed((TEXTS * 23)[: MAX_TEXTS + 5]), progress=done.append)
     assert done == [MAX_TEXTS, 5]
     assert many[: len(TEXTS)] == first
     assert many[MAX_TEXTS:] == (first * 30)[MAX_TEXTS : MAX_TEXTS + 5]

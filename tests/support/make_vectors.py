@@ -30,7 +30,7 @@ from threegate.artifacts.ids import make_id
 from threegate.artifacts.registry import Artifact, emit, format_of
 from threegate.artifacts.research_packet import Hazard, Identifier
 from threegate.artifacts.tool_request import Escalation, Input, OutputSpec
-from threegate.artifacts.tool_result import Evidence
+from threegate.artifacts.tool_result import ProbedMechanism
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
 
@@ -175,7 +175,10 @@ def _lists() -> dict[str, Artifact]:
         ),
         "026-two-counts-of-one-hazard": packet(hazards=(Hazard("bidi", 1), Hazard("bidi", 2))),
         "026-evidence-for-and-against": tool_result(
-            evidence=(Evidence("seccomp", "in-force"), Evidence("seccomp", "not-applicable"))
+            evidence=(
+                ProbedMechanism("seccomp", "in-force"),
+                ProbedMechanism("seccomp", "not-applicable"),
+            )
         ),
         "026-sources-not-sorted": fetch_request(derived_from=(RP, AN), integrity="external"),
         "026-reference-twice": fetch_request(references=(box("a"), box("a"))),

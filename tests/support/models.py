@@ -112,7 +112,7 @@ def served(
     if bundle.text("core", "model", "kind") == "embedded":
         smallest()
     machine, place = find_machine(), model_cache()
-    with ModelServer.start(bundle, machine, place, runtime=runtime, told=told) as server:
+    with ModelServer.start(bundle, machine, place, runtime=runtime, progress=told) as server:
         yield server
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import start_with
-from tests.support.core_doubles import FakeSides, Script, Scripted, said
+from tests.support.core_doubles import FakeQuestionGates, Script, Scripted, said
 from tests.support.policies import altered
 from tests.support.workspaces import files_below
 from threegate.gates.core.messages import CoreSaid, CoreTask
 from threegate.host import open_box
-from threegate.host.ask.answer import Outcome, Wish, answer_by_model
+from threegate.host.ask.answer import Outcome, TypedQuestion, answer_by_model
 from threegate.host.ask.core_session import Say, ask_core
 from threegate.host.request.code import Ask
 from threegate.host.workspace.index import Index
@@ -88,7 +88,7 @@ class Owned:
 
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        with FakeSides(said()).asking() as ask:
+        with FakeQuestionGates(said()).asking() as ask:
             yield ask
 
     def ask(self, code: str, **wish: Any) -> Outcome:
@@ -106,7 +106,7 @@ class Owned:
         """Ask whatever CORE there is now; the real one unless `ask` put code in its place."""
         self.told.clear()
         self.index.catch_up()
-        wished = Wish(**{"question": "Is ice cold?", **wish})
+        wished = TypedQuestion(**{"question": "Is ice cold?", **wish})
         return answer_by_model(self.ws, self.index, wished, self)
 
     def under(self, **answer: int) -> Workspace:

@@ -39,7 +39,7 @@ from threegate.handoff.approvals import approve as approve_approvals
 from threegate.host.output import Output
 from threegate.host.review.approval import GivenApproval, Terms, approve
 from threegate.host.review.render import lines
-from threegate.host.review.sheet import Sheet, read_sheet
+from threegate.host.review.sheet import ReviewSheet, read_sheet
 from threegate.host.review.terminal.cells import print_lines
 from threegate.host.run import lifecycle
 from threegate.host.run.lite import Ran
@@ -61,13 +61,13 @@ def drafted(request: ToolRequest | FetchRequest, **changes: Any) -> Any:
     return replace(request, origin="core", integrity="external", **changes)
 
 
-def held(ws: Workspace, request: ToolRequest | FetchRequest | None = None) -> Sheet:
+def held(ws: Workspace, request: ToolRequest | FetchRequest | None = None) -> ReviewSheet:
     """Take a request in and return its sheet."""
     (request_id,) = take_in(ws, program() if request is None else request)
     return read_sheet(ws, request_id)
 
 
-def approved(ws: Workspace, sheet: Sheet, terms: Terms | None = None) -> GivenApproval:
+def approved(ws: Workspace, sheet: ReviewSheet, terms: Terms | None = None) -> GivenApproval:
     """Approve as the operator."""
     return approve(ws, sheet, soft_signer(), public_of(), terms)
 
@@ -103,7 +103,7 @@ class Screen(io.StringIO):
         return "utf-8"
 
 
-def printed(sheet: Sheet, *, colour: bool = False) -> list[str]:
+def printed(sheet: ReviewSheet, *, colour: bool = False) -> list[str]:
     """Return the rows that are printed of a sheet, as to a pipe."""
     screen = Screen(tty=False)
     print_lines(Output(screen, io.StringIO(), io.StringIO()), lines(sheet), colour=colour)

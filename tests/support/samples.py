@@ -21,16 +21,16 @@ from threegate.artifacts.tool_request import (
     Escalation,
     GatewayTerms,
     Input,
+    MontyRefusal,
     OutputSpec,
-    Refusal,
     RunLimits,
     ToolRequest,
     refusal_record,
 )
 from threegate.artifacts.tool_result import (
     Capture,
-    Evidence,
     OutputFile,
+    ProbedMechanism,
     Resources,
     ToolResult,
     Version,
@@ -146,7 +146,7 @@ def escalated(reason: str = "not-expressible", **changes: Any) -> ToolRequest:
     code = "class A(dict):\n    pass\n"
     construct, words = "class inheritance", "base classes are not supported"
     record = refusal_record(code_sha256=digest(code), construct=construct, line=1, reason=words)
-    refusal = Refusal(sha256_hex(record), box(construct), 1, box(words))
+    refusal = MontyRefusal(sha256_hex(record), box(construct), 1, box(words))
     base = tool_request(
         backend="era",
         why_not_monty=Escalation(reason, refusal if reason == "not-expressible" else None),
@@ -203,7 +203,7 @@ def tool_result(
         started=NOW,
         resources=Resources(3, 2, 9_000_000),
         profile_sha256=digest("profile"),
-        evidence=(Evidence("landlock", "in-force"), Evidence("seccomp", "in-force")),
+        evidence=(ProbedMechanism("landlock", "in-force"), ProbedMechanism("seccomp", "in-force")),
         violations=(),
         carried=(),
         versions=(Version("pydantic-monty", "1.4.0"),),

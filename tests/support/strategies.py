@@ -16,7 +16,7 @@ from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import Excerpt, ResearchPacket
-from threegate.artifacts.tool_request import Escalation, Refusal, ToolRequest, refusal_record
+from threegate.artifacts.tool_request import Escalation, MontyRefusal, ToolRequest, refusal_record
 from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
 from threegate.base.schema import (
     Boolean,
@@ -184,11 +184,11 @@ ARGVS = [
 
 
 @st.composite
-def refusals(draw: st.DrawFn, code: str) -> Refusal:
+def refusals(draw: st.DrawFn, code: str) -> MontyRefusal:
     words, reason = draw(LINES.filter(bool)), draw(LINES.filter(bool))
     number = draw(st.integers(1, 100))
     record = refusal_record(code_sha256=digest(code), construct=words, line=number, reason=reason)
-    return Refusal(sha256_hex(record), box(words), number, box(reason))
+    return MontyRefusal(sha256_hex(record), box(words), number, box(reason))
 
 
 @st.composite

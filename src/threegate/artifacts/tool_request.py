@@ -129,7 +129,7 @@ GATEWAY: Final = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class MontyRefusal:
     """Monty's own refusal of the code, as the host stored it."""
 
     record: str = spec(DIGEST, "digest of the stored refusal record")
@@ -143,8 +143,8 @@ class Escalation:
     """Why the lite lane will not do."""
 
     reason: str = spec(Choice("not-expressible", "files", "binary"), "the one reason")
-    refusal: Refusal | None = spec(
-        Nullable(Record(Refusal)), "required by `not-expressible`, null otherwise"
+    refusal: MontyRefusal | None = spec(
+        Nullable(Record(MontyRefusal)), "required by `not-expressible`, null otherwise"
     )
 
 
@@ -319,7 +319,7 @@ def _check_era(request: ToolRequest) -> None:
         _check_refusal(why.refusal, request.code_sha256)
 
 
-def _check_refusal(refusal: Refusal, code_sha256: str) -> None:
+def _check_refusal(refusal: MontyRefusal, code_sha256: str) -> None:
     record = refusal_record(
         code_sha256=code_sha256,
         construct=refusal.construct.open_for_validation(),

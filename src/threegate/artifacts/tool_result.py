@@ -72,7 +72,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ProbedMechanism:
     """One mechanism of the sandbox and what was proved of it before the run."""
 
     mechanism: str = spec(NAME, "which")
@@ -133,8 +133,8 @@ class ToolResult:
     started: str = spec(TIME, "when it began")
     resources: Resources = spec(Record(Resources), "what it used")
     profile_sha256: str = spec(DIGEST, "the sandbox profile it ran in")
-    evidence: tuple[Evidence, ...] = spec(
-        Named(Record(Evidence), 256), "what the sandbox proved before the run"
+    evidence: tuple[ProbedMechanism, ...] = spec(
+        Named(Record(ProbedMechanism), 256), "what the sandbox proved before the run"
     )
     violations: tuple[Violation, ...] = spec(
         ListOf(Record(Violation), 64), "what the interpreter ring refused while it ran"

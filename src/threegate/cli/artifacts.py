@@ -161,9 +161,9 @@ def _name_tampered(aside: dict[str, HandoffTampered], context: Context) -> int:
     if not aside:
         return 0
     # Review imports the sandbox: only a listing with a finding pays for it.
-    from threegate.host.review.requests import name_meddled
+    from threegate.host.review.requests import report_tampered
 
-    return name_meddled(aside, context.out.error)
+    return report_tampered(aside, context.out.error)
 
 
 def _item(row: "IndexRow", headline: "Headline", origin: str | None) -> "dict[str, object]":

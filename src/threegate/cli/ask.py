@@ -10,7 +10,7 @@ from threegate.host.command_context import Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from threegate.host.ask.answer import Outcome, Wish
+    from threegate.host.ask.answer import Outcome, TypedQuestion
     from threegate.host.ask.core_session import Tell
     from threegate.host.workspace.index import Index
     from threegate.host.workspace.workspace import Workspace
@@ -83,11 +83,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
         noter = LogWriter(ws.store)
         with meaning(context, ws, index, noter) as near:
             if args.extractive:
-                outcome = answer_by_extracts(ws, index, _wish(args), near)
+                outcome = answer_by_extracts(ws, index, _typed_question(args), near)
             else:
                 with _progress(context) as tell:
                     boxed = gates_of(context, ws, tell, noter)
-                    outcome = answer_by_model(ws, index, _wish(args), boxed, near)
+                    outcome = answer_by_model(ws, index, _typed_question(args), boxed, near)
         _tell(args, context, ws, index, outcome)
     return 0
 
@@ -113,10 +113,10 @@ def _progress(context: Context) -> "Iterator[Tell]":
         yield tell
 
 
-def _wish(args: argparse.Namespace) -> "Wish":
-    from threegate.host.ask.answer import Wish
+def _typed_question(args: argparse.Namespace) -> "TypedQuestion":
+    from threegate.host.ask.answer import TypedQuestion
 
-    return Wish(
+    return TypedQuestion(
         question=args.question,
         packets=args.packets,
         query=args.query,
@@ -141,7 +141,7 @@ def _tell(
         return
     tell(context.out, stored.id, stored.analysis, look, resting)
     tell_drafts(context.out, outcome)
-    for words in outcome.told:
+    for words in outcome.notices:
         context.out.note(words)
     if outcome.withheld is not None:
         context.out.note(outcome.withheld)

@@ -137,14 +137,14 @@ def run_build(args: argparse.Namespace, context: Context) -> int:
     packages = Packages(context.settings.cache_home / "debs", Apt(context.environ))
     size = sum(item.size for item in needed)
     context.out.note(f"building from {chosen.path}: {len(needed)} packages, {megabytes(size)}")
-    with _counted(context, "packages, MB", size) as told:
+    with _counted(context, "packages, MB", size) as advance:
         image = build(
             chosen.lock,
             layers,
             _images(context),
             packages,
             Sources.usual(),
-            told=told,
+            told=advance,
             say=context.out.note,
         )
     _show(args, context, image)
@@ -241,10 +241,10 @@ def run_verify(args: argparse.Namespace, context: Context) -> int:
     images = _images(context)
     digests = [images.resolve(text) for text in args.digests] or images.digests()
     states, first = {}, None
-    with _counted(context, "reading images, MB", None) as told:
+    with _counted(context, "reading images, MB", None) as advance:
         for digest in digests:
             try:
-                images.find(digest, verify=True, told=told)
+                images.find(digest, verify=True, told=advance)
                 states[digest] = "intact"
             except GateUnavailable as exc:
                 states[digest] = exc.message
@@ -280,8 +280,8 @@ def run_export(args: argparse.Namespace, context: Context) -> int:
     images = _images(context)
     image = images.find(images.resolve(args.digest))
     path = context.settings.cwd / args.file
-    with _counted(context, "writing, MB", image.manifest.size) as told:
-        export(image, path, told)
+    with _counted(context, "writing, MB", image.manifest.size) as advance:
+        export(image, path, advance)
     if args.json:
         context.out.document({"digest": image.digest, "file": str(path)})
     else:
@@ -302,13 +302,13 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
     except OSError as exc:
         reason = os.strerror(exc.errno or 0)
         raise UsageError(f"cannot read {quote(args.file)}: {reason}") from exc
-    with file, _counted(context, "reading, MB", None) as told:
+    with file, _counted(context, "reading, MB", None) as advance:
         image = bring(
             file,
             _images(context),
             expected=args.digest,
             look=partial(_asked_for, args, context),
-            told=told,
+            told=advance,
         )
     _show(args, context, image)
     return 0
@@ -357,12 +357,12 @@ def _counted(context: Context, what: str, size: int | None) -> Iterator[Callable
     done = 0
     with context.out.progress(what, total) as show:
 
-        def told(count: int) -> None:
+        def advance(count: int) -> None:
             nonlocal done
             done += count
             show(round(done / 1_000_000))
 
-        yield told
+        yield advance
 
 
 def _chosen(args: argparse.Namespace, context: Context) -> "Chosen":

@@ -148,12 +148,12 @@ def _pull(context: Context, model: "Model", cache: "Cache", sources: Any) -> boo
     total = round(size / 1_000_000) or None
     with context.out.progress(f"{model.name}, MB", total, noted=10) as show:
 
-        def told(count: int) -> None:
+        def advance(count: int) -> None:
             nonlocal done
             done += count
             show(round(done / 1_000_000))
 
-        return pull(model, cache, sources, told=told, say=context.out.note)
+        return pull(model, cache, sources, progress=advance, say=context.out.note)
 
 
 def run_list(args: argparse.Namespace, context: Context) -> int:
@@ -204,12 +204,12 @@ def run_status(args: argparse.Namespace, context: Context) -> int:
     with context.out.progress("reading models, MB") as show:
         done = 0
 
-        def told(count: int) -> None:
+        def advance(count: int) -> None:
             nonlocal done
             done += count
             show(done // 1_000_000)
 
-        states = states_of(needed, _cache(context), told)
+        states = states_of(needed, _cache(context), advance)
     if args.json:
         items = [
             {"use": need.use, "name": need.name, "sha256": need.sha256, "state": state}

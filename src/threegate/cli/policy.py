@@ -235,7 +235,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
     """Show, ask, sign, apply."""
     from threegate.host.policy.changes import apply_policy, edited
     from threegate.host.review.decisions import settle
-    from threegate.host.review.requests import name_meddled
+    from threegate.host.review.requests import report_tampered
     from threegate.host.workspace.applied import is_in_force
     from threegate.policy.bundle import diff
 
@@ -258,8 +258,8 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         settle(replace(ws, bundle=bundle), context.out.note, aside)
         rows = policy_push.wait(ws, asked, bundle, args.wait)
     _applied(args, context, bundle, found, rows)
-    meddled = name_meddled(aside, context.out.error)
-    return meddled or policy_push.exit_code(rows, asked, bundle, args.wait)
+    tampered = report_tampered(aside, context.out.error)
+    return tampered or policy_push.exit_code(rows, asked, bundle, args.wait)
 
 
 def _applied(

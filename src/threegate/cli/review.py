@@ -13,7 +13,7 @@ from threegate.host.output import counted
 if TYPE_CHECKING:
     from threegate.base.errors import HandoffTampered
     from threegate.host.review.approval import GivenApproval, Terms
-    from threegate.host.review.sheet import QueueItem, Sheet
+    from threegate.host.review.sheet import QueueItem, ReviewSheet
     from threegate.host.workspace.workspace import Workspace
 
 _STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "expired")
@@ -133,7 +133,7 @@ def run_session(args: argparse.Namespace, context: Context) -> int:
 def run_list(args: argparse.Namespace, context: Context) -> int:
     """Print a page of requests."""
     from threegate.host.review.decisions import settle
-    from threegate.host.review.requests import name_meddled
+    from threegate.host.review.requests import report_tampered
     from threegate.host.review.sheet import listed, total
 
     named = {"waiting": _WAITING, "all": _STATES}
@@ -153,7 +153,7 @@ def run_list(args: argparse.Namespace, context: Context) -> int:
             head = ("ID", "STATE", "LANE", "BY", "AGE", "LEFT", "FLAGS", "PURPOSE")
             context.out.table(head, [_cells(item) for item in items])
         context.out.showing(args.page, args.limit, len(items), count)
-    return name_meddled(aside, context.out.error)
+    return report_tampered(aside, context.out.error)
 
 
 def _cells(item: "QueueItem") -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     """Print one request, or one approval."""
     from threegate.artifacts.ids import prefix_of
     from threegate.host.review.decisions import settle
-    from threegate.host.review.requests import name_meddled
+    from threegate.host.review.requests import report_tampered
     from threegate.host.review.sheet import document, read_sheet
     from threegate.host.workspace.places import refuse_absent, resolve
 
@@ -188,10 +188,10 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
         context.out.document(document(sheet))
     else:
         _print(context, sheet)
-    return name_meddled(aside, context.out.error)
+    return report_tampered(aside, context.out.error)
 
 
-def _print(context: Context, sheet: "Sheet") -> None:
+def _print(context: Context, sheet: "ReviewSheet") -> None:
     from threegate.host.review.render import lines
     from threegate.host.review.terminal.cells import print_lines
 
@@ -240,7 +240,7 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
     from threegate.base.errors import UsageError
     from threegate.host.review.approval import refuse_terms
     from threegate.host.review.decisions import settle
-    from threegate.host.review.requests import decide_each, name_meddled, worst
+    from threegate.host.review.requests import decide_each, report_tampered, worst
     from threegate.host.workspace.places import resolve
 
     if args.json and not args.yes:
@@ -261,7 +261,7 @@ def run_approve(args: argparse.Namespace, context: Context) -> int:
                 _tell(context, given[-1])
 
         codes = decide_each(ids, decide, context.out.error)
-        return worst([*codes, name_meddled(aside, context.out.error)])
+        return worst([*codes, report_tampered(aside, context.out.error)])
 
 
 def _approved(
@@ -318,7 +318,7 @@ def _terms(args: argparse.Namespace) -> "Terms":
     return Terms(args.uses, seconds, args.accept_rule_of_two)
 
 
-def _question(ws: "Workspace", sheet: "Sheet", terms: "Terms") -> str:
+def _question(ws: "Workspace", sheet: "ReviewSheet", terms: "Terms") -> str:
     from threegate.artifacts.ids import short
     from threegate.policy.leaves import SECONDS
 

@@ -36,7 +36,7 @@ from threegate.console.messages import (
     plain,
     redirect,
 )
-from threegate.console.page import PLACE, Call, ConsolePage, Templates
+from threegate.console.page import PLACE, Call, ConsolePage, PageTemplates
 from threegate.console.server import TOO_MANY
 from threegate.console.workspace_threads import Dispatcher, WorkspaceThread
 from threegate.host.command_context import Context
@@ -68,7 +68,7 @@ class App:
     hosts: frozenset[str]
     cookie: str
     pages: Sequence[ConsolePage]
-    templates: Templates
+    templates: PageTemplates
     events: Events
     sessions: Sessions
     reading: WorkspaceThread
@@ -113,7 +113,7 @@ class App:
         seconds = time.perf_counter() - began
         path = "/login" if request.path.startswith(access.LOGIN) else request.path
         self.metrics.answered(response.status, seconds)
-        if response.refused and not self._told(response.refused):
+        if response.refused and not self._reported(response.refused):
             return response
         self.events.log(
             "http",
@@ -151,7 +151,7 @@ class App:
         found = self.templates.page("closed", None, HTTPStatus.UNAUTHORIZED)
         return replace(found, refused=access.NO_SESSION)
 
-    def _told(self, code: str) -> bool:
+    def _reported(self, code: str) -> bool:
         """Count a refusal; report it unless too many were reported lately; tell whether it was."""
         self.metrics.refused(code)
         if not self._refusals.take():

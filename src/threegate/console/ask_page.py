@@ -14,7 +14,7 @@ from threegate.artifacts.ids import is_id
 from threegate.console.messages import Malformed, Response, as_json, redirect
 from threegate.console.page import Call, ConsolePage
 from threegate.console.workspace_threads import ConsoleJob, JobRunner, Tell, WorkspaceThread
-from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts, answer_by_model
 from threegate.host.ask.core_session import TOKENS, gates_of
 from threegate.host.ask.nearness import meaning
 from threegate.host.command_context import Context
@@ -43,16 +43,16 @@ class QuestionRunner(JobRunner[QuestionJob]):
         self._context = context
         self.quiet: Output = _Heard(lambda _: None)  # for calls whose progress nobody sees
 
-    def start(self, wish: Wish, *, extractive: bool) -> None:
+    def start(self, typed: TypedQuestion, *, extractive: bool) -> None:
         """Start a question; raise `UsageError` while another one is answered."""
-        job = QuestionJob(question=wish.question, extractive=extractive)
-        self.begin(job, lambda live: self._work(live, job, wish))
+        job = QuestionJob(question=typed.question, extractive=extractive)
+        self.begin(job, lambda live: self._work(live, job, typed))
 
     def ended(self, job: QuestionJob) -> None:
         """Tell the pages that a question is answered."""
         self._tell("asked", analysis=job.analysis)
 
-    def _work(self, live: LiveWorkspace, job: QuestionJob, wish: Wish) -> None:
+    def _work(self, live: LiveWorkspace, job: QuestionJob, typed: TypedQuestion) -> None:
         def step(words: str) -> None:
             if not words.startswith(TOKENS):
                 job.step(words)
@@ -63,12 +63,12 @@ class QuestionRunner(JobRunner[QuestionJob]):
         noter = LogWriter(live.ws.store)
         with meaning(context, live.ws, live.index, noter) as near:
             if job.extractive:
-                outcome = answer_by_extracts(live.ws, live.index, wish, near)
+                outcome = answer_by_extracts(live.ws, live.index, typed, near)
             else:
                 boxed = gates_of(context, live.ws, step, noter)
-                outcome = answer_by_model(live.ws, live.index, wish, boxed, near)
+                outcome = answer_by_model(live.ws, live.index, typed, boxed, near)
         job.analysis, job.drafts = outcome.stored.id, len(outcome.stored.drafts)
-        for words in (*outcome.told, *([outcome.withheld] if outcome.withheld else [])):
+        for words in (*outcome.notices, *([outcome.withheld] if outcome.withheld else [])):
             step(words)
 
 
@@ -108,8 +108,8 @@ async def start(call: Call) -> Response:
     if continues and not is_id(continues):
         raise Malformed("that is not the id of an answer")
     query, role = form.get("query", "").strip(), form.get("role", "")
-    wish = Wish(question, [], query or None, continues or None, role or None)
-    call.app.asking.start(wish, extractive=form.get("extractive") == "yes")
+    typed = TypedQuestion(question, [], query or None, continues or None, role or None)
+    call.app.asking.start(typed, extractive=form.get("extractive") == "yes")
     return redirect("/ask")
 
 

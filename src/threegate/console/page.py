@@ -143,7 +143,7 @@ def place_of(text: str) -> str:
     return f"/request/{text}" if prefix_of(text) in ("fr", "tr") else f"/artifact/{text}"
 
 
-class Templates:
+class PageTemplates:
     """Every template, read once."""
 
     def __init__(self, workspace: str, pages: Sequence[ConsolePage] = ()) -> None:

@@ -32,7 +32,7 @@ from threegate.host.review.characters import on_one_line, spelled_bytes
 from threegate.host.review.parts import StyledLine, StyledSpan, plain
 from threegate.host.review.render import lines
 from threegate.host.review.requests import read_request
-from threegate.host.review.sheet import Sheet, read_sheet
+from threegate.host.review.sheet import ReviewSheet, read_sheet
 from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.places import read_anywhere
 from threegate.policy.leaves import SECONDS
@@ -54,7 +54,7 @@ class SheetPart:
     rows: tuple[SheetRow, ...]
 
 
-def parts_of(sheet: Sheet) -> list[SheetPart]:
+def parts_of(sheet: ReviewSheet) -> list[SheetPart]:
     """Return the sheet in parts, in the order of the terminal."""
     found: list[tuple[str, list[SheetRow]]] = []
     for line in lines(sheet):
@@ -72,19 +72,19 @@ def _is_text(line: StyledLine) -> bool:
     return bool(line.spans or line.head.text)
 
 
-def digest_of(sheet: Sheet) -> str:
+def digest_of(sheet: ReviewSheet) -> str:
     """Return the digest of everything that is shown, except the age."""
     still = replace(sheet, now=0)
     text = "\n".join([sheet.id, sheet.policy, *_texts(still)])
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _texts(sheet: Sheet) -> Iterator[str]:
+def _texts(sheet: ReviewSheet) -> Iterator[str]:
     for line in lines(sheet):
         yield visible(line.head.text + plain(line.spans))
 
 
-def needs_typing(sheet: Sheet) -> bool:
+def needs_typing(sheet: ReviewSheet) -> bool:
     """Tell whether a yes needs typing, not only a click: for the network and the heavy lane."""
     return sheet.lane == "era" or sheet.rule_of_two.network
 
@@ -131,7 +131,7 @@ def _made_of(request_id: str, live: LiveWorkspace) -> list[Headline]:
     return [headline_of(one, look) for one in made[:MOST_MADE]]
 
 
-def _is_for_monty(sheet: Sheet) -> bool:
+def _is_for_monty(sheet: ReviewSheet) -> bool:
     return sheet.waits and sheet.lane == "monty" and sheet.tool is not None
 
 
@@ -156,7 +156,7 @@ def _verdict(request_id: str, live: LiveWorkspace) -> str:
 
 def _looked_at(
     request_id: str, live: LiveWorkspace
-) -> tuple[Sheet, str, approval.TermBounds, list[Headline]]:
+) -> tuple[ReviewSheet, str, approval.TermBounds, list[Headline]]:
     sheet = read_sheet(live.ws, request_id, live.index)
     live.follow(always=False)  # it may have ended since: then its result is shown with its state
     refusal = approval.objection(live.ws, sheet)

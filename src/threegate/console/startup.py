@@ -23,7 +23,7 @@ from threegate.console.application import App
 from threegate.console.ask_page import QuestionRunner
 from threegate.console.events import Events, LogWatch, Sink
 from threegate.console.fetch_pages import SearchRunner
-from threegate.console.page import Templates
+from threegate.console.page import PageTemplates
 from threegate.console.routes import PAGES
 from threegate.console.server import MAX_CONNECTIONS, ConsoleServer
 from threegate.console.service import giving_links, place_of
@@ -134,7 +134,7 @@ def _links_of(plan: ServePlan, app: App) -> Path:
 def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
     made: list[App] = []
 
-    def told(kind: str, /, **facts: object) -> None:
+    def tell(kind: str, /, **facts: object) -> None:
         events.tell(kind, **facts)
         if kind == "ran":
             made[0].metrics.ran(str(facts["code"] or facts["outcome"]))
@@ -142,7 +142,7 @@ def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
     runs = {"tr": tools(warm), "fr": fetches(plan.context.settings)}
     seals = plan.context.settings.seals
     dispatchers = [
-        Dispatcher(plan.root, kind, run, told, seals=seals) for kind, run in runs.items()
+        Dispatcher(plan.root, kind, run, tell, seals=seals) for kind, run in runs.items()
     ]
     app = App(
         root=plan.root,
@@ -151,17 +151,17 @@ def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
         hosts=names_of(port),
         cookie=f"threegate-{port}",
         pages=PAGES,
-        templates=Templates(visible(plan.root.name), PAGES),
+        templates=PageTemplates(visible(plan.root.name), PAGES),
         events=events,
         sessions=Sessions(time.monotonic),
         reading=WorkspaceThread(plan.root, "read", seals=seals),
         deciding=WorkspaceThread(plan.root, "sign", seals=seals, signs=True),
         slow=WorkspaceThread(plan.root, "slow", seals=seals),
-        asking=QuestionRunner(plan.context, WorkspaceThread(plan.root, "ask", seals=seals), told),
+        asking=QuestionRunner(plan.context, WorkspaceThread(plan.root, "ask", seals=seals), tell),
         searching=SearchRunner(
             plan.context.settings,
             WorkspaceThread(plan.root, "search", seals=seals),
-            told,
+            tell,
             runs=plan.runs,
         ),
         signing=plan.signing,

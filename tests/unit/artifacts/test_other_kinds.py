@@ -24,7 +24,7 @@ from threegate.artifacts.analysis import Claim
 from threegate.artifacts.approval import PolicySection
 from threegate.artifacts.reasons import ArtifactReason
 from threegate.artifacts.registry import emit
-from threegate.artifacts.tool_result import Capture, Evidence
+from threegate.artifacts.tool_result import Capture, ProbedMechanism
 
 RP, RES, AN = (f"{kind}-{digest(kind)}" for kind in ("rp", "res", "an"))
 FETCH, SIGNERS, TOOLS = (PolicySection(n, digest(n)) for n in ("fetch", "signers", "tool-exec"))
@@ -124,7 +124,7 @@ def test_forged_outcome_of_a_result_is_rejected() -> None:
 
 def test_resources_and_evidence_stand_outside_the_outcome() -> None:
     result = tool_result()
-    again = replace(result, started=LATER, evidence=(Evidence("seccomp", "in-force"),))
+    again = replace(result, started=LATER, evidence=(ProbedMechanism("seccomp", "in-force"),))
     assert judge(again) is None
 
 
@@ -148,7 +148,7 @@ def test_monty_leaves_no_files_and_ok_means_zero() -> None:
 
 
 def test_evidence_cannot_say_two_things() -> None:
-    both = (Evidence("seccomp", "in-force"), Evidence("seccomp", "not-applicable"))
+    both = (ProbedMechanism("seccomp", "in-force"), ProbedMechanism("seccomp", "not-applicable"))
     assert judge(tool_result(evidence=both[:1])) is None
     assert judge(tool_result(evidence=both)) is ArtifactReason.LIST_ORDER
 

@@ -10,7 +10,7 @@ from tests.support.requests import held, program
 from tests.support.samples import escalated, fetch_request
 from tests.support.workspaces import make_workspace
 from threegate.base.errors import PolicyDenied
-from threegate.console.page import PLACE, Templates
+from threegate.console.page import PLACE, PageTemplates
 from threegate.console.request_page import digest_of, needs_typing
 from threegate.host.workspace.workspace import Workspace
 
@@ -24,7 +24,7 @@ def ws(tmp_path: Path) -> Workspace:
 
 def test_a_value_is_spelled_out_and_escaped_whatever_the_template() -> None:
     error = PolicyDenied(HOSTILE, hint=HOSTILE)
-    text = Templates("ws").page("failed", None, error=error, back="").body.decode()
+    text = PageTemplates("ws").page("failed", None, error=error, back="").body.decode()
     assert "<script>x" not in text
     assert "&lt;script&gt;x&lt;/script&gt;\\u{202e}\\u{200b}\\u{1b}[31m&#34;&#39;&amp;" in text
     assert not {"\u202e", "\u200b", "\x1b"} & set(text)
@@ -32,7 +32,7 @@ def test_a_value_is_spelled_out_and_escaped_whatever_the_template() -> None:
 
 def test_a_value_that_is_missing_is_an_error() -> None:
     with pytest.raises(UndefinedError):
-        Templates("ws").page("failed", None)
+        PageTemplates("ws").page("failed", None)
 
 
 def test_no_template_prints_anything_as_it_is() -> None:

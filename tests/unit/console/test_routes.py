@@ -4,7 +4,7 @@ from importlib import import_module
 from itertools import product
 
 from threegate.console.access import BrowserSession
-from threegate.console.page import PLACE, ConsolePage, Templates
+from threegate.console.page import PLACE, ConsolePage, PageTemplates
 from threegate.console.routes import PAGES
 
 ID = "tr-" + "0" * 64
@@ -28,7 +28,7 @@ def test_the_navigation_has_every_listed_page_in_the_order_of_the_modules() -> N
     listed = [page.title for page in PAGES if page.listed]
     assert listed[:4] == ["Inbox", "Fetch", "Ask", "Run"]
     session = BrowserSession("", 0.0, 0.0)
-    text = Templates("ws", PAGES).page("missing", session).body.decode()
+    text = PageTemplates("ws", PAGES).page("missing", session).body.decode()
     assert [text.index(f">{title}</a>") for title in listed] == sorted(
         text.index(f">{title}</a>") for title in listed
     )

@@ -50,7 +50,7 @@ CHARS_PER_TOKEN: Final = 2  # fewer than any text has, so that what is chosen fi
 SOURCE_CHARS: Final = 200  # what stands around a source
 
 
-class Sides(Protocol):
+class QuestionGates(Protocol):
     """The gates a question needs; tests put others in their place."""
 
     def serving(self) -> AbstractContextManager[Say]:
@@ -69,13 +69,13 @@ class Outcome:
     stored: StoredAnalysis
     selection: Selection
     copied: tuple[tuple[str, ...], ...] = ()  # for each draft, where its words stand
-    told: tuple[str, ...] = ()  # what went wrong or was refused
+    notices: tuple[str, ...] = ()  # what went wrong or was refused
     beside: int = 0  # of the claims, the last ones: the nearest sentences
     withheld: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TypedQuestion:
     """A question as it was typed."""
 
     question: str
@@ -85,22 +85,22 @@ class Wish:
     role: str | None = None
 
 
-def read_wish(ws: Workspace, wish: Wish) -> StoredQuestion:
+def read_question(ws: Workspace, typed: TypedQuestion) -> StoredQuestion:
     """Return what is asked, checked against the policy; raise `UsageError` or `PolicyDenied`."""
-    if wish.packets and wish.query is not None:
+    if typed.packets and typed.query is not None:
         raise UsageError("--packets and --query both choose the sources", hint="give one of them")
     with named("the question"):
         # What the shell passes on need not be text at all.
         text = decode(
-            Untrusted(wish.question.encode("utf-8", "surrogateescape")), 4 * MAX_PURPOSE_CHARS
+            Untrusted(typed.question.encode("utf-8", "surrogateescape")), 4 * MAX_PURPOSE_CHARS
         ).strip()
         if not text or len(text) > MAX_PURPOSE_CHARS:
             raise UsageError("it is empty" if not text else f"longer than {MAX_PURPOSE_CHARS}")
-    role = _role(ws, wish.role)
+    role = _role(ws, typed.role)
     decision = may_draft(ws.bundle, "core", "an", role=role)
     if isinstance(decision, Deny):
         raise decision.error(f"an analysis by {role}")
-    continues = None if wish.continues is None else _analysis(ws, wish.continues)
+    continues = None if typed.continues is None else _analysis(ws, typed.continues)
     return StoredQuestion(text, role, continues)
 
 
@@ -123,27 +123,35 @@ def _analysis(ws: Workspace, text: str) -> str:
 
 
 def choose(
-    ws: Workspace, index: Index, asked: StoredQuestion, wish: Wish, near: Nearness | None = None
+    ws: Workspace,
+    index: Index,
+    asked: StoredQuestion,
+    typed: TypedQuestion,
+    near: Nearness | None = None,
 ) -> Selection:
     """Return what the question is asked about."""
     if asked.continues is not None:
         first, rest = _continued(ws, index, asked.continues)
         # With what is read back they may be more than one question sees: the cited ones stay.
-        room = max(0, Limits.of(ws.bundle).packets - len(first) - len(wish.packets))
-        named_too = [*wish.packets, *rest[:room]]
+        room = max(0, Limits.of(ws.bundle).packets - len(first) - len(typed.packets))
+        named_too = [*typed.packets, *rest[:room]]
         chosen = select_named(ws, asked.question, named_too, first=first, near=near)
         return replace(chosen, unread=len(rest[room:]))
-    if wish.packets:
-        return select_named(ws, asked.question, wish.packets, near=near)
-    return select(ws, index, asked.question, query=wish.query, near=near)
+    if typed.packets:
+        return select_named(ws, asked.question, typed.packets, near=near)
+    return select(ws, index, asked.question, query=typed.query, near=near)
 
 
 def choose_for_model(
-    ws: Workspace, index: Index, asked: StoredQuestion, wish: Wish, near: Nearness | None = None
+    ws: Workspace,
+    index: Index,
+    asked: StoredQuestion,
+    typed: TypedQuestion,
+    near: Nearness | None = None,
 ) -> Selection:
     """Return what a model is asked about: what is not named is as much as it sees at once."""
-    selection = choose(ws, index, asked, wish, near)
-    if wish.packets or asked.continues:
+    selection = choose(ws, index, asked, typed, near)
+    if typed.packets or asked.continues:
         return selection
     return selection.within(one_prompt(ws), each=SOURCE_CHARS)
 
@@ -166,11 +174,11 @@ def _continued(ws: Workspace, index: Index, analysis_id: str) -> tuple[list[str]
 
 
 def answer_by_extracts(
-    ws: Workspace, index: Index, wish: Wish, near: Nearness | None = None
+    ws: Workspace, index: Index, typed: TypedQuestion, near: Nearness | None = None
 ) -> Outcome:
     """Answer with sentences of the sources, word for word, and store the analysis."""
-    asked = read_wish(ws, wish)
-    selection = choose(ws, index, asked, wish, near)
+    asked = read_question(ws, typed)
+    selection = choose(ws, index, asked, typed, near)
     most = ws.bundle.integer("core", "answer", "claims")
     claims = extract(selection, retractions(ws.store, index), most=most, near=near)
     origin = origin_of(ws.store, readable(asked, selection))
@@ -180,27 +188,31 @@ def answer_by_extracts(
 
 
 def answer_by_model(
-    ws: Workspace, index: Index, wish: Wish, sides: Sides, near: Nearness | None = None
+    ws: Workspace,
+    index: Index,
+    typed: TypedQuestion,
+    gates: QuestionGates,
+    near: Nearness | None = None,
 ) -> Outcome:
     """Let CORE answer with the model of the policy, check what it says, and store it."""
-    model, asked = model_of(ws.bundle), read_wish(ws, wish)
-    selection = choose_for_model(ws, index, asked, wish, near)
+    model, asked = model_of(ws.bundle), read_question(ws, typed)
+    selection = choose_for_model(ws, index, asked, typed, near)
     denied = denied_of(ws, index, asked.continues)
     could_read = [*readable(asked, selection), *(one.request for one in denied)]
     origin = origin_of(ws.store, could_read)
     let_leave(ws, could_read, origin)
     handed = hand_over(ws.bundle, asked, selection, origin, denied)
-    with sides.serving() as say:
+    with gates.serving() as say:
         said = say(handed.task)
     retracted = retractions(ws.store, index)
     kept = check_said(handed, said, retracted)
     nearest = tuple(beside(selection, kept.claims, retracted, near))
-    with sides.asking() as ask:
+    with gates.asking() as ask:
         drafts, refused = prepare(ws, handed, origin, kept.drafts, ask)
-    told = [*said.problems, *kept.refused, *refused]
+    notices = [*said.problems, *kept.refused, *refused]
 
     def store(drafts: Sequence[Prepared]) -> Outcome:
-        notes = (_cost(said, told, denied, len(nearest)), *kept.notes)
+        notes = (_cost(said, notices, denied, len(nearest)), *kept.notes)
         stored = store_answer(
             ws,
             asked,
@@ -211,14 +223,14 @@ def answer_by_model(
         )
         words = tuple(tuple(draft.words()) for draft in drafts)
         withheld = _withheld(ws, asked, origin)
-        return Outcome(stored, selection, words, tuple(told), len(nearest), withheld)
+        return Outcome(stored, selection, words, tuple(notices), len(nearest), withheld)
 
     try:
         return store(drafts)
     except QuotaExceeded as exc:  # too much waits already; the answer need not
         if not drafts:
             raise
-        told.append(f"{len(drafts)} drafts were not kept: {exc.message}")
+        notices.append(f"{len(drafts)} drafts were not kept: {exc.message}")
         return store(())
 
 
@@ -238,7 +250,7 @@ def one_prompt(ws: Workspace) -> int:
     return max(0, context - output - FIXED_TOKENS - OWN_TOKENS) * CHARS_PER_TOKEN
 
 
-def _cost(said: CoreSaid, told: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
+def _cost(said: CoreSaid, notices: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
     """Return the host's note about the run: what it took, what did not fit, what went wrong."""
     usage = said.usage
     tokens = f"read {usage.prompt_tokens} tokens and wrote {usage.completion_tokens}"
@@ -247,7 +259,7 @@ def _cost(said: CoreSaid, told: Sequence[str], denied: Sequence[Denied], nearest
         f"Sentences that did not fit: {said.left_out}.",
         f"Sentences not chosen by the model, the last of the claims: {nearest}.",
         *(f"It was told why {one.request} was denied." for one in denied),
-        *(f"{line[0].upper()}{line[1:]}." for line in told),
+        *(f"{line[0].upper()}{line[1:]}." for line in notices),
     ]
     return "\n".join(lines)
 

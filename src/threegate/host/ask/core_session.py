@@ -68,12 +68,12 @@ def serving(
     host = chosen(bundle).host
     tell("loading the model" if host is None else f"sending the question and its sources to {host}")
 
-    def told(progress: ModelProgress) -> None:
+    def show(progress: ModelProgress) -> None:
         words = "reading" if progress.phase == "prompt" else "writing"
         tell(f"{TOKENS} {words}: {progress.done} of {progress.total} tokens")
 
     with ModelServer.start(
-        bundle, machine, cache, runtime=runtime, told=told, leaving=leaving, noted=noted
+        bundle, machine, cache, runtime=runtime, progress=show, leaving=leaving, noted=noted
     ) as server:
 
         def say(task: CoreTask) -> CoreSaid:
@@ -122,7 +122,7 @@ def ask_core(
 
 @dataclass(frozen=True, slots=True)
 class Boxed:
-    """The real `Sides` of `answering`."""
+    """The real `QuestionGates` of `answer_by_model`."""
 
     ws: Workspace
     models: Path  # where model files lie

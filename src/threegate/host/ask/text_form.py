@@ -172,4 +172,4 @@ def plain_drafts(outcome: Outcome) -> dict[str, Any]:
         {"id": draft_id, "state": "draft", "copied": list(outcome.copied[number])}
         for number, (draft_id, _) in enumerate(outcome.stored.drafts)
     ]
-    return {"drafts": drafts, "told": list(outcome.told), "withheld": outcome.withheld}
+    return {"drafts": drafts, "told": list(outcome.notices), "withheld": outcome.withheld}

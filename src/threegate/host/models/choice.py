@@ -19,7 +19,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.base.text import visible
 from threegate.gates.model.messages import MAX_THREADS, SERVER_SOCKET, Bridged, Embedded, Remote
 from threegate.host.models.catalogue import MODELS, Model, named_by_policy
-from threegate.host.models.store import PULLING, Cache, Told
+from threegate.host.models.store import PULLING, Cache, Progress
 from threegate.host.proxy.supervisor import LogWriter
 from threegate.policy.bundle import Compiled
 from threegate.policy.ring.compiler import NoOp, compile_no_op
@@ -139,15 +139,15 @@ def needed(policy: Compiled) -> tuple[Needed, ...]:
     )
 
 
-def states_of(models: Sequence[Needed], cache: Cache, told: Told) -> list[str]:
+def states_of(models: Sequence[Needed], cache: Cache, progress: Progress) -> list[str]:
     """Return the state of each model: that of its worst file."""
-    return [_state(need, cache, told) for need in models]
+    return [_state(need, cache, progress) for need in models]
 
 
-def _state(need: Needed, cache: Cache, told: Told) -> str:
+def _state(need: Needed, cache: Cache, progress: Progress) -> str:
     if need.model is None:
         return ELSEWHERE
-    found = [cache.state(file, told) for file in need.model.files]
+    found = [cache.state(file, progress) for file in need.model.files]
     return next((state for state in ("missing", "damaged") if state in found), "here")
 
 

@@ -42,7 +42,7 @@ BATCH_SECONDS: Final = 300.0
 MAX_BATCHES: Final = 256
 OTHER_KIND: Final = "TG-EMB-020"
 
-Told = Callable[[int], None]  # called with the texts done since the last call
+Progress = Callable[[int], None]  # called with the texts done since the last call
 
 
 class Embedder:
@@ -81,7 +81,9 @@ class Embedder:
         """The evidence of its confinement."""
         return self._opened().evidence
 
-    def vectors(self, texts: Sequence[Untrusted[str]], told: Told = lambda _: None) -> list[bytes]:
+    def vectors(
+        self, texts: Sequence[Untrusted[str]], progress: Progress = lambda _: None
+    ) -> list[bytes]:
         """Return one vector per text, in order: float32, little endian, of length 1.
 
         Raises `GateUnavailable` if the sandbox fails.
@@ -90,7 +92,7 @@ class Embedder:
         for at in range(0, len(texts), MAX_TEXTS):
             batch = tuple(map(_cut, texts[at : at + MAX_TEXTS]))
             found += self._ask(Embed(batch)).rows
-            told(len(batch))
+            progress(len(batch))
         return found
 
     def close(self) -> None:

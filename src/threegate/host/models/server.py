@@ -213,7 +213,7 @@ _REMOTE_HINTS: Final = {
     "TG-MDL-014": "correct `name` in policy/core.policy.md: it must be the name on that machine",
 }
 
-Told = Callable[[ModelProgress], None]
+Progress = Callable[[ModelProgress], None]
 
 
 class ModelServer:
@@ -235,7 +235,7 @@ class ModelServer:
         cache: Path,
         *,
         runtime: Path | None = None,
-        told: Told = lambda _: None,
+        progress: Progress = lambda _: None,
         leaving: Leaving | None = None,
         noted: Noted = lambda _: None,
     ) -> Iterator[Self]:
@@ -254,7 +254,7 @@ class ModelServer:
             place = stack.enter_context(listening(runtime, purpose="model"))
             kind = partial(
                 ServiceGate,
-                note=lambda note: told(parse_progress(Untrusted(note))),
+                note=lambda note: progress(parse_progress(Untrusted(note))),
                 failed=partial(ended, box.profile),
             )
             keep = (place.fd,)

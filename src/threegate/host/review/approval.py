@@ -41,7 +41,7 @@ from threegate.host.keys.signatures import UNKNOWN, Signer, kind_of
 from threegate.host.output import counted
 from threegate.host.review import parts
 from threegate.host.review.requests import POLICY_MOVED, WAITING, expiry_of, read_request
-from threegate.host.review.sheet import Sheet
+from threegate.host.review.sheet import ReviewSheet
 from threegate.host.workspace import applied
 from threegate.host.workspace.places import refuse_absent
 from threegate.host.workspace.workspace import Workspace
@@ -56,12 +56,12 @@ from threegate.policy.leaves import SECONDS
 MAX_NAMED: Final = 8
 
 
-def statement(sheet: Sheet, *, uses: int, begin: int, end: int) -> str:
+def statement(sheet: ReviewSheet, *, uses: int, begin: int, end: int) -> str:
     """Return what an approval of `sheet` permits."""
     return "\n".join(_lines(sheet, uses, begin, end))
 
 
-def _lines(sheet: Sheet, uses: int, begin: int, end: int) -> Iterator[str]:
+def _lines(sheet: ReviewSheet, uses: int, begin: int, end: int) -> Iterator[str]:
     often = "once" if uses == 1 else f"{uses} times"
     when = f"from {time_of(begin)} to {time_of(end)}"
     if sheet.tool is not None:
@@ -168,7 +168,7 @@ class GivenApproval:
 
 def approve(
     ws: Workspace,
-    sheet: Sheet,
+    sheet: ReviewSheet,
     signer: Signer,
     key: PublicKey,
     terms: Terms | None = None,
@@ -209,7 +209,7 @@ def approve(
 
 
 def _keep(
-    ws: Workspace, sheet: Sheet, data: bytes, signature: bytes, detail: dict[str, object]
+    ws: Workspace, sheet: ReviewSheet, data: bytes, signature: bytes, detail: dict[str, object]
 ) -> str:
     try:
         return approvals.approve(
@@ -219,7 +219,7 @@ def _keep(
         raise _not_waiting(sheet.id) from exc
 
 
-def refuse(ws: Workspace, sheet: Sheet, terms: Terms) -> None:
+def refuse(ws: Workspace, sheet: ReviewSheet, terms: Terms) -> None:
     """Raise what stands against an approval, before anybody is asked to sign."""
     ws.refuse_wrong_clock()
     _refuse_changed(ws, sheet)
@@ -232,7 +232,7 @@ def refuse(ws: Workspace, sheet: Sheet, terms: Terms) -> None:
         _refuse_joined(sheet, terms)
 
 
-def objection(ws: Workspace, sheet: Sheet) -> str:
+def objection(ws: Workspace, sheet: ReviewSheet) -> str:
     """Return why no approval of `sheet` is possible, with its code; nothing if one is."""
     try:
         refuse(ws, sheet, Terms(accept_rule_of_two=True))
@@ -252,7 +252,7 @@ def signer_named(ws: Workspace, key: PublicKey) -> str:
     return entry.principal
 
 
-def draft(bundle: Bundle, sheet: Sheet, terms: Terms, *, approver: str, now: int) -> Approval:
+def draft(bundle: Bundle, sheet: ReviewSheet, terms: Terms, *, approver: str, now: int) -> Approval:
     """Return the approval to sign: what `sheet` shows, under the policy it was judged by."""
     usual = TermBounds.of(bundle).usual_seconds
     end = now + (usual if terms.seconds is None else terms.seconds)
@@ -278,7 +278,7 @@ def draft(bundle: Bundle, sheet: Sheet, terms: Terms, *, approver: str, now: int
     return made
 
 
-def _refuse_changed(ws: Workspace, sheet: Sheet) -> None:
+def _refuse_changed(ws: Workspace, sheet: ReviewSheet) -> None:
     """Refuse when the request or the policy is not what the sheet shows any more."""
     data, _, state = read_request(ws, sheet.id)
     if state not in WAITING:
@@ -312,7 +312,7 @@ def refuse_terms(bundle: Bundle, terms: Terms) -> None:
         raise UsageError(f"a lifetime of {asked}, {where} allows 1s to {longest}")
 
 
-def _refuse_denied(sheet: Sheet) -> None:
+def _refuse_denied(sheet: ReviewSheet) -> None:
     for one in sheet.verdicts:
         if one.verdict == "deny":
             by = f" by {one.rule}" if one.rule else ""
@@ -321,7 +321,7 @@ def _refuse_denied(sheet: Sheet) -> None:
             raise PolicyDenied(detail, hint=hint)
 
 
-def _refuse_joined(sheet: Sheet, terms: Terms) -> None:
+def _refuse_joined(sheet: ReviewSheet, terms: Terms) -> None:
     joined = f"{short(sheet.id)} joins external input, confidential data and network"
     if not sheet.rule_of_two.allowed:
         hint = "policy/tool-exec.policy.md says `rule_of_two: refuse`"

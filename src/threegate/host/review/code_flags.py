@@ -23,7 +23,7 @@ from typing import Final
 from threegate.artifacts.tool_request import FUNCTIONS
 from threegate.base.text import quote
 from threegate.host.review.origins import looks_random
-from threegate.host.review.parts import Flag, Token
+from threegate.host.review.parts import CodeToken, Flag
 
 # -- tokens ----------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ _SIMPLE: Final = re.compile(
 class Lexed:
     """The words of a program, in order, and whether the tokenizer could read it as a whole."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[CodeToken, ...]
     whole: bool
 
 
@@ -76,7 +76,7 @@ def lex(code: str) -> Lexed:
         return Lexed(tuple(_simple(lines)), whole=False)
 
 
-def _tokens(code: str, lines: list[str]) -> Iterator[Token]:
+def _tokens(code: str, lines: list[str]) -> Iterator[CodeToken]:
     # newline="\n": else a carriage return would count as a line that is not shown as one.
     for item in tokenize.generate_tokens(io.StringIO(code, newline="\n").readline):
         if item.type == tokenize.ERRORTOKEN:
@@ -90,7 +90,7 @@ def _tokens(code: str, lines: list[str]) -> Iterator[Token]:
         yield from _per_line(kind, item, lines)
 
 
-def _per_line(kind: str, item: tokenize.TokenInfo, lines: list[str]) -> Iterator[Token]:
+def _per_line(kind: str, item: tokenize.TokenInfo, lines: list[str]) -> Iterator[CodeToken]:
     """Yield a token once for each line it stands in."""
     (first, start), (last, end) = item.start, item.end
     for line in range(first, min(last, len(lines)) + 1):
@@ -98,16 +98,16 @@ def _per_line(kind: str, item: tokenize.TokenInfo, lines: list[str]) -> Iterator
         left = start if line == first else 0
         right = end if line == last else len(text)
         if left < right <= len(text):
-            yield Token(kind, text[left:right], line, left, right)
+            yield CodeToken(kind, text[left:right], line, left, right)
 
 
-def _simple(lines: list[str]) -> Iterator[Token]:
+def _simple(lines: list[str]) -> Iterator[CodeToken]:
     for number, line in enumerate(lines, 1):
         for found in _SIMPLE.finditer(line):
             kind = found.lastgroup or OTHER
             if kind == NAME and found[0] in _WORDS:
                 kind = KEYWORD
-            yield Token(kind, found[0], number, found.start(), found.end())
+            yield CodeToken(kind, found[0], number, found.start(), found.end())
 
 
 LONG_LINE_CHARS: Final = 200
@@ -207,7 +207,7 @@ def _after_gap(lines: Sequence[str]) -> Iterator[int]:
         blank, begun = 0, True
 
 
-def _names(tokens: Sequence[Token]) -> Iterator[Flag]:
+def _names(tokens: Sequence[CodeToken]) -> Iterator[Flag]:
     loops = [token.line for token in tokens if (token.kind, token.text) == (KEYWORD, "while")]
     reason = "a `while` loop, which may go on until the limit on wall time ends it"
     yield from _gathered("loop", loops, lambda _: reason, noun="loop")
@@ -218,7 +218,7 @@ def _names(tokens: Sequence[Token]) -> Iterator[Flag]:
         yield Flag("reflection", f"names that lead out of plain code: {named}", inner[0].line)
 
 
-def _literals(tokens: Sequence[Token]) -> Iterator[Flag]:
+def _literals(tokens: Sequence[CodeToken]) -> Iterator[Flag]:
     encoded, credentials = [], []
     for token in tokens:
         if token.kind in (STRING, NAME) and _CREDENTIAL.search(token.text):
@@ -239,7 +239,7 @@ def _is_encoded(literal: str) -> bool:
     return any(looks_random(found) for found in _ALPHABET.findall(literal))
 
 
-def imports_of(tokens: Sequence[Token]) -> dict[str, int]:
+def imports_of(tokens: Sequence[CodeToken]) -> dict[str, int]:
     """Return the top-level modules that statements import, with the first line of each."""
     found: dict[str, int] = {}
     for place, token in enumerate(tokens):
@@ -260,7 +260,7 @@ def imports_of(tokens: Sequence[Token]) -> dict[str, int]:
     return found
 
 
-def _imports(tokens: Sequence[Token], importable: frozenset[str]) -> Iterator[Flag]:
+def _imports(tokens: Sequence[CodeToken], importable: frozenset[str]) -> Iterator[Flag]:
     found = imports_of(tokens)
     if found:
         named = ", ".join(quote(name, 32) for name in list(found)[:16])
@@ -272,7 +272,7 @@ def _imports(tokens: Sequence[Token], importable: frozenset[str]) -> Iterator[Fl
 
 
 def _declared(
-    tokens: Sequence[Token], functions: Sequence[str], inputs: Sequence[str]
+    tokens: Sequence[CodeToken], functions: Sequence[str], inputs: Sequence[str]
 ) -> Iterator[Flag]:
     # A name inside a string may be used: an f-string evaluates it.
     mentioned: set[str] = set()
@@ -294,7 +294,7 @@ def _declared(
             yield Flag("unused-input", f"is given {name} and does not read it")
 
 
-def _called(tokens: Sequence[Token], name: str) -> int | None:
+def _called(tokens: Sequence[CodeToken], name: str) -> int | None:
     """Return the first line that calls `name`; None if it is something of the program's own."""
     found = None
     for place, token in enumerate(tokens):

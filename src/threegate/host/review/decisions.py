@@ -267,7 +267,7 @@ def settle(ws: Workspace, note: Callable[[str], None], aside: Aside = None) -> S
         note(exc.message)
         return Swept((), ())
     swept = sweep(ws, aside)
-    for line in told(swept):
+    for line in sweep_lines(swept):
         note(line)
     return swept
 
@@ -282,7 +282,7 @@ def _released(ws: Workspace, aside: Aside) -> Iterator[str]:
         yield f"{counted(left, 'more request')} were under way"
 
 
-def told(swept: Swept) -> Iterator[str]:
+def sweep_lines(swept: Swept) -> Iterator[str]:
     """Yield a line for each decision; of many, the first ones and how many more."""
     if swept.expired:
         named = ", ".join(short(request_id) for request_id in swept.expired[:MOST_LINES])

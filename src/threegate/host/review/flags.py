@@ -86,7 +86,7 @@ def _line(found: FoundCharacter) -> int | None:
     return found.line if found.where == "code" else None
 
 
-def meddled_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
+def tampered_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
     """Yield a flag for each similar request whose files are not what the log recorded.
 
     It may have been denied, and whoever changed it may have wanted that forgotten.

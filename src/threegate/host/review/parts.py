@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class CodeToken:
     """One word of code; `line` counts from 1, `start` and `end` are columns in it."""
 
     kind: str
@@ -35,7 +35,7 @@ class Code:
     sha256: str
     bytes: int
     lines: tuple[str, ...]
-    tokens: tuple[Token, ...]
+    tokens: tuple[CodeToken, ...]
 
 
 @dataclass(frozen=True, slots=True)

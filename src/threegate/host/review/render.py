@@ -14,8 +14,8 @@ from threegate.artifacts.ids import short
 from threegate.host.output import counted
 from threegate.host.review import parts
 from threegate.host.review.characters import exposed, spelled, suspects
-from threegate.host.review.parts import StyledLine, StyledRow, StyledSpan, Token
-from threegate.host.review.sheet import Sheet
+from threegate.host.review.parts import CodeToken, StyledLine, StyledRow, StyledSpan
+from threegate.host.review.sheet import ReviewSheet
 from threegate.policy.leaves import sized
 
 MAX_SOURCES: Final = 40
@@ -29,7 +29,7 @@ _DIFF: Final = {"+": "added", "-": "removed", "@": "dim"}
 _AGES: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def lines(sheet: Sheet) -> Iterator[StyledLine]:
+def lines(sheet: ReviewSheet) -> Iterator[StyledLine]:
     """Yield the sheet, what decides first; each line knows the part it belongs to."""
     part = ""
     for line in _lines(sheet):
@@ -37,7 +37,7 @@ def lines(sheet: Sheet) -> Iterator[StyledLine]:
         yield replace(line, section=part)
 
 
-def _lines(sheet: Sheet) -> Iterator[StyledLine]:
+def _lines(sheet: ReviewSheet) -> Iterator[StyledLine]:
     yield from _head(sheet)
     yield from _prose("purpose", sheet.purpose)
     yield from _flags(sheet.flags)
@@ -86,7 +86,7 @@ def _prose(title: str, text: str) -> Iterator[StyledLine]:
             yield StyledLine(_spelled_out(line, code=False), _TEXT, _AGAIN)
 
 
-def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> StyledRow:
+def _spelled_out(line: str, *, code: bool, tokens: Sequence[CodeToken] = ()) -> StyledRow:
     """Return a foreign line, coloured, each suspect character spelled out."""
     found = suspects(line, code=code)
     styles = [""] * len(line)
@@ -104,7 +104,7 @@ def _spelled_out(line: str, *, code: bool, tokens: Sequence[Token] = ()) -> Styl
     return tuple(StyledSpan("".join(texts), style) for style, texts in spans)
 
 
-def _head(sheet: Sheet) -> Iterator[StyledLine]:
+def _head(sheet: ReviewSheet) -> Iterator[StyledLine]:
     words = sheet.kind.replace("-", " ")
     yield StyledLine((StyledSpan(f"{words} {sheet.id}", "title"),), again=_AGAIN, section="request")
     request = sheet.request
@@ -126,7 +126,7 @@ def _head(sheet: Sheet) -> Iterator[StyledLine]:
         yield from _prose("denied because", sheet.denial.reason)
 
 
-def _lane(sheet: Sheet) -> str:
+def _lane(sheet: ReviewSheet) -> str:
     if sheet.tool is None:
         return "fetch"
     network = "no network" if sheet.tool.network == "none" else f"network {sheet.tool.network}"
@@ -214,7 +214,7 @@ def _escalation(why: parts.SheetEscalation) -> Iterator[StyledLine]:
 def _code(code: parts.Code) -> Iterator[StyledLine]:
     yield from _title(f"code, {counted(len(code.lines), 'line')}, {code.bytes} bytes")
     yield _own(f"sha256 {code.sha256}", "dim")
-    by_line: dict[int, list[Token]] = {}
+    by_line: dict[int, list[CodeToken]] = {}
     for token in code.tokens:
         by_line.setdefault(token.line, []).append(token)
     for number, line in enumerate(code.lines, 1):
@@ -305,7 +305,7 @@ def _sources(sources: parts.SheetSources) -> Iterator[StyledLine]:
         yield _own(f"{short(missing)}  is not here any more", "warn")
 
 
-def _characters(sheet: Sheet) -> Iterator[StyledLine]:
+def _characters(sheet: ReviewSheet) -> Iterator[StyledLine]:
     yield from _title("characters spelled out")
     for one in sheet.characters:
         like = f", looks like {one.like!a}" if one.like.strip() else ""

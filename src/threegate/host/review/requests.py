@@ -75,7 +75,7 @@ def decide_each(
     return codes
 
 
-def name_meddled(
+def report_tampered(
     aside: Mapping[str, HandoffTampered], name: Callable[[ThreeGateError], None]
 ) -> int:
     """Name every request that somebody meddled with; return the exit code."""

@@ -37,7 +37,7 @@ from threegate.host.review.flags import (
     common_flags,
     dictated_flags,
     fetch_flags,
-    meddled_flags,
+    tampered_flags,
     tool_flags,
 )
 from threegate.host.review.origins import reader, sheet_lookup, sources_of
@@ -57,7 +57,7 @@ from threegate.handoff.store import Aside, set_aside
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ReviewSheet:
     """Everything shown of a request; `tool` or `fetch` is there, never both."""
 
     id: str
@@ -95,7 +95,7 @@ class Sheet:
 
 def read_sheet(
     ws: Workspace, request_id: str, index: "Index | None" = None, *, similar: bool = True
-) -> Sheet:
+) -> ReviewSheet:
     """Return the sheet of a stored request; without an index nothing similar is looked for.
 
     Without an index the origin of packets is read from the log, and a retraction that only
@@ -114,8 +114,8 @@ def read_sheet(
     flags += dictated_flags(request, look.read)
     aside: dict[str, HandoffTampered] = {}
     earlier = find_earlier(store, index, request_id, request, aside) if index and similar else None
-    flags += meddled_flags(aside)
-    return Sheet(
+    flags += tampered_flags(aside)
+    return ReviewSheet(
         id=request_id,
         kind=KINDS[prefix_of(request_id)],
         data=data,
@@ -162,7 +162,7 @@ def _standing(ws: Workspace, request_id: str) -> Iterator[parts.Standing]:
 # -- JSON ------------------------------------------------------------------------------------
 
 
-def document(sheet: Sheet) -> dict[str, Any]:
+def document(sheet: ReviewSheet) -> dict[str, Any]:
     """Return the sheet as JSON values; the keys do not change without a line in the changelog."""
     left = None if sheet.expires is None else sheet.expires - sheet.now
     return {
@@ -238,7 +238,7 @@ def listed(
         yield item_of(sheet)
 
 
-def item_of(sheet: Sheet) -> QueueItem:
+def item_of(sheet: ReviewSheet) -> QueueItem:
     """Return a sheet as one line of a listing."""
     left = None if sheet.expires is None else sheet.expires - sheet.now
     return QueueItem(

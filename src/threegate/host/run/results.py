@@ -19,8 +19,8 @@ from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.artifacts.tool_result import (
     Capture,
-    Evidence,
     OutputFile,
+    ProbedMechanism,
     Resources,
     ToolResult,
     Version,
@@ -64,7 +64,7 @@ class Box:
     """What confined a run; for lite the same for every run of a session."""
 
     profile_sha256: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[ProbedMechanism, ...]
     versions: tuple[Version, ...]
     isolation: str = MONTY_WORKER
 
@@ -93,7 +93,9 @@ def box_of(profile_sha256: str, proofs: Sequence[str], versions: Mapping[str, st
     """
     names = sorted({proof.partition(":")[0] for proof in proofs})
     taking_part = tuple(Version(name, versions[name]) for name in sorted(versions))
-    return Box(profile_sha256, tuple(Evidence(name, "in-force") for name in names), taking_part)
+    return Box(
+        profile_sha256, tuple(ProbedMechanism(name, "in-force") for name in names), taking_part
+    )
 
 
 def make_result(

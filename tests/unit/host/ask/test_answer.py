@@ -8,7 +8,7 @@ from tests.support.workspaces import take_in
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
-from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts
 from threegate.host.ask.storage import NOTHING_FOUND, StoredAnalysis
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.workspace import Workspace
@@ -18,7 +18,7 @@ QUESTION = "At which pressure did sea ice break?"
 
 def ask(ws: Workspace, index: Index, question: str = QUESTION, **wish: object) -> StoredAnalysis:
     index.catch_up()
-    return answer_by_extracts(ws, index, Wish(question, **wish)).stored  # type: ignore[arg-type]
+    return answer_by_extracts(ws, index, TypedQuestion(question, **wish)).stored  # type: ignore[arg-type]
 
 
 def quotes_of(stored: Analysis) -> list[str]:

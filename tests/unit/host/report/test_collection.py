@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support import samples
-from tests.support.core_doubles import FakeSides, claim, said
+from tests.support.core_doubles import FakeQuestionGates, claim, said
 from tests.support.holdings import ICE, paper, shelf
 from tests.support.requests import approve_for, request_for
 from tests.support.samples import box, digest
@@ -12,7 +12,7 @@ from tests.support.workspaces import fetched_in, public_of, soft_signer
 from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis, Cite, Claim, ModelUsed
 from threegate.artifacts.ids import short
-from threegate.host.ask.answer import Wish, answer_by_extracts, answer_by_model
+from threegate.host.ask.answer import TypedQuestion, answer_by_extracts, answer_by_model
 from threegate.host.ask.storage import NEAREST, NOTHING_CLAIMED
 from threegate.host.provenance.headlines import brought, lookup, retractions
 from threegate.host.report import approvals
@@ -44,7 +44,7 @@ def report_on(ws: Workspace, index: Index, analysis_id: str) -> ReportFacts:
 
 def asked(ws: Workspace, index: Index, **wish: Any) -> str:
     index.catch_up()
-    return answer_by_extracts(ws, index, Wish(QUESTION, **wish)).stored.id
+    return answer_by_extracts(ws, index, TypedQuestion(QUESTION, **wish)).stored.id
 
 
 def saying(packet: str, *claims: tuple[str, str, str, int]) -> Analysis:
@@ -95,8 +95,8 @@ def test_counts_are_of_the_claims_and_not_of_the_sentences_beside_them(
     fetched_in(ws, *shelf())
     index.catch_up()
     for claims in ((claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)),), ()):
-        sides = FakeSides(said(*claims))
-        outcome = answer_by_model(ws, index, Wish(QUESTION), sides)
+        sides = FakeQuestionGates(said(*claims))
+        outcome = answer_by_model(ws, index, TypedQuestion(QUESTION), sides)
         report = report_on(ws, index, outcome.stored.id)
         assert [one.beside for one in report.claims] == [
             *([False] * len(claims)),

@@ -14,7 +14,7 @@ from threegate.base.errors import (
 )
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT
 from threegate.host.review.approval import NOT_WAITING
-from threegate.host.review.requests import POLICY_MOVED, decide_each, name_meddled, worst
+from threegate.host.review.requests import POLICY_MOVED, decide_each, report_tampered, worst
 
 ABOUT_ONE = [
     UsageError("no such request"),
@@ -64,5 +64,5 @@ def test_the_exit_code_is_the_worst() -> None:
 def test_every_meddled_one_is_named() -> None:
     named: list[ThreeGateError] = []
     error = HandoffTampered("x", code=MISPLACED)
-    assert (name_meddled({"tr-1": error}, named.append), named) == (76, [error])
-    assert name_meddled({}, named.append) == 0
+    assert (report_tampered({"tr-1": error}, named.append), named) == (76, [error])
+    assert report_tampered({}, named.append) == 0

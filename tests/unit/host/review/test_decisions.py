@@ -26,7 +26,15 @@ from threegate.handoff.claims import RunClaim
 from threegate.host.policy.changes import apply_policy, edited
 from threegate.host.review import decisions
 from threegate.host.review.approval import Terms
-from threegate.host.review.decisions import MOST_LINES, Swept, deny, revoke, settle, sweep, told
+from threegate.host.review.decisions import (
+    MOST_LINES,
+    Swept,
+    deny,
+    revoke,
+    settle,
+    sweep,
+    sweep_lines,
+)
 from threegate.host.review.sheet import read_sheet
 from threegate.host.workspace.workspace import Workspace
 
@@ -229,7 +237,7 @@ def test_what_was_decided_is_told_in_few_lines(ws: Workspace, clock: Clock) -> N
     assert "and more" in notes[0]
     assert notes[1].endswith("waits again: the approval is expired [TG-APR-007]")
     one = decisions.Voided("tr-" + "0" * 64, "ap-" + "0" * 64, "TG-APR-005", "the rules changed")
-    lines = list(told(Swept((), (one,) * (MOST_LINES + 2))))
+    lines = list(sweep_lines(Swept((), (one,) * (MOST_LINES + 2))))
     assert lines[0] == "tr-000000000000 waits again: the rules changed [TG-APR-005]"
     assert lines[MOST_LINES:] == ["2 more requests wait again"]
 

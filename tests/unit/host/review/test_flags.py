@@ -15,7 +15,7 @@ from threegate.artifacts.research_packet import Hazard
 from threegate.artifacts.tool_request import Input
 from threegate.handoff.journal import Move
 from threegate.handoff.states import QUARANTINE
-from threegate.host.review.sheet import Sheet, read_sheet
+from threegate.host.review.sheet import ReviewSheet, read_sheet
 from threegate.host.workspace.workspace import Workspace
 
 
@@ -25,7 +25,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
         yield found
 
 
-def named(sheet: Sheet) -> dict[str, str]:
+def named(sheet: ReviewSheet) -> dict[str, str]:
     return {flag.name: flag.reason for flag in sheet.flags}
 
 

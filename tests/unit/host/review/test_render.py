@@ -23,7 +23,7 @@ from threegate.host.review.code_flags import lex
 from threegate.host.review.contents import foreign_texts
 from threegate.host.review.parts import plain
 from threegate.host.review.render import age, lines
-from threegate.host.review.sheet import Sheet
+from threegate.host.review.sheet import ReviewSheet
 from threegate.host.review.terminal.cells import rows, width
 from threegate.host.workspace.workspace import Workspace
 
@@ -39,7 +39,7 @@ def ws(tmp_path: Path) -> Iterator[Workspace]:
         yield found
 
 
-def with_code(sheet: Sheet, code: str) -> Sheet:
+def with_code(sheet: ReviewSheet, code: str) -> ReviewSheet:
     """Return a sheet whose code is any text, even one that no artifact may hold."""
     assert sheet.tool is not None
     size = len(code.encode("utf-8", "surrogatepass"))
@@ -48,7 +48,7 @@ def with_code(sheet: Sheet, code: str) -> Sheet:
 
 
 @pytest.fixture(scope="module")
-def sheet(tmp_path_factory: pytest.TempPathFactory) -> Sheet:
+def sheet(tmp_path_factory: pytest.TempPathFactory) -> ReviewSheet:
     with closing(make_workspace(tmp_path_factory.mktemp("sheet"))) as found:
         return held(found, program())
 
@@ -85,7 +85,7 @@ def test_everything_of_a_fetch_request_is_there(ws: Workspace) -> None:
     assert "allow: arxiv.org is allowed (policy/fetch.policy.md:" in text
 
 
-def told(sheet: Sheet) -> list[str]:
+def told(sheet: ReviewSheet) -> list[str]:
     """Return the lines of a sheet as they are before anything breaks them."""
     return [line.head.text + "".join(span.text for span in line.spans) for line in lines(sheet)]
 
@@ -140,7 +140,7 @@ def test_what_deceives_is_spelled_out_marked_and_counted(ws: Workspace) -> None:
 @settings(max_examples=150)
 @given(code=st.text(max_size=400).filter(lambda text: "\ud800" not in text))
 # claim TG-C-100
-def test_the_code_can_be_read_back_from_the_screen(sheet: Sheet, code: str) -> None:
+def test_the_code_can_be_read_back_from_the_screen(sheet: ReviewSheet, code: str) -> None:
     code = code.encode("utf-8", "replace").decode("utf-8") or "x"
     shown = printed(with_code(sheet, code))
     assert code_read_back(shown) == code
@@ -160,7 +160,7 @@ HOSTILE = st.lists(
 @settings(max_examples=150)
 @given(code=HOSTILE, columns=st.integers(30, 120))
 # claim TG-C-101
-def test_foreign_text_never_leaves_its_gutter(sheet: Sheet, code: str, columns: int) -> None:
+def test_foreign_text_never_leaves_its_gutter(sheet: ReviewSheet, code: str, columns: int) -> None:
     hostile = replace(with_code(sheet, code), purpose=code)
     screen = Screen(tty=False)
     out = _Narrow(screen, columns)

@@ -13,7 +13,7 @@ from threegate.host.command_context import Context
 from threegate.host.keys.signatures import Signer, public_key_of
 from threegate.host.output import terminal_encoding
 from threegate.host.review.decisions import settle
-from threegate.host.review.requests import name_meddled
+from threegate.host.review.requests import report_tampered
 from threegate.host.review.terminal.cells import spelling
 from threegate.host.review.terminal.pager import PagedDocument
 from threegate.host.review.terminal.press import (
@@ -178,7 +178,7 @@ class ReviewSession:
         items = tuple(one for one in queue.items if one.id != request_id)
         after = neighbour(self._state, items)
         state = replace(self._state, items=items, total=queue.total, at=after, mode=ListMode())
-        self._state = say(replace(state, meddled=queue.meddled), words)
+        self._state = say(replace(state, tampered=queue.tampered), words)
         if was_showing and after and after not in state.skipped:
             self._state = opened(self._state, self._port.sheet(after))
 
@@ -193,7 +193,7 @@ class ReviewSession:
             return
         queue = self._port.waiting()
         here = {item.id for item in queue.items}
-        named = {*here, *queue.meddled}
+        named = {*here, *queue.tampered}
         gone = [item.id for item in self._state.items if item.id not in named]
         states = {one: self._port.state(one) for one in gone}
         before = self._state.at
@@ -242,5 +242,5 @@ def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
             out.flush()
             with taken(encoding=encoding, colour=out.in_colour(context.environ)) as screen:
                 code = ReviewSession(port, screen).run()
-    meddled = name_meddled(aside, out.error)
-    return code or meddled
+    tampered = report_tampered(aside, out.error)
+    return code or tampered

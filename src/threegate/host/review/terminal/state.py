@@ -36,7 +36,7 @@ class ReviewQueue:
 
     items: tuple[WaitingRequest, ...]
     total: int
-    meddled: Mapping[str, str] = field(default_factory=dict)  # with what is wrong
+    tampered: Mapping[str, str] = field(default_factory=dict)  # with what is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class State:
     rows: int
     items: tuple[WaitingRequest, ...] = ()
     total: int = 0
-    meddled: Mapping[str, str] = field(default_factory=dict)
+    tampered: Mapping[str, str] = field(default_factory=dict)
     at: str = ""  # the current request
     mode: Mode = ListMode()
     sheets: Mapping[str, OpenedSheet] = field(default_factory=dict)
@@ -212,14 +212,14 @@ def refreshed(state: State, queue: ReviewQueue, states: Mapping[str, str]) -> St
     """
     items, known = queue.items, {item.id for item in state.items}
     left = [item for item in items if item.id not in known]
-    words = _meddled_words(state, queue) or _decided_words(state.at, states)
+    words = _tampered_words(state, queue) or _decided_words(state.at, states)
     words = words or (f"{len(left)} more waiting" if left and known else "")
     gone = state.at in states or (state.at != "" and state.at not in {item.id for item in items})
     return replace(
         state,
         items=items,
         total=queue.total,
-        meddled=queue.meddled,
+        tampered=queue.tampered,
         at=neighbour(state, items) if gone or not state.at else state.at,
         mode=ListMode() if gone else state.mode,
         said=words or state.said,
@@ -236,9 +236,9 @@ def neighbour(state: State, items: Sequence[WaitingRequest]) -> str:
     return next((one for one in rest if one not in state.skipped), rest[0] if rest else "")
 
 
-def _meddled_words(state: State, queue: ReviewQueue) -> str:
+def _tampered_words(state: State, queue: ReviewQueue) -> str:
     """Return what is wrong with a request that nothing was said about yet."""
-    new = [words for one, words in queue.meddled.items() if one not in state.meddled]
+    new = [words for one, words in queue.tampered.items() if one not in state.tampered]
     more = f", and {len(new) - 1} more" if len(new) > 1 else ""
     return f"{new[0]}{more}" if new else ""
 

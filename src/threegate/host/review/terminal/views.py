@@ -83,7 +83,7 @@ def _title(state: State) -> str:
     match state.mode:
         case ListMode():
             more = f", the oldest of {state.total}" if state.total > len(state.items) else ""
-            more += f"; meddled with: {len(state.meddled)}" if state.meddled else ""
+            more += f"; meddled with: {len(state.tampered)}" if state.tampered else ""
             return f" requests waiting for review: {len(state.items)}{more}"
         case TextMode():
             return f" {state.mode.title}"

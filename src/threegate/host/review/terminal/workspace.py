@@ -21,7 +21,7 @@ from threegate.host.review.characters import exposed, spelled_bytes
 from threegate.host.review.parts import StyledLine, StyledSpan
 from threegate.host.review.render import lines
 from threegate.host.review.requests import WAITING, read_request
-from threegate.host.review.sheet import QueueItem, Sheet, listed, read_sheet, total
+from threegate.host.review.sheet import QueueItem, ReviewSheet, listed, read_sheet, total
 from threegate.host.review.terminal import state as shown
 from threegate.host.review.terminal.cells import Spell
 from threegate.host.review.terminal.pager import PagedDocument, document
@@ -40,8 +40,8 @@ class WorkspaceReview:
     signing: Signing
     tell: Callable[[str], None]
     spell: Spell
-    meddled: dict[str, HandoffTampered] = field(default_factory=dict)  # all that were found so far
-    _shown: dict[str, Sheet] = field(default_factory=dict)
+    tampered: dict[str, HandoffTampered] = field(default_factory=dict)  # all that were found so far
+    _shown: dict[str, ReviewSheet] = field(default_factory=dict)
 
     def changed(self) -> bool:
         """Tell whether anything was decided or came in since the list was read."""
@@ -50,14 +50,14 @@ class WorkspaceReview:
     def waiting(self) -> shown.ReviewQueue:
         """Return the waiting requests, after expiry and voided approvals are settled."""
         self.live.follow(always=True)
-        decisions.sweep(self.live.ws, self.meddled)
+        decisions.sweep(self.live.ws, self.tampered)
         self.live.follow(always=False)  # takes in what the sweep itself changed
         aside: dict[str, HandoffTampered] = {}
         ws, index = self.live.ws, self.live.index
         items = listed(ws, index, WAITING, limit=MAX_LISTED, skip=0, aside=aside)
         found = tuple(map(self._waiting, items))
-        self.meddled |= aside
-        wrong = {one: f"{exc.message} [{exc.code}]" for one, exc in self.meddled.items()}
+        self.tampered |= aside
+        wrong = {one: f"{exc.message} [{exc.code}]" for one, exc in self.tampered.items()}
         return shown.ReviewQueue(found, total(index, WAITING) - len(aside), wrong)
 
     def state(self, request_id: str) -> str:
@@ -138,7 +138,7 @@ class Patient:
             raise GateUnavailable("signing was interrupted", code="TG-KEY-014") from exc
 
 
-def _notices(sheet: Sheet) -> Iterable[str]:
+def _notices(sheet: ReviewSheet) -> Iterable[str]:
     """Yield what the reviewer says yes to that is easily forgotten."""
     if sheet.flags:
         yield f"! {counted(len(sheet.flags), 'flag')}: {', '.join(_names(sheet))}"
@@ -146,7 +146,7 @@ def _notices(sheet: Sheet) -> Iterable[str]:
         yield "! joins external input, confidential data and network: y accepts that by name"
 
 
-def _names(sheet: Sheet) -> list[str]:
+def _names(sheet: ReviewSheet) -> list[str]:
     return sorted({flag.name for flag in sheet.flags})
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from threegate import __version__
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_request import GatewayTerms, Network, ToolRequest
-from threegate.artifacts.tool_result import Evidence
+from threegate.artifacts.tool_result import ProbedMechanism
 from threegate.base import canonical
 from threegate.base.errors import GateUnavailable
 from threegate.host.gate_profiles import refuse_unapplied_profile
@@ -341,6 +341,6 @@ def _box(backend: Backend, ran: Ran, programs: dict[str, str], passed: Passed | 
     proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
     proofs += [f"{other.profile}-{proof}" for other in others for proof in other.proofs]
     box = box_of(gate.profile_sha256, proofs, versions)
-    guest = tuple(Evidence(name, "in-force") for name in ran.outcome.probes)
+    guest = tuple(ProbedMechanism(name, "in-force") for name in ran.outcome.probes)
     evidence = tuple(sorted((*box.evidence, *guest), key=lambda item: item.mechanism))
     return Box(box.profile_sha256, evidence, box.versions, backend.name)

@@ -27,7 +27,7 @@ class FakeDesk:
     busy: bool = False
     lines: int = 10
     policy_moved: bool = False
-    meddled: dict[str, str] = field(default_factory=dict)
+    tampered: dict[str, str] = field(default_factory=dict)
 
     def changed(self) -> bool:
         if self.busy:
@@ -35,7 +35,7 @@ class FakeDesk:
         return True
 
     def waiting(self) -> ReviewQueue:
-        return ReviewQueue(tuple(self.here.values()), len(self.here), dict(self.meddled))
+        return ReviewQueue(tuple(self.here.values()), len(self.here), dict(self.tampered))
 
     def state(self, request_id: str) -> str:
         return self.states[request_id]
@@ -295,7 +295,7 @@ def test_a_request_that_somebody_meddles_with_is_named_and_not_said_to_be_decide
 
     def meddle() -> None:
         del desk.here[A]
-        desk.meddled[A] = f"{A}.md is not what its name says [TG-HND-008]"
+        desk.tampered[A] = f"{A}.md is not what its name says [TG-HND-008]"
 
     code, screen = run(desk, "enter", meddle, "", "down", "q")
     shown = "".join(screen.frames)
