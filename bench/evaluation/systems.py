@@ -25,8 +25,8 @@ from threegate.gates.core.client import Client, NoModel
 from threegate.gates.core.messages import CoreSaid, CoreTask, ModelUsage
 from threegate.gates.model.chat.messages import ChatRequest
 from threegate.host.ask.answer import (
+    AskGates,
     Outcome,
-    QuestionGates,
     TypedQuestion,
     answer_by_extracts,
     answer_by_model,
@@ -99,7 +99,7 @@ def furnish(
 class Timed:
     """The real sides, with a look at the clock."""
 
-    sides: QuestionGates
+    sides: AskGates
     loading: float = 0.0
     usage: ModelUsage = field(default=ModelUsage(0, 0, 0, 0, 0))
 

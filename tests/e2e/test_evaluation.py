@@ -13,7 +13,7 @@ from bench.evaluation.programs import run_program
 from bench.evaluation.scoring import score
 from bench.evaluation.systems import Place, extractive, furnish, threegate
 from bench.lite_requests import workspace
-from tests.support.core_doubles import FakeQuestionGates, claim, program, said
+from tests.support.core_doubles import FakeAskGates, claim, program, said
 from threegate.host.request.code import asking
 
 FOUND = material()
@@ -63,7 +63,7 @@ def test_an_answer_of_threegate_is_scored_with_its_program(
     wrong = said(claim("Once.", (1, 1, 1)), drafts=(program("1", 1),))
     found = []
     for answer in (right, wrong):
-        monkeypatch.setattr(systems, "Boxed", lambda *_, said=answer: FakeQuestionGates(said))
+        monkeypatch.setattr(systems, "Boxed", lambda *_, said=answer: FakeAskGates(said))
         with threegate(place) as system:
             found.append(system(question))
     assert found[0].cited == found[0].shown == ("tanaka",)

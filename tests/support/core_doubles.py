@@ -194,8 +194,8 @@ def written(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 @dataclass
-class FakeQuestionGates:
-    """Implements `QuestionGates`: no process is started."""
+class FakeAskGates:
+    """Implements `AskGates`: no process is started."""
 
     answer: CoreSaid | Callable[[CoreTask], CoreSaid]
     lane: Callable[[CheckCode], CodeChecked] = field(default=lambda _: CodeChecked(None, ()))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.boxes import start_with
-from tests.support.core_doubles import FakeQuestionGates, Script, Scripted, said
+from tests.support.core_doubles import FakeAskGates, Script, Scripted, said
 from tests.support.policies import altered
 from tests.support.workspaces import files_below
 from threegate.gates.core.messages import CoreSaid, CoreTask
@@ -88,7 +88,7 @@ class Owned:
 
     @contextmanager
     def asking(self) -> Iterator[Ask]:
-        with FakeQuestionGates(said()).asking() as ask:
+        with FakeAskGates(said()).asking() as ask:
             yield ask
 
     def ask(self, code: str, **wish: Any) -> Outcome:

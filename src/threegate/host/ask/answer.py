@@ -50,7 +50,7 @@ CHARS_PER_TOKEN: Final = 2  # fewer than any text has, so that what is chosen fi
 SOURCE_CHARS: Final = 200  # what stands around a source
 
 
-class QuestionGates(Protocol):
+class AskGates(Protocol):
     """The gates a question needs; tests put others in their place."""
 
     def serving(self) -> AbstractContextManager[Say]:
@@ -188,11 +188,7 @@ def answer_by_extracts(
 
 
 def answer_by_model(
-    ws: Workspace,
-    index: Index,
-    typed: TypedQuestion,
-    gates: QuestionGates,
-    near: Nearness | None = None,
+    ws: Workspace, index: Index, typed: TypedQuestion, gates: AskGates, near: Nearness | None = None
 ) -> Outcome:
     """Let CORE answer with the model of the policy, check what it says, and store it."""
     model, asked = model_of(ws.bundle), read_question(ws, typed)

@@ -122,7 +122,7 @@ def ask_core(
 
 @dataclass(frozen=True, slots=True)
 class Boxed:
-    """The real `QuestionGates` of `answer_by_model`."""
+    """The real `AskGates` of `answer_by_model`."""
 
     ws: Workspace
     models: Path  # where model files lie

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.core_doubles import (
-    FakeQuestionGates,
+    FakeAskGates,
     claim,
     lane_that_is_gone,
     lane_that_refuses,
@@ -53,7 +53,7 @@ NONE_BROUGHT = ((),) * 100  # of no claim
 
 def ask(ws: Workspace, index: Index, answer: Any, **wish: Any) -> Outcome:
     index.catch_up()
-    sides = answer if isinstance(answer, FakeQuestionGates) else FakeQuestionGates(answer)
+    sides = answer if isinstance(answer, FakeAskGates) else FakeAskGates(answer)
     return answer_by_model(ws, index, TypedQuestion(**{"question": QUESTION, **wish}), sides)
 
 
@@ -253,7 +253,7 @@ def test_why_a_proposal_was_denied_goes_back_as_data(ws: Workspace, index: Index
     first = ask(ws, index, said(drafts=drafts), packets=[one])
     (tool, _), (fetch, _) = first.stored.drafts
     deny(ws.store, tool, reason="Too few values.", now=ws.now())
-    again = FakeQuestionGates(said())
+    again = FakeAskGates(said())
     ask(ws, index, again, packets=[one])
     second = ask(ws, index, again, continues=first.stored.id)
     assert [task.denied for task in again.tasks] == [
@@ -273,7 +273,7 @@ def test_what_a_denied_proposal_was_made_from_counts_as_read(ws: Workspace, inde
     labels = {"integrity": "external", "confidentiality": "internal"}
     sources = (first.stored.id, result)
     (request,) = take_in(ws, tool_request(inputs=(), derived_from=sources, **labels))
-    sides = FakeQuestionGates(said())
+    sides = FakeAskGates(said())
     ask(ws, index, sides, continues=first.stored.id)
     assert "fetch-request" in sides.tasks[0].may_draft, "control: it waits, and is not read"
     deny(ws.store, request, reason="No.", now=ws.now())
@@ -285,14 +285,14 @@ def test_what_a_denied_proposal_was_made_from_counts_as_read(ws: Workspace, inde
 
 def test_the_model_sees_the_best_that_fits_and_no_ids(ws: Workspace, index: Index) -> None:
     ids = take_in(ws, *(paper(n, f"Sea ice {n} broke. " + "Cold it was. " * 80) for n in range(20)))
-    sides = FakeQuestionGates(said())
+    sides = FakeAskGates(said())
     outcome = ask(ws, index, sides)
     (task,) = sides.tasks
     assert 1 <= len(task.sources) < 20
     assert outcome.selection.left_out > 0
     assert not any(one in task.to_bytes().decode() for one in ids)
     assert task.may_draft == ("fetch-request", "tool-request")
-    named = FakeQuestionGates(said())
+    named = FakeAskGates(said())
     ask(ws, index, named, packets=ids)
     assert len(named.tasks[0].sources) == 20, "what the operator names is handed over as a whole"
 
@@ -380,7 +380,7 @@ def test_a_draft_nobody_could_approve_is_told_and_not_kept(
 ) -> None:
     take_in(ws, *shelf())
     answer = said(claim("It broke.", (1, 1, 1)), drafts=(draft,))
-    sides = FakeQuestionGates(answer) if lane is None else FakeQuestionGates(answer, lane)
+    sides = FakeAskGates(answer) if lane is None else FakeAskGates(answer, lane)
     outcome = ask(ws, index, sides)
     assert drafted(ws) == []
     assert outcome.stored.drafts == ()
@@ -414,14 +414,14 @@ def test_a_run_that_could_read_a_result_leaves_no_fetch_request(
     control = ask(ws, index, said(drafts=drafts), packets=[packet])
     assert len(control.stored.drafts) == 2
     assert control.withheld is None
-    sides = FakeQuestionGates(said(drafts=(program("2"),)))
+    sides = FakeAskGates(said(drafts=(program("2"),)))
     outcome = ask(ws, index, sides, packets=[packet, result])
     assert sides.tasks[0].may_draft == ("tool-request",)
     assert outcome.withheld == "no fetch request is drafted: this run could read a tool result"
     assert [one[0][:3] for one in outcome.stored.drafts] == ["tr-"]
     with pytest.raises(ProtocolBroken, match="which it may not"):
         ask(ws, index, said(drafts=drafts), packets=[packet, result])
-    again = FakeQuestionGates(said())
+    again = FakeAskGates(said())
     ask(ws, index, again, continues=outcome.stored.id)
     assert again.tasks[0].may_draft == ("tool-request",), "what read a result stays so"
     both = ("fetch-request", "tool-request")
@@ -442,7 +442,7 @@ def test_results_of_approved_requests_are_read_back_as_data(ws: Workspace, index
     with ws.store.locked() as journal:
         spent = Put(states.directory_of("ap", "spent"), f"ap-{sha256_hex(ap)}.md", ap)
         journal.run("finish", [spent, Put("handoff/results/accepted", f"{result_id}.md", result)])
-    sides = FakeQuestionGates(said(claim("The product is 42.", (1, 1, 1))))
+    sides = FakeAskGates(said(claim("The product is 42.", (1, 1, 1))))
     made = ask(ws, index, sides, question="What came out?", continues=first.stored.id)
     analysis = made.stored.analysis
     assert sides.tasks[0].sources[0].excerpts == ("42",), "the result comes first"
@@ -467,7 +467,7 @@ def test_role_and_policy_say_what_may_be_drafted(
     ws: Workspace, index: Index, path: tuple[str, ...], value: Any, may: tuple[str, ...]
 ) -> None:
     take_in(ws, *shelf())
-    sides = FakeQuestionGates(said(claim("It broke.", (1, 1, 1))))
+    sides = FakeAskGates(said(claim("It broke.", (1, 1, 1))))
     narrowed = under(ws, path[0], path[1:], value)
     assert ask(narrowed, index, sides).stored.analysis.claims, "it answers all the same"
     assert sides.tasks[0].may_draft == may
@@ -478,7 +478,7 @@ def test_role_and_policy_say_what_may_be_drafted(
 
 def test_the_marker_is_new_for_every_run(ws: Workspace, index: Index) -> None:
     take_in(ws, *shelf())
-    sides = FakeQuestionGates(said())
+    sides = FakeAskGates(said())
     ask(ws, index, sides)
     ask(ws, index, sides)
     first, second = (task.marker for task in sides.tasks)
@@ -518,7 +518,7 @@ def test_going_on_from_an_analysis_of_all_that_fits(ws: Workspace, index: Index)
     found = take_in(ws, *(paper(n, f"Sea ice of kind {n} broke.") for n in range(64)))
     first = ask(ws, index, said(claim("It broke.", (3, 1, 1))), packets=found)
     (cite,) = first.stored.analysis.claims[0].cites
-    sides = FakeQuestionGates(said())
+    sides = FakeAskGates(said())
     second = ask(ws, index, sides, continues=first.stored.id)
     assert len(sides.tasks[0].sources) == 64
     assert second.selection.unread == 1

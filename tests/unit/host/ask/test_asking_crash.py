@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from tests.support.core_doubles import FakeQuestionGates, claim, program, said, wanted_source
+from tests.support.core_doubles import FakeAskGates, claim, program, said, wanted_source
 from tests.support.crash import TURNING, deaths
 from tests.support.holdings import shelf
 from tests.support.workspaces import Clock, make_workspace, take_in
@@ -24,9 +24,7 @@ def ask(ws: Workspace) -> None:
     index = Index(ws.store, ws.seals)
     try:
         index.catch_up()
-        answer_by_model(
-            ws, index, TypedQuestion("How strong is sea ice?"), FakeQuestionGates(ANSWER)
-        )
+        answer_by_model(ws, index, TypedQuestion("How strong is sea ice?"), FakeAskGates(ANSWER))
     finally:
         index.close()
 

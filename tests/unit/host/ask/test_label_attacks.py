@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.core_doubles import (
-    FakeQuestionGates,
+    FakeAskGates,
     claim,
     program,
     said,
@@ -32,9 +32,9 @@ QUOTE_FOUND, NUMBER_DIFFERS, UNCHECKED, RETRACTED = (
 )
 
 
-def ask(ws: Workspace, index: Index, answer: CoreSaid | FakeQuestionGates, **wish: Any) -> Outcome:
+def ask(ws: Workspace, index: Index, answer: CoreSaid | FakeAskGates, **wish: Any) -> Outcome:
     index.catch_up()
-    sides = answer if isinstance(answer, FakeQuestionGates) else FakeQuestionGates(answer)
+    sides = answer if isinstance(answer, FakeAskGates) else FakeAskGates(answer)
     return answer_by_model(ws, index, TypedQuestion(**{"question": "Which ice?", **wish}), sides)
 
 
@@ -205,10 +205,10 @@ def test_forgetting_what_stood_between_does_not_let_a_result_feed_fetch(
     if named:
         gone(result)
     gone(second.stored.id)
-    sides = FakeQuestionGates(said())
+    sides = FakeAskGates(said())
     ask(ws, index, sides, packets=[third.stored.id])
     assert sides.tasks[0].may_draft == ("tool-request",)
-    control = FakeQuestionGates(said(drafts=(wanted_source("doi:10.5555/9"),)))
+    control = FakeAskGates(said(drafts=(wanted_source("doi:10.5555/9"),)))
     assert ask(ws, index, control, packets=[packet]).stored.drafts, "control"
 
 

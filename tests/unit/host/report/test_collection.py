@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support import samples
-from tests.support.core_doubles import FakeQuestionGates, claim, said
+from tests.support.core_doubles import FakeAskGates, claim, said
 from tests.support.holdings import ICE, paper, shelf
 from tests.support.requests import approve_for, request_for
 from tests.support.samples import box, digest
@@ -95,7 +95,7 @@ def test_counts_are_of_the_claims_and_not_of_the_sentences_beside_them(
     fetched_in(ws, *shelf())
     index.catch_up()
     for claims in ((claim("Sea ice broke at 1.2 MPa.", (1, 1, 1)),), ()):
-        sides = FakeQuestionGates(said(*claims))
+        sides = FakeAskGates(said(*claims))
         outcome = answer_by_model(ws, index, TypedQuestion(QUESTION), sides)
         report = report_on(ws, index, outcome.stored.id)
         assert [one.beside for one in report.claims] == [
