@@ -19,7 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import job as jobs
 from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.era.gate import task_for
-from threegate.gates.tool_exec.era.machine import Machine
+from threegate.gates.tool_exec.era.machine import GuestMachine
 from threegate.gates.tool_exec.era.messages import (
     Channels,
     HeavyAsk,
@@ -120,12 +120,14 @@ class Bench:
         with subprocess.Popen(argv, pass_fds=fds, stdin=subprocess.DEVNULL) as engine:
             try:
                 self._check(
-                    self._talk(Machine(Channels(agent, monitor)), wake=wake, ring=snapshot is None)
+                    self._talk(
+                        GuestMachine(Channels(agent, monitor)), wake=wake, ring=snapshot is None
+                    )
                 )
             finally:
                 engine.kill()
 
-    def _talk(self, machine: Machine, *, wake: bool, ring: bool) -> HeavyOutcome:
+    def _talk(self, machine: GuestMachine, *, wake: bool, ring: bool) -> HeavyOutcome:
         if ring:  # a snapshot has it
             machine.boot((), self.want.ring, time.monotonic() + WAKE_SECONDS)
         if wake:

@@ -61,8 +61,8 @@ while True:
     os.write(1, f'{sum(once() for _ in range(5))}\\n'.encode())  # the collector comes by in each
 """
 IN_GUEST: Final = f"""{DRIVER}
-from threegate.gates.tool_exec.era.guest import interpreting
-interpreting.Watch = lambda _: None  # the agent's own has the guest's one trace, of both sides
+from threegate.gates.tool_exec.era.guest import interpreter_process
+interpreter_process.ExecTrace = lambda _: None  # the agent already has the one trace
 
 def drained(pid, streams):
     said = dict.fromkeys(streams.values(), b"")
@@ -79,7 +79,7 @@ def ringed(code):
         shutil.rmtree(layer, ignore_errors=True)
     rules = GIVEN["python"]
     plain = {{name: rule for name, rule in rules.items() if name != "rules"}}
-    one = interpreting.Interpreter(plain, partial(_become, landlock=True), own_view=True)
+    one = interpreter_process.Interpreter(plain, partial(_become, landlock=True), own_view=True)
     one.load(rules["imports"], PACKAGES)  # as before a snapshot
     streams = one.run({{**job, "ring": rules}}, code.encode())
     return one.pid, streams

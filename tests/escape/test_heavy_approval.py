@@ -10,8 +10,8 @@ import pytest
 from tests.support.heavy import MIB, Lab, Task, asked_for, lab, request_for, rules
 from tests.support.sshlab import Key
 from threegate.artifacts import registry
-from threegate.gates.tool_exec.approved import OTHER_INPUTS
 from threegate.gates.tool_exec.era.gate import OTHER_MACHINE
+from threegate.gates.tool_exec.final_check import OTHER_INPUTS
 from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL
 from threegate.host.run.heavy.backend import Want
 from threegate.policy.approvals import OTHER_LANE, OTHER_REQUEST, OUTSIDE_WINDOW

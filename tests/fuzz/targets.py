@@ -44,7 +44,7 @@ from threegate.gates.http_library.client import (
 )
 from threegate.gates.model.chat import messages as chat
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
+from threegate.gates.tool_exec.era.job import JobBounds, Over, Taken
 from threegate.gates.tool_exec.era.messages import HeavyOutcome, parse_outcome
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
@@ -266,7 +266,7 @@ def _heavy_outcome(data: bytes) -> None:
 
 def _guest_frames(data: bytes) -> None:
     """Take frames as the gate does: nothing beyond the bounds may ever be held."""
-    taken = Taken(Bounds(wall_ms=1, output_bytes=16, disk_bytes=16, files={"a": 8, "b": 16}))
+    taken = Taken(JobBounds(wall_ms=1, output_bytes=16, disk_bytes=16, files={"a": 8, "b": 16}))
     size = guest.HEADER.size
     while len(data) >= size and taken.exit is None:
         kind, length = guest.parse_header(data[:size])

@@ -34,7 +34,7 @@ from threegate.gates.tool_exec.monty.messages import (
     LiteOutcome,
     RefusalFound,
 )
-from threegate.gates.tool_exec.monty.screen import Bounds, screen
+from threegate.gates.tool_exec.monty.screen import SourceBounds, screen
 from threegate.handoff.approvals import approve as approve_approvals
 from threegate.host.output import Output
 from threegate.host.review.approval import GivenApproval, Terms, approve
@@ -253,7 +253,7 @@ class UnboxedLane:
 
     def __call__(self, check: CheckCode) -> CodeChecked:
         self.asked.append(check)
-        found = screen(check.code, Bounds(64 * 1024, 8, MODULES))
+        found = screen(check.code, SourceBounds(64 * 1024, 8, MODULES))
         if found is None:
             return CodeChecked(_missing(check))
         return CodeChecked(RefusalFound(found.construct, found.line, found.reason))

@@ -132,7 +132,7 @@ Edit = tuple[str, str, str]
 # One mechanism each: file of the agent, a line of it, and what stands there when it is gone.
 MECHANISMS: Final[dict[str, Edit]] = {
     "hook": ("interpreter.py", "    hook.install()\n", "    pass\n"),
-    "view": ("interpreting.py", "sorted(view.hidden(kept, allowed))", "[]"),
+    "view": ("interpreter_process.py", "sorted(view.hidden(kept, allowed))", "[]"),
     "noexec": (
         "kernel.py",
         "MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32",
@@ -155,7 +155,7 @@ WITHOUT: Final = {
 AMONG_LIBRARIES: Final = "usr/lib/x86_64-linux-gnu/glib-2.0/gio-querymodules"
 # Under a user-space kernel one function lays the view and what may be executed.
 SEALED: Final = (
-    "interpreting.py",
+    "interpreter_process.py",
     '            view.seal_in_place(self.ring["binaries"], paths)\n',
     "            pass\n",
 )

@@ -142,7 +142,7 @@ port.tell(EXIT, {"code": 0, "oom": False, "signal": 0})
 DRIVER: Final = """\
 import os, shutil, signal, tarfile
 from functools import partial
-from threegate.gates.tool_exec.era.guest import commanding, kernel, starting, view
+from threegate.gates.tool_exec.era.guest import commands, kernel, view
 
 class Said:
     def __init__(self): self.frames = []
@@ -154,9 +154,9 @@ def anywhere(ring, word):
     return word if "/" in word else f"/usr/bin/{word}"
 
 OUT = {
-    "words": {(commanding, "judge"): lambda ring, argv: None, (commanding, "program"): anywhere},
+    "words": {(commands, "judge"): lambda ring, argv: None, (commands, "program"): anywhere},
     "view": {(view, "lay_programs"): lambda: None,
-             (commanding, "environment"): lambda: {"PATH": "/usr/bin"},
+             (commands, "environment"): lambda: {"PATH": "/usr/bin"},
              (view, "MS_BIND"): kernel.MS_BIND | kernel.MS_REC},
     "kernel": {(view, "MS_NOEXEC"): 0, (kernel, "only_execute"): lambda paths: None,
                (kernel, "refuse_calls"): lambda: None},
@@ -192,7 +192,7 @@ for fd in map(int, os.listdir("/proc/self/fd")):
     at = f"/proc/self/fd/{fd}"
     if os.path.lexists(at) and "trace_pipe" in os.readlink(at):
         os.close(fd)
-executor = starting.Commands(GIVEN["ring"], partial(_become, landlock=True), own_view=True)
+executor = commands.Commands(GIVEN["ring"], partial(_become, landlock=True), own_view=True)
 """
 ATTEMPT: Final = f"""{DRIVER}
 SCRIPT = "#!/bin/sh\\nid >/out/ran\\nid >&2\\n"
@@ -264,7 +264,7 @@ def one_way(end, argv):
         return "stopped", f"{{type(exc).__name__}}: {{exc}}"
     signal.alarm(0)
     told = " / ".join(" ".join(body.split()) for kind, body in frames if kind == STDERR)
-    by_words = frames[-1][1]["code"] == commanding.REFUSED and "not started" in told
+    by_words = frames[-1][1]["code"] == commands.REFUSED and "not started" in told
     state = "done" if reached(end, frames) else "refused" if by_words else "stopped"
     seen = [body["argument"] for kind, body in frames if kind == VIOLATION]
     return state, f"{{told[-300:]}} {{seen}}"

@@ -1,20 +1,25 @@
-"""The lite lane's gate: one box, one policy, any number of jobs, each in a worker of its own.
+"""The lite lane's gate: one sandbox, one policy, any number of jobs, each in its own worker.
 
-First comes the policy.  If the program's external functions are not the ones it pins, the box
-refuses to work.  Each job is checked again from its bytes: request, approval, signature, limits,
-inputs.  The host may have been confused about any of them; here is who runs it, so here is who
-looks last.
+The policy comes first.  If it pins other external functions than the program has, the gate refuses
+to work.  Each job is checked again from its bytes: request, approval, signature, limits, inputs.
+The host may have been wrong about any of them, and this process makes the final check.
+
+A waiting gate can be moved to the next policy, and to no other: the bundle must name the one in
+force as its predecessor, have a higher number, and be signed by a signer of the one in force.  The
+gate then reports what it enforces, read back and not echoed: every module goes through the check
+that programs go through, and every act that the sandbox must prevent is tried again.
 
 SECURITY
     Reads what the host sends and runs what a human approved.  If this module is wrong,
-    something runs that no human approved.  Nothing but our own messages leaves it: an error
-    nobody thought of is an outcome `crashed`, not a traceback.
+    something runs that no human approved.  Only our own messages leave it: an unexpected error
+    is an outcome `crashed`, not a traceback.
 """
 
 import platform
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pydantic_monty
@@ -25,7 +30,7 @@ from threegate.base.errors import PolicyDenied, PolicyInvalid, ProtocolBroken
 from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.messages import Message
 from threegate.base.untrusted import Untrusted
-from threegate.gates.tool_exec.approved import (
+from threegate.gates.tool_exec.final_check import (
     Given,
     approved_request,
     check_inputs,
@@ -43,6 +48,7 @@ from threegate.gates.tool_exec.monty.messages import (
     Adopt,
     CheckCode,
     CodeChecked,
+    Enforced,
     LiteJob,
     LiteOutcome,
     Prove,
@@ -51,30 +57,32 @@ from threegate.gates.tool_exec.monty.messages import (
     parse_opening,
 )
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds, Refusal
-from threegate.gates.tool_exec.pushed import enforced, refuse_unless_next
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.gates.tool_exec.monty.screen import SourceBounds, SourceRefusal, screen
+from threegate.keys import sshsig
 from threegate.keys.sshsig import sha256_hex
 from threegate.policy.approvals import OTHER_LANE, Presented
-from threegate.policy.bundle import Bundle, function_digests, parse_bundle
+from threegate.policy.bundle import NAMESPACE, Bundle, function_digests, parse_bundle
 from threegate.policy.ring import compiler
 from threegate.policy.ring.compiler import compile_ring
+from threegate.policy.sections.tool_exec import MONTY_MODULES
 from threegate.sandbox import payload
 from threegate.sandbox.channel import read_message, write_message
 from threegate.sandbox.payload import ANSWERS_FD, REQUESTS_FD
+from threegate.sandbox.proofs import prove
 
 MONTY: Final = ("tool-exec", "lanes", "monty")
-# The interpreter's client looks for it before every run; looking through the box takes longer
+# The interpreter's client tries to import it before every run.  Searching the sandbox takes longer
 # than a small program, and nothing is reported from in here.
 sys.modules["opentelemetry.context"] = None  # type: ignore[assignment]
 
 
 def serve() -> None:
-    """Answer messages until the host has no more; the payload of a tool-lite box."""
-    payload.serve(lambda: _serve(Pool))
+    """Answer messages until the host has no more; the payload of a tool-lite sandbox."""
+    payload.serve(lambda: _serve(WorkerPool))
 
 
-def _serve(open_pool: Callable[[], Pool]) -> None:
+def _serve(open_pool: Callable[[], WorkerPool]) -> None:
     first = read_message(REQUESTS_FD, parse_opening.most_bytes)
     if first is None:
         return
@@ -87,7 +95,7 @@ def _serve(open_pool: Callable[[], Pool]) -> None:
         write_message(ANSWERS_FD, GateReady(PROTOCOL, versions()).to_bytes())
         while (message := read_message(REQUESTS_FD, parse_ask.most_bytes)) is not None:
             ask = parse_ask(Untrusted(message))
-            # One name, set between two messages: whatever runs next sees one policy, and whole.
+            # Set between two messages, in one name: the next job sees one whole policy.
             if isinstance(ask, Adopt):
                 found = adopted(opened, ask, now=int(time.time()))
                 opened = opened if isinstance(found, GateRefused) else found
@@ -97,7 +105,7 @@ def _serve(open_pool: Callable[[], Pool]) -> None:
                 write_message(ANSWERS_FD, _answer(pool, opened, ask).to_bytes())
 
 
-def _answer(pool: Pool, bundle: Bundle, ask: LiteJob | CheckCode | Prove) -> Message:
+def _answer(pool: WorkerPool, bundle: Bundle, ask: LiteJob | CheckCode | Prove) -> Message:
     if isinstance(ask, LiteJob):
         return run(pool, bundle, ask)
     if isinstance(ask, CheckCode):
@@ -106,7 +114,7 @@ def _answer(pool: Pool, bundle: Bundle, ask: LiteJob | CheckCode | Prove) -> Mes
 
 
 def versions() -> dict[str, str]:
-    """Return what takes part in a run here, by name."""
+    """Return the versions of what takes part in a run, by name."""
     return {
         "monty": pydantic_monty.__version__,
         "python": platform.python_version(),
@@ -127,7 +135,7 @@ def adopted(bundle: Bundle, ask: Adopt, *, now: int) -> Bundle | GateRefused:
 
 
 def open_with(data: bytes) -> Bundle | GateRefused:
-    """Return the policy to work under, or why this box cannot."""
+    """Return the policy to work under, or why this sandbox cannot."""
     try:
         bundle = parse_bundle(data)
     except PolicyInvalid as exc:
@@ -140,7 +148,7 @@ def open_with(data: bytes) -> Bundle | GateRefused:
     return bundle
 
 
-def run(pool: Pool, bundle: Bundle, job: LiteJob) -> LiteOutcome:
+def run(pool: WorkerPool, bundle: Bundle, job: LiteJob) -> LiteOutcome:
     """Return how a job ended; one whose approval does not cover it does not begin."""
     try:
         request = approved(bundle, job, now=int(time.time()))
@@ -171,9 +179,9 @@ def _denied(code: str, message: str) -> LiteOutcome:
     return LiteOutcome(REFUSED_APPROVAL, code=code, message=sentence(message))
 
 
-def job_for(bundle: Bundle, request: ToolRequest, job: LiteJob) -> lane.Job:
+def job_for(bundle: Bundle, request: ToolRequest, job: LiteJob) -> lane.LiteTask:
     """Return what the lane runs: the limits of the request, and never more than policy's."""
-    return lane.Job(
+    return lane.LiteTask(
         code=request.code.open_for_validation(),
         inputs=job.inputs,
         functions=function_bounds(bundle, request.functions),
@@ -195,19 +203,19 @@ def function_bounds(bundle: Bundle, names: tuple[str, ...]) -> dict[str, Functio
     }
 
 
-def bounds_for(bundle: Bundle, profile: str) -> Bounds:
+def bounds_for(bundle: Bundle, profile: str) -> SourceBounds:
     """Return what code may look like under a profile of the lane."""
     ring = compile_ring(bundle, compiler.MONTY, profile)
-    return Bounds(
+    return SourceBounds(
         source_bytes=bundle.integer(*MONTY, "max", "source_bytes"),
         nesting=bundle.integer(*MONTY, "max", "nesting"),
         imports=frozenset(ring.imports),
     )
 
 
-def tell(pool: Pool, bundle: Bundle, ask: CheckCode) -> CodeChecked:
+def tell(pool: WorkerPool, bundle: Bundle, ask: CheckCode) -> CodeChecked:
     """Return whether the interpreter can express code; nothing of it runs."""
-    # No refusal of the interpreter's: the host asks for what its own policy does not offer.
+    # Not a refusal by the interpreter: the host asks for something that its policy does not offer.
     if ask.profile not in bundle.words(*MONTY, "profiles"):
         raise ProtocolBroken("the lane does not offer this profile")
     if not set(ask.functions) <= {*bundle.words("tool-exec", "functions")}:
@@ -223,5 +231,42 @@ def _checked(found: Found) -> CodeChecked:
     return CodeChecked(None if found.refusal is None else _plain(found.refusal), warnings)
 
 
-def _plain(refusal: Refusal) -> RefusalFound:
+def _plain(refusal: SourceRefusal) -> RefusalFound:
     return RefusalFound(refusal.construct, refusal.line, refusal.reason)
+
+
+ROLLED_BACK: Final = "TG-PSH-001"
+NOT_NEXT: Final = "TG-PSH-002"
+# No profile of this lane can allow them; letting one through changes the digest read back.
+NEVER: Final = ("ctypes", "os", "random", "socket", "subprocess", "sys", "time")
+
+
+def refuse_unless_next(bundle: Bundle, found: Bundle, ask: Adopt, *, at: int) -> None:
+    """Raise `PolicyDenied` unless `found` was signed to follow `bundle`."""
+    if found.generation <= bundle.generation:
+        message = f"generation {found.generation} does not come after {bundle.generation}"
+        raise PolicyDenied(message, code=ROLLED_BACK)
+    if found.previous != bundle.digest:
+        raise PolicyDenied(
+            "the bundle follows another one than this sandbox enforces", code=NOT_NEXT
+        )
+    armored = Untrusted(ask.signature)
+    sshsig.verify(ask.bundle, armored, namespace=NAMESPACE, signers=bundle.signers, at=at)
+
+
+def enforced(
+    bundle: Bundle, ask: Prove, bounds_for: Callable[[Bundle, str], SourceBounds]
+) -> Enforced:
+    """Return what is in force here; raise the error of the first proof that fails."""
+    numbers = dict(ask.numbers)
+    for name in ask.tries:
+        prove(name, numbers)
+    rings = {}
+    for name in bundle.words(*MONTY, "profiles"):
+        bounds = bounds_for(bundle, name)
+        through = [
+            one for one in (*MONTY_MODULES, *NEVER) if screen(f"import {one}", bounds) is None
+        ]
+        ring = compile_ring(bundle, compiler.MONTY, name)
+        rings[name] = replace(ring, imports=tuple(sorted(through))).digest
+    return Enforced(bundle.generation, bundle.digest, rings, ask.tries)

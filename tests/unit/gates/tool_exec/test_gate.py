@@ -1,4 +1,4 @@
-"""The gate itself: it believes no host, runs what was approved, and says nothing else."""
+"""The lite gate believes no host, runs what was approved, and takes only the next signed policy."""
 
 import os
 import subprocess
@@ -13,25 +13,31 @@ import pytest
 from tests.support import samples
 from tests.support.lite import Program, job_for
 from tests.support.policies import altered, policy
+from tests.support.pushing import after, chain, edited, signed
 from tests.support.sshlab import Key
 from threegate.base.errors import ProtocolBroken
 from threegate.base.greeting import GateReady, GateRefused
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec import gate
-from threegate.gates.tool_exec.approved import OTHER_INPUTS
+from threegate.gates.tool_exec.final_check import OTHER_INPUTS
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.messages import (
     GREETING,
+    Adopt,
     CheckCode,
     LiteJob,
     LiteOpening,
     LiteOutcome,
+    Prove,
     parse_outcome,
 )
-from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.host.run.warm.kinds import Signed
+from threegate.host.run.warm.lite import LiteKind
 from threegate.policy.bundle import Bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames
+from threegate.sandbox.proofs import LockBroken
 from threegate.sandbox.worker import find_worker
 
 RULES = policy().bundle()
@@ -39,12 +45,12 @@ PROGRAM = Program("print('ran')\nsum(rows)", inputs={"rows": b"[1, 2]"})
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(str(find_worker().binary)) as opened:
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(str(find_worker().binary)) as opened:
         yield opened
 
 
-def denied(pool: Pool, job: LiteJob, rules: Bundle = RULES) -> str | None:
+def denied(pool: WorkerPool, job: LiteJob, rules: Bundle = RULES) -> str | None:
     """Return the code of a refusal, after the control that the honest job runs."""
     honest = gate.run(pool, RULES, job_for(PROGRAM, RULES))
     assert (honest.exit, honest.value, honest.stdout) == ("ok", b"3", b"ran\n"), "control"
@@ -54,7 +60,7 @@ def denied(pool: Pool, job: LiteJob, rules: Bundle = RULES) -> str | None:
 
 
 # claim TG-C-93
-def test_nothing_runs_without_the_approval_of_exactly_this(pool: Pool) -> None:
+def test_nothing_runs_without_the_approval_of_exactly_this(pool: WorkerPool) -> None:
     job = job_for(PROGRAM, RULES)
     other = job_for(Program("print('other')", inputs=PROGRAM.inputs), RULES)
     stranger = job_for(PROGRAM, RULES, key=Key(b"\x02" * 32))
@@ -70,7 +76,7 @@ def test_nothing_runs_without_the_approval_of_exactly_this(pool: Pool) -> None:
 
 
 # claim TG-C-93
-def test_inputs_are_the_approved_ones(pool: Pool) -> None:
+def test_inputs_are_the_approved_ones(pool: WorkerPool) -> None:
     job = job_for(PROGRAM, RULES)
     for inputs in ((), (("rows", b"[1, 3]"),), (("other", b"[1, 2]"), ("rows", b"[1, 2]"))):
         assert denied(pool, replace(job, inputs=inputs)) == OTHER_INPUTS
@@ -83,7 +89,7 @@ def spelled(at: int) -> str:
 
 
 # claim TG-C-93
-def test_the_gate_has_its_own_clock(pool: Pool) -> None:
+def test_the_gate_has_its_own_clock(pool: WorkerPool) -> None:
     now = int(time.time())
     window: dict[str, Any] = {"not_before": spelled(now - 7200), "not_after": spelled(now - 3600)}
     job = replace(job_for(PROGRAM, RULES, **window), at=now - 5000)
@@ -137,7 +143,7 @@ def test_a_bundle_that_is_none_is_refused_with_its_code() -> None:
 
 # claim TG-C-93
 def test_an_unexpected_error_tells_nothing_of_the_box(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> LiteOutcome:
         raise OSError("/gate/secret is missing")
@@ -147,7 +153,7 @@ def test_an_unexpected_error_tells_nothing_of_the_box(
     assert outcome == LiteOutcome("crashed", stderr=b"the gate could not run the request")
 
 
-def test_check_offers_what_policy_offers(pool: Pool) -> None:
+def test_check_offers_what_policy_offers(pool: WorkerPool) -> None:
     checked = gate.tell(pool, RULES, CheckCode("json_loads('1')", ("json_loads",), (), "pure"))
     assert checked.refusal is None
     refused = gate.tell(pool, RULES, CheckCode("x = 1\nimport os", (), (), "pure"))
@@ -162,8 +168,8 @@ def test_check_offers_what_policy_offers(pool: Pool) -> None:
 _START = (
     "import os, sys; os.dup2(1, 3); os.dup2(2, 1)\n"
     "from threegate.gates.tool_exec import gate\n"
-    "made = gate.Pool\n"
-    "gate.Pool = lambda: made(sys.argv[1])\n"
+    "made = gate.WorkerPool\n"
+    "gate.WorkerPool = lambda: made(sys.argv[1])\n"
     "exec(sys.argv[2])\n"
     "gate.serve()\n"
 )
@@ -227,3 +233,68 @@ def test_rules_it_cannot_work_under_are_refused_and_it_ends() -> None:
     code, answers, err = served(frames(LiteOpening(b"{}").to_bytes()), OPENING)
     assert (code, len(answers), err) == (os.EX_OK, 1, b"")
     assert isinstance(GREETING.parse(Untrusted(answers[0])), GateRefused)
+
+
+FIRST, SECOND, THIRD = chain(3)
+NOW = 1_800_000_000
+
+
+def asked(given: Signed) -> Adopt:
+    return Adopt(given.bundle.bundle_bytes(), given.armored)
+
+
+def adopted(start: Signed, given: Signed) -> Bundle | str:
+    """Return what a box works under afterwards, or the code of its refusal."""
+    found = gate.adopted(start.bundle, asked(given), now=NOW)
+    return found.code if isinstance(found, GateRefused) else found
+
+
+# claim TG-C-313
+def test_a_box_takes_the_next_signed_policy_and_no_other() -> None:
+    taken = adopted(FIRST, SECOND)
+    assert isinstance(taken, Bundle), "control"
+    assert taken.digest == SECOND.bundle.digest
+    assert adopted(SECOND, FIRST) == "TG-PSH-001", "an older one"
+    assert adopted(SECOND, SECOND) == "TG-PSH-001", "the same"
+    assert adopted(FIRST, THIRD) == "TG-PSH-002", "not the next one"
+    fork = signed(replace(SECOND.bundle, previous="0" * 64))
+    assert adopted(FIRST, fork) == "TG-PSH-002"
+    stranger = signed(SECOND.bundle, Key(b"\x02" * 32))
+    assert adopted(FIRST, stranger) == "TG-KEY-003"
+    assert adopted(FIRST, Signed(SECOND.bundle, THIRD.armored)) == "TG-KEY-002"
+
+
+# claim TG-C-314
+def test_a_bundle_that_is_none_and_functions_it_has_not_are_refused() -> None:
+    half = asked(SECOND).bundle[:-100]
+    found = gate.adopted(FIRST.bundle, Adopt(half, SECOND.armored), now=NOW)
+    assert isinstance(found, GateRefused)
+    assert found.code == "TG-POL-016"
+
+    def other(sections: dict[str, Any]) -> None:
+        sections["tool-exec"]["functions"]["sha256_hex"]["sha256"] = "0" * 64
+
+    pinned = after(FIRST.bundle, altered(edited(), other))
+    assert adopted(FIRST, signed(pinned)) == "TG-FUN-001"
+    control = after(FIRST.bundle, altered(edited(), lambda _: None))
+    assert isinstance(adopted(FIRST, signed(control)), Bundle), "control"
+
+
+# claim TG-C-312
+def test_what_is_read_back_is_what_programs_meet() -> None:
+    for one in (FIRST, SECOND, THIRD):
+        found = gate.enforced(one.bundle, Prove((), {}), gate.bounds_for)
+        assert found == LiteKind().expected(one.bundle), "control: an honest box"
+    digests = [LiteKind().expected(one.bundle).rings["pure"] for one in (FIRST, SECOND, THIRD)]
+    assert len(set(digests)) == 3, "control: each policy reads otherwise"
+    # A box that took the new bundle and goes on to check programs by the one before.
+    old = lambda _bundle, name: gate.bounds_for(FIRST.bundle, name)  # noqa: E731
+    lying = gate.enforced(SECOND.bundle, Prove((), {}), old)
+    assert (lying.generation, lying.policy) == (2, SECOND.bundle.digest)
+    assert lying != LiteKind().expected(SECOND.bundle)
+
+
+def test_a_lock_that_does_not_hold_is_no_answer() -> None:
+    # Outside every box the first act that must be impossible is possible.
+    with pytest.raises(LockBroken):
+        gate.enforced(FIRST.bundle, Prove(("alone",), {}), gate.bounds_for)

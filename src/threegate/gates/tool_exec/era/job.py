@@ -1,9 +1,9 @@
-"""One job in one guest: sent, listened to within its limits, and judged from outside.
+"""One job in one guest: sent, received within its limits, and judged from outside.
 
 SECURITY
     Takes streams and files of a hostile guest.  Every byte counts against a limit before it
-    is kept; the clock is ours; whatever breaks the protocol is `crashed`, with what came
-    before it.
+    is kept, and the clock is ours.  A breach of the protocol is `crashed`, with what came before
+    it.
 """
 
 import time
@@ -13,9 +13,9 @@ from typing import Final
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
+from threegate.gates.tool_exec.era.channels import Late
 from threegate.gates.tool_exec.era.guest_messages import GuestExit, GuestTask
-from threegate.gates.tool_exec.era.lines import Late
-from threegate.gates.tool_exec.era.machine import Ended, Machine
+from threegate.gates.tool_exec.era.machine import GuestMachine, MachineEnded
 from threegate.gates.tool_exec.era.messages import MAX_FILES_BYTES, HeavyCut, HeavyOutcome
 from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, RingViolation
 
@@ -23,8 +23,8 @@ _SIGKILL: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a job may take and leave."""
+class JobBounds:
+    """Limits of a job's time, output and files."""
 
     wall_ms: int
     output_bytes: int
@@ -38,9 +38,9 @@ class Over(Exception):
 
 @dataclass(slots=True)
 class Taken:
-    """What has come of a job so far."""
+    """Output, files and refusals of a job so far."""
 
-    bounds: Bounds
+    bounds: JobBounds
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
     cut: set[int] = field(default_factory=set)
@@ -78,7 +78,7 @@ class Taken:
             raise Over("limit:output")
 
     def _note(self, violation: RingViolation) -> None:
-        """Keep what the ring refused; a job that tries on and on is no reason to end it."""
+        """Keep a bounded number of refusals; a job that tries many times is not ended for it."""
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations[violation] = None
 
@@ -116,8 +116,8 @@ class Taken:
         )
 
 
-def run(machine: Machine, task: GuestTask, code: bytes, bounds: Bounds) -> HeavyOutcome:
-    """Run one task in a guest that is awake; whatever happens there is an outcome."""
+def run(machine: GuestMachine, task: GuestTask, code: bytes, bounds: JobBounds) -> HeavyOutcome:
+    """Run one task in a guest that is awake; every end is an outcome."""
     taken = Taken(bounds)
     deadline = time.monotonic() + bounds.wall_ms / 1000
     try:
@@ -132,14 +132,14 @@ def run(machine: Machine, task: GuestTask, code: bytes, bounds: Bounds) -> Heavy
         return taken.outcome(
             "crashed", note=f"the guest does not keep to the protocol: {exc.message}"
         )
-    except Ended as exc:
+    except MachineEnded as exc:
         return taken.outcome("crashed", note=str(exc))
     return _ended(taken, taken.exit)
 
 
-def _ended(taken: Taken, told: GuestExit) -> HeavyOutcome:
-    if told.signal == _SIGKILL and told.oom:
+def _ended(taken: Taken, said: GuestExit) -> HeavyOutcome:
+    if said.signal == _SIGKILL and said.oom:
         return taken.outcome("limit:memory")  # the guest's kernel says so; the machine has no more
-    if told.signal:
-        return taken.outcome("error", -told.signal)
-    return taken.outcome("error" if told.code else "ok", told.code)
+    if said.signal:
+        return taken.outcome("error", -said.signal)
+    return taken.outcome("error" if said.code else "ok", said.code)

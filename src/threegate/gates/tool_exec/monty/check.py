@@ -1,9 +1,9 @@
 """Can the interpreter express a program?  Asked without running it.
 
-1. size, grammar, imports, names and nesting (`screen`), and what is compiled but not done (`gaps`);
+1. size, grammar, imports, names and nesting (`screen`), and gaps (both in `screen`);
 2. does the interpreter compile it?  A line of ours is put before the code: a name that is
    defined nowhere.  The interpreter compiles the whole program, and type-checks it, before it
-   runs the first line; then it waits for us to say what the name means.  It is never told.
+   runs the first line; then it waits for the value of that name, which it never gets.
 3. is every built-in name and every part of a module there?  Asked one by one, without the code.
 
 Only what the interpreter cannot do is a refusal.  A refusal opens the way to the heavy lane, so
@@ -35,10 +35,15 @@ from pydantic_monty import (
 from threegate.base.limits import MAX_LINE, MAX_LINE_CHARS
 from threegate.base.text import visible
 from threegate.gates.tool_exec.monty.functions import REGISTRY
-from threegate.gates.tool_exec.monty.gaps import defined, gaps
 from threegate.gates.tool_exec.monty.messages import MAX_CONSTRUCT_CHARS
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.gates.tool_exec.monty.screen import (
+    SourceBounds,
+    SourceRefusal,
+    defined,
+    gaps,
+    screen,
+)
 
 LIMITS: Final[pydantic_monty.ResourceLimits] = {
     "max_memory": 256 * 2**20,
@@ -54,14 +59,19 @@ _NOT_YET: Final = "The monty syntax parser does not yet support "
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What stands in the way, and what is merely suspicious."""
+    """What the interpreter cannot do, and what the type checker suspects."""
 
-    refusal: Refusal | None
-    warnings: tuple[Refusal, ...] = ()
+    refusal: SourceRefusal | None
+    warnings: tuple[SourceRefusal, ...] = ()
 
 
 def check(
-    pool: Pool, code: str, *, functions: Sequence[str], inputs: Sequence[str], bounds: Bounds
+    pool: WorkerPool,
+    code: str,
+    *,
+    functions: Sequence[str],
+    inputs: Sequence[str],
+    bounds: SourceBounds,
 ) -> Found:
     """Return whether the interpreter can express `code`; nothing of it runs."""
     refusal = screen(code, bounds)
@@ -74,7 +84,7 @@ def check(
     return Found(None, _warnings(pool, code, _stubs(functions, inputs)))
 
 
-def compiles(pool: Pool, code: str) -> Refusal | None:
+def compiles(pool: WorkerPool, code: str) -> SourceRefusal | None:
     """Return what keeps the interpreter from compiling `code`, if anything does."""
     try:
         with pool.checkout(limits=LIMITS) as session:
@@ -82,7 +92,7 @@ def compiles(pool: Pool, code: str) -> Refusal | None:
     except (MontySyntaxError, MontyRuntimeError) as exc:
         return _refusal(exc)
     except MontyError:
-        return Refusal("program", 1, "the interpreter cannot compile it within its limits")
+        return SourceRefusal("program", 1, "the interpreter cannot compile it within its limits")
     return None
 
 
@@ -106,7 +116,7 @@ def _never(_stream: str, _text: str) -> None:
     raise AssertionError("nothing of the program runs")
 
 
-def _refusal(exc: MontySyntaxError | MontyRuntimeError) -> Refusal:
+def _refusal(exc: MontySyntaxError | MontyRuntimeError) -> SourceRefusal:
     frames = exc.traceback()
     line = max(1, frames[-1].line - 1) if frames else 1  # our own line is not counted
     message = str(exc.exception())
@@ -114,15 +124,15 @@ def _refusal(exc: MontySyntaxError | MontyRuntimeError) -> Refusal:
     return _bounded(construct, line, f"the interpreter says: {message}")
 
 
-def _bounded(construct: str, line: int, reason: str) -> Refusal:
-    return Refusal(
+def _bounded(construct: str, line: int, reason: str) -> SourceRefusal:
+    return SourceRefusal(
         visible(construct[:MAX_CONSTRUCT_CHARS])[:MAX_CONSTRUCT_CHARS] or "program",
         min(max(1, line), MAX_LINE),
         visible(reason[:MAX_LINE_CHARS])[:MAX_LINE_CHARS],
     )
 
 
-def _missing(pool: Pool, tree: ast.Module, given: set[str]) -> Refusal | None:
+def _missing(pool: WorkerPool, tree: ast.Module, given: set[str]) -> SourceRefusal | None:
     """Return the first built-in name or part of a module that the interpreter does not have."""
     asked = sorted(_questions(tree, given), key=lambda question: question[1])[:MAX_ASKED]
     try:
@@ -131,7 +141,7 @@ def _missing(pool: Pool, tree: ast.Module, given: set[str]) -> Refusal | None:
                 if not _has(session, source):
                     return _bounded(what, line, "the interpreter does not have this")
     except MontyError:
-        return Refusal("program", 1, "the interpreter did not say what it has")
+        return SourceRefusal("program", 1, "the interpreter did not say what it has")
     return None
 
 
@@ -174,7 +184,7 @@ def _stubs(functions: Sequence[str], inputs: Sequence[str]) -> str:
     return "\n".join(["from typing import Any", *(f"{name}: Any" for name in inputs), *signatures])
 
 
-def _warnings(pool: Pool, code: str, stubs: str) -> tuple[Refusal, ...]:
+def _warnings(pool: WorkerPool, code: str, stubs: str) -> tuple[SourceRefusal, ...]:
     """Return what the type checker says, which may be wrong about a program that runs."""
     stubs = f"{stubs}\n{_unused(code)}: Any\n"
     try:
@@ -183,13 +193,13 @@ def _warnings(pool: Pool, code: str, stubs: str) -> tuple[Refusal, ...]:
         ) as session:
             _stopped_before(session, code)
     except MontyTypingError as exc:
-        return tuple(_told(exc.display()))[:MAX_WARNINGS]
+        return tuple(_read_warnings(exc.display()))[:MAX_WARNINGS]
     except MontyError:
-        return (Refusal("types", 1, "the type checker did not come to an end"),)
+        return (SourceRefusal("types", 1, "the type checker did not come to an end"),)
     return ()
 
 
-def _told(report: str) -> Iterator[Refusal]:
+def _read_warnings(report: str) -> Iterator[SourceRefusal]:
     for line in report.splitlines()[: MAX_WARNINGS * 4]:
         try:
             found: Any = json.loads(line)

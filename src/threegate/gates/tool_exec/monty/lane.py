@@ -7,7 +7,7 @@ limit, a crash) is named as such.
 SECURITY
     Runs in the tool-lite box and talks to a worker that runs hostile code.  Everything
     the worker says (values, printed text, error text, even the type of an error) is
-    chosen by that code: it is bounded, and limits are believed only as `verdict` says.
+    chosen by that code: it is bounded, and `outcome.judge` decides which limits are believed.
 """
 
 import keyword
@@ -21,14 +21,19 @@ from pydantic_monty import MontyComplete, MontyError, MontySession
 
 from threegate.base.limits import MAX_ERROR_BYTES
 from threegate.gates.tool_exec.monty import check
-from threegate.gates.tool_exec.monty.calls import Calls, Snapshot, TooMany
-from threegate.gates.tool_exec.monty.convert import NotJson, TooLarge, to_json
+from threegate.gates.tool_exec.monty.functions import Calls, Snapshot, TooMany
 from threegate.gates.tool_exec.monty.messages import LiteCut, LiteOutcome, RefusalFound
+from threegate.gates.tool_exec.monty.outcome import (
+    NotJson,
+    RunEnd,
+    TooLarge,
+    judge,
+    reached,
+    to_json,
+)
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds, Refusal, screen
-from threegate.gates.tool_exec.monty.verdict import Verdict, judge, told
-from threegate.gates.tool_exec.monty.watch import Watch, cut_utf8
+from threegate.gates.tool_exec.monty.pool import RunWatch, WorkerPool, cut_utf8
+from threegate.gates.tool_exec.monty.screen import SourceBounds, SourceRefusal, screen
 
 EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # Monty's clock has no zone
 STILL: Final[pydantic_monty.OSPolicy] = {
@@ -39,8 +44,8 @@ STILL: Final[pydantic_monty.OSPolicy] = {
     "random_start": {"seed": 0},
 }
 NOT_EXPRESSIBLE: Final = "not-expressible"
-# The text of each document stands under the name of its input.  The function takes it along and
-# gives the name up to the value, so nothing else is left behind: no helper, no module.
+# The text of each document is bound to the name of its input.  The function replaces it by the
+# value, so no helper and no module is left in the program's names.
 LOAD: Final = """\
 def {name}(text={name}):
     import json
@@ -50,8 +55,8 @@ def {name}(text={name}):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What to run, already approved and within policy."""
+class LiteTask:
+    """A program to run, already approved and within policy."""
 
     code: str
     inputs: tuple[tuple[str, bytes], ...]
@@ -60,24 +65,24 @@ class Job:
     memory_bytes: int
     output_bytes: int
     recursion: int
-    bounds: Bounds
+    bounds: SourceBounds
 
 
-def run(pool: Pool, job: Job) -> LiteOutcome:
+def run(pool: WorkerPool, job: LiteTask) -> LiteOutcome:
     """Run a program to its end or to its limit."""
     refusal = screen(job.code, job.bounds)
     if refusal is not None:
         return _refused(refusal, refusal.construct)
     outcome = _run(pool, job)
     if _looks_refused(outcome):
-        # Only a check, in which nothing runs, can tell the interpreter's refusal from a program
+        # Only a check, in which nothing runs, tells the interpreter's refusal from a program
         # that raises the same error.
         refusal = check.compiles(pool, job.code)
         outcome = outcome if refusal is None else _refused(refusal, NOT_EXPRESSIBLE)
     return outcome
 
 
-def _refused(refusal: Refusal, why: str) -> LiteOutcome:
+def _refused(refusal: SourceRefusal, why: str) -> LiteOutcome:
     found = RefusalFound(refusal.construct, refusal.line, refusal.reason)
     return LiteOutcome(f"refused:{why}", refusal=found)
 
@@ -87,9 +92,9 @@ def _looks_refused(outcome: LiteOutcome) -> bool:
     return outcome.exit == "error" and last.startswith((b"NotImplementedError", b"SyntaxError"))
 
 
-def _run(pool: Pool, job: Job) -> LiteOutcome:
+def _run(pool: WorkerPool, job: LiteTask) -> LiteOutcome:
     calls = Calls(job.functions)
-    watch = Watch(pool.alarm, wall_ms=job.wall_ms, output_bytes=job.output_bytes)
+    watch = RunWatch(pool.alarm, wall_ms=job.wall_ms, output_bytes=job.output_bytes)
     with pool.checkout(
         limits=_limits(job, calls), os_policy=STILL, assert_message_annotations=False
     ) as session:
@@ -101,7 +106,7 @@ def _run(pool: Pool, job: Job) -> LiteOutcome:
     return _outcome(found, calls, watch)
 
 
-def _limits(job: Job, calls: Calls) -> pydantic_monty.ResourceLimits:
+def _limits(job: LiteTask, calls: Calls) -> pydantic_monty.ResourceLimits:
     seconds = job.wall_ms / 1000
     return {
         "max_memory": job.memory_bytes,
@@ -113,58 +118,58 @@ def _limits(job: Job, calls: Calls) -> pydantic_monty.ResourceLimits:
     }
 
 
-def _bind(session: MontySession, job: Job, watch: Watch) -> Verdict | None:
+def _bind(session: MontySession, job: LiteTask, watch: RunWatch) -> RunEnd | None:
     """Bind each input to the value of its JSON document; return why that failed, if it did."""
     if not job.inputs:
         return None
     names = [name for name, _ in job.inputs]
     if any(keyword.iskeyword(name) or name in job.functions for name in names):
-        return Verdict("refused:input", "the name of an input cannot be bound")
+        return RunEnd("refused:input", "the name of an input cannot be bound")
     loader = "".join(LOAD.format(name=name) for name in names)
     try:
         texts = {name: document.decode("utf-8") for name, document in job.inputs}
         session.feed_run(loader, inputs=texts, print_callback=watch.printed)
     except UnicodeDecodeError:
-        return Verdict("refused:input", "an input is not UTF-8")
+        return RunEnd("refused:input", "an input is not UTF-8")
     except MontyError as exc:
         verdict = judge(exc, watch, loader)
         if verdict.exit not in {"limit:time", "limit:memory", "crashed"}:
-            return Verdict("refused:input", "an input is not JSON that the interpreter reads")
+            return RunEnd("refused:input", "an input is not JSON that the interpreter reads")
         return verdict
     return None
 
 
-def _program(session: MontySession, job: Job, calls: Calls, watch: Watch) -> Verdict:
+def _program(session: MontySession, job: LiteTask, calls: Calls, watch: RunWatch) -> RunEnd:
     """Run the program and say how it ended."""
     try:
         snapshot: Snapshot = session.feed_start(job.code, print_callback=watch.printed)
         while not isinstance(snapshot, MontyComplete):
             if watch.late:
-                return told("time")
+                return reached("time")
             snapshot = calls.answer(snapshot)
         watch.end()
     except TooMany:
-        return told(watch.why or "calls")
+        return reached(watch.why or "calls")
     except MontyError as exc:
         return judge(exc, watch, job.code)
     if watch.cut is not None:
-        return told("output")
-    # It came to its end: a machine that is slow to hand over the value is not the program's.
+        return reached("output")
+    # The program ended: the time to hand over its value on a slow machine does not count.
     if watch.used(calls.seconds):
-        return told("time")
+        return reached("time")
     return _left(snapshot, watch)
 
 
-def _left(snapshot: MontyComplete, watch: Watch) -> Verdict:
+def _left(snapshot: MontyComplete, watch: RunWatch) -> RunEnd:
     try:
-        return Verdict("ok", value=to_json(snapshot.output, most_bytes=watch.room))
+        return RunEnd("ok", value=to_json(snapshot.output, most_bytes=watch.room))
     except TooLarge as exc:
-        return Verdict("limit:output", str(exc), value_cut=True)
+        return RunEnd("limit:output", str(exc), value_cut=True)
     except NotJson as exc:
-        return Verdict("error", f"the value is {exc}, not JSON")
+        return RunEnd("error", f"the value is {exc}, not JSON")
 
 
-def _outcome(found: Verdict, calls: Calls, watch: Watch) -> LiteOutcome:
+def _outcome(found: RunEnd, calls: Calls, watch: RunWatch) -> LiteOutcome:
     text = cut_utf8(found.text.encode("utf-8", "replace"), MAX_ERROR_BYTES)
     return LiteOutcome(
         exit=found.exit,

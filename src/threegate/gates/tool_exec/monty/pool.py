@@ -1,12 +1,23 @@
-"""The workers of one box, and the clock that watches them.
+"""The workers of one sandbox, and the clock and counters that limit each run.
 
-Each worker serves one program and is then gone.  One thread waits for the deadline of the
-program that runs; a timer for each would cost more than a small program takes.
+Each worker serves one program and then ends.  One thread waits for the deadline of the running
+program; a timer for each would cost more than a small program takes.
+
+The interpreter has its own limits, but its clock stands still while an external function works,
+and a program may raise any error with any text.  So time, calls and output are counted here, and
+a worker that exceeds a limit is killed.
+
+SECURITY
+    Receives text printed by hostile code, up to a hundred megabytes a second.  Text beyond the
+    limit is dropped, and the worker is killed before it prints more.
 """
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -19,7 +30,7 @@ GRACE_SECONDS: Final = 0.25
 CHECKOUT_SECONDS: Final = 10.0
 
 
-class Pool:
+class WorkerPool:
     """Fresh workers, one at a time."""
 
     def __init__(self, binary: str = LAUNCHER) -> None:
@@ -54,12 +65,12 @@ class Pool:
 
 
 class Alarm:
-    """Rings once at a time that is set, unless it is put off before."""
+    """Calls a function once at a set time, unless it is cancelled before."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._due: float | None = None
-        self._wakes: float | None = None  # when the thread looks next; None: when it is told
+        self._wakes: float | None = None  # when the thread looks next; None: when it is notified
         self._ring: Callable[[], None] | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._wait, daemon=True)
@@ -69,7 +80,7 @@ class Alarm:
         self._thread.start()
 
     def set(self, seconds: float, ring: Callable[[], None]) -> None:
-        """Ring in so many seconds."""
+        """Call `ring` in so many seconds."""
         with self._changed:
             self._due, self._ring = time.monotonic() + seconds, ring
             # Waking the thread costs more than letting it look once too often.
@@ -77,7 +88,7 @@ class Alarm:
                 self._changed.notify()
 
     def off(self) -> None:
-        """Do not ring; once this returns it does not."""
+        """Cancel the call; it does not happen after this returns."""
         with self._changed:
             self._due = self._ring = None
 
@@ -99,3 +110,87 @@ class Alarm:
                     continue
                 self._wakes = None if left is None else self._due
                 self._changed.wait(left)
+
+
+class RunWatch:
+    """Counts time and output of one run, and kills its worker at a limit."""
+
+    def __init__(self, alarm: Alarm, *, wall_ms: int, output_bytes: int) -> None:
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self.cut: str | None = None  # the stream that exceeded the limit
+        self.why: str | None = None  # the first limit that was reached
+        self._wall, self._room = wall_ms / 1000, output_bytes
+        self.cpu_seconds = 0.0
+        self._pid, self._began, self._ended = 0, 0.0, 0.0
+        self._lock = threading.Lock()
+        self._alarm = alarm
+
+    def start(self, pid: int | None) -> None:
+        """Start the clock; from here on the worker can be killed."""
+        assert pid is not None, "a session that is checked out has a worker"
+        self._pid, self._began = pid, time.monotonic()
+        self._alarm.set(self._wall + GRACE_SECONDS, lambda: self.stop("time"))
+
+    def end(self) -> None:
+        """Stop the clock; the worker's number may belong to another process from here on."""
+        with self._lock:
+            self._read_cpu()
+            self._pid = 0
+            self._ended = self._ended or time.monotonic()
+        self._alarm.off()
+
+    def stop(self, why: str) -> None:
+        """Kill the worker because of `why`; the first reason counts."""
+        with self._lock:
+            self.why = self.why or why
+            self._read_cpu()
+            pid, self._pid = self._pid, 0
+            if pid:
+                # It may have ended in this moment.
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _read_cpu(self) -> None:
+        if self._pid:
+            with suppress(OSError):  # it crashed: its processor time is unknown
+                self.cpu_seconds = time.clock_gettime(_cpu_clock(self._pid))
+
+    @property
+    def late(self) -> bool:
+        """Tell whether the run has used up its time, by our clock."""
+        return (self._ended or time.monotonic()) - self._began >= self._wall
+
+    def used(self, ours: float) -> bool:
+        """Tell whether worker and functions (`ours` seconds) worked for longer than it may take."""
+        return self.cpu_seconds + ours >= self._wall
+
+    @property
+    def room(self) -> int:
+        """Return how many bytes of output are left."""
+        return self._room
+
+    def printed(self, stream: str, text: str) -> None:
+        """Keep what the program printed, up to the limit."""
+        if self.cut is not None:
+            return
+        data = text.encode("utf-8", "replace")
+        if len(data) > self._room:
+            data = cut_utf8(data, self._room)
+            self.cut = stream
+        kept = self.stdout if stream == "stdout" else self.stderr
+        kept += data
+        self._room -= len(data)
+        if self.cut is not None:
+            # Reaching the limit depends on the program alone, not on the moment of the kill.
+            self._room = 0
+            self.stop("output")
+
+
+def _cpu_clock(pid: int) -> int:
+    """Return the clock that counts the processor time of a process; see clock_getcpuclockid(3)."""
+    return (~pid << 3) | 2
+
+
+def cut_utf8(data: bytes, most_bytes: int) -> bytes:
+    """Return the beginning of UTF-8 text, cut between two characters."""
+    return data[:most_bytes].decode("utf-8", "ignore").encode("utf-8")

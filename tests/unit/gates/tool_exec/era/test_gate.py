@@ -1,8 +1,12 @@
-"""The gate of the heavy lane before it has a guest: what it lets through, and when."""
+"""The gate of the heavy lane before it has a guest: approval, the disk of inputs, the clock."""
 
+import hashlib
+import io
+import os
 import socket
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +14,20 @@ import pytest
 from tests.support.heavy import Task, asked_for, rules
 from threegate.artifacts import registry
 from threegate.base import canonical, wire
+from threegate.base.erofs import ErofsFile, lay_out, write
 from threegate.base.errors import PolicyDenied, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import gate
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import job as jobs
-from threegate.gates.tool_exec.era.machine import Machine
+from threegate.gates.tool_exec.era.gate import DiskBroken, disk_inputs
+from threegate.gates.tool_exec.era.machine import GuestMachine
 from threegate.gates.tool_exec.era.messages import (
     DID_NOT_WAKE,
     NOT_AS_PROMISED,
     PROTOCOL,
     Channels,
+    GivenInput,
     GuestShape,
     HeavyJob,
     parse_ask,
@@ -89,7 +96,7 @@ def test_one_that_stops_with_its_job_has_crashed() -> None:
     agent, guest_end = socket.socketpair()
     monitor, engine_end = socket.socketpair()
     with agent, guest_end, monitor, engine_end:
-        machine = Machine(Channels(agent.fileno(), monitor.fileno()))
+        machine = GuestMachine(Channels(agent.fileno(), monitor.fileno()))
         guest_end.close()
         engine_end.close()
         bundle, request = gate.approved(job(), now=int(time.time()))
@@ -124,3 +131,40 @@ def test_a_late_approval_is_refused_whatever_the_host_says() -> None:
     with pytest.raises(ProtocolBroken, match="fields"):
         parse_ask(Untrusted(wire.pack(PROTOCOL, "job", fields, parts)))
     assert parse_ask(Untrusted(late.to_bytes())) == late, "control: without them it is read"
+
+
+INPUTS = {"a": b"x" * 5000, "b": b"", "c": b"three"}
+SAID = tuple(GivenInput(name, len(data)) for name, data in INPUTS.items())
+
+
+def disk(path: Path) -> int:
+    layout = lay_out({name: ErofsFile(len(data)) for name, data in INPUTS.items()})
+    with path.open("wb") as out:
+        write(layout, out, lambda name: io.BytesIO(INPUTS[name]))
+    return os.open(path, os.O_RDWR)
+
+
+def test_every_input_is_found_with_its_own_digest(tmp_path: Path) -> None:
+    fd = disk(tmp_path / "disk")
+    found = disk_inputs(fd, SAID)
+    for name, data in INPUTS.items():
+        assert (found[name].bytes, found[name].sha256()) == (
+            len(data),
+            hashlib.sha256(data).hexdigest(),
+        )
+    os.close(fd)
+
+
+def test_another_layout_a_hidden_file_or_a_short_disk_is_refused(tmp_path: Path) -> None:
+    fd = disk(tmp_path / "disk")
+    for lie in (SAID[:2], (*SAID, GivenInput("d", 1)), (GivenInput("a", 5000), GivenInput("c", 5))):
+        with pytest.raises(DiskBroken, match="laid out"):
+            disk_inputs(fd, lie)
+    os.pwrite(fd, b"\0", 1024)  # the superblock
+    with pytest.raises(DiskBroken, match="laid out"):
+        disk_inputs(fd, SAID)
+    os.ftruncate(fd, 100)
+    with pytest.raises(DiskBroken, match="too short"):
+        disk_inputs(fd, SAID)
+    assert disk_inputs(0, ()) == {}, "without inputs there is no disk"
+    os.close(fd)

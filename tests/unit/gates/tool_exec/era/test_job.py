@@ -8,9 +8,9 @@ from threegate.base import canonical
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
-from threegate.gates.tool_exec.era.job import Bounds, Over, Taken
+from threegate.gates.tool_exec.era.job import JobBounds, Over, Taken
 
-BOUNDS = Bounds(wall_ms=1000, output_bytes=10, disk_bytes=8, files={"a": 5, "b": 8})
+BOUNDS = JobBounds(wall_ms=1000, output_bytes=10, disk_bytes=8, files={"a": 5, "b": 8})
 
 
 def body(value: object) -> Untrusted[bytes]:

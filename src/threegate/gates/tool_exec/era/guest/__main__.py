@@ -10,9 +10,9 @@ ThreeGate.  It speaks frames (`guest_messages.py` is the other side) on one virt
     JOB    ->  STDOUT, STDERR, VIOLATION ..., FILE, DATA ..., EXIT
 
 SECURITY
-    Whatever it says may be said by a job that became root here: the gate outside believes
-    none of it.  What it does for the job's confinement (uid, limits, the ring) keeps approved
-    code to what was approved of it; the boundary is the virtual machine.
+    A job that became root here can say anything that the agent says: the gate outside believes
+    none of it.  The confinement made here (uid, limits, the ring) keeps approved code to its
+    approval; the boundary is the virtual machine.
 """
 
 import fcntl
@@ -32,8 +32,9 @@ from typing import NoReturn
 
 if __name__ == "__main__":  # in the guest: the parts beside it, which -I leaves out
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from threegate.gates.tool_exec.era.guest import commanding, kernel, relay
-from threegate.gates.tool_exec.era.guest.interpreting import Interpreter, violation
+from threegate.gates.tool_exec.era.guest import commands, kernel, relay
+from threegate.gates.tool_exec.era.guest.commands import Commands
+from threegate.gates.tool_exec.era.guest.interpreter_process import Interpreter, violation
 from threegate.gates.tool_exec.era.guest.kernel import LIBC
 from threegate.gates.tool_exec.era.guest.places import (
     JOB_UID,
@@ -41,10 +42,10 @@ from threegate.gates.tool_exec.era.guest.places import (
     facts,
     prepare_places,
     read_text,
+    take_entropy,
     take_input,
+    take_time,
 )
-from threegate.gates.tool_exec.era.guest.starting import Commands
-from threegate.gates.tool_exec.era.guest.waking import take_entropy, take_time
 
 WARM, HELLO, JOB = 1, 2, 3
 READY, FACTS, STDOUT, STDERR, FILE, DATA, EXIT, VIOLATION = 11, 12, 13, 14, 15, 16, 17, 18
@@ -54,7 +55,7 @@ PIECE_BYTES = 64 * 1024
 PACKAGES = "/usr/lib/python3/dist-packages"  # where Debian keeps the scientific set
 PORT_NAME = "threegate.agent"
 PR_SET_CHILD_SUBREAPER = 36
-ENDED, _TELL = os.pipe()  # has a byte whenever a child may have ended; not every kernel has pidfds
+ENDED, _TELL = os.pipe()  # has a byte if a child may have ended; not every kernel has pidfds
 KINDS = {"stdout": STDOUT, "stderr": STDERR, "reports": VIOLATION}
 MAX_VIOLATIONS = 64
 
@@ -111,13 +112,13 @@ def open_port() -> Port:
 
 
 def prefer_killing(score: int) -> None:
-    """Tell the kernel how gladly it may end this process for want of memory."""
+    """Set the kernel's preference for killing this process when memory runs out."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(score))
 
 
 class Agent:
-    """What the guest is ready for: one ring, and the interpreter that waits under it."""
+    """Serves one ring, with the executor that waits under it."""
 
     def __init__(self, port: Port, *, clone: bool) -> None:
         self._port, self._clone = port, clone
@@ -140,7 +141,9 @@ class Agent:
             elif kind == FILE:
                 take_input(self._port.hear, message)
             elif kind == JOB:
-                if not self._clone:  # its kernel does not count what root began: the job itself
+                if (
+                    not self._clone
+                ):  # its kernel does not count a process that root started: the job itself
                     message["processes"] -= 1
                 prepare_places(message, clone=self._clone)
                 if self._clone:
@@ -149,7 +152,7 @@ class Agent:
                 run(self._port, message, self._executor)
 
     def _warm(self, message: Message) -> list[str]:
-        """Put the ring in force and load what jobs may want; return what is there."""
+        """Put the ring in force and load modules for jobs; return those that were found."""
         self._ring = {name: rule for name, rule in message["ring"].items() if name != "rules"}
         found: list[str] = []
         become = partial(_become, landlock=self._clone)
@@ -165,7 +168,7 @@ class Agent:
         return sorted(found)
 
     def _ring_facts(self) -> Message:
-        """Return which ring is in force, and what was tried against it just now."""
+        """Return the digest of the ring in force, and the proofs that were tried just now."""
         proved = self._executor.prove() if self._executor is not None else []
         held = self._executor.held if self._executor is not None else {}  # read back, not echoed
         ring = {**self._ring, **held}
@@ -196,13 +199,13 @@ def run(port: Port, job: Message, executor: Interpreter | Commands) -> None:
 
 
 def _refused(port: Port, job: Message) -> bool:
-    """Say which rule refuses a command, and start nothing."""
-    found = commanding.judge(job["ring"], job["argv"])
+    """Report the rule that refuses a command, if one does; tell whether it was refused."""
+    found = commands.judge(job["ring"], job["argv"])
     if found is None:
         return False
-    port.tell(VIOLATION, commanding.violation(found))
-    port.say(STDERR, commanding.sentence(found, job["ring"]["rules"]).encode())
-    port.tell(EXIT, {"code": commanding.REFUSED, "oom": False, "signal": 0})
+    port.tell(VIOLATION, commands.violation(found))
+    port.say(STDERR, commands.sentence(found, job["ring"]["rules"]).encode())
+    port.tell(EXIT, {"code": commands.REFUSED, "oom": False, "signal": 0})
     return True
 
 
@@ -212,9 +215,9 @@ def _oom_kills() -> int:
 
 
 def _become(fds: tuple[int, ...], executable: tuple[str, ...], *, landlock: bool) -> None:
-    """Give up root, and everything a job has no use for; standard output is `fds[0]`.
+    """Give up root and everything that a job does not need; standard output is `fds[0]`.
 
-    A user-space kernel has no Landlock: there the mounts alone say what can be executed.
+    A user-space kernel has no Landlock: there only the mounts limit what can be executed.
     """
     prefer_killing(1000)
     os.setsid()
@@ -240,13 +243,13 @@ def _become(fds: tuple[int, ...], executable: tuple[str, ...], *, landlock: bool
 
 
 class _Lines:
-    """What an interpreter reports while code runs, line by line."""
+    """Forwards refusals that an interpreter reports while code runs."""
 
     def __init__(self, port: Port) -> None:
         self._port, self._held, self._said = port, b"", 0
 
     def take(self, piece: bytes) -> None:
-        """Pass on what the ring refused; whatever else is written there is nobody's business."""
+        """Pass on refusals of the ring, and drop every other line."""
         *lines, self._held = (self._held + piece).split(b"\n")
         self._held = self._held[-PIECE_BYTES:]
         for line in lines:
@@ -257,7 +260,7 @@ class _Lines:
 
 
 def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
-    """Pass on what the job prints until it has ended; then end whatever it left running."""
+    """Pass on what the job prints until it has ended; then end all its processes."""
     watch = select.poll()
     for fd in (*streams, ENDED):
         watch.register(fd, select.POLLIN)
@@ -282,7 +285,7 @@ def _stream(port: Port, pid: int, streams: dict[int, int]) -> int:
 
 
 def _ended(pid: int) -> int | None:
-    """Return how the job ended, if it has, after ending whatever it left running."""
+    """Return how the job ended, if it has, after ending all its processes."""
     found, status = os.waitpid(pid, os.WNOHANG)
     if not found:
         return None
@@ -291,9 +294,9 @@ def _ended(pid: int) -> int | None:
 
 
 def end_all() -> None:
-    """Kill every process but this one, and the next generation of those that were forking.
+    """Kill every process but this one, and the children of those that were forking.
 
-    Whatever loses its parent becomes ours: when we have no child, there is nobody left.
+    Orphans become our children: without a child, no process is left.
     """
     while True:
         try:
@@ -330,7 +333,7 @@ def main() -> None:
         os.set_blocking(fd, True)  # the kernel outside does not wait, we do
         Agent(Port(fd), clone=False).serve()
     kernel.no_user_namespaces()
-    kernel.share_mounts()  # inputs arrive in views that were made before
+    kernel.share_mounts()  # inputs arrive in mount namespaces that were made before
     Agent(open_port(), clone=True).serve()
 
 

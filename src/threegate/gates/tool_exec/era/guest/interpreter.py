@@ -8,8 +8,8 @@ its view, it puts its import hook in place, and waits for the code.
     fd 4   what it says: lines, their parts separated by 0x1f
 
 SECURITY
-    Runs hostile code in its own process.  The hook gives clear errors and is no boundary:
-    code that gets past it finds no files of other packages, no network, and nothing it may
+    Runs hostile code in its own process.  The hook gives clear errors; it is not a boundary.
+    Code that gets past it finds no files of other packages, no network, and nothing it may
     execute.  Only modules that are built into Python are imported here, so that nothing
     is in memory that no allowed package asked for.
 """
@@ -92,10 +92,10 @@ class Hook:
         fromlist: "Any" = (),
         level: int = 0,
     ) -> "Any":
-        """Stand in for `__import__`: every import statement comes by here."""
+        """Replace `__import__`: every import statement calls it."""
         frame = self._frame(1)
-        # Nearly all who ask are libraries, so this is all that most imports pay.  What the import
-        # system itself imports on the way is nobody's wish.
+        # Nearly all callers are libraries, so most imports pay only for this line.  Imports by the
+        # import system itself are not checked.
         if not _is_library(frame) and frame.f_code is not self._held[0]:
             # PyImport_Import hands over a list, and no statement does.
             by_c = type(fromlist) is list
@@ -103,7 +103,7 @@ class Hook:
         return self._import(name, globals, locals, fromlist, level)
 
     def held_find(self, name: str, import_: object) -> "Any":
-        """Stand in for the import system's own search, which importlib calls directly."""
+        """Replace the import system's own search, which importlib calls directly."""
         frame = self._frame(1)
         if frame.f_code is not self._held[0]:  # where it was judged
             asker = self._asker(frame)
@@ -287,7 +287,7 @@ def run(job: "Message") -> int:
 
 
 def _without_us(trace: "TracebackType | None") -> "TracebackType | None":
-    """Return a traceback as it would be if the code ran by itself."""
+    """Return a traceback without the frames of this program."""
     if trace is None:
         return None
     below = _without_us(trace.tb_next)
@@ -308,7 +308,7 @@ def finish(code: int) -> int:
 
 
 def _fresh_randomness() -> None:
-    """Draw anew whatever was drawn before the snapshot."""
+    """Seed again every generator that was seeded before the snapshot."""
     if "random" in sys.modules:
         sys.modules["random"].seed(posix.urandom(64))
     if "numpy.random" in sys.modules:

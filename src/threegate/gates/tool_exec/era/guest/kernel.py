@@ -1,14 +1,21 @@
-"""The guest's kernel, asked directly: mounts, namespaces, and what a job may execute or open.
+"""The guest's kernel: mounts, namespaces, execution rules and the trace of refused programs.
+
+A running command, or code, may try to execute any file.  The kernel refuses files that the profile
+does not name, and `ExecTrace` records their names from two events: a file is opened to be executed,
+and the call returns an error.  The kernel filters out names of the profile, so that an allowed
+program costs no record.
 
 SECURITY
-    Runs as root inside the guest, before a job.  What is locked here holds for every process
-    of the job, whatever language it is written in; the virtual machine is the boundary to
-    everything else.
+    Runs as root inside the guest, before a job.  The rules set here hold for every process of the
+    job, in any language; the virtual machine is the boundary to everything else.  The trace
+    holds names that a hostile program chose: only printable ones are passed on, and a program may
+    add false ones.  The trace refuses nothing itself.  A user-space kernel has no trace.
 """
 
 import ctypes
 import errno
 import os
+import re
 import struct
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -19,7 +26,7 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_EXECUTE, LANDLOCK_PATH_BENEATH = 1, 1
 LOADER = "/lib64/ld-linux-x86-64.so.2"
-# A library that is also a program: it says its version.  Only Landlock keeps it from being run.
+# A library that is also a program (it prints its version); only Landlock prevents running it.
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -27,7 +34,7 @@ AUDIT_ARCH_X86_64, X32 = 0xC000003E, 0x40000000
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # the last: EPERM
 SOCKET, SOCKETPAIR, UNIX = 41, 53, 1
 INTERNET, STREAM = 2, 1
-# Files without a place, other kernels' doors, and what makes new rules for oneself.
+# Files without a path, other doors into the kernel, and calls that change the confinement.
 REFUSED_CALLS = {
     "memfd_create": 319,
     "memfd_secret": 447,
@@ -79,25 +86,25 @@ def remount(place: str, flags: int) -> None:
 
 
 def share_mounts() -> None:
-    """Have what is mounted from here on arrive in the views of others."""
+    """Propagate later mounts to the mount namespaces of other processes."""
     mount("", "/", "", MS_REC | MS_SHARED)
 
 
 def own_mounts() -> None:
-    """Have mounts of our own from here on; what the agent mounts still arrives."""
+    """Get a mount namespace of our own; mounts of the agent still arrive."""
     _checked(LIBC.unshare(CLONE_NEWNS), "mounts")
     mount("", "/", "", MS_REC | MS_SLAVE)
 
 
 def enter_mounts(pid: int) -> None:
-    """See the files as another process does."""
+    """Join the mount namespace of another process."""
     fd = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     _checked(LIBC.setns(fd, CLONE_NEWNS), "mounts")
     os.close(fd)
 
 
 def no_user_namespaces() -> None:
-    """Let nobody be root of a namespace of their own, who could mount what executes again."""
+    """Forbid user namespaces: root of one could mount files that execute again."""
     with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as file:
         file.write("0")
 
@@ -108,14 +115,14 @@ def let_go(place: str) -> None:
 
 
 def no_new_privileges() -> None:
-    """Gain nothing by executing, ever again."""
+    """Set no_new_privs."""
     _checked(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
 def only_execute(paths: tuple[str, ...]) -> None:
     """Let this process and its children execute these files, their loader, and nothing else.
 
-    The loader runs whatever it is given: `view.seal` keeps that from being more than this.
+    The loader runs any file it is given: `view.seal` leaves it only these.
     """
     handled = struct.pack("Q", LANDLOCK_EXECUTE)
     ruleset = _checked(LIBC.syscall(LANDLOCK_CREATE, handled, len(handled), 0), "landlock")
@@ -169,3 +176,98 @@ def _filter() -> bytes:
         (answer, 0, 0, REFUSE),
     ]
     return b"".join(struct.pack("HBBI", *step) for step in steps)
+
+
+TRACE_PLACE = "/run/trace"
+BUFFER_KIB = "512"
+PIECE_BYTES = 1 << 16
+OPENED = "p:ring/opened do_open_execat name=+0(+0($arg2)):string"
+# Process, event and its text.  The process name may contain anything, but it comes first.
+_LINE = re.compile(r".*-(\d+) +\[\d+\] \S+ +[\d.]+: (opened|sys_execve(?:at)?)\b(.*)")
+_NAME, _RESULT = re.compile(r' name="(.*)"$'), re.compile(r" -> 0x([0-9a-f]{1,16})$")
+NAMELESS = "(a descriptor)"
+REFUSALS = frozenset((errno.EACCES, errno.EPERM))
+
+
+class TraceLines:
+    """Parses lines of the kernel's trace as they arrive."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, str] = {}
+        self._held = ""
+
+    def take(self, text: str) -> list[str]:
+        """Return the names of refused programs in these lines."""
+        *lines, self._held = (self._held + text).split("\n")
+        found = [self._refused_name(line) for line in lines]
+        return [name for name in found if name]
+
+    def _refused_name(self, line: str) -> str:
+        matched = _LINE.fullmatch(line)
+        if matched is None:
+            return ""
+        process, event, rest = matched.groups()
+        if event == "opened":
+            named = _NAME.search(rest)
+            self._opened[process] = (named[1] if named else "") or NAMELESS
+            return ""
+        name, result = self._opened.pop(process, ""), _RESULT.search(rest)
+        failed = (1 << 64) - int(result[1], 16) if result else 0
+        return name if failed in REFUSALS else ""
+
+
+class ExecTrace:
+    """The kernel's trace of refused programs, from now on."""
+
+    def __init__(self, known: list[str]) -> None:
+        os.makedirs(TRACE_PLACE, exist_ok=True)
+        mount("trace", TRACE_PLACE, "tracefs", MS_NOSUID | MS_NODEV)
+        _write("buffer_size_kb", BUFFER_KIB)
+        _write("kprobe_events", OPENED)
+        _leave_out((*known, LOADER))
+        for call in ("execve", "execveat"):
+            _write(f"events/syscalls/sys_exit_{call}/filter", "ret < 0")
+            _write(f"events/syscalls/sys_exit_{call}/enable", "1")
+        _write("events/ring/opened/enable", "1")
+        self._pipe = os.open(
+            f"{TRACE_PLACE}/trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )
+        let_go(TRACE_PLACE)  # the open file is enough; no job finds the mount
+        self._trace = TraceLines()
+
+    def refused(self) -> list[str]:
+        """Return the names of the programs that were refused since the last call."""
+        return self._trace.take(self._read())
+
+    def _read(self) -> str:
+        text = bytearray()
+        try:
+            while piece := os.read(self._pipe, PIECE_BYTES):
+                text += piece
+        except BlockingIOError:
+            pass
+        return text.decode("ascii", "backslashreplace")
+
+
+def _leave_out(names: tuple[str, ...]) -> None:
+    """Exclude these names from the trace; exclude all if they are too many for a filter."""
+    try:
+        _write("events/ring/opened/filter", " && ".join(f'name != "{name}"' for name in names))
+    except OSError:
+        _write("events/ring/opened/filter", "0")
+
+
+def _write(name: str, text: str) -> None:
+    with open(f"{TRACE_PLACE}/{name}", "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def refused_by(trace: ExecTrace | None) -> list[dict[str, object]]:
+    """Return the refusals since the last call, in the form that the gate reads."""
+    return [refused_program(name) for name in trace.refused()] if trace else []
+
+
+def refused_program(name: str) -> dict[str, object]:
+    """Return a refused program in the form that the gate reads."""
+    argument = "".join(c if " " <= c <= "~" else "?" for c in name)[:200].strip()
+    return {"argument": argument or "?", "line": 0, "rule": "allowed_binaries"}

@@ -1,10 +1,13 @@
-"""What a guest looks like from inside, and the places its job may use.
+"""The guest as its agent sees and prepares it: facts, places of the job, entropy and time.
 
-Runs inside the guest, as root, beside the agent.
+SECURITY
+    Runs as root inside the guest, beside the agent.
 """
 
 import fcntl
 import os
+import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -54,20 +57,20 @@ def interfaces() -> list[list[Any]]:
     place = "/sys/class/net"
     names = set(os.listdir(place)) if os.path.isdir(place) else set()
     names |= {line.split(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:]}
-    # One that does not say so may be up.
+    # An interface without flags may be up.
     flags = {name: read_text(f"{place}/{name}/flags") or "1" for name in names}
     return [[name, bool(int(flags[name], 16) & IFF_UP)] for name in sorted(names)]
 
 
 def routes() -> int:
-    """Return the number of routes that lead anywhere; those of IPv6 to lo lead nowhere."""
+    """Return the number of routes, without those of IPv6 to lo."""
     four = read_text("/proc/net/route").splitlines()[1:]
     six = read_text("/proc/net/ipv6_route").splitlines()
     return sum(bool(line.strip()) for line in four) + sum(not line.endswith("lo") for line in six)
 
 
 def take_input(hear: Callable[[], tuple[int, bytes]], message: Message) -> None:
-    """Write one input to /in, which nobody but root can change."""
+    """Write one input to /in, which only root can change."""
     if not os.path.ismount("/in"):
         mount("in", "/in", "tmpfs", PLAIN, "mode=0755")
     left = message["bytes"]
@@ -80,7 +83,7 @@ def take_input(hear: Callable[[], tuple[int, bytes]], message: Message) -> None:
 
 
 def prepare_places(job: Message, *, clone: bool) -> None:
-    """Bring the inputs, and two places to write to that are no larger than allowed."""
+    """Mount the inputs, and two writable places that are no larger than allowed."""
     if clone and job["inputs"]:
         _bring_inputs()
     if clone:
@@ -96,7 +99,7 @@ def _bring_inputs() -> None:
     for name in os.listdir("/sys/block"):
         if read_text(f"/sys/block/{name}/serial").strip() == IN_SERIAL:
             fd = os.open(f"/dev/{name}", os.O_RDONLY)
-            fcntl.ioctl(fd, BLKFLSBUF, 0)  # the snapshot looked at another disk in its place
+            fcntl.ioctl(fd, BLKFLSBUF, 0)  # the snapshot has cached another disk
             os.close(fd)
             mount(f"/dev/{name}", "/in", "erofs", MS_RDONLY | PLAIN)
 
@@ -107,3 +110,20 @@ def _cap_places(disk_bytes: int) -> None:
     mount("", "/tmp", "", MS_REMOUNT | PLAIN, size)  # noqa: S108
     os.chown("/out", JOB_UID, JOB_UID)
     mount("", "/out", "", MS_REMOUNT | PLAIN | (0 if disk_bytes else MS_RDONLY), size)
+
+
+RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
+
+
+def take_time(job: Message) -> None:
+    """Set the clock to the host's, last of all: a resumed clock shows the time of the snapshot."""
+    time.clock_settime_ns(time.CLOCK_REALTIME, job["now_ns"])
+
+
+def take_entropy(message: Message) -> None:
+    """Add the host's entropy: every clone resumes with the same random state."""
+    seed = bytes.fromhex(message["entropy"])
+    with open("/dev/urandom", "r+b", buffering=0) as device:
+        room = struct.pack("ii", len(seed) * 8, len(seed)) + seed
+        fcntl.ioctl(device, RNDADDENTROPY, room)
+        fcntl.ioctl(device, RNDRESEEDCRNG, 0)

@@ -78,14 +78,14 @@ def _become(port: int, listening: socket.socket) -> None:
 
 
 def serve(port: int, listening: socket.socket) -> None:
-    """Carry one ask after the other."""
+    """Carry one question at a time."""
     while True:
         client, _ = listening.accept()
         with client:
             try:
                 asked = [_frame(partial(_received, client)) for _ in range(2)]
             except (OSError, ValueError):
-                continue  # whoever did not say what it wants
+                continue  # the client sent no whole question
             for part in asked:
                 _write(port, part)
             answer = _frame(partial(_read, port))

@@ -1,9 +1,16 @@
-"""What the job's processes see of the guest's files, and what of it they can execute.
+"""What the job's processes see of the guest's files, and which of them they can execute.
 
-Laid over Python's directories is a layer that takes names away: a file that no allowed package
-needs is not there, whoever looks, in whatever language.  Everything but libraries and the
-programs of the profile is on mounts that execute nothing, so that the loader, which the kernel
-must let run, loads no other program.
+A layer over Python's directories hides every file that no allowed package needs, from any program
+in any language.  Only libraries and the programs of the profile are on mounts that can execute:
+the kernel must allow the loader, and the loader then finds no other program.
+
+The image records for every module the names that it imports when it is loaded, and those that its
+functions import later (`host/images/bytecode.py` reads them from the compiled files).  Kept are:
+
+  - every module of an allowed package;
+  - what an allowed package imports, when it is loaded or later, and what those import when
+    they are loaded, and so on; but no name that the profile denies;
+  - modules in memory after the allowed packages were loaded, by any name.
 
 SECURITY
     Runs as root inside the guest, in the mount namespace of the job, before any code of it.
@@ -11,7 +18,7 @@ SECURITY
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from threegate.gates.tool_exec.era.guest import kernel
 from threegate.gates.tool_exec.era.guest.kernel import (
@@ -28,7 +35,7 @@ LAYERS, NOTHING = "/run/ring", "/run/ring/nothing"
 ORIGINALS, FEWER = "/run/ring/programs", "/run/ring/fewer"
 PROGRAMS, LIBRARIES = "/usr/bin", "/usr/lib"
 CACHE = "__pycache__"
-CLOSED = "/run/ring/closed"  # could be executed, but for its mount
+CLOSED = "/run/ring/closed"  # an executable file on a mount with noexec
 WRITABLE = ("/dev", "/dev/shm", "/out", "/run", "/tmp")  # noqa: S108
 AGENT = "/threegate"
 
@@ -46,11 +53,11 @@ def modules_below(place: str, prefix: str = "") -> Iterator[tuple[str, str]]:
         elif entry.name.endswith((".py", ".so")):
             yield entry.path, f"{prefix}{name}".removesuffix(".__init__")
         elif not prefix and entry.name.endswith(".pth"):
-            yield entry.path, entry.name  # runs code when a site is set up; never kept
+            yield entry.path, entry.name  # Python runs it when a site is set up; never kept
 
 
 def hidden(kept: Collection[str], allowed: Collection[str]) -> Iterator[str]:
-    """Yield every path that is to vanish: what is hidden whole is named once."""
+    """Yield every path to hide; a directory that is hidden whole is named once."""
     packages = {name[:at] for name in kept for at in _dots(name)} | set(kept)
     for place in PLACES:
         if os.path.isdir(place):
@@ -97,7 +104,7 @@ def _is_data(path: str, prefix: str) -> bool:
 
 
 def lay(paths: Collection[str]) -> None:
-    """Make these paths vanish from the directories of Python."""
+    """Hide these paths from the directories of Python."""
     for number, top in enumerate((STANDARD, OTHERS)):
         gone = [path.removeprefix(f"{top}/") for path in paths if path.startswith(f"{top}/")]
         layer = f"{LAYERS}/{number}"
@@ -117,10 +124,10 @@ def _white_out(layer: str, path: str) -> None:
 
 
 def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
-    """Do the same in a guest that has one view for all: a user-space kernel has no other.
+    """Do the same in a guest of a user-space kernel, which has one view for all processes.
 
-    Such a kernel does not change a mount that is there, so programs get a new one; and it maps
-    code from anywhere, so that its loader runs what it is given.  Without programs the loader
+    Such a kernel does not change an existing mount, so programs get a new one.  It maps code
+    from any mount, so its loader runs any file.  Without programs the loader
     cannot be started; with some, there is nothing else in their directory for it to load.
     """
     closed = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
@@ -145,12 +152,12 @@ def seal_in_place(binaries: Collection[str], paths: Collection[str]) -> None:
 
 
 def closed_in_place(binaries: Collection[str]) -> list[str]:
-    """Return what cannot be executed then: with programs, libraries are not among it."""
+    """Return files that cannot be executed then; libraries can be if there are programs."""
     return [CLOSED] if binaries else [CLOSED, kernel.LIBRARY]
 
 
 def lay_fewer(binaries: Collection[str]) -> None:
-    """Write down which programs are to vanish: all but these."""
+    """Write the layer that hides every program but these."""
     kept = {*binaries, *map(os.path.realpath, binaries)}
     os.makedirs(FEWER, exist_ok=True)
     for name in os.listdir(PROGRAMS):
@@ -159,13 +166,13 @@ def lay_fewer(binaries: Collection[str]) -> None:
 
 
 def lay_programs() -> None:
-    """Make them vanish: what is not there cannot be copied to another place either."""
+    """Hide the other programs, so that they cannot be copied to another place either."""
     flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
     kernel.mount("ring", PROGRAMS, "overlay", flags, f"lowerdir={FEWER}:{PROGRAMS}")
 
 
 def seal(binaries: Collection[str], paths: Collection[str]) -> None:
-    """Leave in view what the ring allows, and make nothing else executable."""
+    """Keep in view what the ring allows, and make nothing else executable."""
     plain = MS_NOSUID | MS_NODEV
     kernel.mount("/usr/lib", "/usr/lib", "", MS_BIND)
     kernel.remount("/usr/lib", MS_RDONLY | plain)
@@ -179,3 +186,58 @@ def seal(binaries: Collection[str], paths: Collection[str]) -> None:
     kernel.remount("/", MS_RDONLY | plain | MS_NOEXEC)
     for place in WRITABLE:
         kernel.remount(place, MS_NOSUID | MS_NOEXEC | (MS_NODEV if place != "/dev" else 0))
+
+
+Record = Mapping[str, tuple[Collection[str], Collection[str]]]  # module -> at once, later
+# Imports that no bytecode shows: by compiled code, or by a computed name.
+LATE: Mapping[str, tuple[str, ...]] = {
+    "datetime": ("_strptime",),
+    "numpy": ("secrets",),
+    "pandas": ("_sysconfigdata__x86_64-linux-gnu", "dateutil.easter"),
+    "time": ("_strptime",),
+}
+
+
+def top_of(module: str) -> str:
+    """Return the package a module belongs to."""
+    return module.partition(".")[0]
+
+
+def closure(
+    record: Record,
+    *,
+    allowed: Collection[str],
+    denied: Collection[str],
+    loaded: Iterable[str],
+    complete: bool = True,
+) -> frozenset[str]:
+    """Return every module that stays in view.
+
+    `complete` says that the allowed packages are loaded.  If not, what they import when they are
+    stays even by a name that is denied.
+    """
+    waiting = [name for name in record if top_of(name) in allowed or top_of(name) == "encodings"]
+    waiting += [name for name in loaded if name in record]
+    waiting += [name for top in allowed for name in LATE.get(top, ()) if name in record]
+    kept = set(waiting)
+    while waiting:
+        module = waiting.pop()
+        at_once, on_call = record[module]
+        later = on_call if top_of(module) in allowed else ()
+        for names, strict in ((at_once, complete), (later, True)):
+            found = {part for name in names for part in _modules(record, name)} - kept
+            found -= {name for name in found if strict and top_of(name) in denied}
+            kept |= found
+            waiting += found
+    return frozenset(kept)
+
+
+def _modules(record: Record, name: str) -> Iterator[str]:
+    """Yield the modules in a dotted name: all that exist of `a`, `a.b`, `a.b.c`."""
+    at = 0
+    while at >= 0:
+        at = name.find(".", at + 1)
+        found = name if at < 0 else name[:at]
+        if found not in record:
+            return
+        yield found

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from threegate.gates.tool_exec.era.guest.interpreting import forget, violation
+from threegate.gates.tool_exec.era.guest.interpreter_process import forget, violation
 
 LINE = b"violation\x1fdenied_imports\x1frequests\x1f3"
 

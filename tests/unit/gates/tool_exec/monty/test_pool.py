@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from threegate.gates.tool_exec.monty.pool import Alarm, Pool
+from threegate.gates.tool_exec.monty.pool import Alarm, WorkerPool
 from threegate.sandbox.worker import find_worker
 
 PATIENCE = 30.0  # how long a busy machine may take
@@ -46,7 +46,7 @@ def test_close_ends_the_thread_whatever_is_set() -> None:
 
 def test_every_program_has_a_worker_of_its_own() -> None:
     pids = set()
-    with Pool(str(find_worker().binary)) as pool:
+    with WorkerPool(str(find_worker().binary)) as pool:
         for _ in range(5):
             with pool.checkout() as session:
                 session.feed_run("1")

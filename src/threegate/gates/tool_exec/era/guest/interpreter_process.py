@@ -1,8 +1,8 @@
-"""The agent's side of the interpreter that Python code runs in.
+"""The agent's side of `interpreter.py`, the process that Python code runs in.
 
 SECURITY
-    Reads lines from a process that will run, or runs, hostile code.  What it says is passed on
-    as its word.
+    Reads lines from a process that will run, or runs, hostile code, and passes them on as its
+    word.
 """
 
 import json
@@ -11,9 +11,9 @@ import os
 import resource
 from typing import Any
 
-from threegate.gates.tool_exec.era.guest import commanding, kernel, view
-from threegate.gates.tool_exec.era.guest.closure import closure, top_of
-from threegate.gates.tool_exec.era.guest.watching import Watch, refused_by
+from threegate.gates.tool_exec.era.guest import commands, kernel, view
+from threegate.gates.tool_exec.era.guest.kernel import ExecTrace, refused_by
+from threegate.gates.tool_exec.era.guest.view import closure, top_of
 
 PROGRAM = f"{os.path.dirname(os.path.abspath(__file__))}/interpreter.py"
 PYTHON, ITS_LINK = "/usr/bin/python3.11", "/usr/bin/python3"
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 
 
 def read_records() -> dict[str, tuple[list[str], list[str]]]:
-    """Return what every module of the image imports, as the image's layers carry it."""
+    """Return the imports of every module, as the image's layers record them."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for name in sorted(os.listdir(RECORDS)):
         with open(f"{RECORDS}/{name}", encoding="utf-8") as file:
@@ -39,9 +39,9 @@ class Interpreter:
 
     def __init__(self, ring: Message, become: Any, *, own_view: bool) -> None:
         self.ring, self._own_view = ring, own_view
-        self.held: Message = {}  # the lists of its hook, as it said last
-        self._digests = commanding.read_digests()
-        self._watch = Watch(ring["binaries"]) if own_view else None
+        self.held: Message = {}  # the lists of its hook, as it last reported them
+        self._digests = commands.read_digests()
+        self._watch = ExecTrace(ring["binaries"]) if own_view else None
         self.out, out = os.pipe()
         self.err, err = os.pipe()
         self.reports, reports = os.pipe()
@@ -61,7 +61,7 @@ class Interpreter:
             os.close(fd)
 
     def load(self, imports: list[str], packages: str) -> list[str]:
-        """Have it load modules, then take everything else out of its view; return what it has."""
+        """Let it load modules, then hide all others; return the names it found."""
         client = CLIENT if self.ring["network"] != "off" else ""
         names = sorted({*imports, client} - {""})
         self._order({"client": AGENT if client else "", "imports": names, "packages": packages})
@@ -97,25 +97,25 @@ class Interpreter:
             finally:
                 os._exit(code)
         if os.waitpid(pid, 0)[1]:
-            raise OSError("the view of the ring was not laid")
+            raise OSError("the view of the ring was not made")
 
     def prove(self) -> list[str]:
-        """Return what it tried just now and could not do."""
+        """Let it try what it must not be able to do; return what was refused."""
         denied = self.ring["denied_imports"]
         self._order({"closed": self._closed(), "denied": denied, "hidden": self._hidden})
         proved = self._heard("proved")
         self.held = {name: self._heard(name) for name in ("imports", "denied_imports")}
-        return [*proved, *commanding.prove_programs(self.ring["binaries"], self._digests)]
+        return [*proved, *commands.prove_programs(self.ring["binaries"], self._digests)]
 
     def _closed(self) -> list[str]:
-        """Return what it must not be able to execute: one file for each rule that forbids it."""
+        """Return files that it must not be able to execute: one for each rule that forbids it."""
         if not self._own_view:
             return view.closed_in_place(self.ring["binaries"])
-        # Landlock lets Python be executed, the mount does not; with the library it is the reverse.
+        # Landlock allows Python and the mount forbids it; for the library it is the reverse.
         return [ITS_LINK, kernel.LIBRARY]
 
     def refused(self) -> list[Message]:
-        """Return what the kernel refused to execute since this was last asked."""
+        """Return the programs that the kernel refused since the last call."""
         return refused_by(self._watch)
 
     def run(self, job: Message, code: bytes) -> dict[int, str]:
@@ -123,8 +123,8 @@ class Interpreter:
         processes = job["processes"]
         resource.prlimit(self.pid, resource.RLIMIT_NPROC, (processes, processes))
         rules = job["ring"]["rules"]
-        self.refused()  # by our own attempts
-        # A library that took long to load may have said so: in every clone, and not by the job.
+        self.refused()  # drops the refusals of our own proofs
+        # A library may have printed while it was loaded: that is not output of the job.
         for fd in (self.out, self.err):
             forget(fd)
         self._order({"code": code, "recursion": job["recursion"], "rules": rules})
@@ -138,7 +138,7 @@ class Interpreter:
             left = left[os.write(self._orders, left) :]
 
     def _heard(self, word: str) -> list[str]:
-        """Return the parts of the next line of this kind; others are about our own attempts."""
+        """Return the parts of the next line of this kind; others report our own proofs."""
         while True:
             line, newline, rest = self._held.partition(b"\n")
             if newline:
@@ -154,7 +154,7 @@ class Interpreter:
 
 
 def forget(fd: int) -> None:
-    """Take what is in a pipe, and leave it as it was."""
+    """Empty a pipe."""
     os.set_blocking(fd, False)
     try:
         while os.read(fd, 65536):
@@ -165,7 +165,7 @@ def forget(fd: int) -> None:
 
 
 def violation(line: bytes) -> Message | None:
-    """Return a line about a refused import as the gate hears of it; nothing for any other."""
+    """Return a line about a refusal in the form that the gate reads; None for any other."""
     parts = line.decode("ascii", "replace").split("\x1f")
     if len(parts) != 4 or parts[0] != "violation" or parts[1] not in RULES:
         return None

@@ -15,14 +15,14 @@ from threegate.gates.tool_exec import gate
 from threegate.gates.tool_exec.monty import lane
 from threegate.gates.tool_exec.monty.check import Found, check, compiles
 from threegate.gates.tool_exec.monty.functions import REGISTRY
-from threegate.gates.tool_exec.monty.gaps import METHODS_MISSING, METHODS_NOT_CALLED, gaps
 from threegate.gates.tool_exec.monty.messages import (
     MAX_CONSTRUCT_CHARS,
     CodeChecked,
     LiteOutcome,
     RefusalFound,
 )
-from threegate.gates.tool_exec.monty.pool import Pool
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.gates.tool_exec.monty.screen import METHODS_MISSING, METHODS_NOT_CALLED, gaps
 from threegate.sandbox.worker import find_worker
 
 RULES = policy().bundle()
@@ -39,29 +39,33 @@ INPUTS = tuple((name, json.dumps(value).encode()) for name, value in DOCUMENTS.i
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(str(find_worker().binary)) as opened:
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(str(find_worker().binary)) as opened:
         yield opened
 
 
-def ask(pool: Pool, code: str) -> Found:
+def ask(pool: WorkerPool, code: str) -> Found:
     return check(pool, code, functions=FUNCTIONS, inputs=tuple(DOCUMENTS), bounds=BOUNDS)
 
 
-def run(pool: Pool, code: str) -> LiteOutcome:
+def run(pool: WorkerPool, code: str) -> LiteOutcome:
     functions = gate.function_bounds(RULES, FUNCTIONS)
-    return lane.run(pool, lane.Job(code, INPUTS, functions, 1000, 64 * 2**20, 100_000, 200, BOUNDS))
+    return lane.run(
+        pool, lane.LiteTask(code, INPUTS, functions, 1000, 64 * 2**20, 100_000, 200, BOUNDS)
+    )
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_an_ordinary_program_passes_and_runs(pool: Pool, name: str) -> None:
+def test_an_ordinary_program_passes_and_runs(pool: WorkerPool, name: str) -> None:
     assert ask(pool, ORDINARY[name]).refusal is None
     outcome = run(pool, ORDINARY[name])
     assert outcome.exit == "ok", outcome.stderr
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_what_is_beyond_the_interpreter_is_refused_with_its_line(pool: Pool, name: str) -> None:
+def test_what_is_beyond_the_interpreter_is_refused_with_its_line(
+    pool: WorkerPool, name: str
+) -> None:
     code, construct, line = BEYOND[name]
     refusal = ask(pool, code).refusal
     assert refusal is not None
@@ -76,7 +80,7 @@ def test_there_are_enough_of_both() -> None:
 
 
 # claim TG-C-94
-def test_nothing_of_the_program_runs(pool: Pool) -> None:
+def test_nothing_of_the_program_runs(pool: WorkerPool) -> None:
     endless = "while True:\n    print('ran')"
     assert ask(pool, endless) == Found(None)
     assert run(pool, endless).exit == "limit:output", "control: it does when it is run"
@@ -86,7 +90,7 @@ def test_nothing_of_the_program_runs(pool: Pool) -> None:
 
 
 # claim TG-C-94
-def test_a_bug_is_no_refusal(pool: Pool) -> None:
+def test_a_bug_is_no_refusal(pool: WorkerPool) -> None:
     # A refusal opens the way to the heavy lane; Monty expresses all of these.
     for code, rule in (
         ("x: int = 'a'\nx", "invalid-assignment"),
@@ -101,7 +105,7 @@ def test_a_bug_is_no_refusal(pool: Pool) -> None:
     assert ask(pool, "\nundefined_name").warnings[0].line == 2
 
 
-def test_inputs_and_functions_are_known_to_the_type_checker(pool: Pool) -> None:
+def test_inputs_and_functions_are_known_to_the_type_checker(pool: WorkerPool) -> None:
     code = "json_loads(text)['a'] + rows[0]['x'] + table.anything"
     assert ask(pool, code) == Found(None)
     bare = check(pool, code, functions=(), inputs=(), bounds=BOUNDS)
@@ -109,7 +113,7 @@ def test_inputs_and_functions_are_known_to_the_type_checker(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("code", ["dict.fromkeys(['a'])", "bytes.fromhex('61').decode()", "[int]"])
-def test_what_belongs_to_a_type_is_no_gap(pool: Pool, code: str) -> None:
+def test_what_belongs_to_a_type_is_no_gap(pool: WorkerPool, code: str) -> None:
     assert ask(pool, code).refusal is None
     assert ask(pool, f"x = str.lower\n{code}").refusal is not None, "control"
 
@@ -117,14 +121,14 @@ def test_what_belongs_to_a_type_is_no_gap(pool: Pool, code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["str.lower('A')", "x = dict.fromkeys", "ValueError(1)", "KeyError('a', 'b')"]
 )
-def test_what_is_said_to_fail_fails(pool: Pool, code: str) -> None:
+def test_what_is_said_to_fail_fails(pool: WorkerPool, code: str) -> None:
     (refusal,) = gaps(ast.parse(code))
     assert refusal.line == 1
     with pool.checkout() as session, pytest.raises(MontyRuntimeError):
         session.feed_run(code)
 
 
-def test_a_name_the_code_gives_itself_is_there(pool: Pool) -> None:
+def test_a_name_the_code_gives_itself_is_there(pool: WorkerPool) -> None:
     assert ask(pool, "def callable(x): return True\ncallable(1)").refusal is None
     assert ask(pool, "input = [1]\ninput[0]").refusal is None
     assert ask(pool, "def f(dir): return dir\nf(1)").refusal is None
@@ -142,7 +146,7 @@ def test_a_name_the_code_gives_itself_is_there(pool: Pool) -> None:
         "def " + "f" * 3000 + "(x: int): yield x",
     ],
 )
-def test_the_answer_is_bounded_whatever_the_code_holds(pool: Pool, code: str) -> None:
+def test_the_answer_is_bounded_whatever_the_code_holds(pool: WorkerPool, code: str) -> None:
     found = ask(pool, code)
     every = [*found.warnings, *([found.refusal] if found.refusal else [])]
     assert every
@@ -154,7 +158,7 @@ def test_the_answer_is_bounded_whatever_the_code_holds(pool: Pool, code: str) ->
     assert CodeChecked(None, plain).to_bytes()
 
 
-def test_what_never_compiles_is_refused(pool: Pool) -> None:
+def test_what_never_compiles_is_refused(pool: WorkerPool) -> None:
     nested = "".join("    " * n + f"def f{n}():\n" for n in range(22)) + "    " * 22 + "pass"
     refusal = compiles(pool, nested)
     assert refusal is not None
@@ -179,7 +183,7 @@ def test_every_missing_method_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_method_said_to_be_missing_is_missing(pool: Pool, name: str) -> None:
+def test_a_method_said_to_be_missing_is_missing(pool: WorkerPool, name: str) -> None:
     with pool.checkout() as session, pytest.raises(MontyRuntimeError, match="attribute"):
         session.feed_run(CALLS[name])
 
@@ -207,7 +211,7 @@ def test_every_method_that_is_not_called_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", USES)
-def test_a_method_said_not_to_be_called_is_not_called(pool: Pool, name: str) -> None:
+def test_a_method_said_not_to_be_called_is_not_called(pool: WorkerPool, name: str) -> None:
     # The method marks that it was called and answers `False`, which `bool` must believe.
     head = f"marks = []\nclass A:\n    def {name}(self, *rest):\n        marks.append(1)\n"
     code = f"{head}        return False\n"
@@ -231,7 +235,7 @@ def test_a_method_said_not_to_be_called_is_not_called(pool: Pool, name: str) -> 
         "def __call__(self): return 1\nA()()",
     ],
 )
-def test_methods_that_are_called_are_no_gap(pool: Pool, code: str) -> None:
+def test_methods_that_are_called_are_no_gap(pool: WorkerPool, code: str) -> None:
     code = f"class A:\n    {code}"
     assert ask(pool, code).refusal is None
     assert run(pool, code).exit == "ok"

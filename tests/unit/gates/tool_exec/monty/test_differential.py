@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threegate.gates.tool_exec.monty.functions import REGISTRY, call
-from threegate.gates.tool_exec.monty.lane import Job, run
+from threegate.gates.tool_exec.monty.lane import LiteTask, run
 from threegate.gates.tool_exec.monty.plain import Bounds, FunctionRefused
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds as Screen
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.gates.tool_exec.monty.screen import SourceBounds as Screen
 from threegate.sandbox.worker import find_worker
 
 BOUNDS = Bounds(2**20, 2**20, 32, 10_000)
@@ -142,8 +142,8 @@ def test_the_interpreter_hands_values_over_unchanged() -> None:
     inputs = (("texts", json.dumps(texts).encode()),)
     functions = dict.fromkeys(REGISTRY, BOUNDS)
     screen = Screen(2**16, 8, frozenset())
-    with Pool(str(find_worker().binary)) as pool:
-        outcome = run(pool, Job(code, inputs, functions, 30_000, 2**28, 2**22, 200, screen))
+    with WorkerPool(str(find_worker().binary)) as pool:
+        outcome = run(pool, LiteTask(code, inputs, functions, 30_000, 2**28, 2**22, 200, screen))
     assert outcome.exit == "ok", outcome.stderr
     assert json.loads(outcome.value) == [
         [
@@ -164,8 +164,10 @@ def test_what_the_interpreter_puts_in_place_of_a_value_is_what_the_documents_say
         " '\\ud800', sha256_hex('\\ud800')]"
     )
     functions = dict.fromkeys(REGISTRY, BOUNDS)
-    with Pool(str(find_worker().binary)) as pool:
-        job = Job(code, (), functions, 30_000, 2**26, 2**16, 200, Screen(2**16, 8, frozenset()))
+    with WorkerPool(str(find_worker().binary)) as pool:
+        job = LiteTask(
+            code, (), functions, 30_000, 2**26, 2**16, 200, Screen(2**16, 8, frozenset())
+        )
         outcome = run(pool, job)
     assert outcome.exit == "ok", outcome.stderr
     around, itself, dumped, twice, named, lone, digest = json.loads(outcome.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from threegate.gates.tool_exec.era.guest.commanding import is_built, prove
+from threegate.gates.tool_exec.era.guest.commands import is_built, prove
 
 RING: dict[str, Any] = {"patterns": [], "arguments": []}
 

@@ -1,6 +1,6 @@
-"""The last look before anything runs: what both lanes ask of a request, in their own box.
+"""The final check of both lanes before anything runs: approval, inputs, limits.
 
-The host may have been confused about any of it; here is who runs it, so here is who looks.
+The host may have been wrong about any of it.  The gate executes the request, so it checks again.
 
 SECURITY
     If this module is wrong, something runs that no human approved, or on other inputs.
@@ -23,7 +23,7 @@ LANES: Final = ("tool-exec", "lanes")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An input as the box has it: its size, and how to find its digest."""
+    """An input as the gate has it: its size, and how to compute its digest."""
 
     bytes: int
     sha256: Callable[[], str]
@@ -32,7 +32,7 @@ class Given:
 def approved_request(presented: Presented, bundle: Bundle, *, at: int) -> ToolRequest:
     """Return the request if everything about it was approved, or raise `PolicyDenied`.
 
-    Whether it is for this lane, the lane itself must say.
+    Each lane checks itself whether the request is for it.
     """
     found = check_approval(presented, bundle, at=at, functions_sha256=functions_sha256(bundle))
     if not isinstance(found.request, ToolRequest):
@@ -48,7 +48,7 @@ def check_inputs(bundle: Bundle, request: ToolRequest, given: Mapping[str, Given
     if sum(item.bytes for item in given.values()) > most:
         raise PolicyDenied("the inputs are larger than policy allows", code=OTHER_INPUTS)
     for item in request.inputs:
-        # What the host made of an artifact has no digest in the request; a blob is itself.
+        # Only a blob is passed on unchanged: fields read from an artifact have no digest here.
         named = item.artifact.removeprefix("blob-")
         if named != item.artifact and given[item.name].sha256() != named:
             message = f"input {item.name} is not the one that was approved"
@@ -56,11 +56,11 @@ def check_inputs(bundle: Bundle, request: ToolRequest, given: Mapping[str, Given
 
 
 def least(bundle: Bundle, request: ToolRequest, name: str) -> int:
-    """Return a limit of the request, and never more than policy's."""
+    """Return a limit of the request, at most that of the policy."""
     asked: int = getattr(request.limits, name)
     return min(asked, bundle.integer(*LANES, request.backend, "max", name))
 
 
 def sentence(text: str) -> str:
-    """Return a message as it may cross to the host."""
+    """Return a message as it may be sent to the host."""
     return visible(text)[: limits.MAX_LINE_CHARS]

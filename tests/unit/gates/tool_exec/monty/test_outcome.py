@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threegate.gates.tool_exec.monty.convert import MAX_DEPTH, MAX_NODES, NotJson, TooLarge, to_json
+from threegate.gates.tool_exec.monty.outcome import MAX_DEPTH, MAX_NODES, NotJson, TooLarge, to_json
 
 text = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from threegate.gates.tool_exec.era.machine import Ended, Machine
+from threegate.gates.tool_exec.era.machine import GuestMachine, MachineEnded
 from threegate.gates.tool_exec.era.messages import Channels
 
 LONG = 30.0
@@ -21,7 +21,7 @@ class Kernel:
     def __init__(self) -> None:
         agent, self.agent = socket.socketpair()
         control, self.control = socket.socketpair()
-        self.machine = Machine(Channels(agent.detach(), control.detach()), "process")
+        self.machine = GuestMachine(Channels(agent.detach(), control.detach()), "process")
 
     def asked(self) -> object:
         return json.loads(self.control.recv(4096))
@@ -61,19 +61,19 @@ def test_a_guest_is_started_once_and_its_end_is_heard(kernel: Kernel) -> None:
     assert kernel.asked() == WAIT
     assert not kernel.machine.monitor.halted
     kernel.says({"success": True, "err": "", "result": 0})
-    with pytest.raises(Ended, match="the guest stopped: its first process ended"):
+    with pytest.raises(MachineEnded, match="the guest stopped: its first process ended"):
         kernel.machine.hear(_soon())
 
 
 def test_a_guest_that_does_not_start_is_told(kernel: Kernel) -> None:
     kernel.says({"success": False, "err": "no", "result": None})
-    with pytest.raises(Ended, match="the guest stopped: its kernel did not start it"):
+    with pytest.raises(MachineEnded, match="the guest stopped: its kernel did not start it"):
         kernel.machine.hear(_soon())
 
 
 def test_a_kernel_that_ends_is_told(kernel: Kernel) -> None:
     kernel.control.close()
-    with pytest.raises(Ended, match="the guest stopped: the engine ended"):
+    with pytest.raises(MachineEnded, match="the guest stopped: the engine ended"):
         kernel.machine.hear(_soon())
 
 
@@ -83,7 +83,7 @@ def test_a_kernel_that_says_something_else_is_not_heard_further(
 ) -> None:
     sending = threading.Thread(target=kernel.control.sendall, args=(said,))
     sending.start()
-    with pytest.raises(Ended, match="does not speak its protocol"):
+    with pytest.raises(MachineEnded, match="does not speak its protocol"):
         kernel.machine.hear(_soon())
     kernel.control.shutdown(socket.SHUT_RDWR)
     sending.join()

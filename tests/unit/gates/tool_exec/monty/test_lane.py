@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from threegate.gates.tool_exec.monty import calls
+from threegate.gates.tool_exec.monty import functions as external_functions
 from threegate.gates.tool_exec.monty.functions import REGISTRY
-from threegate.gates.tool_exec.monty.lane import Job, run
+from threegate.gates.tool_exec.monty.lane import LiteTask, run
 from threegate.gates.tool_exec.monty.messages import LiteOutcome
 from threegate.gates.tool_exec.monty.plain import Bounds as FunctionBounds
-from threegate.gates.tool_exec.monty.pool import Pool
-from threegate.gates.tool_exec.monty.screen import Bounds
+from threegate.gates.tool_exec.monty.pool import WorkerPool
+from threegate.gates.tool_exec.monty.screen import SourceBounds
 from threegate.sandbox.worker import find_worker
 
 MODULES = frozenset({"json", "re", "math", "datetime", "collections", "functools"})
-BOUNDS = Bounds(64 * 1024, 8, MODULES)
+BOUNDS = SourceBounds(64 * 1024, 8, MODULES)
 FUNCTIONS = dict.fromkeys(REGISTRY, FunctionBounds(2**20, 2**20, 32, 100))
-JOB = Job("1", (), {}, 1000, 64 * 2**20, 4096, 200, BOUNDS)
+JOB = LiteTask("1", (), {}, 1000, 64 * 2**20, 4096, 200, BOUNDS)
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(str(find_worker().binary)) as opened:
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool(str(find_worker().binary)) as opened:
         yield opened
 
 
-def go(pool: Pool, code: str, **changes: Any) -> LiteOutcome:
+def go(pool: WorkerPool, code: str, **changes: Any) -> LiteOutcome:
     return run(pool, replace(JOB, code=code, **changes))
 
 
@@ -36,20 +36,20 @@ def last(outcome: LiteOutcome) -> str:
     return outcome.stderr.decode().rpartition("\n")[2]
 
 
-def test_value_and_output(pool: Pool) -> None:
+def test_value_and_output(pool: WorkerPool) -> None:
     outcome = go(pool, "print('hello')\n{'b': 2, 'a': [1.5, None, True, 'é']}")
     value = '{"a": [1.5, null, true, "é"], "b": 2}'.encode()
     assert replace(outcome, cpu_ms=0) == LiteOutcome("ok", value, b"hello\n")
 
 
-def test_inputs_are_values(pool: Pool) -> None:
+def test_inputs_are_values(pool: WorkerPool) -> None:
     inputs = (("name", b'"x"'), ("rows", b'[{"a": 1}, {"a": 2.5}]'))
     outcome = go(pool, "[name, sum([row['a'] for row in rows])]", inputs=inputs)
     assert (outcome.exit, outcome.value) == ("ok", b'["x", 3.5]')
 
 
 @pytest.mark.parametrize("name", ["json", "text", "loads", "inputs", "list"])
-def test_loading_inputs_leaves_nothing_behind(pool: Pool, name: str) -> None:
+def test_loading_inputs_leaves_nothing_behind(pool: WorkerPool, name: str) -> None:
     inputs = (("rows", b"[1]"),)
     bounds = replace(BOUNDS, imports=frozenset[str]())
     # A name the loader used would be a way to a module that policy does not allow.
@@ -72,7 +72,7 @@ def test_loading_inputs_leaves_nothing_behind(pool: Pool, name: str) -> None:
     ],
 )
 def test_an_input_that_cannot_be_bound_is_refused(
-    pool: Pool, inputs: tuple[tuple[str, bytes], ...], words: str
+    pool: WorkerPool, inputs: tuple[tuple[str, bytes], ...], words: str
 ) -> None:
     outcome = go(pool, "print('ran')", inputs=inputs, functions=FUNCTIONS)
     assert (outcome.exit, outcome.stdout) == ("refused:input", b"")
@@ -80,7 +80,7 @@ def test_an_input_that_cannot_be_bound_is_refused(
     assert go(pool, "rows", inputs=(("rows", b"[1]"),)).exit == "ok", "control"
 
 
-def test_time_of_inputs_counts(pool: Pool) -> None:
+def test_time_of_inputs_counts(pool: WorkerPool) -> None:
     document = b"[" + b"[1,2,3]," * 400_000 + b"1]"
     inputs = (("rows", document),)
     outcome = go(pool, "print('ran')", inputs=inputs, wall_ms=20, memory_bytes=2**28)
@@ -89,14 +89,14 @@ def test_time_of_inputs_counts(pool: Pool) -> None:
     assert outcome.value == b"400001", "control"
 
 
-def test_memory_of_inputs_counts(pool: Pool) -> None:
+def test_memory_of_inputs_counts(pool: WorkerPool) -> None:
     document = b"[" + b"[1,2,3]," * 100_000 + b"1]"
     outcome = go(pool, "1", inputs=(("rows", document),), memory_bytes=2**22, wall_ms=20_000)
     assert outcome.exit == "limit:memory"
 
 
 # claim TG-C-91
-def test_functions_only_those_asked_for(pool: Pool) -> None:
+def test_functions_only_those_asked_for(pool: WorkerPool) -> None:
     code = "sha256_hex('x')[:8]"
     asked = {"sha256_hex": FUNCTIONS["sha256_hex"]}
     assert go(pool, code, functions=asked).value == b'"2d711642"', "control"
@@ -121,19 +121,19 @@ def test_functions_only_those_asked_for(pool: Pool) -> None:
     ],
 )
 # claim TG-C-91
-def test_errors_of_functions_carry_our_words_only(pool: Pool, code: str, words: str) -> None:
+def test_errors_of_functions_carry_our_words_only(pool: WorkerPool, code: str, words: str) -> None:
     outcome = go(pool, code, functions=FUNCTIONS)
     assert (outcome.exit, last(outcome)) == ("error", words)
 
 
-def test_calls_are_counted(pool: Pool) -> None:
+def test_calls_are_counted(pool: WorkerPool) -> None:
     code = "[sha256_hex(str(i)) for i in range(7)]\njson_dumps([1])"
     outcome = go(pool, code, functions=FUNCTIONS)
     assert outcome.calls == (("json_dumps", 1), ("sha256_hex", 7))
 
 
 # claim TG-C-91
-def test_one_call_too_many_ends_the_run_whatever_the_program_catches(pool: Pool) -> None:
+def test_one_call_too_many_ends_the_run_whatever_the_program_catches(pool: WorkerPool) -> None:
     loop = "for i in range({}):\n    try:\n        sha256_hex('x')\n    except BaseException:\n"
     code = loop + "        pass\n'end'"
     assert go(pool, code.format(100), functions=FUNCTIONS).value == b'"end"', "control"
@@ -144,14 +144,14 @@ def test_one_call_too_many_ends_the_run_whatever_the_program_catches(pool: Pool)
     assert go(pool, names.format(2000) + "        pass\nn").exit == "limit:calls"
 
 
-def test_depth_is_that_of_the_job(pool: Pool) -> None:
+def test_depth_is_that_of_the_job(pool: WorkerPool) -> None:
     code = "def f(n):\n    return n and f(n - 1)\nf(60)"
     assert go(pool, code, recursion=100).value == b"0", "control"
     assert go(pool, code, recursion=50).exit == "limit:recursion"
 
 
 # claim TG-C-91
-def test_time_in_functions_counts(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_in_functions_counts(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     # The interpreter's own clocks stand still while a function of ours works.
     code = "text = '[' + '1,' * 40000 + '1]'\nfor i in range({}): json_loads(text)\n'end'"
     functions = dict.fromkeys(REGISTRY, FunctionBounds(2**20, 2**20, 32, 10_000))
@@ -162,7 +162,7 @@ def test_time_in_functions_counts(pool: Pool, monkeypatch: pytest.MonkeyPatch) -
     spin = "json_loads('1')\nwhile True: pass"
     assert go(pool, spin, functions=functions, wall_ms=300).exit == "limit:time"
     # Also of a call behind which nothing comes that could be late.
-    monkeypatch.setattr(calls, "call", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(external_functions, "call", lambda *_: time.sleep(0.3))
     assert go(pool, "json_loads('1')", functions=functions, wall_ms=250).exit == "limit:time"
     assert go(pool, "json_loads('1')", functions=functions, wall_ms=20_000).exit == "ok", "control"
 
@@ -183,7 +183,7 @@ def test_time_in_functions_counts(pool: Pool, monkeypatch: pytest.MonkeyPatch) -
         ("#" * 70_000, "size", 1),
     ],
 )
-def test_refused_before_it_runs(pool: Pool, code: str, construct: str, line: int) -> None:
+def test_refused_before_it_runs(pool: WorkerPool, code: str, construct: str, line: int) -> None:
     outcome = go(pool, code)
     assert outcome.exit == f"refused:{construct}"
     assert outcome.refusal is not None
@@ -191,7 +191,7 @@ def test_refused_before_it_runs(pool: Pool, code: str, construct: str, line: int
 
 
 # claim TG-C-92
-def test_only_the_interpreter_itself_refuses_a_program(pool: Pool) -> None:
+def test_only_the_interpreter_itself_refuses_a_program(pool: WorkerPool) -> None:
     words = "The monty syntax parser does not yet support yield expressions"
     refused = go(pool, "print('ran')\ndef f():\n    yield 1")
     assert (refused.exit, refused.stdout) == ("refused:not-expressible", b"")
@@ -225,7 +225,7 @@ RECURSION = "maximum recursion depth exceeded"
         ("float('nan')", "error"),
     ],
 )
-def test_how_it_ends(pool: Pool, code: str, expected: str) -> None:
+def test_how_it_ends(pool: WorkerPool, code: str, expected: str) -> None:
     outcome = go(pool, code)
     assert (outcome.exit, outcome.value) == (expected, b"")
     assert go(pool, "1 + 1").value == b"2", "the lane goes on afterwards"
@@ -247,14 +247,14 @@ def test_how_it_ends(pool: Pool, code: str, expected: str) -> None:
     ],
 )
 # claim TG-C-92
-def test_a_spoofed_limit_is_an_error(pool: Pool, code: str) -> None:
+def test_a_spoofed_limit_is_an_error(pool: WorkerPool, code: str) -> None:
     real = go(pool, "'a' * 10**9")
     assert real.exit == "limit:memory", "control"
     assert go(pool, code).exit == "error"
 
 
 # claim TG-C-92
-def test_print_flood_ends_the_run_at_the_same_byte_every_time(pool: Pool) -> None:
+def test_print_flood_ends_the_run_at_the_same_byte_every_time(pool: WorkerPool) -> None:
     endless = "i = 0\nwhile True:\n    i += 1\n    print(i, 'é' * 50)"
     late = "for i in range(200):\n    print('x' * 100)\n    for j in range(300): pass\n1 / 0"
     for code in (endless, late):
@@ -267,7 +267,7 @@ def test_print_flood_ends_the_run_at_the_same_byte_every_time(pool: Pool) -> Non
     assert (exact.exit, len(exact.stdout), exact.cut.stdout) == ("ok", 1000, False), "control"
 
 
-def test_value_and_output_share_the_limit(pool: Pool) -> None:
+def test_value_and_output_share_the_limit(pool: WorkerPool) -> None:
     code = "print('x' * 999)\n'y' * {}"
     assert go(pool, code.format(98), output_bytes=1100).exit == "ok", "control"
     outcome = go(pool, code.format(99), output_bytes=1100)
@@ -275,7 +275,7 @@ def test_value_and_output_share_the_limit(pool: Pool) -> None:
     assert (len(outcome.stdout), outcome.cut.stdout) == (1000, False)
 
 
-def test_error_says_where_and_is_cut(pool: Pool) -> None:
+def test_error_says_where_and_is_cut(pool: WorkerPool) -> None:
     outcome = go(pool, "def f(x):\n    return 1 / x\n\nf(0)")
     assert outcome.stderr.decode().split("\n") == [
         "Traceback (most recent call last):",
@@ -294,7 +294,7 @@ def test_error_says_where_and_is_cut(pool: Pool) -> None:
     assert len(deep.stderr) < 3000
 
 
-def test_processor_time_is_that_of_this_run(pool: Pool) -> None:
+def test_processor_time_is_that_of_this_run(pool: WorkerPool) -> None:
     busy = go(pool, "for i in range(3000000): pass")
     idle = go(pool, "1")
     assert busy.cpu_ms > idle.cpu_ms, (busy.cpu_ms, idle.cpu_ms)
@@ -309,13 +309,13 @@ def test_processor_time_is_that_of_this_run(pool: Pool) -> None:
         "class A: pass\nstr(A())",
     ],
 )
-def test_same_program_same_outcome(pool: Pool, code: str) -> None:
+def test_same_program_same_outcome(pool: WorkerPool, code: str) -> None:
     bounds = replace(BOUNDS, imports=BOUNDS.imports | {"random"})
     first, second = go(pool, code, bounds=bounds), go(pool, code, bounds=bounds)
     assert first.exit == "ok"
     assert replace(first, cpu_ms=0) == replace(second, cpu_ms=0)
 
 
-def test_nothing_survives_from_one_run_to_the_next(pool: Pool) -> None:
+def test_nothing_survives_from_one_run_to_the_next(pool: WorkerPool) -> None:
     assert go(pool, "marker = 1\nmarker").value == b"1"
     assert "NameError" in last(go(pool, "marker"))
