@@ -291,7 +291,9 @@ _ANSWER = KeptAnswer(
     trust_anchor="system",
 )
 _MISS = Miss("openalex", "doi:10.5555/a", "failed", "no")
-_RECORD = RetrievalRecord("doi:10.5555/a", "doi", "metadata", None, "public", (_ANSWER,), (_MISS,))
+_RECORD = RetrievalRecord(
+    "doi:10.5555/a", "doi", "metadata", None, None, "public", (_ANSWER,), (_MISS,)
+)
 _ASK = Normalize(_RECORD.to_bytes(), (b"{}",))
 
 

@@ -108,6 +108,7 @@ RECORD: Final = normalize.RetrievalRecord(
     scheme="doi",
     want="metadata",
     request="fr-" + "1" * 64,
+    replaces=None,
     confidentiality="internal",
     answers=(ANSWER, replace(ANSWER, source="datacite", hops=(), media_type="")),
     misses=(MISS,),

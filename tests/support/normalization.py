@@ -13,6 +13,7 @@ from tests.support.origins import works
 from tests.support.pages import ARTICLE, page
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.research_packet import FORMAT, ResearchPacket
+from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.messages import (
@@ -59,11 +60,12 @@ class Got:
 
 def got(source: str, raw: bytes, read_as: str, *, role: str = "metadata", **changes: Any) -> Got:
     """Return an answer of `source`; `changes` replace fields of its entry in the record."""
+    local = source in LOCAL_SOURCES
     entry = KeptAnswer(
         source=source,
         role=role,
         reference=REFERENCE,
-        url=f"https://{HOSTS[source]}/works/tg.1",
+        url="file:works/tg.1" if local else f"https://{HOSTS[source]}/works/tg.1",
         hops=(),
         status=200,
         media_type=read_as,
@@ -71,7 +73,7 @@ def got(source: str, raw: bytes, read_as: str, *, role: str = "metadata", **chan
         retrieved="2026-11-16T04:30:00Z",
         sha256=hashlib.sha256(raw).hexdigest(),
         bytes=len(raw),
-        trust_anchor="system",
+        trust_anchor="none" if local else "system",
     )
     return Got(replace(entry, **changes), raw)
 
@@ -90,6 +92,7 @@ def ask(
         scheme="doi",
         want="metadata",
         request=None,
+        replaces=None,
         confidentiality="public",
         answers=tuple(item.answer for item in answers),
         misses=tuple(misses),
@@ -200,6 +203,7 @@ RECORD = RetrievalRecord(
     scheme="doi",
     want="metadata",
     request="fr-" + "1" * 64,
+    replaces=None,
     confidentiality="internal",
     answers=(
         recorded_answer("crossref", "api.crossref.org", RAWS[0]),

@@ -67,6 +67,7 @@ def packet(*texts: str, **changes: Any) -> ResearchPacket:
         source="crossref",
         reference=box("doi:10.5555/12345678"),
         request=None,
+        replaces=None,
         url="https://api.crossref.org/works/10.5555/12345678",
         hops=(Hop("https://doi.org/10.5555/12345678", 302),),
         retrieved=NOW,

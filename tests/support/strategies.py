@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -15,7 +15,8 @@ from threegate.artifacts.approval import BOUND_SECTIONS, Approval, PolicySection
 from threegate.artifacts.fetch_request import FetchRequest
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.registry import Artifact
-from threegate.artifacts.research_packet import Excerpt, ResearchPacket
+from threegate.artifacts.research_packet import Also, Excerpt, ResearchPacket
+from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.artifacts.tool_request import Escalation, MontyRefusal, ToolRequest, refusal_record
 from threegate.artifacts.tool_result import Capture, ToolResult, outcome_sha256
 from threegate.base.schema import (
@@ -122,6 +123,9 @@ def drawn(draw: st.DrawFn, kind: type, *, but: tuple[str, ...] = ()) -> dict[str
     return {k: draw(of_shape(shape)) for k, shape in shapes_of(kind).items() if k not in but}
 
 
+Placed = TypeVar("Placed", ResearchPacket, Also)
+
+
 @st.composite
 def packets(draw: st.DrawFn) -> ResearchPacket:
     texts = draw(st.lists(BODIES, max_size=MOST_ITEMS))
@@ -130,7 +134,19 @@ def packets(draw: st.DrawFn) -> ResearchPacket:
         for t in texts
     ]
     values = drawn(draw, ResearchPacket, but=("excerpts",))
-    return ResearchPacket(**values, excerpts=tuple(made), texts=tuple(map(box, texts)))
+    values["also"] = tuple(map(_with_place, values["also"]))
+    packet = ResearchPacket(**values, excerpts=tuple(made), texts=tuple(map(box, texts)))
+    return _with_place(packet)
+
+
+def _with_place(one: Placed) -> Placed:
+    """Return a packet or a further answer whose url and anchor are those of its source."""
+    local = one.source in LOCAL_SOURCES
+    if local is one.url.startswith("https:"):
+        one = replace(one, url="file:a/b%20c.pdf" if local else "https://api.example.org/a")
+    if local is not (one.trust_anchor == "none"):
+        one = replace(one, trust_anchor="none" if local else "system")
+    return one
 
 
 @st.composite

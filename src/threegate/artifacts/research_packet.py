@@ -16,8 +16,22 @@ from threegate.artifacts import limits
 from threegate.artifacts.codec import BodySection, Format, section
 from threegate.artifacts.ids import id_of, sha256_hex
 from threegate.artifacts.reasons import ArtifactReason, reject
-from threegate.artifacts.sources import GAP_REASONS, IDENTIFIER_SCHEMES, SOURCE_NAMES
-from threegate.base.forms import ANCHOR, CONFIDENTIALITY, DATE, DIGEST, TIME, URL
+from threegate.artifacts.sources import (
+    GAP_REASONS,
+    IDENTIFIER_SCHEMES,
+    LOCAL_SOURCES,
+    SOURCE_NAMES,
+)
+from threegate.base.forms import (
+    CONFIDENTIALITY,
+    DATE,
+    DIGEST,
+    LOCATION,
+    NO_ANCHOR,
+    ORIGIN_ANCHOR,
+    TIME,
+    URL,
+)
 from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS
 from threegate.base.schema import (
     Choice,
@@ -102,11 +116,11 @@ class Also:
     """A further answer that this packet was made from."""
 
     source: str = spec(Choice(*SOURCE_NAMES), "who answered")
-    url: str = spec(URL, "the final URL")
+    url: str = spec(LOCATION, "the final URL, or where an imported file was")
     retrieved: str = spec(TIME, "when the bytes arrived")
     sha256: str = spec(DIGEST, "digest of its raw bytes, kept beside the packet")
     bytes: int = spec(Integer(), "number of its raw bytes")
-    trust_anchor: str = spec(ANCHOR, "the certificate store it was checked against")
+    trust_anchor: str = spec(ORIGIN_ANCHOR, "the certificate store it was checked against")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +158,10 @@ class ResearchPacket:
     source: str = spec(Choice(*SOURCE_NAMES), "which adapter retrieved it")
     reference: Untrusted[str] = spec(Text(MAX_URL_CHARS), "what was asked for")
     request: str | None = spec(Nullable(id_of("fr")), "the fetch request it answers, if any")
-    url: str = spec(URL, "the final URL")
+    replaces: str | None = spec(
+        Nullable(id_of("rp")), "the packet of the earlier version of an imported file"
+    )
+    url: str = spec(LOCATION, "the final URL, or where an imported file was")
     hops: tuple[Hop, ...] = spec(
         ListOf(Record(Hop), MAX_HOPS), "every redirect before it, in order"
     )
@@ -155,7 +172,9 @@ class ResearchPacket:
     )
     raw_sha256: str = spec(DIGEST, "digest of the raw bytes, kept beside the packet")
     raw_bytes: int = spec(Integer(), "number of raw bytes")
-    trust_anchor: str = spec(ANCHOR, "the certificate store the connection was checked against")
+    trust_anchor: str = spec(
+        ORIGIN_ANCHOR, "the certificate store the connection was checked against"
+    )
     record_sha256: str | None = spec(
         Nullable(DIGEST), "digest of the retrieval record, from which it can be made again"
     )
@@ -211,7 +230,17 @@ def _check_text(text: str) -> None:
             raise reject(ArtifactReason.MARKUP, f"markup in line {line}")
 
 
+def _check_place(one: "ResearchPacket | Also") -> None:
+    """Refuse a packet that gives an imported file the marks of a retrieved page, or the reverse."""
+    local = one.source in LOCAL_SOURCES
+    if local is one.url.startswith("https:") or local is not (one.trust_anchor == NO_ANCHOR):
+        raise reject(ArtifactReason.INCONSISTENT, "source, url and trust_anchor disagree")
+
+
 def _check(packet: ResearchPacket) -> None:
+    _check_place(packet)
+    for also in packet.also:
+        _check_place(also)
     if len(packet.excerpts) != len(packet.texts):
         raise reject(ArtifactReason.INCONSISTENT, "excerpts and texts differ in number")
     for number, (excerpt, text) in enumerate(zip(packet.excerpts, packet.texts, strict=True), 1):

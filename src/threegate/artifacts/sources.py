@@ -259,7 +259,9 @@ IDENTIFIERS: Final = (
 
 # Why a source has no answer.
 GAP_REASONS: Final = ("denied", "failed", "not-found", "timed-out", "too-large", "unreadable")
-SOURCE_NAMES: Final = tuple(sorted((*(source.name for source in SOURCES), "url")))
+# Sources that are not asked: the operator imports from them.
+LOCAL_SOURCES: Final = ("file", "git", "zotero")
+SOURCE_NAMES: Final = tuple(sorted((*(source.name for source in SOURCES), "url", *LOCAL_SOURCES)))
 PRECEDENCE: Final = tuple(
     source.name for source in sorted(SOURCES, key=lambda source: source.precedence)
 )

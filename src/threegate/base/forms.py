@@ -16,9 +16,16 @@ DATE: Final = Pattern(
     r"[12][0-9]{3}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?",
     "a date: year, year-month or year-month-day",
 )
-URL: Final = Pattern(
-    r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?",
-    "an https URL without credentials or port",
+_HTTPS: Final = r"https://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?:/[!#-;=?-\[\]_a-z~]*)?"
+URL: Final = Pattern(_HTTPS, "an https URL without credentials or port", most=MAX_URL_CHARS)
+# A relative path; all bytes but these characters, and a dot that a name begins with, are
+# percent-encoded, so no segment is `.` or `..`.
+_SEGMENT: Final = r"[!$&-\-0-9:;=@A-Z_a-z~%][!$&-.0-9:;=@A-Z_a-z~%]*"
+_PATH: Final = rf"{_SEGMENT}(?:/{_SEGMENT})*"
+_COMMIT: Final = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+LOCATION: Final = Pattern(
+    rf"{_HTTPS}|file:{_PATH}|git:{_COMMIT}(?:\.\.{_COMMIT})?/{_PATH}",
+    "an https URL, or the relative path of an imported file, `file:` or `git:COMMIT/` before it",
     most=MAX_URL_CHARS,
 )
 CODE: Final = Pattern(r"TG-[A-Z]{2,8}-[0-9]{3}", "a code of an error")
@@ -40,6 +47,8 @@ DESCRIPTOR: Final = Integer(4, 1_023)  # of what a sandbox was handed; 0 to 3 ar
 
 SYSTEM_ANCHOR: Final = "system"  # the certificate authorities of this machine
 ANCHOR: Final = Pattern(r"system|[0-9a-f]{64}", "`system` or a SHA-256")
+NO_ANCHOR: Final = "none"  # of an imported file: there was no connection
+ORIGIN_ANCHOR: Final = Pattern(r"none|system|[0-9a-f]{64}", "`none`, `system` or a SHA-256")
 # The prefix of each kind of artifact, and its name in policies and commands.
 KINDS: Final = {
     "rp": "research-packet",

@@ -38,6 +38,7 @@ NOT_ITS_RECORD: Final = "TG-HND-017"  # a packet differs from what its record an
 
 # Operations that store a packet.  The log names them, and they decide a packet's origin.
 FETCH: Final = "fetch"
+IMPORT: Final = "import"
 ADMIT: Final = "admit"
 ADMIT_RETRIEVED: Final = "admit-retrieved"
 ADMIT_CONSISTENT: Final = "admit-consistent"

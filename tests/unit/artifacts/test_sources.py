@@ -6,6 +6,7 @@ import pytest
 
 from threegate.artifacts.sources import (
     IDENTIFIER_SCHEMES,
+    LOCAL_SOURCES,
     PRECEDENCE,
     SOURCE_NAMES,
     SOURCES,
@@ -25,7 +26,7 @@ def test_a_source_has_a_reader_of_its_name(source: Source) -> None:
 
 def test_no_two_sources_have_one_name_or_one_place() -> None:
     assert len(PRECEDENCE) == len(SOURCES) == len({source.precedence for source in SOURCES})
-    assert sorted((*PRECEDENCE, "url")) == list(SOURCE_NAMES)
+    assert sorted((*PRECEDENCE, "url", *LOCAL_SOURCES)) == list(SOURCE_NAMES)
     assert list(IDENTIFIER_SCHEMES) == sorted(set(IDENTIFIER_SCHEMES))
 
 

@@ -23,6 +23,7 @@ from typing import Any, Final
 from threegate.artifacts.ids import digest_of
 from threegate.artifacts.references import Reference, parse_reference
 from threegate.artifacts.research_packet import Notice, ResearchPacket
+from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.base.text import visible
 from threegate.base.untrusted import Untrusted
 from threegate.host.provenance.headlines import RETRACTED, caution_words, cautions, unmarked
@@ -88,7 +89,7 @@ def work_of(
         published=published,
         names=names,
         url=_url(packet, names),
-        retrieved="" if origin.is_brought else packet.retrieved,
+        retrieved="" if origin.is_brought or packet.source in LOCAL_SOURCES else packet.retrieved,
         remarks=tuple(dict.fromkeys((*warned, *_remarks(packet)))),
         packet=artifact_id[: len("rp-") + KEY_DIGITS],
         identity=names_of(packet) or (("url", packet.url),),
@@ -175,7 +176,7 @@ def _names(packet: ResearchPacket) -> dict[str, Reference]:
 def _url(packet: ResearchPacket, names: dict[str, Reference]) -> str:
     """Return the page of the work; the DOI has its own field."""
     if packet.source == "url" or not names:
-        return packet.url
+        return "" if packet.source in LOCAL_SOURCES else packet.url
     scheme = next(iter(names))
     return "" if scheme == "doi" else _PAGES[scheme] + names[scheme].value
 

@@ -54,7 +54,14 @@ from threegate.host.keys.signatures import Signer
 from threegate.host.workspace.archive import ArchiveReader, ArchiveWriter
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.offered_files import STATEMENT
-from threegate.host.workspace.packets import RETRIEVED, UNKNOWN, Origins, PacketOrigin, signed_by
+from threegate.host.workspace.packets import (
+    IMPORTED,
+    RETRIEVED,
+    UNKNOWN,
+    Origins,
+    PacketOrigin,
+    signed_by,
+)
 from threegate.host.workspace.workspace import Workspace
 from threegate.keys import sshsig
 
@@ -229,7 +236,7 @@ def _write(ws: Workspace, statement: ExportStatement, armored: bytes, path: Path
 
 
 def _refuse_foreign(packet_id: str, origin: PacketOrigin) -> None:
-    if origin.is_brought or origin.by:
+    if origin.is_brought or origin.by or origin.name == IMPORTED or origin.from_file:
         hint = "only a packet that this workspace retrieved itself can be vouched for"
         raise UsageError(f"{packet_id} was not retrieved here: {origin.words}", hint=hint)
 

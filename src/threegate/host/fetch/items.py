@@ -236,6 +236,7 @@ class FetchItem:
             scheme=target.scheme,
             want=target.want,
             request=target.request_id,
+            replaces=None,
             confidentiality=target.confidentiality,
             answers=tuple(self.answers[index][0] for index in sorted(self.answers)),
             misses=tuple(self.misses[index][0] for index in sorted(self.misses)),

@@ -29,6 +29,7 @@ from threegate.handoff import states
 from threegate.handoff.admission import (
     ADMIT_CONSISTENT,
     ADMIT_RETRIEVED,
+    IMPORT,
     NOT_ITS_RECORD,
     Packets,
     Vouched,
@@ -44,7 +45,7 @@ from threegate.host.fetch.normalize_pool import (
     job_for,
 )
 from threegate.host.workspace.index import Index
-from threegate.host.workspace.packets import UNKNOWN, PacketOrigin
+from threegate.host.workspace.packets import IMPORTED, UNKNOWN, PacketOrigin
 from threegate.host.workspace.places import read_anywhere
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
@@ -214,6 +215,8 @@ def vouched(origin: PacketOrigin) -> Vouched:
     """Return how an equal packet with this origin is stored."""
     if origin.is_brought:
         return Vouched(ADMIT_CONSISTENT, {})
+    if origin.name == IMPORTED or origin.from_file:
+        return Vouched(IMPORT, {})
     return Vouched(ADMIT_RETRIEVED, {"by": origin.by} if origin.by else {})
 
 

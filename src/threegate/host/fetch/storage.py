@@ -64,6 +64,7 @@ def parse_packet(data: Untrusted[bytes], record: RetrievalRecord) -> ResearchPac
 def _differences(packet: ResearchPacket, record: RetrievalRecord) -> Iterator[tuple[str, bool]]:
     yield "reference", packet.reference.open_for_validation() != record.reference
     yield "request", packet.request != record.request
+    yield "replaces", packet.replaces != record.replaces
     yield "confidentiality", packet.confidentiality != record.confidentiality
     yield "record_sha256", packet.record_sha256 != sha256_hex(record.to_bytes())
     main = next((item for item in record.answers if _is_main(packet, item)), None)

@@ -14,6 +14,7 @@ from threegate.artifacts.analysis import Analysis, Cite
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.forms import KINDS
 from threegate.base.untrusted import Untrusted
@@ -124,9 +125,13 @@ def _work(headline: Headline, packet: ResearchPacket, origin: PacketOrigin) -> I
 
 
 def _retrieved(packet: ResearchPacket) -> Iterator[Fact]:
-    yield Fact("asked for", _line(packet.reference), foreign=True)
-    yield Fact("address", packet.url, foreign=True)
-    yield Fact("retrieved", f"{packet.retrieved}, by {packet.source}")
+    if packet.source in LOCAL_SOURCES:
+        yield Fact("file", _line(packet.reference), foreign=True)
+        yield Fact("imported", packet.retrieved)
+    else:
+        yield Fact("asked for", _line(packet.reference), foreign=True)
+        yield Fact("address", packet.url, foreign=True)
+        yield Fact("retrieved", f"{packet.retrieved}, by {packet.source}")
     yield Fact("raw bytes", f"{packet.raw_bytes}, sha256 {packet.raw_sha256}")
     for also in packet.also:
         yield Fact("and", f"{also.source}, {also.retrieved}, sha256 {also.sha256}")

@@ -135,6 +135,8 @@ def _remarks(packet: ResearchPacket, warned: tuple[str, ...]) -> Iterator[str]:
 
 def host_of(url: str) -> str:
     """Return the host of a packet's final URL."""
+    if not url.startswith("https:"):
+        return "an imported file"
     try:
         return parse_url(url).host
     except ValueError:  # the format of packets admits more than may be asked for

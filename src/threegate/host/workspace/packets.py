@@ -3,8 +3,8 @@
 | origin | meaning |
 |---|---|
 | `retrieved` | the record and the raw bytes are here, and the packet was made from them |
-| `raw-forgotten` | retrieved; `forget` removed the record or raw bytes: nothing to compare with |
-| `imported` | reserved for imported libraries |
+| `raw-forgotten` | retrieved or imported; `forget` removed its record or raw bytes |
+| `imported` | made here from a file that the operator imported; its origin is not known |
 | `brought` | a file that the operator admitted; nothing vouches for its content |
 
 The audit log decides the origin: the entry that announces a packet's file names the operation that
@@ -30,15 +30,16 @@ from urllib.parse import unquote
 from threegate.artifacts.ids import digest_of, short
 from threegate.artifacts.references import SEARCH_PREFIX, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.artifacts.sources import WORK_SCHEMES
+from threegate.artifacts.sources import LOCAL_SOURCES, WORK_SCHEMES
 from threegate.audit.entry import Entry
-from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH
+from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH, IMPORT
 from threegate.handoff.records import INTENT
 from threegate.handoff.states import directory_of
 from threegate.handoff.store import Store
 from threegate.host.workspace.places import blobs_of, is_forgotten, read_anywhere
 
 RETRIEVED: Final = "retrieved"
+IMPORTED: Final = "imported"
 RAW_FORGOTTEN: Final = "raw-forgotten"
 BROUGHT: Final = "brought"
 _PACKETS: Final = directory_of("rp", "accepted")
@@ -52,24 +53,28 @@ class PacketOrigin:
     name: str
     by: str = ""
     consistent: bool = False  # a brought packet that agrees with the bytes that came with it
+    from_file: bool = False  # of `raw-forgotten`: it was imported
 
     @property
     def is_brought(self) -> bool:
         """Tell whether nothing vouches for what the packet says."""
-        return self.name not in (RETRIEVED, RAW_FORGOTTEN)
+        return self.name not in (RETRIEVED, IMPORTED, RAW_FORGOTTEN)
 
     @property
     def words(self) -> str:
         """Return the origin as a sentence for people."""
         if not self.is_brought:
             told = f"retrieved elsewhere, signed by {self.by}" if self.by else "retrieved here"
-            return told if self.name == RETRIEVED else f"{told}; {_BYTES_FORGOTTEN}"
+            if self.name == IMPORTED or self.from_file:
+                told = "imported here from a file of the operator"
+            return f"{told}; {_BYTES_FORGOTTEN}" if self.name == RAW_FORGOTTEN else told
         if self.consistent:
             return "brought by the operator with matching raw bytes, not retrieved here"
         return "brought by the operator, not retrieved here"
 
 
 RETRIEVED_HERE: Final = PacketOrigin(RETRIEVED)
+IMPORTED_HERE: Final = PacketOrigin(IMPORTED)
 UNKNOWN: Final = PacketOrigin(BROUGHT)
 CONSISTENT: Final = PacketOrigin(BROUGHT, consistent=True)
 
@@ -89,6 +94,8 @@ def announced(entry: Entry) -> tuple[str, PacketOrigin] | None:
 def _origin(op: object, detail: Mapping[str, Any]) -> PacketOrigin:
     if op == FETCH:
         return RETRIEVED_HERE
+    if op == IMPORT:
+        return IMPORTED_HERE
     if op == ADMIT_RETRIEVED:
         return PacketOrigin(RETRIEVED, str(detail.get("by", "")))
     return CONSISTENT if op == ADMIT_CONSISTENT else UNKNOWN
@@ -96,10 +103,12 @@ def _origin(op: object, detail: Mapping[str, Any]) -> PacketOrigin:
 
 def with_bytes(store: Store, origin: PacketOrigin, blobs: Iterable[str]) -> PacketOrigin:
     """Return the origin of a packet that names these `blob-` ids: forgotten bytes change it."""
-    if origin.name != RETRIEVED:
+    if origin.name not in (RETRIEVED, IMPORTED):
         return origin
     gone = any(is_forgotten(store, one) and not store.has_blob(digest_of(one)) for one in blobs)
-    return replace(origin, name=RAW_FORGOTTEN) if gone else origin
+    if not gone:
+        return origin
+    return replace(origin, name=RAW_FORGOTTEN, from_file=origin.name == IMPORTED)
 
 
 def announcements(store: Store) -> Iterator[tuple[str, PacketOrigin]]:
@@ -165,9 +174,9 @@ def is_search(packet: ResearchPacket) -> bool:
 def joins_names(packet: ResearchPacket) -> bool:
     """Tell whether the packet's identifiers are names of one work: a registry says so.
 
-    A web page may name any number of works, so it joins none of them.
+    A web page or a file may name any number of works, so it joins none of them.
     """
-    return packet.source != "url"
+    return packet.source not in ("url", *LOCAL_SOURCES)
 
 
 def _asked(reference: str) -> Name:

@@ -14,9 +14,17 @@ from typing import Any, Final
 
 from threegate.artifacts.ids import id_of
 from threegate.artifacts.limits import MAX_ALSO, MAX_PACKET_BYTES
-from threegate.artifacts.sources import GAP_REASONS, SOURCE_NAMES
+from threegate.artifacts.sources import GAP_REASONS, LOCAL_SOURCES, SOURCE_NAMES
 from threegate.base.errors import ProtocolBroken
-from threegate.base.forms import ANCHOR, CONFIDENTIALITY, DIGEST, TIME, URL
+from threegate.base.forms import (
+    CONFIDENTIALITY,
+    DIGEST,
+    LOCATION,
+    NO_ANCHOR,
+    ORIGIN_ANCHOR,
+    TIME,
+    URL,
+)
 from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS, MIB
 from threegate.base.message_parts import RawPart, RawParts
 from threegate.base.message_shapes import RowShape, SortedRecord, TextLine
@@ -73,7 +81,7 @@ class KeptAnswer(CheckedRecord):
     source: str = head(Choice(*SOURCE_NAMES), "who answered")
     role: str = head(Choice("document", "metadata", "search"), "what for")
     reference: str = head(_REFERENCE, "what was asked for")
-    url: str = head(URL, "where the bytes came from, after `hops`")
+    url: str = head(LOCATION, "where the bytes came from, after `hops`")
     hops: tuple[tuple[str, int], ...] = head(
         ListOf(RowShape(URL, Integer(300, 399)), MAX_HOPS), "redirects on the way"
     )
@@ -85,7 +93,12 @@ class KeptAnswer(CheckedRecord):
     retrieved: str = head(TIME, "when")
     sha256: str = head(DIGEST, "of the bytes")
     bytes: int = head(Integer(0, MAX_RAWS_BYTES), "how many")
-    trust_anchor: str = head(ANCHOR, "what vouched for the certificate")
+    trust_anchor: str = head(ORIGIN_ANCHOR, "what vouched for the certificate")
+
+    def check(self) -> None:
+        local = self.source in LOCAL_SOURCES
+        need(local is not self.url.startswith("https:"), "a source and its url disagree")
+        need(local is (self.trust_anchor == NO_ANCHOR), "a source and its trust_anchor disagree")
 
 
 @record
@@ -110,10 +123,13 @@ class RetrievalRecord(FlatMessage):
 
     reference: str = head(_REFERENCE, "what was asked for")
     scheme: str = head(
-        Choice("arxiv", "doi", "openalex", "pmcid", "pmid", "search", "url"), "what it is"
+        Choice("arxiv", "doi", "file", "openalex", "pmcid", "pmid", "search", "url"), "what it is"
     )
     want: str = head(Choice("full-text", "metadata", "search"), "what was wanted")
     request: str | None = head(Nullable(id_of("fr")), "the fetch request it belongs to")
+    replaces: str | None = head(
+        Nullable(id_of("rp")), "the packet of the earlier version of an imported file"
+    )
     confidentiality: str = head(Choice(*CONFIDENTIALITY), "of the packet")
     answers: tuple[KeptAnswer, ...] = head(
         ListOf(SortedRecord(KeptAnswer), MAX_ANSWERS), "what was kept"

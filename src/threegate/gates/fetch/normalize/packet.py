@@ -122,6 +122,7 @@ def _retrieval(material: _Material) -> dict[str, Any]:
         "source": main.source,
         "reference": Untrusted(record.reference),
         "request": record.request,
+        "replaces": record.replaces,
         "url": main.url,
         "hops": tuple(Hop(url, status) for url, status in main.hops),
         "retrieved": main.retrieved,
