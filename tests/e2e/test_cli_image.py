@@ -10,8 +10,7 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.guests import AGENT, SECONDS, copied_packages
 from tests.support.images import kept
-from threegate.host.images.choice import SHIPPED
-from threegate.host.images.lock import Lock, parse_lock
+from threegate.host.images.lock import SHIPPED, Lock, parse_lock
 from threegate.host.images.recipe import LAYERS
 
 

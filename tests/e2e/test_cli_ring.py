@@ -8,13 +8,12 @@ from tests.e2e.test_heavy_run import approved, enable, lane
 from tests.support import samples
 from tests.support.cli import Cli, made, write
 from tests.support.images import kept
-from tests.unit.host.images.test_unpacked import layer
+from tests.unit.host.images.test_contents import layer
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
-from threegate.host.images.choice import SHIPPED
-from threegate.host.images.lock import parse_lock
+from threegate.host.images.choice import Sources
+from threegate.host.images.lock import SHIPPED, parse_lock
 from threegate.host.images.manifest import agent_digest
-from threegate.host.images.ours import Sources
 
 FOREIGN = b"""\
 interpreter_ring:

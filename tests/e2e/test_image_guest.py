@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.boxes import run_as
 from tests.support.guests import Ended, built, copied_packages, run
-from threegate.host.images.executables import EXCEPT, is_program
+from threegate.host.images.build import KEPT_PROGRAMS, is_program
+from threegate.host.images.contents import tree_of
 from threegate.host.images.store import Image, digest_of
-from threegate.host.images.unpacked import tree_of
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def _compare_libraries(image: Image, *layers: str) -> None:
     files = [path for path in (root / "usr").rglob("*") if path.is_file() and not path.is_symlink()]
     programs = {str(path.relative_to(root)) for path in files if is_program(path)}
     assert "usr/bin/true" in programs, "control: a program is known"
-    assert {path for path in programs if not path.startswith("usr/bin/")} == EXCEPT
+    assert {path for path in programs if not path.startswith("usr/bin/")} == KEPT_PROGRAMS
 
 
 LOOK = """

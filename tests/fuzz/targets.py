@@ -50,9 +50,8 @@ from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff.claims import Lease, parse_lease
 from threegate.host.bibliography.formats import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
-from threegate.host.images import lz4
-from threegate.host.images.choice import SHIPPED
-from threegate.host.images.lock import parse_lock
+from threegate.host.images.kernel import LZ4_MAGIC, unpack_lz4
+from threegate.host.images.lock import SHIPPED, parse_lock
 from threegate.host.images.manifest import parse_manifest
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
@@ -423,11 +422,11 @@ def _image_manifest(data: bytes) -> None:
 
 
 # "abcd", four from four back, "!": nine bytes.
-_PACKED = lz4.MAGIC + b"\x09\0\0\0\x40abcd\x04\0\x10!" + b"\x09\0\0\0"
+_PACKED = LZ4_MAGIC + b"\x09\0\0\0\x40abcd\x04\0\x10!" + b"\x09\0\0\0"
 
 
 def _lz4(data: bytes) -> None:
-    if len(lz4.unpack(data, max_bytes=1 << 20)) > 1 << 20:
+    if len(unpack_lz4(data, max_bytes=1 << 20)) > 1 << 20:
         raise Finding("more than allowed")
 
 

@@ -25,13 +25,11 @@ from typing import Any, Final
 from tests.support import heavy
 from tests.support.boxes import repository
 from threegate.base import erofs
-from threegate.host.images.apt import Apt
 from threegate.host.images.build import build
-from threegate.host.images.choice import SHIPPED
+from threegate.host.images.choice import Sources
 from threegate.host.images.kernel import needs_of
-from threegate.host.images.lock import parse_lock
-from threegate.host.images.ours import Sources
-from threegate.host.images.packages import Packages
+from threegate.host.images.lock import SHIPPED, parse_lock
+from threegate.host.images.packages import Apt, Packages
 from threegate.host.images.recipe import KERNEL
 from threegate.host.images.store import Image, Images
 from threegate.host.run.heavy.engine import ACCELERATOR, BINARY, FIRMWARE

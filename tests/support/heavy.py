@@ -30,13 +30,11 @@ from threegate.artifacts.tool_request import Escalation, Input, OutputSpec, RunL
 from threegate.base import erofs
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
-from threegate.host.images.apt import Apt
 from threegate.host.images.build import build, place_of
-from threegate.host.images.choice import SHIPPED
-from threegate.host.images.lock import parse_lock
-from threegate.host.images.manifest import Part, agent_digest
-from threegate.host.images.ours import Sources
-from threegate.host.images.packages import Packages
+from threegate.host.images.choice import Sources
+from threegate.host.images.lock import SHIPPED, parse_lock
+from threegate.host.images.manifest import ImagePart, agent_digest
+from threegate.host.images.packages import Apt, Packages
 from threegate.host.images.store import Image, Images, digest_of
 from threegate.host.run.heavy.backend import (
     BOOT_SECONDS,
@@ -269,7 +267,7 @@ def with_sources(
         with layer.open("xb") as out:
             erofs.write(layout, out, lambda name: io.BytesIO(files[name]))
         parts = dict(usual.manifest.files)
-        parts["agent.erofs"] = Part(digest_of(layer), layer.stat().st_size)
+        parts["agent.erofs"] = ImagePart(digest_of(layer), layer.stat().st_size)
         return images.keep(made, replace(usual.manifest, files=parts))
 
 

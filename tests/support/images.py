@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from threegate.host.images.apt import Apt, Record
 from threegate.host.images.lock import Package
-from threegate.host.images.manifest import INITRAMFS, KERNEL, Manifest, Part, layer_file
+from threegate.host.images.manifest import INITRAMFS, KERNEL, ImagePart, Manifest, layer_file
+from threegate.host.images.packages import Apt, Record
 from threegate.host.images.store import Image, Images
 
 FILES = {
@@ -26,7 +26,7 @@ FILES = {
 
 def manifest_of(files: dict[str, bytes]) -> Manifest:
     parts = {
-        name: Part(hashlib.sha256(data).hexdigest(), len(data)) for name, data in files.items()
+        name: ImagePart(hashlib.sha256(data).hexdigest(), len(data)) for name, data in files.items()
     }
     return Manifest(parts, ("base", "agent"), "6.1.0-1-cloud-amd64", "0" * 64, "1" * 64)
 

@@ -24,8 +24,8 @@ from tests.support.heavy import (
     runsc_for,
     with_sources,
 )
-from threegate.host.images.ours import Sources
-from threegate.host.images.unpacked import tree_of
+from threegate.host.images.choice import Sources
+from threegate.host.images.contents import tree_of
 from threegate.host.run.heavy.runsc import RUNSC
 
 # -- Ways around the import rules of the ring: each obtains something denied and uses it.

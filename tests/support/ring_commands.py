@@ -20,8 +20,8 @@ from tests.support.guests import ANY
 from tests.support.heavy import MIB, Lab, Task, backend_for, image, place, with_sources
 from tests.support.policies import policy
 from tests.support.ring import Found
-from threegate.host.images.ours import Sources
-from threegate.host.images.unpacked import tree_of
+from threegate.host.images.choice import Sources
+from threegate.host.images.contents import tree_of
 from threegate.policy.ring.compiler import HEAVY_SHELL, compile_ring
 
 VECTORS: Final = Path(__file__).parents[1] / "vectors" / "ring" / "commands.txt"

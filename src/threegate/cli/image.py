@@ -11,7 +11,7 @@ from threegate.cli.grammar import CommandGroup, Parser, add_yes
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
-    from threegate.host.images.choice import Chosen
+    from threegate.host.images.lock import ChosenLock
     from threegate.host.images.store import Image, Images
 
 _BUILD = """\
@@ -124,10 +124,9 @@ def _add_lock(parser: Parser) -> None:
 
 def run_build(args: argparse.Namespace, context: Context) -> int:
     """Build an image."""
-    from threegate.host.images.apt import Apt
     from threegate.host.images.build import build
-    from threegate.host.images.ours import Sources
-    from threegate.host.images.packages import Packages
+    from threegate.host.images.choice import Sources
+    from threegate.host.images.packages import Apt, Packages
     from threegate.host.images.recipe import KERNEL, LAYERS
     from threegate.host.models.store import megabytes
 
@@ -144,7 +143,7 @@ def run_build(args: argparse.Namespace, context: Context) -> int:
             _images(context),
             packages,
             Sources.usual(),
-            told=advance,
+            progress=advance,
             say=context.out.note,
         )
     _show(args, context, image)
@@ -185,16 +184,15 @@ def run_lock(args: argparse.Namespace, context: Context) -> int:
     return 0
 
 
-def _update(args: argparse.Namespace, context: Context, chosen: "Chosen") -> int:
-    from threegate.host.images.apt import Apt
-    from threegate.host.images.choice import FILE, differences, put
-    from threegate.host.images.packages import resolve
+def _update(args: argparse.Namespace, context: Context, chosen: "ChosenLock") -> int:
+    from threegate.host.images.lock import LOCK_FILE, differences, write_lock
+    from threegate.host.images.packages import Apt, resolve
 
     lock = resolve(Apt(context.environ))
     settings = context.settings
-    path = settings.cwd / args.to if args.to else settings.config_home / FILE
+    path = settings.cwd / args.to if args.to else settings.config_home / LOCK_FILE
     changed = differences(chosen.lock, lock)
-    put(lock, path)
+    write_lock(lock, path)
     if args.json:
         items = [{"name": name, "old": old, "new": new} for name, old, new in changed]
         context.out.document({"file": str(path), "digest": lock.digest, "changed": items})
@@ -244,7 +242,7 @@ def run_verify(args: argparse.Namespace, context: Context) -> int:
     with _counted(context, "reading images, MB", None) as advance:
         for digest in digests:
             try:
-                images.find(digest, verify=True, told=advance)
+                images.find(digest, verify=True, progress=advance)
                 states[digest] = "intact"
             except GateUnavailable as exc:
                 states[digest] = exc.message
@@ -275,13 +273,13 @@ def run_remove(args: argparse.Namespace, context: Context) -> int:
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
     """Write an image to a file."""
-    from threegate.host.images.transfer import export
+    from threegate.host.images.store import export_image
 
     images = _images(context)
     image = images.find(images.resolve(args.digest))
     path = context.settings.cwd / args.file
     with _counted(context, "writing, MB", image.manifest.size) as advance:
-        export(image, path, advance)
+        export_image(image, path, advance)
     if args.json:
         context.out.document({"digest": image.digest, "file": str(path)})
     else:
@@ -295,7 +293,7 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
 
     from threegate.base.errors import UsageError
     from threegate.base.text import quote
-    from threegate.host.images.transfer import bring
+    from threegate.host.images.store import import_image
 
     try:
         file = (context.settings.cwd / args.file).open("rb")
@@ -303,12 +301,12 @@ def run_import(args: argparse.Namespace, context: Context) -> int:
         reason = os.strerror(exc.errno or 0)
         raise UsageError(f"cannot read {quote(args.file)}: {reason}") from exc
     with file, _counted(context, "reading, MB", None) as advance:
-        image = bring(
+        image = import_image(
             file,
             _images(context),
             expected=args.digest,
             look=partial(_asked_for, args, context),
-            told=advance,
+            progress=advance,
         )
     _show(args, context, image)
     return 0
@@ -365,11 +363,11 @@ def _counted(context: Context, what: str, size: int | None) -> Iterator[Callable
         yield advance
 
 
-def _chosen(args: argparse.Namespace, context: Context) -> "Chosen":
-    from threegate.host.images.choice import choose
+def _chosen(args: argparse.Namespace, context: Context) -> "ChosenLock":
+    from threegate.host.images.lock import choose_lock
 
     named = context.settings.cwd / Path(args.lock).expanduser() if args.lock else None
-    return choose(named, context.settings.config_home)
+    return choose_lock(named, context.settings.config_home)
 
 
 def _images(context: Context) -> "Images":

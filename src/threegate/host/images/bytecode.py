@@ -1,14 +1,14 @@
-"""Python files compiled beforehand, by the very interpreter of the image.
+"""Python files of an image, compiled beforehand by the image's own interpreter.
 
-In a guest nothing can be kept, so what is not compiled here is compiled in every run; Debian
-does it when a package is installed.  The image's own Python does it, in a box of its own
-without network, with the layers read-only and nothing to write to: what it made
-comes on its standard output and is taken only for the files that were asked for.
+A guest keeps nothing, so a file that is not compiled here is compiled in every run; Debian compiles
+it when a package is installed.  The image's own Python compiles in a sandbox without network, with
+read-only layers and nothing to write to.  It answers on its standard output, and only for the files
+that were asked for.
 
 SECURITY
-    Starts bubblewrap, and in it Debian's Python of the locked digest.  It compiles and runs
-    none of what it compiles.  Reads its answer, bounded, in a fixed order.  If this module is
-    wrong, the guest runs other code than its sources say.
+    Starts bubblewrap, and in it Debian's Python of the locked digest, which compiles and runs
+    nothing of it.  Reads its answer, bounded, in a fixed order.  If this module is wrong, the guest
+    runs other code than its sources.
 """
 
 import struct
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from threegate.base.errors import GateUnavailable
-from threegate.host.images.tree import Kept, Tree
+from threegate.host.images.layer import Kept, Tree
 from threegate.sandbox.programs import find_program
 
 NO_BOX: Final = "TG-IMG-030"
@@ -35,10 +35,10 @@ MODULES: Final = (
 )
 
 # Reads paths from standard input, one a line; answers each with a length and bytes, or with
-# a length that says it is no Python of this version (some packages carry such, as data).
-# Behind the bytes stands, by length as well, what the file imports: one name a line, with `~`
-# before it if only a function does.  It is read out of the compiled code: a level, what is
-# wanted of it and the name are the three operands of an import.
+# a length that marks source of another Python (some packages carry such files as data).
+# The imports of the file follow, also with a length: one name per line, with `~` before it if only
+# a function imports it.  They are read from the compiled code: the level, the wanted names and the
+# module name are the three operands of an import.
 _PROGRAM: Final = """\
 import importlib._bootstrap_external as outside, importlib.util, struct, sys
 IMPORT, CONSTANT, EXTENDED, FUNCTION = 108, 100, 144, 1
@@ -89,7 +89,7 @@ Imports = dict[str, tuple[list[str], list[str]]]
 
 
 def compile_all(tree: Tree, base: Path, root: Path) -> Imports:
-    """Add what Python makes of each of its files to a tree; return what each imports.
+    """Add the compiled form of each Python file to a tree; return the imports of each.
 
     `base` holds the tree of the base layer, `root` that of this one, both on disk.
     """
@@ -181,6 +181,6 @@ def _exactly(answer: IO[bytes], count: int) -> bytes:
 
 
 def _not_compiled() -> GateUnavailable:
-    hint = "`threegate doctor` says whether boxes work on this machine"
+    hint = "`threegate doctor` says whether sandboxes work on this machine"
     message = "the image's Python did not compile its files"
     return GateUnavailable(message, code=NOT_COMPILED, hint=hint)

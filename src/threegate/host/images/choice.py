@@ -1,65 +1,49 @@
-"""Which lock counts, and which image: that of the lock and of this program's own agent."""
+"""Which image runs use: that of the lock in use, with the init and agent of this program.
 
-import os
-from collections.abc import Collection, Sequence
+The init and the modules it loads are the guest's first file system.  Its format is the kernel's own
+(Documentation/driver-api/early-userspace/buffer-format.rst), not compressed: on an emulated
+processor, unpacking takes longer than reading.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from threegate.base.errors import GateUnavailable, UsageError, disk_errors
-from threegate.base.text import visible
-from threegate.host.images import initramfs, recipe
-from threegate.host.images.lock import MAX_LOCK_BYTES, Lock, Package, parse_lock
+from threegate.base.errors import GateUnavailable, disk_errors
+from threegate.host.images import recipe
+from threegate.host.images.lock import choose_lock
 from threegate.host.images.manifest import agent_digest
-from threegate.host.images.ours import Sources
 from threegate.host.images.store import MIN_SHORT_DIGITS, Image, Images
 
 NOT_BUILT: Final = "TG-IMG-014"
 SEVERAL: Final = "TG-IMG-015"
-FILE: Final = "image.lock"
-SHIPPED: Final = Path(__file__).with_name(FILE)
-# A manifest is its maker's word: one with a layer of its own could call itself an image of our
-# lock, and have more to offer than the one that was built here.
+# Anybody can write a manifest: one with a layer of its own could claim our lock, and would win
+# over the image that was built here by having more layers.
 KNOWN: Final = frozenset((*recipe.LAYERS, recipe.AGENT))
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A lock, and the file it stands in."""
-
-    path: Path
-    lock: Lock
-
-
-def choose(named: Path | None, config_home: Path) -> Chosen:
-    """Return the lock that counts."""
-    own = config_home / FILE
-    path = named or (own if own.exists() else SHIPPED)
-    try:
-        with path.open("rb") as file:
-            return Chosen(path, parse_lock(file.read(MAX_LOCK_BYTES + 1)))
-    except OSError as exc:
-        raise UsageError(
-            f"cannot read {visible(str(path))}: {os.strerror(exc.errno or 0)}"
-        ) from exc
+NO_INIT: Final = "TG-IMG-032"
+NO_AGENT: Final = "TG-IMG-033"
+# Source that the agent shares with host and gate, so that all three decide alike.
+SHARED: Final = ("policy/ring/commands.py",)
+_INITRAMFS_DIRECTORIES: Final = ("dev", "joined", "layers", "modules", "proc", "sys")
+_MAX_MODULES: Final = 64
 
 
 def current(images: Images, config_home: Path, *, layers: Collection[str] = ("base",)) -> Image:
-    """Return the image of the lock that counts, with the agent of this program and these layers.
+    """Return the image of the lock in use, with the agent of this program and these layers.
 
-    Of several the one with the most layers that we know, then the one with the init of this
-    program: an older build stays behind when the init was compiled anew.  Raises
-    `GateUnavailable` if there is none, or if two different ones fit equally: only a person knows
-    where each came from.
+    Among several, the most known layers win, then the init of this program: an older build remains
+    when the init is compiled again.  Raises `GateUnavailable` if there is none, or if two different
+    ones fit equally: only a person knows where each came from.
     """
-    lock = choose(None, config_home).lock.digest
+    lock = choose_lock(None, config_home).lock.digest
     own = Sources.usual().read()
     agent = agent_digest(own.agent)
     fitting: list[Image] = []
     for digest in images.digests():
         try:
             image = images.find(digest)
-        except GateUnavailable:  # a damaged one is none; `image verify` says why
+        except GateUnavailable:  # damaged; `image verify` says why
             continue
         manifest = image.manifest
         ours = (manifest.lock_sha256, manifest.agent_sha256) == (lock, agent)
@@ -87,31 +71,72 @@ def _only(images: Sequence[Image], init: bytes) -> Image:
 
 def _starts(image: Image, init: bytes) -> bool:
     with disk_errors("read an image"):
-        return initramfs.begins_with(image.initramfs.read_bytes(), init)
+        return begins_with(image.initramfs.read_bytes(), init)
 
 
-def put(lock: Lock, path: Path) -> None:
-    """Write a lock whole, or not at all."""
-    with disk_errors("write the lock"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.new")
-        new.write_text(lock.text, "ascii")
-        new.replace(path)
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """The bytes of our init and agent."""
+
+    init: bytes
+    agent: Mapping[str, bytes]
 
 
-def differences(old: Lock, new: Lock) -> list[tuple[str, str, str]]:
-    """Return package, old and new version of everything that changed; "-" is none."""
-    before, after = _by_name(old), _by_name(new)
-    return [
-        (name, _version(before.get(name)), _version(after.get(name)))
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where our init and agent are installed."""
+
+    init: Path
+    agent: Path
+
+    @classmethod
+    def usual(cls) -> "Sources":
+        """Return the places of this program's own."""
+        ours = Path(__file__).resolve().parents[2]
+        init = ours / "host/images/native/bin/init"
+        return cls(init, ours / "gates/tool_exec/era/guest")
+
+    def read(self) -> OwnFiles:
+        """Return the bytes of both; raise `GateUnavailable` if one is not here."""
+        with disk_errors("read the guest's agent"):
+            agent = {
+                path.relative_to(self.agent).as_posix(): path.read_bytes()
+                for path in sorted(self.agent.rglob("*.py"))
+            }
+            ours = Path(__file__).resolve().parents[2]
+            agent |= {f"threegate/{name}": (ours / name).read_bytes() for name in SHARED}
+        if "__main__.py" not in agent:
+            raise GateUnavailable("this program carries no guest agent", code=NO_AGENT)
+        return OwnFiles(_read_init(self.init), agent)
 
 
-def _by_name(lock: Lock) -> dict[str, Package]:
-    return {package.name: package for package in lock.packages}
+def _read_init(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        hint = "`make setup` compiles it"
+        raise GateUnavailable("the guest's init is not compiled", code=NO_INIT, hint=hint) from exc
 
 
-def _version(package: Package | None) -> str:
-    return package.version if package else "-"
+def initramfs_archive(init: bytes, modules: Iterable[bytes]) -> bytes:
+    """Return the archive; modules are called 00, 01, ... in the order they are loaded."""
+    members = [(name, 0o040755, b"") for name in _INITRAMFS_DIRECTORIES]
+    members.append(("init", 0o100755, init))
+    listed = list(modules)
+    assert len(listed) <= _MAX_MODULES
+    members += [(f"modules/{at:02}", 0o100644, data) for at, data in enumerate(listed)]
+    parts = [_member(name, mode, data, at) for at, (name, mode, data) in enumerate(members, 1)]
+    return b"".join([*parts, _member("TRAILER!!!", 0, b"", 0)])
+
+
+def begins_with(archived: bytes, init: bytes) -> bool:
+    """Tell whether an archive of ours starts this init."""
+    before_modules = initramfs_archive(init, ()).removesuffix(_member("TRAILER!!!", 0, b"", 0))
+    return archived.startswith(before_modules)
+
+
+def _member(name: str, mode: int, data: bytes, number: int) -> bytes:
+    encoded = name.encode("ascii") + b"\0"
+    fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+    head = b"070701" + b"".join(b"%08x" % value for value in fields) + encoded
+    return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)

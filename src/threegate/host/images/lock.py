@@ -1,29 +1,33 @@
-"""The lock: which packages, of which version and digest, an image is made of.
+"""The lock of an image: its packages by version and digest, and the file in use.
 
     image-lock/1
     <layer> <package> <version> <architecture> <bytes> <sha256>
     ...
 
-One line a package, sorted, one space between; the layer `kernel` has one package.  It names no
-archive: where packages come from is what the machine's own apt knows.
+One line per package, sorted, with single spaces; the layer `kernel` has one package.  A lock names
+no archive: the machine's own apt knows where packages come from.
 
 SECURITY
-    Reads a file an operator named.  A line that is not exactly one of these is refused, so
-    the digest of the text is a digest of what it says.
+    Reads a file that the operator names.  Accepts exactly one spelling of each lock, so the
+    digest of the text is a digest of its content.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from threegate.base.errors import ArtifactRejected
-from threegate.base.text import quote
+from threegate.base.errors import ArtifactRejected, UsageError, disk_errors
+from threegate.base.text import quote, visible
 from threegate.host.images.recipe import KERNEL, LAYERS
 
 CODE: Final = "TG-IMG-001"
 HEAD: Final = "image-lock/1"
+LOCK_FILE: Final = "image.lock"
+SHIPPED: Final = Path(__file__).with_name(LOCK_FILE)
 MAX_LOCK_BYTES: Final = 256 * 1024
 MAX_PACKAGE_BYTES: Final = 512 * 1024 * 1024
 _LINE: Final = re.compile(
@@ -46,7 +50,7 @@ class Package:
 
     @property
     def line(self) -> str:
-        """The one spelling of it."""
+        """The only accepted spelling."""
         fields = (self.layer, self.name, self.version, self.architecture, str(self.size))
         return " ".join((*fields, self.sha256))
 
@@ -64,7 +68,7 @@ class Lock:
 
     @property
     def text(self) -> str:
-        """The one spelling of it."""
+        """The only accepted spelling."""
         return "".join(f"{line}\n" for line in (HEAD, *(item.line for item in self.packages)))
 
     @property
@@ -93,7 +97,7 @@ def parse_lock(data: bytes) -> Lock:
     names = [package.name for package in packages]
     for name in names:
         if names.count(name) > 1:
-            raise _rejected(f"{name} stands in it twice")
+            raise _rejected(f"it names {name} twice")
     if sum(package.layer == KERNEL for package in packages) != 1:
         raise _rejected("it must name one kernel")
     return Lock(tuple(packages))
@@ -102,9 +106,9 @@ def parse_lock(data: bytes) -> Lock:
 def _package(line: str, number: int) -> Package:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise _rejected(f"line {number} is not that of a package: {quote(line)}")
+        raise _rejected(f"line {number} does not describe a package: {quote(line)}")
     if found["layer"] not in {KERNEL, *LAYERS}:
-        raise _rejected(f"line {number} names no layer: {quote(found['layer'])}")
+        raise _rejected(f"line {number} names an unknown layer: {quote(found['layer'])}")
     if int(found["size"]) > MAX_PACKAGE_BYTES:
         raise _rejected(f"line {number}: a package has at most {MAX_PACKAGE_BYTES} bytes")
     layer, name, version, architecture, size, sha256 = found.groups()
@@ -114,3 +118,51 @@ def _package(line: str, number: int) -> Package:
 def _rejected(reason: str) -> ArtifactRejected:
     hint = "`threegate image lock --update` writes a new one; nothing was built"
     return ArtifactRejected(f"the image lock is not usable: {reason}", code=CODE, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLock:
+    """A lock and its file."""
+
+    path: Path
+    lock: Lock
+
+
+def choose_lock(named: Path | None, config_home: Path) -> ChosenLock:
+    """Return the lock in use: the named file, the user's own, or the one we ship."""
+    own = config_home / LOCK_FILE
+    path = named or (own if own.exists() else SHIPPED)
+    try:
+        with path.open("rb") as file:
+            return ChosenLock(path, parse_lock(file.read(MAX_LOCK_BYTES + 1)))
+    except OSError as exc:
+        raise UsageError(
+            f"cannot read {visible(str(path))}: {os.strerror(exc.errno or 0)}"
+        ) from exc
+
+
+def write_lock(lock: Lock, path: Path) -> None:
+    """Write a lock completely, or not at all."""
+    with disk_errors("write the lock"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(lock.text, "ascii")
+        new.replace(path)
+
+
+def differences(old: Lock, new: Lock) -> list[tuple[str, str, str]]:
+    """Return package, old and new version of everything that changed; "-" if there is none."""
+    before, after = _by_name(old), _by_name(new)
+    return [
+        (name, _version(before.get(name)), _version(after.get(name)))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _by_name(lock: Lock) -> dict[str, Package]:
+    return {package.name: package for package in lock.packages}
+
+
+def _version(package: Package | None) -> str:
+    return package.version if package else "-"

@@ -2,7 +2,7 @@
 
 SECURITY
     Reads files that may come from another machine.  Accepts exactly one spelling of a
-    manifest, so a digest over the bytes is a digest over what it says.  Raises
+    manifest, so the digest of its bytes is a digest of its content.  Raises
     `ArtifactRejected` and nothing else for any bytes.
 """
 
@@ -19,7 +19,7 @@ CODE: Final = "TG-IMG-010"
 FORMAT: Final = "image/1"
 ARCHITECTURE: Final = "x86_64"
 MAX_MANIFEST_BYTES: Final = 64 * 1024
-MAX_FILE_BYTES: Final = 8 * 1024**3 - 1  # what a header of an exported image can say
+MAX_FILE_BYTES: Final = 8 * 1024**3 - 1  # the largest size in the header of an exported image
 MAX_LAYERS: Final = 8  # the init mounts no more
 KERNEL: Final = "kernel"
 INITRAMFS: Final = "initramfs"
@@ -33,7 +33,7 @@ _VERSION: Final = re.compile(r"[0-9][A-Za-z0-9.+~-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ImagePart:
     """One file of an image."""
 
     sha256: str
@@ -42,17 +42,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an image consists of; the first layer is the lowest."""
+    """The files and layers of an image; the first layer is the lowest."""
 
-    files: Mapping[str, Part]
+    files: Mapping[str, ImagePart]
     layers: tuple[str, ...]
     kernel_version: str
     lock_sha256: str
-    agent_sha256: str  # of its sources, as `agent_digest` counts them
+    agent_sha256: str  # see `agent_digest`
 
     @property
     def data(self) -> bytes:
-        """The one spelling of it."""
+        """The only accepted spelling."""
         files = {name: {"sha256": p.sha256, "size": p.size} for name, p in self.files.items()}
         return canonical.encode(
             {
@@ -122,28 +122,28 @@ def _layers(value: Any) -> tuple[str, ...]:
     return layers
 
 
-def _files(value: Any) -> dict[str, Part]:
+def _files(value: Any) -> dict[str, ImagePart]:
     if not isinstance(value, dict):
-        raise rejected("its files are no table")
+        raise rejected("its files are not a table")
     return {name: _part(part) for name, part in value.items()}
 
 
-def _part(value: Any) -> Part:
+def _part(value: Any) -> ImagePart:
     if not isinstance(value, dict) or set(value) != {"sha256", "size"}:
         raise rejected("a file is not named by digest and size")
     size = value["size"]
     if type(size) is not int or not 0 < size <= MAX_FILE_BYTES:
-        raise rejected("a file has no size, or more than one may have")
-    return Part(_text(value["sha256"], _DIGEST), size)
+        raise rejected("a file has no size, or is too large")
+    return ImagePart(_text(value["sha256"], _DIGEST), size)
 
 
 def _text(value: Any, shape: re.Pattern[str]) -> str:
     if not isinstance(value, str) or shape.fullmatch(value) is None:
-        raise rejected("a value in its manifest is not one of its kind")
+        raise rejected("a value in its manifest does not have the right form")
     return value
 
 
 def rejected(reason: str) -> ArtifactRejected:
     """Return the refusal of an image."""
-    hint = "nothing of it was used; build it anew or import it again"
+    hint = "nothing of it was used; build or import it again"
     return ArtifactRejected(f"the image is not usable: {reason}", code=CODE, hint=hint)

@@ -1,17 +1,21 @@
-"""Where guest images are kept: the user's cache, one directory per digest, shared by all runs.
+"""Guest images in the user's cache, one directory per digest; their export and import.
 
     images/<digest>/manifest.json      names every other file by digest and size
     images/<digest>/kernel             and initramfs, base.erofs, ...; all read-only
-    images/making-XXXX/                one that is being made or brought
-    images/lock                        held by whoever makes, brings or removes one
+    images/making-XXXX/                an image that is being made or imported
+    images/lock                        held while an image is made, imported or removed
 
-A directory gets its name when it is whole.  A name here is a promise; `find` with `verify` reads
-every byte and compares.
+A directory gets its name when it is complete.  `find` with `verify` reads every byte and compares.
+
+An exported image is one tar file: the manifest, its files in the order of their names, and the
+digest of everything before it.  An imported image counts by the digests in its manifest.
 
 SECURITY
-    Reads the user's cache, which whoever is this user can write.  Files are opened without
-    following links.  If this module is wrong, a guest starts from bytes nobody locked; it
-    still has no network and no file of the host.
+    Reads the user's cache, which any process of this user can write, and files that anybody may
+    have made.  Files are opened without following links.  Names and sizes of an imported file are
+    those of its manifest, in that order, or it is refused; the sender names nothing.  If this
+    module is wrong, a guest starts from bytes nobody locked; it still has no network and no file
+    of the host.
 """
 
 import errno
@@ -26,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from threegate.base.errors import (
     ArtifactRejected,
@@ -36,17 +40,22 @@ from threegate.base.errors import (
     disk_errors,
 )
 from threegate.base.text import quote
+from threegate.host.atomic_file import new_file
 from threegate.host.images.manifest import (
     INITRAMFS,
     KERNEL,
     MAX_MANIFEST_BYTES,
+    ImagePart,
     Manifest,
     layer_file,
     parse_manifest,
+    rejected,
 )
+from threegate.host.workspace.archive import ArchiveReader, ArchiveWriter
 
 NOT_HERE: Final = "TG-IMG-011"
 DAMAGED: Final = "TG-IMG-012"
+OTHER_IMAGE: Final = "TG-IMG-013"
 MANIFEST: Final = "manifest.json"
 MAKING: Final = "making-"
 LOCK: Final = "lock"
@@ -54,7 +63,7 @@ PIECE_BYTES: Final = 1024 * 1024
 MIN_SHORT_DIGITS: Final = 12
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
-Told = Callable[[int], None]  # bytes since the last time
+Progress = Callable[[int], None]  # called with the bytes since the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +89,11 @@ class Image:
         """Every layer by its name, the lowest first."""
         return {name: self.place / layer_file(name) for name in self.manifest.layers}
 
-    def compare(self, told: Told = lambda _: None) -> None:
+    def compare(self, progress: Progress = lambda _: None) -> None:
         """Read every byte; raise `GateUnavailable` if one is not what the manifest promises."""
         for name, part in self.manifest.files.items():
             try:
-                found = digest_of(self.place / name, told)
+                found = digest_of(self.place / name, progress)
             except StorageFailed as exc:
                 raise damaged(self.digest, f"{name} cannot be read") from exc
             if found != part.sha256:
@@ -97,7 +106,9 @@ class Images:
 
     root: Path
 
-    def find(self, digest: str, *, verify: bool = False, told: Told = lambda _: None) -> Image:
+    def find(
+        self, digest: str, *, verify: bool = False, progress: Progress = lambda _: None
+    ) -> Image:
         """Return an image; with `verify` every byte of it is read and compared.
 
         Raises `GateUnavailable` if it is not here or not what its name promises.
@@ -113,7 +124,7 @@ class Images:
             if _size_of(place / name) != part.size:
                 raise damaged(digest, f"{name} is missing or has another size")
         if verify:
-            image.compare(told)
+            image.compare(progress)
         return image
 
     def resolve(self, text: str) -> str:
@@ -136,15 +147,15 @@ class Images:
 
     @contextmanager
     def making(self, *, wait: Callable[[], None] = lambda: None) -> Iterator[Path]:
-        """Be the only one who changes images, with an empty directory that is gone afterwards.
+        """Hold the lock over all images; yield an empty directory that is removed afterwards.
 
-        `wait` is called if somebody else does now.  What others left who were ended in mid-work
-        is removed.
+        `wait` is called if another process holds the lock.  Directories that killed processes left
+        are removed.
         """
         with disk_errors("make the place for images"):
             self.root.mkdir(parents=True, exist_ok=True)
             lock = (self.root / LOCK).open("w")
-        with lock, disk_errors("make an image"):  # closing it lets go of it
+        with lock, disk_errors("make an image"):  # closing it releases the lock
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -166,12 +177,12 @@ class Images:
             return 0
         with self.making() as work:
             size = sum(path.lstat().st_size for path in place.iterdir())
-            # Under another name first: whoever looks for it finds it whole or not at all.
+            # Renamed first: another process finds it complete or not at all.
             place.rename(work / digest)
         return size
 
     def keep(self, made: Path, manifest: Manifest) -> Image:
-        """Give a directory below the root, which holds the files of an image, its name."""
+        """Name a directory below the root, which holds the files of an image, after its digest."""
         digest, place = manifest.digest, self.root / manifest.digest
         with disk_errors("keep an image"):
             (made / MANIFEST).write_bytes(manifest.data)
@@ -183,7 +194,7 @@ class Images:
             if self._is_intact(digest):
                 shutil.rmtree(made)
             else:
-                # A damaged one, or whatever else has its name, goes with the place it was made in.
+                # A damaged image, or another file of that name, goes with the scratch directory.
                 if os.path.lexists(place):
                     place.rename(made.with_name("damaged"))
                 made.rename(place)
@@ -207,17 +218,17 @@ class Images:
             raise damaged(digest, "its manifest has other bytes")
         try:
             return parse_manifest(data)
-        except ArtifactRejected as exc:  # of a version to come, or made by somebody else
-            raise damaged(digest, "its manifest is none this program knows") from exc
+        except ArtifactRejected as exc:  # of a later version, or made by somebody else
+            raise damaged(digest, "this program does not know the format of its manifest") from exc
 
 
-def digest_of(path: Path, told: Told = lambda _: None) -> str:
+def digest_of(path: Path, progress: Progress = lambda _: None) -> str:
     """Return the SHA-256 of a plain file."""
     found = hashlib.sha256()
     with disk_errors("read an image"), _plain(path) as fd:
         while piece := os.read(fd, PIECE_BYTES):
             found.update(piece)
-            told(len(piece))
+            progress(len(piece))
     return found.hexdigest()
 
 
@@ -260,3 +271,76 @@ def _sync(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def export_image(image: Image, path: Path, progress: Progress = lambda _: None) -> None:
+    """Write an image to a new file, completely or not at all.
+
+    Raises `UsageError` if there is one, `GateUnavailable` if the image is not what it should be.
+    """
+    with new_file(path) as out:
+        _send(image, out, progress)
+
+
+def _send(image: Image, out: BinaryIO, progress: Progress) -> None:
+    archive = ArchiveWriter(out)
+    archive.add(MANIFEST, image.manifest.data)
+    for name, part in sorted(image.manifest.files.items()):
+        archive.add_pieces(name, part.size, _checked(image, name, part, progress))
+    archive.end()
+
+
+def _checked(image: Image, name: str, part: ImagePart, progress: Progress) -> Iterator[bytes]:
+    found, left = hashlib.sha256(), part.size
+    with (image.place / name).open("rb") as file:
+        while left and (piece := file.read(min(left, PIECE_BYTES))):
+            found.update(piece)
+            left -= len(piece)
+            progress(len(piece))
+            if left or found.hexdigest() == part.sha256:
+                yield piece
+    if left or found.hexdigest() != part.sha256:
+        raise damaged(image.digest, f"{name} has other bytes")
+
+
+def import_image(
+    file: BinaryIO,
+    images: Images,
+    *,
+    expected: str | None = None,
+    look: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _: None,
+) -> Image:
+    """Keep the image in a file; raise `ArtifactRejected` unless it is complete and intact.
+
+    With `expected` it must be the image of this digest.  Otherwise `look` is called with the digest
+    before anything is written, and may raise.
+    """
+    reader = ArchiveReader(file, rejected)
+    manifest = parse_manifest(reader.next(MANIFEST, max_bytes=MAX_MANIFEST_BYTES))
+    if expected is not None and manifest.digest != expected:
+        message = f"the file holds the image {manifest.digest}, not the one you named"
+        raise ArtifactRejected(message, code=OTHER_IMAGE, hint="nothing was kept")
+    if expected is None:
+        look(manifest.digest)
+    with images.making() as work:
+        made = work / "made"
+        made.mkdir()
+        for name, part in sorted(manifest.files.items()):
+            _receive(reader, name, part, made / name, progress)
+        reader.end()
+        return images.keep(made, manifest)
+
+
+def _receive(
+    reader: ArchiveReader, name: str, part: ImagePart, path: Path, progress: Progress
+) -> None:
+    found, size = hashlib.sha256(), 0
+    with path.open("xb") as out:
+        for piece in reader.next_pieces(name, max_bytes=part.size, piece_bytes=PIECE_BYTES):
+            found.update(piece)
+            out.write(piece)
+            size += len(piece)
+            progress(len(piece))
+    if size != part.size or found.hexdigest() != part.sha256:
+        raise rejected(f"{name} is not the file its manifest names")

@@ -10,7 +10,7 @@ import pytest
 from threegate.base.errors import GateUnavailable
 from threegate.host.images import bytecode
 from threegate.host.images.bytecode import MAX_COMPILED_BYTES, compile_all
-from threegate.host.images.tree import Tree
+from threegate.host.images.layer import Tree
 
 SOURCES = ("threegate/agent/a.py", "usr/lib/python3/dist-packages/b/c.py")
 NONE = struct.pack("<I", 0xFFFFFFFF)

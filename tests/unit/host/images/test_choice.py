@@ -5,33 +5,32 @@ from pathlib import Path
 
 import pytest
 
+import threegate
 from threegate.base.errors import ArtifactRejected, GateUnavailable, UsageError
-from threegate.host.images import initramfs, ours
-from threegate.host.images.choice import FILE, SHIPPED, choose, current, put
-from threegate.host.images.lock import parse_lock
-from threegate.host.images.manifest import Manifest, Part, agent_digest, layer_file
-from threegate.host.images.ours import Sources
+from threegate.host.images.choice import SHARED, Sources, current, initramfs_archive
+from threegate.host.images.lock import LOCK_FILE, SHIPPED, choose_lock, parse_lock, write_lock
+from threegate.host.images.manifest import ImagePart, Manifest, agent_digest, layer_file
 from threegate.host.images.store import Image, Images
 
 KERNEL = f"kernel linux-image-6.1.0-1-cloud-amd64 6.1.1-1 amd64 10 {'a' * 64}\n"
 OWN = parse_lock(f"image-lock/1\n{KERNEL}".encode())
 AGENT = {"__main__.py": b"print()\n", "more/part.py": b""}
-OURS = Path(ours.__file__).parents[2]
-SHARED_PARTS = {f"threegate/{name}": (OURS / name).read_bytes() for name in ours.SHARED}
+OURS = Path(threegate.__file__).parent
+SHARED_PARTS = {f"threegate/{name}": (OURS / name).read_bytes() for name in SHARED}
 
 
 def test_the_lock_that_is_named_comes_before_ones_own_and_that_before_the_shipped(
     tmp_path: Path,
 ) -> None:
-    assert choose(None, tmp_path).path == SHIPPED
-    put(OWN, tmp_path / "config" / FILE)
-    assert choose(None, tmp_path / "config").lock == OWN
-    assert choose(SHIPPED, tmp_path / "config").path == SHIPPED
-    (tmp_path / FILE).write_text("image-lock/1\nnonsense\n", "ascii")
+    assert choose_lock(None, tmp_path).path == SHIPPED
+    write_lock(OWN, tmp_path / "config" / LOCK_FILE)
+    assert choose_lock(None, tmp_path / "config").lock == OWN
+    assert choose_lock(SHIPPED, tmp_path / "config").path == SHIPPED
+    (tmp_path / LOCK_FILE).write_text("image-lock/1\nnonsense\n", "ascii")
     with pytest.raises(ArtifactRejected, match="line 2"):
-        choose(None, tmp_path)  # never the shipped one instead of a broken one of one's own
+        choose_lock(None, tmp_path)  # never the shipped one instead of a broken one of one's own
     with pytest.raises(UsageError, match="cannot read"):
-        choose(tmp_path / "none", tmp_path)
+        choose_lock(tmp_path / "none", tmp_path)
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
         (found.agent / name).parent.mkdir(parents=True, exist_ok=True)
         (found.agent / name).write_bytes(data)
     monkeypatch.setattr(Sources, "usual", lambda: found)
-    put(OWN, tmp_path / FILE)
+    write_lock(OWN, tmp_path / LOCK_FILE)
     return found
 
 
@@ -51,7 +50,7 @@ def made(
     root: Path, *layers: str, lock: str = OWN.digest, agent: str = "", data: bytes = b"x"
 ) -> Image:
     names = ["kernel", "initramfs", *map(layer_file, layers)]
-    part = Part(hashlib.sha256(data).hexdigest(), len(data))
+    part = ImagePart(hashlib.sha256(data).hexdigest(), len(data))
     digest = agent or agent_digest(AGENT | SHARED_PARTS)
     manifest = Manifest(dict.fromkeys(names, part), layers, "6.1.0", lock, digest)
     images = Images(root)
@@ -113,10 +112,10 @@ def test_of_two_images_the_one_with_the_init_of_this_program_counts(
     sources: Sources, tmp_path: Path
 ) -> None:
     root = tmp_path / "images"
-    made(root, "base", "agent", data=initramfs.archive(b"\x7fELF of an older compiler", [b"ext"]))
-    ours = made(root, "base", "agent", data=initramfs.archive(sources.read().init, [b"ext"]))
+    made(root, "base", "agent", data=initramfs_archive(b"\x7fELF of an older compiler", [b"ext"]))
+    ours = made(root, "base", "agent", data=initramfs_archive(sources.read().init, [b"ext"]))
     assert current(Images(root), tmp_path) == ours
-    made(root, "base", "agent", data=initramfs.archive(sources.read().init, [b"other"]))
+    made(root, "base", "agent", data=initramfs_archive(sources.read().init, [b"other"]))
     with pytest.raises(GateUnavailable, match="3 images call themselves"):
         current(Images(root), tmp_path)
 

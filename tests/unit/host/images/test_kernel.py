@@ -1,16 +1,27 @@
-"""The kernel out of its package, and the modules in the order they are loaded."""
+"""Kernel and modules out of a package; a broken kernel or LZ4 frame is refused."""
 
+import contextlib
 import lzma
 import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from threegate.base.errors import ArtifactRejected
-from threegate.host.images.initramfs import archive
-from threegate.host.images.kernel import bare_kernel, modules_of, needs_of, version_of, wants
+from threegate.host.images.choice import initramfs_archive
+from threegate.host.images.kernel import (
+    LZ4_MAGIC,
+    bare_kernel,
+    modules_of,
+    needs_of,
+    unpack_lz4,
+    version_of,
+    wants,
+)
+from threegate.host.images.layer import Tree
 from threegate.host.images.recipe import MODULES
-from threegate.host.images.tree import Tree
 
 VERSION = "6.1.0-1-cloud-amd64"
 ROOT = f"usr/lib/modules/{VERSION}/kernel"
@@ -61,7 +72,7 @@ def test_a_compressed_kernel_is_taken_out() -> None:
         (compressed(lzma.compress(KERNEL), magic=b"none"), "no boot header"),
         (compressed(b"\x1f\x8b gzip"), "cannot be unpacked"),
         (compressed(lzma.compress(KERNEL)[:-8]), "cannot be unpacked"),
-        (compressed(lzma.compress(b"#!/bin/sh")), "none for a guest"),
+        (compressed(lzma.compress(b"#!/bin/sh")), "not an ELF file"),
     ],
 )
 def test_what_is_no_kernel_is_refused(image: bytes, reason: str) -> None:
@@ -106,9 +117,9 @@ def test_of_a_kernel_package_only_what_a_guest_may_load_is_looked_at(tmp_path: P
 
 
 def test_the_archive_has_one_spelling() -> None:
-    made = archive(b"init", [b"first", b"second"])
-    assert made == archive(b"init", iter([b"first", b"second"]))
-    assert made != archive(b"init", [b"second", b"first"])
+    made = initramfs_archive(b"init", [b"first", b"second"])
+    assert made == initramfs_archive(b"init", iter([b"first", b"second"]))
+    assert made != initramfs_archive(b"init", [b"second", b"first"])
     assert made.startswith(b"070701")
     assert [made.count(name) for name in (b"modules/00\0", b"modules/01\0", b"modules/02")] == [
         1,
@@ -116,3 +127,74 @@ def test_the_archive_has_one_spelling() -> None:
         0,
     ]
     assert len(made) % 4 == 0
+
+
+def frame(*blocks: bytes, size: int) -> bytes:
+    parts = [struct.pack("<I", len(block)) + block for block in blocks]
+    return LZ4_MAGIC + b"".join(parts) + struct.pack("<I", size)
+
+
+def literals(data: bytes) -> bytes:
+    """Return a block of one sequence without a match."""
+    count = len(data)
+    if count < 15:
+        return bytes([count << 4]) + data
+    more, rest = divmod(count - 15, 255)
+    return b"\xf0" + b"\xff" * more + bytes([rest]) + data
+
+
+KNOWN_FRAMES = {
+    "plain": (frame(literals(b"hello"), size=5), b"hello"),
+    "long": (frame(literals(bytes(range(256)) * 3), size=768), bytes(range(256)) * 3),
+    "two blocks": (frame(literals(b"ab"), literals(b"cd"), size=4), b"abcd"),
+    # "abcd", then 4 from 4 back, then "!" at the end
+    "match": (frame(b"\x40abcd\x04\x00\x10!", size=9), b"abcdabcd!"),
+    # "a", then 19 + 3 + 0 from 1 back: it repeats what it makes
+    "overlap": (frame(b"\x1fa\x01\x00\x03\x10!", size=24), b"a" * 23 + b"!"),
+    "overlap of two": (frame(b"\x23ab\x02\x00\x10!", size=10), b"ababababa!"),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_FRAMES)
+def test_known_frames_are_unpacked(name: str) -> None:
+    data, expected = KNOWN_FRAMES[name]
+    assert unpack_lz4(data, max_bytes=1000) == expected
+
+
+REFUSED_FRAMES = {
+    "no magic": (b"\x00" * 12, "no frame"),
+    "nothing": (LZ4_MAGIC, "no frame"),
+    "too large": (frame(literals(b"x"), size=1001), "larger than allowed"),
+    "less": (frame(literals(b"x"), size=2), "less than it says"),
+    "more": (frame(literals(b"xx"), size=1), "more than it says"),
+    "before the start": (frame(b"\x10a\x02\x00\x10!", size=6), "outside"),
+    "zero back": (frame(b"\x10a\x00\x00\x10!", size=6), "outside"),
+    "literals cut": (frame(b"\x50ab", size=5), "ends too early"),
+    "length cut": (frame(b"\xf0\xff", size=5), "ends too early"),
+    "offset cut": (frame(b"\x10a\x01", size=5), "ends too early"),
+    "block cut": (LZ4_MAGIC + struct.pack("<I", 99) + b"ab" + struct.pack("<I", 2), "too early"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FRAMES)
+def test_what_is_no_frame_is_refused(name: str) -> None:
+    data, reason = REFUSED_FRAMES[name]
+    with pytest.raises(ValueError, match=reason):
+        unpack_lz4(data, max_bytes=1000)
+
+
+def test_a_small_frame_cannot_unpack_to_more_than_a_block() -> None:
+    bomb = b"\x1fa\x01\x00" + b"\xff" * 40_000 + b"\x00\x10!"  # 10 MiB out of 40 kB
+    with pytest.raises(ValueError, match="outside"):
+        unpack_lz4(frame(bomb, size=11_000_000), max_bytes=20_000_000)
+
+
+@given(st.binary(max_size=200), st.integers(0, 300))
+def test_any_bytes_are_unpacked_or_refused(data: bytes, size: int) -> None:
+    with contextlib.suppress(ValueError):
+        assert len(unpack_lz4(frame(data, size=size), max_bytes=1000)) == size
+
+
+@given(st.binary(max_size=1000))
+def test_what_is_packed_without_matches_comes_back(data: bytes) -> None:
+    assert unpack_lz4(frame(literals(data), size=len(data)), max_bytes=1000) == data

@@ -5,8 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threegate.base.errors import ArtifactRejected
-from threegate.host.images.choice import SHIPPED, differences
-from threegate.host.images.lock import HEAD, MAX_LOCK_BYTES, Lock, Package, parse_lock
+from threegate.host.images.lock import (
+    HEAD,
+    MAX_LOCK_BYTES,
+    SHIPPED,
+    Lock,
+    Package,
+    differences,
+    parse_lock,
+)
 from threegate.host.images.recipe import KERNEL, LAYERS
 
 KERNEL_LINE = f"kernel linux-image-6.1.0-1-cloud-amd64 6.1.1-1 amd64 10 {'a' * 64}"
@@ -30,16 +37,16 @@ REJECTED = {
     text(BASE_LINE, KERNEL_LINE)[:-1]: "its last line is not whole",
     text(BASE_LINE): "must name one kernel",
     text(KERNEL_LINE, BASE_LINE): "not sorted",
-    text(BASE_LINE, BASE_LINE.replace("2.36", "2.37"), KERNEL_LINE): "libc6 stands in it twice",
-    text(KERNEL_LINE, BASE_LINE.replace("base", "other", 1)): "names no layer",
-    text(BASE_LINE.replace(" ", "  ", 1), KERNEL_LINE): "line 2 is not that of a package",
-    text(BASE_LINE + " ", KERNEL_LINE): "line 2 is not that of a package",
-    text(BASE_LINE.replace("libc6", "--option"), KERNEL_LINE): "line 2 is not that of a package",
-    text(BASE_LINE.replace("libc6", "../libc6"), KERNEL_LINE): "line 2 is not that of a package",
-    text(BASE_LINE.replace("amd64", "arm64"), KERNEL_LINE): "line 2 is not that of a package",
-    text(BASE_LINE.replace("2759320", "0"), KERNEL_LINE): "line 2 is not that of a package",
+    text(BASE_LINE, BASE_LINE.replace("2.36", "2.37"), KERNEL_LINE): "it names libc6 twice",
+    text(KERNEL_LINE, BASE_LINE.replace("base", "other", 1)): "names an unknown layer",
+    text(BASE_LINE.replace(" ", "  ", 1), KERNEL_LINE): "line 2 does not describe a package",
+    text(BASE_LINE + " ", KERNEL_LINE): "line 2 does not describe a package",
+    text(BASE_LINE.replace("libc6", "--option"), KERNEL_LINE): "line 2 does not describe a package",
+    text(BASE_LINE.replace("libc6", "../libc6"), KERNEL_LINE): "line 2 does not describe a package",
+    text(BASE_LINE.replace("amd64", "arm64"), KERNEL_LINE): "line 2 does not describe a package",
+    text(BASE_LINE.replace("2759320", "0"), KERNEL_LINE): "line 2 does not describe a package",
     text(BASE_LINE.replace("2759320", "9999999999"), KERNEL_LINE): "at most",
-    text(BASE_LINE.upper(), KERNEL_LINE): "line 2 is not that of a package",
+    text(BASE_LINE.upper(), KERNEL_LINE): "line 2 does not describe a package",
     text("bäse", KERNEL_LINE): "not plain ASCII",
     b"x" * (MAX_LOCK_BYTES + 1): "limit",
 }

@@ -1,4 +1,4 @@
-"""Packages count by the lock's digest, and what is not to be had is said by name."""
+"""Packages count by the lock's digest, and a version that is no longer offered is named."""
 
 from pathlib import Path
 
@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.images import ShelfApt, deb, locked, member
 from threegate.base.errors import GateUnavailable
-from threegate.host.images.apt import Apt
-from threegate.host.images.packages import Packages, resolve
+from threegate.host.images.packages import Apt, Packages, resolve
 from threegate.host.images.recipe import KERNEL_NAMED_BY, LAYERS
 
 GOOD = deb(member("./usr/a", b"good"))
@@ -21,7 +20,7 @@ def test_a_package_of_another_digest_is_never_kept_or_opened(tmp_path: Path) -> 
     honest.bring([wanted])
     assert honest.path(wanted).read_bytes() == GOOD, "control: the locked one is kept"
     lying = Packages(tmp_path / "lying", ShelfApt(shelf={"libgood": ("1.0-1", EVIL)}))
-    with pytest.raises(GateUnavailable, match="another digest than the locked one") as caught:
+    with pytest.raises(GateUnavailable, match="does not have the locked digest") as caught:
         lying.bring([wanted])
     assert caught.value.code == "TG-IMG-023"
     assert list(lying.root.iterdir()) == []
@@ -46,7 +45,7 @@ def test_a_locked_version_that_vanished_is_named_with_what_to_do(tmp_path: Path)
     wanted = [locked("libgood", GOOD), locked("libgone", GOOD)]
     with pytest.raises(GateUnavailable) as caught:
         Packages(tmp_path, apt).bring(wanted)
-    message = "libgood 1.0-1 is not to be had any more: apt offers 2.0-1 now, and 1 more"
+    message = "libgood 1.0-1 is no longer offered: apt offers 2.0-1 now, and 1 more"
     assert caught.value.message == message
     assert "threegate image lock --update" in caught.value.hint
     assert apt.asked == [], "nothing is downloaded when something is missing"

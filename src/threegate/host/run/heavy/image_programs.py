@@ -9,8 +9,8 @@ from typing import Final
 from threegate.artifacts.tool_request import ToolRequest
 from threegate.base.errors import GateUnavailable
 from threegate.host.images.choice import current
+from threegate.host.images.contents import digests_in
 from threegate.host.images.manifest import Manifest
-from threegate.host.images.programs import digests_in
 from threegate.host.images.store import Image, Images
 from threegate.host.settings import Settings
 from threegate.policy.approvals import ring_for

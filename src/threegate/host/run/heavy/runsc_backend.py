@@ -16,8 +16,8 @@ from typing import Final, Self
 from threegate.base.errors import disk_errors
 from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.era.messages import HeavyOutcome, Probe
+from threegate.host.images.contents import tree_of
 from threegate.host.images.store import Image
-from threegate.host.images.unpacked import tree_of
 from threegate.host.run.heavy.backend import (
     PATIENCE_SECONDS,
     Asked,

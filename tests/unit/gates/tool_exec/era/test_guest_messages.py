@@ -12,7 +12,7 @@ from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era.guest_messages import FileAhead, GuestExit, GuestFacts, GuestTask
-from threegate.host.images.ours import Sources
+from threegate.host.images.choice import Sources
 from threegate.host.run.heavy.lane import NOTHING
 from threegate.policy.ring.executor_profile import RingViolation
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.heavy import ENABLED, LIMITS, Task, request_for, rules
 from tests.support.images import kept
 from tests.support.policies import policy
-from tests.unit.host.images.test_unpacked import image as layered
+from tests.unit.host.images.test_contents import image as layered
 from threegate.artifacts.ids import sha256_hex
 from threegate.base import canonical
 from threegate.base.errors import GateUnavailable

@@ -1,6 +1,8 @@
-"""Packages that try to put files where they should not be; each beside one that does not."""
+"""Trees of layers, and packages unpacked into them: nothing gets out of the root."""
 
+import io
 import lzma
+import os
 import tarfile
 from hashlib import sha256
 from pathlib import Path
@@ -9,11 +11,78 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.images import ar, deb, member, tar
+from tests.support.images import ar, deb, member, read, tar
 from threegate.base.errors import ArtifactRejected
-from threegate.host.images import unpack as module
-from threegate.host.images.tree import Tree
-from threegate.host.images.unpack import path_of, target_of, unpack
+from threegate.host.images import layer as module
+from threegate.host.images.build import add_own
+from threegate.host.images.layer import Tree, path_of, target_of, unpack_package
+from threegate.host.images.recipe import leaves_out
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    (tmp_path / "scratch").mkdir()
+    return Tree(tmp_path / "scratch")
+
+
+def test_a_tree_is_the_same_on_disk_and_in_its_image(tree: Tree, tmp_path: Path) -> None:
+    tree.add_bytes("usr/bin/run", b"#!", executable=True)
+    tree.add_bytes("usr/share/text", b"text")
+    tree.links["bin"] = "usr/bin"
+    tree.links["out"] = "/etc/passwd"
+    tree.directories["tmp"] = 0o1777
+    root = tmp_path / "root"
+    root.mkdir()
+    tree.put_on_disk(root)
+    assert os.access(root / "usr/bin/run", os.X_OK)
+    assert (root / "usr/share/text").read_bytes() == b"text"
+    assert os.readlink(root / "out") == "/etc/passwd"
+    out = io.BytesIO()
+    tree.write_image(out)
+    found = read(out.getvalue())
+    assert found["usr/bin/run"] == ("file", 0o755, b"#!")
+    assert found["bin"][2] == b"usr/bin"
+    assert found["tmp"][1] == 0o1777
+    assert set(found) == {"", "usr", "usr/bin", "usr/share", *tree.paths()}
+
+
+def test_what_scripts_would_have_done_is_done_by_rule(tree: Tree) -> None:
+    tree.add_bytes("usr/bin/sh", b"of a package")
+    add_own("base", tree)
+    assert tree.links["usr/bin/sh"] == "dash"
+    assert "usr/bin/sh" not in tree.files
+    assert tree.links["lib64"] == "usr/lib64"
+    assert tree.directories["tmp"] == 0o1777
+    assert tree.read("etc/passwd").startswith(b"root:x:0:0:")
+    assert "threegate/agent" in tree
+    science = Tree(tree.scratch)
+    add_own("science", science)
+    assert science.links["usr/lib/x86_64-linux-gnu/libblas.so.3"].startswith("openblas")
+    assert not science.files
+
+
+@pytest.mark.parametrize(
+    ("path", "out"),
+    [
+        ("usr/lib/python3.11/json/__init__.py", False),
+        ("usr/lib/python3.11/ensurepip/__init__.py", True),
+        ("usr/lib/python3.11/unittest/mock.py", False),
+        ("usr/lib/python3/dist-packages/numpy/core/tests/test_x.py", True),
+        ("usr/lib/python3/dist-packages/numpy/testing/__init__.py", False),
+        ("usr/lib/python3/dist-packages/x.pyc", True),
+        ("usr/lib/locale/C.utf8/LC_CTYPE", False),
+        ("usr/share/doc/libc6/copyright", True),
+        ("usr/share/zoneinfo/Europe/Berlin", False),
+        ("usr/bin/sort", False),
+        ("usr/bin/openssl", True),
+        ("usr/sbin/ldconfig", True),
+        ("etc/bash.bashrc", True),
+        ("etc/matplotlibrc", False),
+        ("var/lib/dpkg/status", True),
+    ],
+)
+def test_what_stays_out(path: str, out: bool) -> None:
+    assert leaves_out(path) is out
 
 
 def unpacked(data: bytes, place: Path, *, into: Tree | None = None) -> Tree:
@@ -22,7 +91,7 @@ def unpacked(data: bytes, place: Path, *, into: Tree | None = None) -> Tree:
     scratch = place / "scratch"
     scratch.mkdir(exist_ok=True)
     tree = into or Tree(scratch)
-    unpack(package, tree, lambda _: True)
+    unpack_package(package, tree, lambda _: True)
     return tree
 
 
@@ -58,16 +127,19 @@ def test_files_links_and_second_names_arrive_without_owners_and_special_modes(
 
 
 ATTACKS = {
-    "absolute": ([member("/etc/passwd", b"x")], "no path below the root"),
-    "dots": ([member("./../../etc/passwd", b"x")], "no path below the root"),
-    "dots inside": ([member("./usr/../../x", b"x")], "no path below the root"),
-    "two slashes": ([member("./usr//x", b"x")], "no path below the root"),
+    "absolute": ([member("/etc/passwd", b"x")], "not a path below the root"),
+    "dots": ([member("./../../etc/passwd", b"x")], "not a path below the root"),
+    "dots inside": ([member("./usr/../../x", b"x")], "not a path below the root"),
+    "two slashes": ([member("./usr//x", b"x")], "not a path below the root"),
     "control": ([member("./usr/\x1b[2J", b"x")], "not printable"),
     "long": ([member("./" + "/".join(["n" * 200] * 6), b"x")], "too long"),
     "link out": ([link("./usr/x", "../../etc")], "leads out of the root"),
     "link far out": ([link("./usr/x", "../" * 9 + "etc/passwd")], "leads out of the root"),
     "absolute link out": ([link("./usr/x", "/../etc")], "leads out of the root"),
-    "below a link": ([link("./a", "tmp"), member("./a/b", b"x")], "below what is no directory"),
+    "below a link": (
+        [link("./a", "tmp"), member("./a/b", b"x")],
+        "below a path that is not a directory",
+    ),
     "link over what is below": (
         [member("./a/b/c", b"x"), link("./a", "tmp")],
         "is a directory and something else",
@@ -76,7 +148,10 @@ ATTACKS = {
         [member("./a/b", b"x"), member("./a", b"x")],
         "is a directory and something else",
     ),
-    "below a file": ([member("./a", b""), member("./a/b", b"x")], "below what is no directory"),
+    "below a file": (
+        [member("./a", b""), member("./a/b", b"x")],
+        "below a path that is not a directory",
+    ),
     "over a link": ([link("./a", "tmp"), member("./a", b"x")], "there already"),
     "link over a file": ([member("./a", b"x"), link("./a", "tmp")], "there already"),
     "directory over a link": (
@@ -84,7 +159,7 @@ ATTACKS = {
         "a directory and something else",
     ),
     "second name of nothing": ([same("./a", "./b")], "neither file, directory nor link"),
-    "second name outside": ([same("./a", "/etc/shadow")], "no path below the root"),
+    "second name outside": ([same("./a", "/etc/shadow")], "not a path below the root"),
     "device": ([member("./a", type=tarfile.BLKTYPE)], "neither file, directory nor link"),
     "fifo": ([member("./a", type=tarfile.FIFOTYPE)], "neither file, directory nor link"),
 }
@@ -119,7 +194,7 @@ def test_the_attacks_work_on_an_unpacker_that_believes_its_package(tmp_path: Pat
         archive.extraction_filter = lambda found, _: found
         archive.extractall(inner)  # noqa: S202
     assert (tmp_path / "escaped").exists(), "control: the archive is as hostile as it claims"
-    with pytest.raises(ArtifactRejected, match="no path below the root"):
+    with pytest.raises(ArtifactRejected, match="not a path below the root"):
         unpacked(deb(member("../escaped", b"x")), tmp_path)
 
 
@@ -204,8 +279,8 @@ def test_a_stream_is_bounded_in_length_and_in_memory(
 
 
 BROKEN = {
-    "no ar": (b"PK\x03\x04" + bytes(100), "no package"),
-    "no head": (b"!<arch>\n" + bytes(60), "no package"),
+    "no ar": (b"PK\x03\x04" + bytes(100), "not a Debian package"),
+    "no head": (b"!<arch>\n" + bytes(60), "not a Debian package"),
     "no files": (ar(("debian-binary", b"2.0\n"), ("control.tar.xz", b"")), "holds no files"),
     "another kind": (ar(("debian-binary", b"3.0\n")), "another kind"),
     "zstd": (

@@ -1,5 +1,6 @@
-"""An image as a directory: made by our own reader, compared before it is used."""
+"""Files inside an image: programs by their bytes, and a tree of its layers and nothing else."""
 
+import hashlib
 import io
 import os
 import stat
@@ -10,12 +11,13 @@ import pytest
 from tests.support.images import kept
 from threegate.base.erofs import Directory, ErofsFile, ErofsLink, Node, lay_out, write
 from threegate.base.errors import GateUnavailable
+from threegate.host.images.contents import digests_in, tree_of
 from threegate.host.images.store import Image, Images
-from threegate.host.images.unpacked import tree_of
 
 BASE: dict[str, bytes | str] = {"bin": "usr/bin", "usr/bin/run": b"#!run", "etc/one": b"1"}
 AGENT: dict[str, bytes | str] = {"threegate/agent/main": b"agent"}
 LAYERS = ("base", "agent")
+RUN, ONE = "/usr/bin/run", "/etc/one"
 
 
 def layer(files: dict[str, bytes | str]) -> bytes:
@@ -114,3 +116,23 @@ def test_a_tree_goes_with_its_image(tmp_path: Path) -> None:
     root, _ = tree_of(made, LAYERS)
     Images(tmp_path).remove(made.digest)
     assert not root.exists()
+
+
+# claim TG-C-282
+def test_a_program_is_known_by_its_bytes_and_the_upper_layer_counts(tmp_path: Path) -> None:
+    found = digests_in(image(tmp_path, {**BASE}, {**AGENT}), LAYERS, (RUN, ONE, "/bin", "/no"))
+    assert found == {
+        RUN: hashlib.sha256(b"#!run").hexdigest(),
+        ONE: hashlib.sha256(b"1").hexdigest(),
+    }, "links and what is not there have none"
+    over = image(tmp_path, {**BASE}, {**AGENT, "usr/bin/run": b"other"})
+    assert digests_in(over, LAYERS, (RUN,)) == {RUN: hashlib.sha256(b"other").hexdigest()}
+    assert digests_in(over, LAYERS[:1], (RUN,)) == {RUN: hashlib.sha256(b"#!run").hexdigest()}
+
+
+def test_a_layer_that_is_none_has_no_programs(tmp_path: Path) -> None:
+    broken = image(tmp_path, {**BASE}, {**AGENT})
+    broken.layers["base"].chmod(0o600)
+    broken.layers["base"].write_bytes(b"x" * 8192)
+    with pytest.raises(GateUnavailable, match="layer base"):
+        digests_in(broken, LAYERS, (RUN,))

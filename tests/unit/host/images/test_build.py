@@ -1,4 +1,4 @@
-"""Programs among libraries stay out of a layer, by what they are."""
+"""Programs among the libraries stay out of a layer."""
 
 import struct
 import subprocess
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from threegate.host.images.executables import drop_programs, is_program
-from threegate.host.images.tree import Tree
+from threegate.host.images.build import drop_programs, is_program
+from threegate.host.images.layer import Tree
 
 PROGRAM = Path("/usr/bin/true")
 LIBC = Path("/usr/lib/x86_64-linux-gnu/libc.so.6")
