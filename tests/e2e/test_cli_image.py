@@ -160,7 +160,7 @@ def test_a_version_that_vanished_is_named_and_nothing_is_left(
     (tmp_path / "old.lock").write_text(Lock.of(old).text, "ascii")
     argv = ("image", "build", "--layer", "base", "--lock", "old.lock")
     refused = own(cli, program)(*argv, code=os.EX_UNAVAILABLE)
-    assert "libc6 0.1-1 is not to be had any more: apt offers" in refused.err
+    assert "libc6 0.1-1 is no longer offered: apt offers" in refused.err
     assert "`threegate image lock --update`" in refused.err
     assert "[TG-IMG-021]" in refused.err
     assert not images(tmp_path).exists()
