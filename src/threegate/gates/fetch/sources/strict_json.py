@@ -24,11 +24,11 @@ class JsonRefused(ValueError):
         self.reason = reason
 
 
-def parse_json(data: Untrusted[bytes]) -> object:
+def parse_json(data: Untrusted[bytes], *, most_bytes: int = MAX_JSON_BYTES) -> object:
     """Return the value in `data`, or raise `JsonRefused`."""
     untrusted = data.open_for_validation()
-    if len(untrusted) > MAX_JSON_BYTES:
-        raise JsonRefused("too-large", f"{len(untrusted)} bytes, limit {MAX_JSON_BYTES}")
+    if len(untrusted) > most_bytes:
+        raise JsonRefused("too-large", f"{len(untrusted)} bytes, limit {most_bytes}")
     brackets = untrusted.count(b"[") + untrusted.count(b"{")
     if brackets > MAX_JSON_BRACKETS:  # 8 MiB of `[]` would fill half a gigabyte
         raise JsonRefused("too-large", f"{brackets} lists and objects, limit {MAX_JSON_BRACKETS}")

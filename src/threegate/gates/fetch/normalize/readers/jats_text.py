@@ -57,15 +57,15 @@ def _sections(holder: Element, name: str) -> Iterator[Part]:
 
 
 def _part(label: str, element: Element) -> Iterator[Part]:
-    _part_cells(element)
+    separate_cells(element)
     text = plain_element(element).text
     if text:
         yield Part(Untrusted(label.replace("\n", " ")), Untrusted(text))
 
 
-def _part_cells(element: Element) -> None:
+def separate_cells(element: Element) -> None:
     """Put a bar after each cell of a table: without one, two numbers become one."""
     for child in element.children():
-        _part_cells(child)
+        separate_cells(child)
         if child.name in _CELLS:
             child.content.append(" | ")

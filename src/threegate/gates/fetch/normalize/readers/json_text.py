@@ -11,6 +11,7 @@ from typing import Final
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
+from threegate.gates.fetch.sources.limits import MAX_JSON_BYTES
 from threegate.gates.fetch.sources.strict_json import JsonRefused, parse_json
 
 _LABEL: Final = Untrusted("text")
@@ -19,9 +20,13 @@ _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": 
 
 def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     """Return the document as text, or raise `Unread`."""
+    text = json.dumps(parsed(raw), ensure_ascii=False, indent=1)
+    return Document((Part(_LABEL, Untrusted(text)),))
+
+
+def parsed(raw: Untrusted[bytes], *, most_bytes: int = MAX_JSON_BYTES) -> object:
+    """Return the value in `raw`, or raise `Unread`."""
     try:
-        value = parse_json(raw)
+        return parse_json(raw, most_bytes=most_bytes)
     except JsonRefused as exc:
         raise Unread(_UNREAD.get(exc.reason, "damaged"), str(exc)) from exc
-    text = json.dumps(value, ensure_ascii=False, indent=1)
-    return Document((Part(_LABEL, Untrusted(text)),))

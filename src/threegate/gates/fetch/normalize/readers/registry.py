@@ -7,7 +7,15 @@ own: `{**PLAIN, "text/html": html.read}`.
 from collections.abc import Mapping
 from typing import Final
 
-from threegate.gates.fetch.normalize.readers import json_text, plain, xml_text
+from threegate.artifacts import media_types
+from threegate.gates.fetch.normalize.readers import (
+    json_text,
+    latex,
+    markdown,
+    notebook,
+    plain,
+    xml_text,
+)
 from threegate.gates.fetch.normalize.text import Read
 
 PLAIN: Final[Mapping[str, Read]] = {
@@ -18,7 +26,9 @@ PLAIN: Final[Mapping[str, Read]] = {
     "text/xml": xml_text.read,
     "+xml": xml_text.read,
     "text/csv": plain.read,
-    "text/markdown": plain.read,
+    media_types.MARKDOWN: markdown.read,
+    media_types.LATEX: latex.read,
+    media_types.NOTEBOOK: notebook.read,
     "text/plain": plain.read,
     "text/tab-separated-values": plain.read,
     "text/x-bibtex": plain.read,

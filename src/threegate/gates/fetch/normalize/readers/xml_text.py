@@ -1,4 +1,4 @@
-"""XML: a full text in JATS by its sections, a feed by its entries, anything else by its lines.
+"""XML: JATS by its sections, TEI by its divisions, a feed by its entries, the rest by lines.
 
 SECURITY
     Reads foreign bytes through `fetch.xml`, which loads nothing and expands nothing.
@@ -9,7 +9,7 @@ from typing import Final
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
-from threegate.gates.fetch.normalize.readers import jats_text
+from threegate.gates.fetch.normalize.readers import jats_text, tei_text
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 from threegate.gates.fetch.sources import jats
 from threegate.gates.fetch.sources.arxiv import ATOM
@@ -28,6 +28,8 @@ def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
         raise Unread(_UNREAD.get(exc.reason, "damaged"), str(exc)) from exc
     if root.name in jats.ROOTS:
         return jats_text.read_root(root, answer)
+    if root.name in tei_text.ROOTS:
+        return tei_text.read_root(root, answer)
     if (root.name, root.namespace) == ("feed", ATOM):
         return Document(tuple(_entries(root)))
     return Document((Part(_LABEL, Untrusted("\n".join(_lines(root)))),))
