@@ -28,10 +28,25 @@ from threegate.gates.tool_exec.era.messages import (
     parse_outcome,
 )
 from threegate.host.run.heavy import channels
-from threegate.host.run.heavy.backend import Asked, QemuBackend, Want
-from threegate.host.run.heavy.engine import EMULATION, Handed, Shape, command, find_qemu
+from threegate.host.run.heavy.backend import (
+    EMULATION,
+    Asked,
+    Conversation,
+    EnginePlace,
+    Use,
+    Want,
+    no_inputs,
+)
 from threegate.host.run.heavy.lane import want_of
-from threegate.host.run.heavy.machines import Conversation, Parts, Place, Use, converse, no_inputs
+from threegate.host.run.heavy.qemu import (
+    Handed,
+    MachineShape,
+    Parts,
+    QemuBackend,
+    command,
+    converse,
+    find_qemu,
+)
 from threegate.sandbox.machine import find_machine, tsc_khz
 
 ENGINE: Final = EMULATION  # works on every machine
@@ -50,8 +65,8 @@ class Bench:
     khz: int
 
     @property
-    def shape(self) -> Shape:
-        return Shape(ENGINE, self.want.cpus, self.want.memory_mib)
+    def shape(self) -> MachineShape:
+        return MachineShape(ENGINE, self.want.cpus, self.want.memory_mib)
 
     def parts(self) -> Parts:
         image = self.backend.image
@@ -96,7 +111,7 @@ class Bench:
     ) -> Conversation:
         use = Use(ask, WAKE_SECONDS + self.asked.wall_ms / 1000, snapshot)
         return converse(
-            Place(find_machine(), rules()), self.parts(), self.shape, use, tsc_khz=self.khz
+            EnginePlace(find_machine(), rules()), self.parts(), self.shape, use, tsc_khz=self.khz
         )
 
     def ask(self, ends: Channels, disk: int) -> HeavyAsk:

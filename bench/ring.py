@@ -30,8 +30,8 @@ from bench.measure import noise, say, seconds_of
 from tests.support.heavy import rules
 from tests.support.policies import GATES, policy_files
 from tests.support.ring_commands import DRIVER, armed, drive, ring
-from threegate.host.run.heavy import engine
-from threegate.host.run.heavy.backend import QemuBackend
+from threegate.host.run.heavy import qemu
+from threegate.host.run.heavy.qemu import QemuBackend
 from threegate.policy.compiler import compile_policy
 from threegate.policy.ring.compiler import HEAVY_PYTHON, HEAVY_SHELL, compile_ring
 
@@ -144,11 +144,11 @@ def run(sizes: Sizes, _: Path) -> Plain:
 @contextmanager
 def counting() -> Iterator[None]:
     """Start guests whose clock says a nanosecond for every instruction that they execute."""
-    accel = f"tcg,thread=single,tb-size={engine.CODE_CACHE_MIB}"
+    accel = f"tcg,thread=single,tb-size={qemu.CODE_CACHE_MIB}"
     words = ("-accel", accel, "-icount", "shift=0,sleep=off", "-cpu", "max,la57=off")
     armed.cache_clear()
     with (
-        mock.patch.object(engine, "_processor", lambda _: words),
+        mock.patch.object(qemu, "_processor", lambda _: words),
         mock.patch.object(QemuBackend, "_rate", lambda _: 1_000_000),
     ):
         yield

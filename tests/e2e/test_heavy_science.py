@@ -14,7 +14,7 @@ from tests.support.cli import Cli, made
 from tests.support.heavy import ENABLED, built
 from tests.support.reports import pdf_images
 from threegate.handoff import states
-from threegate.host.run.heavy.engine import EMULATION
+from threegate.host.run.heavy.backend import EMULATION
 from threegate.host.run.heavy.runsc import RUNSC
 
 ROWS = 200_000

@@ -17,8 +17,8 @@ from tests.e2e.test_heavy_run import _below as below_of
 from tests.e2e.test_heavy_run import _command as command_of
 from tests.support.cli import PYTHON, Cli
 from tests.support.heavy import backend_for, image, place
-from threegate.host.run.heavy.engine import BINARY
 from threegate.host.run.heavy.lane import smallest
+from threegate.host.run.heavy.qemu import BINARY
 
 BROKEN = 'mount --bind /dev/null /usr/bin/runsc && exec "$@"'
 

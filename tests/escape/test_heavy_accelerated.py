@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import guests, heavy
 from tests.support.guests import ANY, IMAGES, run_nested
-from threegate.host.run.heavy.engine import KVM
+from threegate.host.run.heavy.backend import KVM
 
 SUITES = ("contract", "approval", "guest")
 

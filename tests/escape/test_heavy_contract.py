@@ -20,8 +20,7 @@ import pytest
 from tests.support.boxes import IS_ROOT, open_to_all, ordinary_uid, run_as
 from tests.support.heavy import ENGINE, LIMITS, MIB, Lab, Task, image, lab_of
 from tests.support.ring import lab_with
-from threegate.host.run.heavy.backend import NOT_USABLE, Ran
-from threegate.host.run.heavy.engine import EMULATION, KVM
+from threegate.host.run.heavy.backend import EMULATION, KVM, NOT_USABLE, HeavyRun
 from threegate.host.run.heavy.runsc import RUNSC
 from threegate.sandbox.launch import groups_of
 
@@ -35,7 +34,7 @@ def lane(request: pytest.FixtureRequest) -> Lab:
     return lab_of(request.param)
 
 
-def printed(ran: Ran) -> str:
+def printed(ran: HeavyRun) -> str:
     assert ran.outcome.exit == "ok", (ran.outcome.exit, ran.outcome.stdout, ran.outcome.stderr)
     return ran.outcome.stdout.decode()
 

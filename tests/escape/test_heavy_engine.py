@@ -19,8 +19,9 @@ import pytest
 from tests.support.boxes import said
 from tests.support.heavy import Lab, Task, backend_for, image, lab
 from threegate.host.run.heavy import channels
-from threegate.host.run.heavy.backend import QemuBackend, Want
-from threegate.host.run.heavy.templates import STATE, Template
+from threegate.host.run.heavy.backend import Want
+from threegate.host.run.heavy.qemu import QemuBackend
+from threegate.host.run.heavy.snapshots import STATE, Snapshot
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine
@@ -177,7 +178,7 @@ def test_an_owned_engine_reaches_nothing(
     assert act in without or outside(program, act, snapshot) == "0", "control: it works outside"
 
 
-def _template(lane: Lab, want: Want) -> Template:
+def _template(lane: Lab, want: Want) -> Snapshot:
     assert isinstance(lane.backend, QemuBackend)
     return lane.backend._template(want)
 

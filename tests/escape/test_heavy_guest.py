@@ -17,9 +17,9 @@ from tests.support import rings
 from tests.support.guests import ANY
 from tests.support.heavy import MIB, Lab, Task, hostile, lab
 from threegate.base.errors import GateUnavailable
-from threegate.host.run.heavy.backend import QemuBackend, Ran
-from threegate.host.run.heavy.engine import BINARY
-from threegate.host.run.heavy.templates import STATE
+from threegate.host.run.heavy.backend import HeavyRun
+from threegate.host.run.heavy.qemu import BINARY, QemuBackend
+from threegate.host.run.heavy.snapshots import STATE
 
 # How QEMU 7.2 ends when a device writes into its own registers: it stands still, or goes on.
 ENDS = {"data": "limit:time", "header and status": "ok", "ring": "ok"}
@@ -33,7 +33,7 @@ def owned(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return hostile(ANY, tmp_path_factory.mktemp("owned"))
 
 
-def told(ran: Ran) -> tuple[str, str]:
+def told(ran: HeavyRun) -> tuple[str, str]:
     return ran.outcome.exit, ran.outcome.note or ""
 
 
@@ -208,7 +208,7 @@ REFUSED = (
 )
 
 
-def driven(owned: Lab, code: str, **limits: int) -> Ran:
+def driven(owned: Lab, code: str, **limits: int) -> HeavyRun:
     """Have root in a guest drive the disk of inputs by itself; the next run must be as ever."""
     assert isinstance(owned.backend, QemuBackend)
     state = owned.backend._template(owned.want(Task("1"))).place / STATE
@@ -220,7 +220,7 @@ def driven(owned: Lab, code: str, **limits: int) -> Ran:
     return ran
 
 
-def reported(ran: Ran) -> dict[str, Any]:
+def reported(ran: HeavyRun) -> dict[str, Any]:
     assert ran.outcome.exit == "ok", ran.outcome
     found: dict[str, Any] = json.loads(ran.outcome.stdout)
     assert "failed" not in found, found["failed"]

@@ -25,7 +25,7 @@ from threegate.console.workspace_threads import Dispatcher, tools
 from threegate.gates.tool_exec.monty.messages import Enforced, LiteJob
 from threegate.handoff.records import INTENT
 from threegate.host.policy.changes import apply_policy
-from threegate.host.run.lite import LiteBox, Ran
+from threegate.host.run.lite import LiteBox, LiteRun
 from threegate.host.run.results import STOPPED
 from threegate.host.run.warm.board import STATE
 from threegate.host.run.warm.lite import LiteExecutor, LiteKind
@@ -60,7 +60,7 @@ class WatchedBox(LiteBox):
         super().__init__(inner._session, inner.box)
         self._ask_it, self._seen = ask, seen
 
-    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
         try:
             before = self._ask_it()
         except ThreeGateError:  # stopped before it began: then it sees no job

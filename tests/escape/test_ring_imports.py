@@ -23,7 +23,7 @@ from tests.support.policies import altered, policy
 from tests.support.ring import MECHANISMS, attempt, bypasses, lab_lacking, lab_with
 from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import NOT_AS_PROMISED
-from threegate.host.run.heavy.engine import EMULATION
+from threegate.host.run.heavy.backend import EMULATION
 from threegate.host.run.heavy.lane import want_of
 from threegate.host.run.heavy.runsc import RUNSC
 from threegate.policy.bundle import Bundle

@@ -26,7 +26,7 @@ from threegate.handoff.records import Quota, scan_usage
 from threegate.host.review.sheet import read_sheet
 from threegate.host.run import lifecycle, ready
 from threegate.host.run.lifecycle import run_requests
-from threegate.host.run.lite import Ran
+from threegate.host.run.lite import LiteRun
 from threegate.host.run.ready import Ready
 from threegate.host.run.replay import replay
 from threegate.host.run.results import Measured, make_result
@@ -48,7 +48,7 @@ def test_one_run_that_breaks_the_host_does_not_lose_the_others(
     ids = [approved_request(ws, f"{n}") for n in range(3)]
     broken = ws.store.read_bytes(ids[1])
 
-    def answer(job: LiteJob) -> Ran:
+    def answer(job: LiteJob) -> LiteRun:
         if job.request == broken:
             raise error
         return requests.ok(job)
@@ -110,7 +110,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
     ws = live_workspace(tmp_path)
     ids = [approved_request(ws, f"{n}") for n in range(2)]
     noise = Untrusted(b"not an answer")
-    requests.install(monkeypatch, lambda _: Ran(LiteOutcome("crashed"), 1, 1, noise))
+    requests.install(monkeypatch, lambda _: LiteRun(LiteOutcome("crashed"), 1, 1, noise))
     moments = iter(range(100))
     written = lambda error, _: why_file(error, str(next(moments)))  # noqa: E731
     monkeypatch.setattr(lifecycle, "why_file", written)
@@ -121,7 +121,7 @@ def test_a_box_that_answers_two_jobs_with_the_same_noise_breaks_no_account(
         assert journal.usage.plain() == scan_usage(ws.store.directories).plain()
 
 
-def _answering(outcome: LiteOutcome, _: LiteJob) -> Ran:
+def _answering(outcome: LiteOutcome, _: LiteJob) -> LiteRun:
     return requests.ran(outcome)
 
 
@@ -204,7 +204,7 @@ def test_when_the_results_are_full_nothing_runs_and_nothing_is_spent(
     ids = [approved_request(ws, f"{n}") for n in range(3)]
     asked: list[LiteJob] = []
 
-    def answer(job: LiteJob) -> Ran:
+    def answer(job: LiteJob) -> LiteRun:
         asked.append(job)
         return requests.ok(job)
 

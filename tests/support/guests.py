@@ -32,7 +32,7 @@ from threegate.host.images.lock import SHIPPED, parse_lock
 from threegate.host.images.packages import Apt, Packages
 from threegate.host.images.recipe import KERNEL
 from threegate.host.images.store import Image, Images
-from threegate.host.run.heavy.engine import ACCELERATOR, BINARY, FIRMWARE
+from threegate.host.run.heavy.qemu import ACCELERATOR, BINARY, FIRMWARE
 from threegate.host.settings import Settings
 
 AGENT = Path(__file__).parent / "guest_agent"

@@ -37,19 +37,17 @@ from threegate.host.images.manifest import ImagePart, agent_digest
 from threegate.host.images.packages import Apt, Packages
 from threegate.host.images.store import Image, Images, digest_of
 from threegate.host.run.heavy.backend import (
-    BOOT_SECONDS,
-    WAKE_SECONDS,
+    EMULATION,
+    KVM,
     Asked,
     Backend,
-    QemuBackend,
-    Ran,
+    EnginePlace,
+    HeavyRun,
     Want,
 )
-from threegate.host.run.heavy.engine import EMULATION, KVM, find_qemu
 from threegate.host.run.heavy.lane import want_of
-from threegate.host.run.heavy.machines import Place
-from threegate.host.run.heavy.runsc import RUNSC, find_runsc
-from threegate.host.run.heavy.runsc_backend import RunscBackend
+from threegate.host.run.heavy.qemu import BOOT_SECONDS, WAKE_SECONDS, QemuBackend, find_qemu
+from threegate.host.run.heavy.runsc import RUNSC, RunscBackend, find_runsc
 from threegate.host.settings import Settings
 from threegate.policy.approvals import NAMESPACE
 from threegate.policy.bundle import Bundle
@@ -188,7 +186,7 @@ class Lab:
     def want(self, task: Task) -> Want:
         return want_of(rules(), request_for(task), self.backend.image.manifest)
 
-    def run(self, task: Task | str, **changes: Any) -> Ran:
+    def run(self, task: Task | str, **changes: Any) -> HeavyRun:
         asked = Task(task) if isinstance(task, str) else task
         return self.backend.run(self.want(asked), asked_for(asked, rules(), **changes))
 
@@ -196,7 +194,7 @@ class Lab:
 def backend_for(image: Image, engine: str = ENGINE, cache_home: Path | None = None) -> QemuBackend:
     return QemuBackend(
         engine,
-        place=Place(find_machine(), rules()),
+        place=EnginePlace(find_machine(), rules()),
         qemu=find_qemu(),
         image=image,
         cache=cache_home or place(),
@@ -205,7 +203,7 @@ def backend_for(image: Image, engine: str = ENGINE, cache_home: Path | None = No
 
 def runsc_for(image: Image, cache_home: Path | None = None) -> RunscBackend:
     return RunscBackend(
-        place=Place(find_machine(), rules()),
+        place=EnginePlace(find_machine(), rules()),
         runsc=find_runsc(),
         image=image,
         cache=cache_home or place(),

@@ -42,8 +42,8 @@ from threegate.host.review.render import lines
 from threegate.host.review.sheet import ReviewSheet, read_sheet
 from threegate.host.review.terminal.cells import print_lines
 from threegate.host.run import lifecycle
-from threegate.host.run.lite import Ran
-from threegate.host.run.results import box_of
+from threegate.host.run.lite import LiteRun
+from threegate.host.run.results import confinement_of
 from threegate.host.workspace.drafts import lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import NAMESPACE
@@ -200,16 +200,16 @@ def approved_request(ws: Workspace, code: str, *, uses: int = 1, **changes: Any)
 
 # -- The lite lane with a box that answers whatever a test wants, as an owned one could.
 
-Answer = Callable[[LiteJob], Ran]
-BOX = box_of("0" * 64, ("seccomp:socket",), {"monty": "0", "threegate": "0"})
+Answer = Callable[[LiteJob], LiteRun]
+BOX = confinement_of("0" * 64, ("seccomp:socket",), {"monty": "0", "threegate": "0"})
 
 
-def ran(outcome: LiteOutcome) -> Ran:
+def ran(outcome: LiteOutcome) -> LiteRun:
     """Return an ordinary run with this outcome."""
-    return Ran(outcome, wall_ms=1, peak_memory_bytes=1)
+    return LiteRun(outcome, wall_ms=1, peak_memory_bytes=1)
 
 
-def ok(_: LiteJob) -> Ran:
+def ok(_: LiteJob) -> LiteRun:
     return ran(LiteOutcome("ok", value=b"1"))
 
 
@@ -219,7 +219,7 @@ def install(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     class FakeBox:
         box = BOX
 
-        def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+        def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
             assert wall_ms > 0
             return answer(job)
 

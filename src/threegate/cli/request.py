@@ -205,7 +205,7 @@ def _check_command(
     args: argparse.Namespace, context: Context, ws: "Workspace", program: "Program"
 ) -> int:
     """Say that no rule refuses a command, or raise with the rule that does."""
-    from threegate.host.run.heavy.image_programs import refuse_missing_here
+    from threegate.host.run.verdicts import refuse_missing_here
     from threegate.policy.approvals import command_of, executor_for
     from threegate.policy.ring.compiler import refuse_command
 

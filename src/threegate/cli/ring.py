@@ -76,7 +76,7 @@ def add(commands: CommandGroup) -> None:
 def run_why(args: argparse.Namespace, context: Context) -> int:
     """Show what would be allowed."""
     from threegate.host.review.contents import foresee
-    from threegate.host.run.heavy.image_programs import missing_here
+    from threegate.host.run.verdicts import missing_here
 
     with context.workspace(args, reading=True) as ws:
         request = _request(ws, args.id)

@@ -1,10 +1,11 @@
-"""What this machine offers for confinement, and the rate of its processor's clock.
+"""What this machine offers for confinement; its processor and the rate of that clock.
 
 A missing mechanism is noted if another one carries its promise alone; otherwise it is refused
 with a sentence that says what to do.
 """
 
 import ctypes
+import hashlib
 import mmap
 import os
 import pwd
@@ -25,6 +26,10 @@ from threegate.sandbox.view import Views
 # Between the ranges that systemd and login tools hand out: nobody's by convention.
 FIRST_GATE_UID: Final = 60600
 PORTS_ABI: Final = 4
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_IDENTIFYING: Final = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+# The C library chooses its mathematical functions by these.
+_MATH: Final = ("avx", "avx2", "fma", "fma4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +150,29 @@ def _both(read: Callable[[], int]) -> tuple[float, int]:
         looks.append((after - before, (before + after) / 2, count))
     _, at, count = min(looks)
     return at, count
+
+
+def processor_class(arch: str) -> str:
+    """Return the architecture and those features of the processor that libm looks at."""
+    flags = _cpuinfo().get("flags", "").split()
+    return ",".join([arch, *(name for name in _MATH if name in flags)])
+
+
+def processor_digest() -> str:
+    """Return a digest over the model and features that a booted guest depends on."""
+    found = _cpuinfo()
+    shown = [(name, " ".join(sorted(found.get(name, "").split()))) for name in _IDENTIFYING]
+    return hashlib.sha256(repr(shown).encode("utf-8")).hexdigest()
+
+
+def _cpuinfo() -> dict[str, str]:
+    try:
+        first = _CPUINFO.read_text("utf-8", "replace").partition("\n\n")[0]
+    except OSError:  # nothing is known, as on every such machine
+        first = ""
+    return dict(_pair(line) for line in first.splitlines())
+
+
+def _pair(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()

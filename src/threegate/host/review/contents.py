@@ -26,9 +26,7 @@ from threegate.handoff.store import Store
 from threegate.host.review import parts
 from threegate.host.review.code_flags import code_flags, imports_of, lex
 from threegate.host.review.origins import SheetLookup, host_of, inputs_of, read_reference
-from threegate.host.run.heavy.image_programs import rule_of
-from threegate.host.run.heavy.kernel_allowlist import says_kernel
-from threegate.host.run.verdicts import Plan, decisions, plans
+from threegate.host.run.verdicts import Plan, decisions, plans, rule_of, says_kernel
 from threegate.policy.approvals import command_of, ring_for
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.policy.decide import GATEWAY_RULES

@@ -35,11 +35,11 @@ from threegate.handoff.approvals import approvals_by_request
 from threegate.handoff.claims import End, RunClaim, claim_group, finish_group
 from threegate.handoff.journal import Act, Put
 from threegate.host.policy.coverage import void_if_refused
-from threegate.host.run.heavy import backend as heavy_backend
+from threegate.host.run.heavy.backend import HeavyRun
 from threegate.host.run.heavy.lane import HeavyAnswer, Lane
-from threegate.host.run.lite import Boxes, Ran, SomeBoxes
+from threegate.host.run.lite import Boxes, LiteRun, SomeBoxes
 from threegate.host.run.ready import Ready, make_ready
-from threegate.host.run.results import Box, MadeResult, Measured, make_result
+from threegate.host.run.results import Confinement, MadeResult, Measured, make_result
 from threegate.host.run.rules import Rules
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import ring_for
@@ -79,8 +79,8 @@ class _Answer:
     """A run that came to an end, in the box that served it."""
 
     started: str
-    ran: Ran
-    box: Box
+    ran: LiteRun
+    box: Confinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def _made(
     ws: Workspace, ready: Ready, answer: _Answer | HeavyAnswer
 ) -> tuple[MadeResult, list[Act]]:
     ran, ids = answer.ran, (ready.request_id, ready.approval_id)
-    cpu_ms = ran.cpu_ms if isinstance(ran, heavy_backend.Ran) else None
+    cpu_ms = ran.cpu_ms if isinstance(ran, HeavyRun) else None
     measured = Measured(answer.started, ran.wall_ms, ran.peak_memory_bytes, cpu_ms)
     refused = ran.refused
     passed = answer.passed if isinstance(answer, HeavyAnswer) else None
@@ -333,7 +333,7 @@ class _Lane:
                 with self._rules.running(box.kill) as run:
                     ran = box.run(ready.job(), wall_ms=ready.request.limits.wall_ms)
                 if ran.sent:
-                    return _Answer(started, run.told(ran), box.box)
+                    return _Answer(started, run.judged(ran), box.box)
             raise GateUnavailable("boxes of the lite lane end before they are given a job")
         finally:
             self._idle.put(boxes)
@@ -380,7 +380,7 @@ class _Heavy:
     def _run(self, lane: Lane, ready: Ready, started: str) -> HeavyAnswer:
         with self._rules.running(lane.stop) as run:
             answer = lane.run(ready, started)
-        return replace(answer, ran=run.told(answer.ran))
+        return replace(answer, ran=run.judged(answer.ran))
 
     def __enter__(self) -> Self:
         return self

@@ -30,10 +30,9 @@ from threegate.gates.tool_exec.monty.messages import (
     LiteOutcome,
 )
 from threegate.host.open_box import ended, open_session
-from threegate.host.run.heavy.processor import processor_class
-from threegate.host.run.results import Box, box_of
+from threegate.host.run.results import Confinement, confinement_of
 from threegate.policy.bundle import Bundle
-from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.machine import Machine, find_machine, processor_class
 from threegate.sandbox.profiles import TOOL_LITE
 from threegate.sandbox.session import Reply, Session
 from threegate.sandbox.view import View
@@ -52,7 +51,7 @@ _ENDED: Final = {"deadline": "limit:time", "output": "limit:output"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class LiteRun:
     """How one job went, with what was measured from outside."""
 
     outcome: LiteOutcome
@@ -66,10 +65,10 @@ class SomeBox(Protocol):
     """A box of the lite lane."""
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Confinement:
         """What confines it."""
 
-    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
         """Run an approved request."""
 
     def kill(self) -> None:
@@ -89,7 +88,7 @@ class SomeBoxes(Protocol):
 class LiteBox:
     """One started box; used by one thread at a time."""
 
-    def __init__(self, session: Session, box: Box) -> None:
+    def __init__(self, session: Session, box: Confinement) -> None:
         self._session, self.box = session, box
         self._jobs = 0
         self._ordinary = True
@@ -99,7 +98,7 @@ class LiteBox:
         """Tell whether it may be given another job."""
         return self._session.alive and self._ordinary and self._jobs < MAX_JOBS
 
-    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
         """Run an approved request; whatever happens in the box is an outcome."""
         self._jobs += 1
         deadline = wall_ms / 1000 + GRACE_SECONDS
@@ -113,7 +112,7 @@ class LiteBox:
             return self._unusual(reply, "crashed", answer)
         if outcome.exit == "crashed" or outcome.exit.startswith("limit:"):
             self._ordinary = False
-        return Ran(outcome, reply.wall_ms, reply.peak_memory_bytes)
+        return LiteRun(outcome, reply.wall_ms, reply.peak_memory_bytes)
 
     def check(self, check: CheckCode) -> CodeChecked:
         """Ask whether Monty can express a program; nothing of it runs."""
@@ -131,10 +130,10 @@ class LiteBox:
         self._ordinary = False
         raise ended(TOOL_LITE, "protocol" if reply.why == "done" else reply.why)
 
-    def _unusual(self, reply: Reply, state: str, answer: Untrusted[bytes] | None) -> Ran:
+    def _unusual(self, reply: Reply, state: str, answer: Untrusted[bytes] | None) -> LiteRun:
         self._ordinary = False
         outcome = LiteOutcome(state)
-        return Ran(outcome, reply.wall_ms, reply.peak_memory_bytes, answer, reply.sent)
+        return LiteRun(outcome, reply.wall_ms, reply.peak_memory_bytes, answer, reply.sent)
 
     @property
     def proofs(self) -> tuple[str, ...]:
@@ -211,7 +210,7 @@ def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
         "processor": processor_class(machine.arch.name),
         "threegate": __version__,
     }
-    return LiteBox(session, box_of(evidence.profile_sha256, evidence.proofs, versions))
+    return LiteBox(session, confinement_of(evidence.profile_sha256, evidence.proofs, versions))
 
 
 def _checked_digests(worker: WorkerFiles, arch: str) -> dict[str, str]:

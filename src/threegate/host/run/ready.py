@@ -1,20 +1,27 @@
-"""Which approved request may run now, under which approval, with which inputs.
+"""Approved requests that may run now: the approval that covers each, and its inputs.
 
-The check here decides before anything is spent; the box checks again before it runs.
+The check here decides before a use is spent; the sandbox checks again before it runs.  Each input
+is one JSON document.  A blob is one already: the host made it when the request was made.  An
+artifact becomes an object of its fields and texts, the same as `show --json` prints.
+
+SECURITY
+    Reads artifacts and blobs, checked again by digest.  Nothing here parses them for meaning: the
+    document is parsed inside the interpreter's own limits.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threegate.artifacts.ids import prefix_of, short
-from threegate.artifacts.tool_request import ToolRequest
+from threegate.artifacts.ids import digest_of, prefix_of, short
+from threegate.artifacts.tool_request import Input, ToolRequest
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.gates.tool_exec.monty.messages import LiteJob
 from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.policy.coverage import covering, waits_for_review
-from threegate.host.run.inputs import documents_of
+from threegate.host.workspace.text_form import shown
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.approvals import Presented
 from threegate.policy.bundle import Bundle
@@ -94,3 +101,25 @@ def _not_approved(request_id: str, state: str) -> ThreeGateError:
     words = {"done": "has run", "denied": "was denied", "expired": "expired"}
     hint = "ask again with `threegate request new`"
     return UsageError(f"{name} {words[state]}", hint=hint)
+
+
+def documents_of(store: Store, request: ToolRequest) -> Iterator[tuple[str, bytes]]:
+    """Yield name and document of every input, or raise `UsageError` if one is gone."""
+    for item in request.inputs:
+        yield item.name, _document(store, item)
+
+
+def _document(store: Store, item: Input) -> bytes:
+    if not item.artifact.startswith("blob-"):
+        return artifact_document(store, item.artifact)
+    digest = digest_of(item.artifact)
+    if not store.has_blob(digest):
+        raise UsageError(f"input {item.name} is not here any more")
+    return store.read_file(states.BLOBS, digest)
+
+
+def artifact_document(store: Store, artifact_id: str) -> bytes:
+    """Return an artifact as a JSON document of its fields and texts."""
+    view = shown(store.read(artifact_id))
+    value = {"id": view.id, "kind": view.title, "fields": view.fields, "sections": view.sections}
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8")

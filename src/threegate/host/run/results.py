@@ -1,15 +1,17 @@
-"""From what a box said and what was measured outside it to an immutable Tool Result.
+"""Immutable Tool Results, made from a sandbox's outcome and from what the host measured outside.
 
-The box supplies the outcome only: exit state, streams, files, and in the lite lane processor
-time, which counts as far as the clock outside allows.  Whose run it was, what confined it, what
-else it used and which versions took part is what the host knows itself.
+The sandbox supplies the outcome only: exit state, streams, files, refused acts, and in the lite
+lane processor time, which counts as far as the clock outside allows.  The host knows whose run it
+was, what confined it, what else it used and which versions took part.
 
 SECURITY
-    Reads streams chosen by hostile code.  Text that may not stand in an artifact, or
-    would not fit, is spelled out or shortened there; its exact bytes become a blob.
+    Reads streams chosen by hostile code.  Text that an artifact may not hold, or that would not
+    fit, is escaped or shortened; its exact bytes become a blob.  A run's own words on violations
+    are for people; file and line of a rule come from the policy, never from the run.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +26,7 @@ from threegate.artifacts.tool_result import (
     Resources,
     ToolResult,
     Version,
+    Violation,
     outcome_sha256,
 )
 from threegate.base.limits import MAX_ERROR_BYTES
@@ -34,19 +37,24 @@ from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.handoff import states
 from threegate.handoff.journal import Act, Put
 from threegate.host.run.heavy.gateway import Passed
-from threegate.host.run.violations import violations_of
-from threegate.policy.ring.executor_profile import ExecutorProfile
+from threegate.policy.ring.executor_profile import (
+    MAX_ARGUMENT_CHARS,
+    MAX_VIOLATIONS,
+    ExecutorProfile,
+)
 
 MONTY_WORKER: Final = "monty-worker"
 MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream as it stands in the artifact
 EXCERPT_CHARS: Final = 64 * 1024  # of a stream whose bytes are a blob
 _INDENT_CHARS: Final = 4
-
 STOPPED: Final = "limit:policy"  # ended because its rules were replaced
 # Not the program's doing alone: another machine, or this one on another day, may end otherwise.
 NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", STOPPED, "crashed")
-
 Outcome = tool_lite.LiteOutcome | HeavyOutcome
+_Three = tuple[Capture, Capture, Capture]
+_Texts = tuple[Untrusted[str], Untrusted[str], Untrusted[str]]
+IMPORT: Final = "import"  # the construct of a refused import in the lite lane
+_MODULE: Final = re.compile(r'module "([!-~]+)" is not on the list')
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Confinement:
     """What confined a run; for lite the same for every run of a session."""
 
     profile_sha256: str
@@ -85,7 +93,9 @@ class MadeResult:
         return [*blobs, Put(accepted, f"{self.id}.md", self.data)]
 
 
-def box_of(profile_sha256: str, proofs: Sequence[str], versions: Mapping[str, str]) -> Box:
+def confinement_of(
+    profile_sha256: str, proofs: Sequence[str], versions: Mapping[str, str]
+) -> Confinement:
     """Return the evidence of a session in the form results carry it.
 
     One entry for each kind of proof: which calls, limits and paths were tried follows from
@@ -93,7 +103,7 @@ def box_of(profile_sha256: str, proofs: Sequence[str], versions: Mapping[str, st
     """
     names = sorted({proof.partition(":")[0] for proof in proofs})
     taking_part = tuple(Version(name, versions[name]) for name in sorted(versions))
-    return Box(
+    return Confinement(
         profile_sha256, tuple(ProbedMechanism(name, "in-force") for name in names), taking_part
     )
 
@@ -103,7 +113,7 @@ def make_result(
     ids: tuple[str, str],
     outcome: Outcome,
     measured: Measured,
-    box: Box,
+    box: Confinement,
     *,
     ring: ExecutorProfile | None = None,
     passed: Passed | None = None,
@@ -204,10 +214,6 @@ def _used(outcome: Outcome, measured: Measured) -> Resources:
     return Resources(measured.wall_ms, cpu_ms, measured.peak_memory_bytes)
 
 
-_Three = tuple[Capture, Capture, Capture]
-_Texts = tuple[Untrusted[str], Untrusted[str], Untrusted[str]]
-
-
 def _capture_all(
     streams: tuple[bytes, bytes, bytes], cut: tuple[bool, bool, bool]
 ) -> tuple[_Three, _Texts]:
@@ -245,3 +251,31 @@ def _plain_text(raw: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if first_forbidden(raw) is not None else text
+
+
+def violations_of(
+    outcome: Outcome, ring: ExecutorProfile | None, passed: Passed | None = None
+) -> tuple[Violation, ...]:
+    """Return what the ring refused; nothing where no profile was in force.
+
+    What a gateway refused is known outside the guest, and stands first.
+    """
+    if ring is None:
+        return ()
+    outside = () if passed is None else passed.violations()
+    inside = (
+        Violation(rule, ring.place(rule, argument), Untrusted(argument), line)
+        for rule, argument, line in _tried(outcome, ring)
+    )
+    return (*outside, *inside)[:MAX_VIOLATIONS]
+
+
+def _tried(outcome: Outcome, ring: ExecutorProfile) -> Iterator[tuple[str, str, int]]:
+    if isinstance(outcome, HeavyOutcome):
+        for one in outcome.violations:
+            yield one.rule, one.argument, one.line
+    elif outcome.refusal is not None and outcome.refusal.construct == IMPORT:
+        found = _MODULE.search(outcome.refusal.reason)
+        name = found[1][:MAX_ARGUMENT_CHARS] if found else IMPORT
+        rule = ring.refusal(name.partition(".")[0]) or "allowed_imports"
+        yield rule, name, outcome.refusal.line

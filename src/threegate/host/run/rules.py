@@ -26,8 +26,8 @@ from threegate.base.errors import (
 )
 from threegate.gates.tool_exec.era.messages import DID_NOT_WAKE, HeavyOutcome
 from threegate.handoff.store import Store
-from threegate.host.run import lite as lite_boxes
-from threegate.host.run.heavy import backend as heavy_backend
+from threegate.host.run.heavy.backend import HeavyRun
+from threegate.host.run.lite import LiteRun
 from threegate.host.run.results import STOPPED
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace, mark_of
@@ -42,7 +42,7 @@ RULES_OF_RUNS: Final = ("tool-exec", "signers", "gates")
 NETWORK_OF_RUNS: Final = (("fetch", "trust_anchors"), ("fetch", "proxy"))
 LOOK_SECONDS: Final = 0.1
 
-R = TypeVar("R", lite_boxes.Ran, heavy_backend.Ran)
+R = TypeVar("R", LiteRun, HeavyRun)
 
 
 @dataclass(eq=False, slots=True)
@@ -52,7 +52,7 @@ class Running:
     end: Callable[[], None]
     stopped: bool = False
 
-    def told(self, ran: R) -> R:
+    def judged(self, ran: R) -> R:
         """Return how it ended; that its rules were replaced is nobody's word but ours.
 
         Raises `GateUnavailable` if it was ended before its guest was handed anything.

@@ -20,11 +20,11 @@ from threegate.handoff.approvals import was_used
 from threegate.handoff.claims import claim_group
 from threegate.host.images.store import Image, Images
 from threegate.host.run import lifecycle
-from threegate.host.run.heavy.backend import Ran
+from threegate.host.run.heavy.backend import HeavyRun
 from threegate.host.run.heavy.lane import HeavyAnswer, HeavyLane
 from threegate.host.run.lifecycle import MAX_RUBBISH_BYTES, run_requests
 from threegate.host.run.ready import Ready
-from threegate.host.run.results import Box
+from threegate.host.run.results import Confinement
 from threegate.host.workspace.workspace import Workspace, open_workspace
 from threegate.sandbox.launch import Evidence
 
@@ -91,8 +91,8 @@ class Answers(StubLane):
     def run(self, ready: Ready, started: str) -> HeavyAnswer:
         assert ready.request.backend == "era"
         self.ran += 1
-        ran = Ran(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64, self.refused)
-        return HeavyAnswer(started, ran, Box("0" * 64, (), (), "qemu-emulation"))
+        ran = HeavyRun(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64, self.refused)
+        return HeavyAnswer(started, ran, Confinement("0" * 64, (), (), "qemu-emulation"))
 
 
 # claim TG-C-322

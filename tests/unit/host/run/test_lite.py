@@ -15,7 +15,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.monty.messages import CheckCode, CodeChecked, LiteJob, LiteOutcome
 from threegate.handoff import states
 from threegate.host.run import lifecycle, lite
-from threegate.host.run.lite import GRACE_SECONDS, MAX_JOBS, Boxes, LiteBox, Ran
+from threegate.host.run.lite import GRACE_SECONDS, MAX_JOBS, Boxes, LiteBox, LiteRun
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.session import Reply, Session
@@ -52,7 +52,7 @@ def test_an_ordinary_answer_leaves_the_box_for_the_next() -> None:
     session = FakeSession()
     box = box_with(session)
     ran = box.run(JOB, wall_ms=1500)
-    assert ran == Ran(LiteOutcome("ok", value=b"1"), 5, 7)
+    assert ran == LiteRun(LiteOutcome("ok", value=b"1"), 5, 7)
     assert session.deadlines == [1.5 + GRACE_SECONDS], "the host has a limit of its own"
     assert box.usable
     session.alive = False
@@ -162,10 +162,10 @@ def test_a_job_no_box_saw_is_tried_again_and_then_a_human_s(
     lost = approved_request(ws, "1")
     late = approved_request(ws, "2")
 
-    def answer(job: LiteJob) -> Ran:
+    def answer(job: LiteJob) -> LiteRun:
         seen.append(job.request)
         gone = job.request == ws.store.read_bytes(lost) or seen.count(job.request) < 2
-        return Ran(LiteOutcome("crashed"), 0, 0, sent=False) if gone else requests.ok(job)
+        return LiteRun(LiteOutcome("crashed"), 0, 0, sent=False) if gone else requests.ok(job)
 
     requests.install(monkeypatch, answer)
     told = {report.request_id: report for report in lifecycle.run_requests(ws, [lost, late])}
@@ -180,9 +180,9 @@ def test_a_job_a_box_has_seen_is_never_tried_again(
 ) -> None:
     seen: list[bytes] = []
 
-    def answer(job: LiteJob) -> Ran:
+    def answer(job: LiteJob) -> LiteRun:
         seen.append(job.request)
-        return Ran(LiteOutcome("crashed"), 0, 0)
+        return LiteRun(LiteOutcome("crashed"), 0, 0)
 
     requests.install(monkeypatch, answer)
     (report,) = lifecycle.run_requests(ws, [approved_request(ws, "1")])

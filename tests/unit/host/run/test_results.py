@@ -1,4 +1,4 @@
-"""Whatever a box says becomes a result that parses, with nothing lost."""
+"""Every outcome of a sandbox becomes a result that parses, with nothing lost."""
 
 from dataclasses import replace
 
@@ -6,25 +6,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.policies import policy
 from tests.support.samples import tool_request
 from threegate.artifacts import registry
 from threegate.artifacts.ids import sha256_hex
 from threegate.artifacts.tool_result import ToolResult
 from threegate.base.errors import ArtifactRejected
 from threegate.base.untrusted import Untrusted
+from threegate.gates.tool_exec.era.messages import HeavyOutcome
+from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import LiteCut, LiteOutcome, RefusalFound
-from threegate.host.run.results import Box, MadeResult, Measured, box_of, make_result
+from threegate.host.run.results import (
+    Confinement,
+    MadeResult,
+    Measured,
+    confinement_of,
+    make_result,
+    violations_of,
+)
+from threegate.policy.ring.compiler import compile_ring
+from threegate.policy.ring.executor_profile import RingViolation
 
 IDS = ("tr-" + "1" * 64, "ap-" + "2" * 64)
 SEEN = Measured("2026-11-16T10:00:00Z", 3, 9_000_000)
-BOX = box_of(
+BOX = confinement_of(
     "3" * 64,
     ("limit:cpu 600", "call:bpf", "exec-other:/rt/python", "descriptors:0,1"),
     {"monty": "1.4.0"},
 )
+POLICY = policy()
+PYTHON = compile_ring(POLICY, "heavy-python", "python")
+PURE = compile_ring(POLICY, "monty", "pure")
 
 
-def made(outcome: LiteOutcome, box: Box = BOX) -> MadeResult:
+def made(outcome: LiteOutcome, box: Confinement = BOX) -> MadeResult:
     return make_result(tool_request(), IDS, outcome, SEEN, box)
 
 
@@ -92,7 +107,31 @@ def test_evidence_names_each_kind_of_proof_once() -> None:
 
 
 def test_versions_a_result_may_not_carry_are_refused() -> None:
-    box = box_of("3" * 64, (), {"monty": "1.4.0"})
+    box = confinement_of("3" * 64, (), {"monty": "1.4.0"})
     made(LiteOutcome("ok"), box)
     with pytest.raises(ArtifactRejected):
-        made(LiteOutcome("ok"), box_of("3" * 64, (), {"Not A Name": "1"}))
+        made(LiteOutcome("ok"), confinement_of("3" * 64, (), {"Not A Name": "1"}))
+
+
+def test_the_place_of_a_rule_comes_from_the_policy() -> None:
+    tried = (
+        RingViolation("denied_imports", "requests", 3),
+        RingViolation("allowed_imports", "x", 0),
+    )
+    outcome = HeavyOutcome("ok", 0, violations=tried)
+    first, second = violations_of(outcome, PYTHON)
+    assert (first.rule, first.line) == ("denied_imports", 3)
+    assert first.argument.open_for_display() == "requests"
+    path = ("tool-exec", "interpreter_ring", "python")
+    assert first.place == str(POLICY.ref(*path, "denied_imports", "requests"))
+    assert second.place == str(POLICY.ref(*path, "allowed_imports"))
+    assert violations_of(outcome, None) == (), "no profile was in force"
+
+
+def test_a_refused_import_in_monty_is_a_violation_of_its_profile() -> None:
+    refusal = RefusalFound("import", 2, 'module "os" is not on the list')
+    (found,) = violations_of(tool_lite.LiteOutcome("refused:import", refusal=refusal), PURE)
+    assert (found.rule, found.line) == ("allowed_imports", 2)
+    assert found.argument.open_for_display() == "os"
+    other = RefusalFound("yield expressions", 2, "not supported")
+    assert violations_of(tool_lite.LiteOutcome("refused:x", refusal=other), PURE) == ()

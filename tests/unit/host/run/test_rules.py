@@ -21,9 +21,9 @@ from threegate.handoff.approvals import was_used
 from threegate.handoff.journal import Journal
 from threegate.host.policy.changes import apply_policy, edited
 from threegate.host.run import lifecycle
-from threegate.host.run.heavy import backend as heavy_backend
+from threegate.host.run.heavy.backend import HeavyRun
 from threegate.host.run.lifecycle import Report, run_requests
-from threegate.host.run.lite import Ran
+from threegate.host.run.lite import LiteRun
 from threegate.host.run.results import STOPPED
 from threegate.host.run.rules import Rules, Running
 from threegate.host.workspace import applied
@@ -46,7 +46,7 @@ class Endless:
     killed: threading.Event = field(default_factory=threading.Event)
     box = BOX
 
-    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
         assert job.request
         assert wall_ms > 0
         self.begun.release()
@@ -157,7 +157,7 @@ def test_what_was_claimed_and_had_not_begun_goes_back_to_a_human(ws: Workspace) 
 
 # claim TG-C-315
 def test_a_machine_that_was_stopped_before_it_woke_goes_back_to_a_human() -> None:
-    mute = heavy_backend.Ran(
+    mute = HeavyRun(
         HeavyOutcome(DID_NOT_WAKE, note="the guest did not wake up"),
         1,
         1,
@@ -165,9 +165,9 @@ def test_a_machine_that_was_stopped_before_it_woke_goes_back_to_a_human() -> Non
         (),
         "0",
     )
-    assert Running(lambda: None).told(mute) is mute, "control: nobody stopped it"
+    assert Running(lambda: None).judged(mute) is mute, "control: nobody stopped it"
     with pytest.raises(GateUnavailable) as caught:
-        Running(lambda: None, stopped=True).told(mute)
+        Running(lambda: None, stopped=True).judged(mute)
     assert caught.value.code == "TG-PSH-004"
 
 

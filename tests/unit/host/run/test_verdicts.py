@@ -1,17 +1,22 @@
-"""What policy says about stored requests."""
+"""What policy and this machine say about stored requests."""
 
 import pytest
 
 from tests.support.policies import policy
+from tests.support.run_scenes import granted
 from tests.support.samples import box, escalated, fetch_request, packet, tool_request
 from threegate.artifacts.references import is_question_of, parse_reference
 from threegate.artifacts.registry import Artifact
 from threegate.base.errors import UsageError
+from threegate.host.run import verdicts as module
 from threegate.host.run.verdicts import decisions, plans
 from threegate.policy.approvals import execution_of
-from threegate.policy.decision import verdict
+from threegate.policy.decision import Allow, Deny, verdict
+from threegate.policy.ring.compiler import ProfileRejected
 
 BUNDLE = policy().bundle()
+KERNEL_HELD, PLAIN = granted(network="kernel-allowlist"), granted()
+KIND = "heavy-python"
 
 
 def verdicts(artifact: Artifact) -> list[str]:
@@ -80,3 +85,42 @@ def test_every_limit_of_a_request_is_judged() -> None:
     assert set(found) == set(type(request.limits).__dataclass_fields__)
     assert found["wall_ms"] == request.limits.wall_ms
     assert execution_of(escalated("binary")).binaries == {"/usr/bin/git"}
+
+
+# claim TG-C-305
+def test_without_nftables_the_profile_is_rejected_with_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "missing", lambda: None)
+    assert module.compile_here(KERNEL_HELD, KIND, "online").network == "kernel-allowlist", "control"
+    assert isinstance(module.may_enforce_here(KERNEL_HELD, KIND, "online"), Allow), "control"
+    monkeypatch.setattr(module, "missing", lambda: "only root may set nftables")
+    rule = KERNEL_HELD.ref("tool-exec", "interpreter_ring", "online", "executor_network")
+    with pytest.raises(ProfileRejected) as refusal:
+        module.compile_here(KERNEL_HELD, KIND, "online")
+    assert refusal.value.rule == rule
+    decision = module.may_enforce_here(KERNEL_HELD, KIND, "online")
+    assert isinstance(decision, Deny)
+    assert decision.rule == rule
+    assert "it needs nftables" in decision.reason
+
+
+def test_the_kernel_is_asked_only_where_a_profile_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def asked() -> str:
+        raise AssertionError("nobody needs to know")
+
+    monkeypatch.setattr(module, "missing", asked)
+    assert module.compile_here(PLAIN, KIND, "online").network == "gateway"
+    assert module.compile_here(KERNEL_HELD, KIND, "python").network == "off"
+    with pytest.raises(AssertionError, match="nobody needs to know"):
+        module.compile_here(KERNEL_HELD, KIND, "online")
+
+
+def test_a_profile_that_is_not_there_is_no_error_of_ours() -> None:
+    decision = module.may_enforce_here(KERNEL_HELD, KIND, "nobody's")
+    assert isinstance(decision, Deny)
+    assert "is not offered" in decision.reason
+    assert not module.says_kernel(KERNEL_HELD, "nobody's")
+    assert module.says_kernel(KERNEL_HELD, "online"), "control"

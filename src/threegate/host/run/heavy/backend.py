@@ -1,22 +1,21 @@
-"""What the heavy lane asks of an engine, and QEMU as one.
+"""The engines of the heavy lane: what each has to do, and one machine from its start to its end.
 
-Every engine passes the same contract suite (`tests/escape/test_heavy_contract.py`): prepare
-what can be prepared, probe it, run one job in a fresh machine, and leave nothing behind.
+Every engine passes the same contract suite (`tests/escape/test_heavy_contract.py`): prepare what
+later runs share, probe it, run one job in a fresh machine, and leave nothing behind.
 
 SECURITY
-    Takes answers of gates that listened to hostile guests.  What is not an answer is kept
-    as it is and never parsed further.
+    Starts the sandboxes of a run and ends all of them, in every case.  Takes answers of gates that
+    listened to hostile guests; a malformed answer is kept as bytes and never parsed further.
 """
 
-import hashlib
 import io
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from threegate.base.erofs import ErofsFile, lay_out, write
 from threegate.base.errors import GateUnavailable, ProtocolBroken, disk_errors
@@ -30,39 +29,135 @@ from threegate.gates.tool_exec.era.messages import (
     HeavyAsk,
     HeavyJob,
     HeavyOutcome,
-    Prepare,
-    Probe,
     parse_outcome,
 )
 from threegate.host.images.store import Image
-from threegate.host.run.heavy import channels
-from threegate.host.run.heavy.engine import (
-    EMULATION,
-    IN_DISK_BYTES,
-    KVM,
-    Handed,
-    Qemu,
-    Shape,
-    command,
-)
-from threegate.host.run.heavy.machines import Conversation, Parts, Place, Use, converse
-from threegate.host.run.heavy.processor import processor
-from threegate.host.run.heavy.templates import Template, Templates
+from threegate.host.open_box import open_box
+from threegate.host.run.heavy import channels as wiring
 from threegate.policy.bundle import Bundle
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.tool_exec import OFF
 from threegate.sandbox.launch import Evidence
-from threegate.sandbox.machine import tsc_khz
+from threegate.sandbox.machine import Machine
+from threegate.sandbox.profiles import TOOL_HEAVY, Profile
 from threegate.sandbox.service import Companion
+from threegate.sandbox.session import WaitingGate
+from threegate.sandbox.supervise import Ended
 
+KVM: Final = "qemu-kvm"
+EMULATION: Final = "qemu-emulation"
+NO_ENGINE: Final = "TG-ERA-001"
+MIB: Final = 1024 * 1024
+IN_DISK_BYTES: Final = 4 * 1024 * MIB + 64 * MIB  # the same for all: a snapshot knows its size
+GRACE_SECONDS: Final = 30.0
+OpenEngine = Callable[[], Companion]
 NOT_USABLE: Final = "TG-ERA-002"
 NO_ROOM: Final = "TG-ERA-003"
 NO_ACCELERATOR: Final = "TG-ERA-007"  # lasting: nothing a second try could change
-BOOT_SECONDS: Final = {KVM: 60, EMULATION: 600}
-WAKE_SECONDS: Final = {KVM: 20, EMULATION: 180}
 PATIENCE_SECONDS: Final = 0.3
 _KVM_REFUSED: Final = "failed to initialize kvm"  # QEMU's own words
-SNAPSHOT_SPARE_BYTES: Final = 64 * 1024 * 1024  # a stream is little more than the memory
+A = TypeVar("A")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlace:
+    """Where machines run: what confines them here, and the policy that signed their boxes."""
+
+    machine: Machine
+    bundle: Bundle
+
+    def engine(
+        self,
+        profile: Profile,
+        given: Mapping[str, str],
+        program: tuple[str, ...],
+        *,
+        keep_fds: tuple[int, ...],
+        cpus: tuple[int, ...] = (),
+    ) -> OpenEngine:
+        """Return what starts one box of an engine."""
+        return partial(
+            open_box,
+            Companion,
+            self.machine,
+            self.bundle,
+            profile,
+            given,
+            program=program,
+            keep_fds=keep_fds,
+            cpus=cpus,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the gate said in the end, and how both boxes ended."""
+
+    message: bytes
+    gate: Ended
+    engine: Ended
+    evidence: tuple[Evidence, ...]  # of the gate, of the boxes of its engine
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one machine is for: where it begins, and what it is handed."""
+
+    ask: Callable[[Channels, int], HeavyAsk]  # given the gate's channels and its disk of inputs
+    seconds: float
+    snapshot: int | None = None  # to resume from; None: boot
+    inputs: int | None = None  # a disk of inputs, read-only
+    snapshot_to: int | None = None  # where the engine writes one
+    patience_seconds: float = 0.0  # for an engine that fails to say why
+    begun: Callable[[Companion], None] = lambda _: None  # is told the engine, which it may kill
+    has_gateway: bool = False  # the guest has a second channel
+    gateway: int | None = None  # the engine's end of it; None: it leads nowhere
+
+
+def talk(
+    place: EnginePlace,
+    engines: Sequence[OpenEngine],
+    channels: Channels,
+    use: Use,
+    *,
+    ends: ExitStack,
+    watched: Callable[[Companion], AbstractContextManager[object]] = nullcontext,
+) -> Conversation:
+    """Start the boxes of an engine and a gate that listens to it; end them all.
+
+    `ends` holds the descriptors that the boxes were handed; they are closed on the way.  The
+    first box is the engine itself, which `watched` may watch while the gate works.
+    """
+    with ExitStack() as boxes:
+        started = [boxes.enter_context(start()) for start in engines]
+        use.begun(started[0])
+        kept = [channels.agent, channels.monitor, *([] if use.inputs is None else [use.inputs])]
+        gate = open_box(WaitingGate, place.machine, place.bundle, TOOL_HEAVY, keep_fds=(*kept,))
+        try:
+            ends.close()  # whoever of them ends first, the others must hear it
+            for engine in started:
+                engine.ready()
+            asked = use.ask(channels, use.inputs or 0).to_bytes()
+        except BaseException:
+            gate.discard()
+            raise
+        seconds = use.seconds + GRACE_SECONDS
+        with watched(started[0]):
+            answer = gate.serve(asked, deadline_seconds=seconds)
+        with answer.message as message:
+            said = message.read()
+        ended = [engine.end(patience_seconds=use.patience_seconds) for engine in started]
+    return Conversation(
+        said, answer.ended, ended[0], (gate.evidence, *(engine.evidence for engine in started))
+    )
+
+
+def outlet(use: Use, idle: ExitStack) -> int | None:
+    """Return the engine's end of the channel to a gateway, if its guest has one."""
+    if not use.has_gateway or use.gateway is not None:
+        return use.gateway
+    return wiring.pair(idle, idle)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +191,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class HeavyRun:
     """How one job went, with what was measured from outside."""
 
     outcome: HeavyOutcome
@@ -106,10 +201,6 @@ class Ran:
     evidence: tuple[Evidence, ...]  # of the gate, of the boxes of its engine
     template: str
     refused: Untrusted[bytes] | None = None  # an answer that was not one
-
-
-A = TypeVar("A")
-Say = Callable[[str], None]
 
 
 class Backend(Protocol):
@@ -127,7 +218,7 @@ class Backend(Protocol):
     def probe(self, want: Want) -> tuple[str, ...]:
         """Start a machine and have it answer; return what was promised and held."""
 
-    def run(self, want: Want, asked: Asked) -> Ran:
+    def run(self, want: Want, asked: Asked) -> HeavyRun:
         """Run one job in a machine of its own; whatever happens there is an outcome."""
 
     def under(self, bundle: Bundle) -> Self:
@@ -138,153 +229,6 @@ class Backend(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Return what takes part in a run here, by name."""
-
-
-class QemuBackend:
-    """QEMU's microvm machine, with one of its accelerators."""
-
-    def __init__(self, name: str, *, place: Place, qemu: Qemu, image: Image, cache: Path) -> None:
-        self.name = name
-        self.place, self._qemu, self.image = place, qemu, image
-        self._templates = Templates(cache / "templates")
-        self._found: dict[Want, Template] = {}
-        self._khz: int | None = None
-        self._compared = False
-
-    def prepare(self, want: Want, say: Say = lambda _: None) -> None:
-        """Boot a guest once and keep it as a snapshot; an old one that is mute is made anew."""
-        if (known := self._found.get(want)) is not None and known.is_probed:
-            return None  # compared before, by this very command
-        made_from = self._made_from(want)
-        template = self._templates.find(made_from)
-        if template is None or not template.is_probed:
-            self._compare()
-        if template is not None:
-            try:
-                return self._prove(want, template)
-            except GateUnavailable as exc:
-                if exc.code != NOT_USABLE:
-                    raise
-                say(f"the snapshot that was kept does not answer ({self.name})")
-                self._templates.drop(template)
-        say(f"booting a guest of {want.memory_mib} MiB for a snapshot, once ({self.name})")
-        most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
-        template = self._templates.make(made_from, lambda to: self._boot(want, to), most_bytes=most)
-        return self._prove(want, template)
-
-    def _compare(self) -> None:
-        """Compare the image with its digest: for a new snapshot, and once since the last boot."""
-        if not self._compared:
-            self.image.compare()
-            self._compared = True
-
-    def _prove(self, want: Want, template: Template) -> None:
-        self._found[want] = template
-        if not template.is_probed:
-            self.probe(want)
-            template.note_probed()
-
-    def probe(self, want: Want) -> tuple[str, ...]:
-        """Resume a clone and have it answer a nonce that it cannot know."""
-        shape, seconds = self._said_shape(want), WAKE_SECONDS[self.name]
-        with ExitStack() as stack:
-            snapshot = self._template(want).open(stack)
-            use = Use(
-                lambda ends, _: Probe(ends, want.ring, seconds, shape),
-                seconds,
-                snapshot,
-                patience_seconds=PATIENCE_SECONDS,
-            )
-            talk = self._converse(want, use)
-        answer = answered(talk, tool_heavy.parse_probed, engine=self.name)
-        return answer.probes
-
-    def run(self, want: Want, asked: Asked) -> Ran:
-        """Resume a clone for one job, and end it with the job."""
-        template = self._template(want)
-        seconds = WAKE_SECONDS[self.name]
-        job = job_for(asked, self._said_shape(want), seconds)
-        with ExitStack() as stack:
-            snapshot = template.open(stack)
-            disk = input_disk(stack, asked.inputs, self._templates.root) if asked.inputs else None
-            whole = seconds + asked.wall_ms / 1000
-            use = Use(job, whole, snapshot, disk, begun=asked.begun, gateway=asked.gateway)
-            talk = self._converse(want, use)
-        return ran_of(talk, template.sha256)
-
-    def under(self, bundle: Bundle) -> Self:
-        """Return the same engine under another policy; what was prepared is shared."""
-        other = copy(self)
-        other.place = Place(self.place.machine, bundle)
-        return other
-
-    def close(self) -> None:
-        """Nothing is open between two runs."""
-        self._found.clear()
-
-    def versions(self) -> dict[str, str]:
-        """Return what takes part in a run here, by name."""
-        return {
-            "engine": self.name,
-            "engine-sha256": self._qemu.digest(),
-            "guest-kernel": self.image.manifest.kernel_version,
-            "guest-kernel-sha256": self.image.manifest.files["kernel"].sha256,
-            "image-sha256": self.image.digest,
-        }
-
-    def _boot(self, want: Want, to: int) -> tuple[str, ...]:
-        seconds = BOOT_SECONDS[self.name]
-        use = Use(
-            lambda ends, _: Prepare(ends, want.imports, want.ring, seconds),
-            seconds,
-            snapshot_to=to,
-            patience_seconds=PATIENCE_SECONDS,
-        )
-        talk = self._converse(want, use)
-        return answered(talk, tool_heavy.parse_prepared, engine=self.name).imports
-
-    def _converse(self, want: Want, use: Use) -> Conversation:
-        layers = tuple(self.image.layers[name] for name in want.layers)
-        scratch = self._templates.root
-        with disk_errors("make a disk for a machine"):
-            scratch.mkdir(parents=True, exist_ok=True)
-        parts = Parts(self._qemu, self.image.kernel, self.image.initramfs, layers, scratch)
-        use = replace(use, has_gateway=want.has_gateway)
-        return converse(self.place, parts, self._shape(want), use, tsc_khz=self._rate())
-
-    def _rate(self) -> int:
-        if self._khz is None:
-            self._khz = tsc_khz()
-        return self._khz
-
-    def _template(self, want: Want) -> Template:
-        if want not in self._found:
-            self.prepare(want)
-        return self._found[want]
-
-    def _shape(self, want: Want) -> Shape:
-        return Shape(self.name, want.cpus, want.memory_mib)
-
-    def _said_shape(self, want: Want) -> tool_heavy.GuestShape:
-        return tool_heavy.GuestShape(want.cpus, self._shape(want).memory_bytes)
-
-    def _made_from(self, want: Want) -> dict[str, Any]:
-        layers = tuple(range(len(want.layers)))
-        words = command(self._shape(want), Handed(0, 0, layers, 0), tsc_khz=0)
-        return {
-            "command_sha256": hashlib.sha256("\0".join(words).encode()).hexdigest(),
-            "cpus": want.cpus,
-            "engine": self.name,
-            "engine_sha256": self._qemu.digest(),
-            "image": self.image.digest,
-            "imports": list(want.imports),
-            "layers": list(want.layers),
-            "memory_mib": want.memory_mib,
-            # A guest goes on with the processor it was booted on, and with the rate it was told.
-            "processor": processor(),
-            "tsc_100mhz": round(self._rate() / 100_000),
-            "ring": want.ring.digest,
-        }
 
 
 def answered(
@@ -311,11 +255,19 @@ def input_disk(stack: ExitStack, inputs: tuple[tuple[str, bytes], ...], scratch:
         raise GateUnavailable("the inputs do not fit on one disk", code=NO_ROOM)
     with disk_errors("write the inputs"), ExitStack() as writing:
         scratch.mkdir(parents=True, exist_ok=True)
-        fd = channels.nameless(writing, scratch)
+        fd = wiring.nameless(writing, scratch)
         with open(fd, "wb", closefd=False) as file:
             write(layout, file, lambda name: io.BytesIO(documents[name]))
         os.ftruncate(fd, IN_DISK_BYTES)
-        return channels.reopened(stack, fd)
+        return wiring.reopened(stack, fd)
+
+
+def no_inputs(ends: ExitStack, scratch: Path) -> int:
+    """Return a disk with nothing on it."""
+    with disk_errors("make a disk without a name in the cache"), ExitStack() as stack:
+        fd = wiring.nameless(stack, scratch)
+        os.ftruncate(fd, IN_DISK_BYTES)
+        return wiring.reopened(ends, fd)
 
 
 def job_for(
@@ -327,7 +279,7 @@ def job_for(
     return lambda ends, disk: HeavyJob(ends, shape, seconds, given, disk, *parts)
 
 
-def ran_of(talk: Conversation, template: str) -> Ran:
+def ran_of(talk: Conversation, template: str) -> HeavyRun:
     """Return how a job went."""
     answer = Untrusted(talk.message)
     outcome, refused = HeavyOutcome("crashed"), None
@@ -338,7 +290,7 @@ def ran_of(talk: Conversation, template: str) -> Ran:
             outcome = parse_outcome(answer)
         except ProtocolBroken:
             refused = answer
-    return Ran(
+    return HeavyRun(
         outcome=outcome,
         wall_ms=talk.gate.wall_ms,
         cpu_ms=talk.engine.cpu_ms,

@@ -1,23 +1,27 @@
-"""The gateway of one run: its box, the proxy behind it, and what both say was carried.
+"""The gateway of one run: its sandbox, the proxy behind it, and their reports of what was carried.
 
     guest ──port──► engine ──pair──► gateway ──socket──► proxy ──► the hosts its request lists
 
 The engine is handed one end of a pair of sockets and the gateway the other.  The guest has no
-network device; what it says on that port is read by a box without a network, which asks through
-a proxy that is there for this one run.  With `kernel-allowlist` the kernel holds that proxy to the
-addresses of the request's hosts besides (`holding`).
+network device.  A sandbox without a network reads what it sends on that port, and asks through a
+proxy that exists for this one run.
+
+With `executor_network: kernel-allowlist` that proxy has its own uid.  Before any run speaks, it
+resolves the names of the request's hosts, once; from then on the kernel lets it reach these
+addresses and nothing else, not even name servers.
 
 SECURITY
     Lets approved code speak to other machines.  Hosts and bytes are those of the approved
-    request, within what policy grants any run.  The host hears notes of both boxes and never a
-    byte of what they carry; each note is in the log before the next ask.  If this module is
-    wrong, a run reaches hosts that nobody approved for it.
+    request, within what policy grants any run.  The host reads notes of both sandboxes and never a
+    byte of what they carry; each note is in the log before the next request.  Addresses that the
+    proxy found go into the kernel's rules, so internal ones are refused here as well.  If this
+    module is wrong, a run reaches hosts that nobody approved for it.
 """
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,6 +32,7 @@ from threegate.base.credentials import marks_of
 from threegate.base.errors import GateUnavailable, ThreeGateError
 from threegate.base.forms import SYSTEM_ANCHOR
 from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.proxy.messages import Address
 from threegate.gates.run_gateway import messages as said
 from threegate.gates.run_gateway.messages import (
     GatewayNote,
@@ -42,10 +47,10 @@ from threegate.host.open_box import ended, open_box
 from threegate.host.proxy.machine import anchors, certificates
 from threegate.host.proxy.supervisor import LogWriter, Proxy, listening
 from threegate.host.run.heavy import channels
-from threegate.host.run.heavy.kernel_allowlist import StartProxy, held_proxy, started_proxy
 from threegate.host.settings import Settings, unix_now
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import GATEWAY_RULES
+from threegate.policy.hosts import refused_v4, refused_v6
 from threegate.policy.purposes import RUNS
 from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, ExecutorProfile
 from threegate.policy.sections.fetch import OWN_PROXY
@@ -53,6 +58,7 @@ from threegate.policy.sections.tool_exec import KERNEL
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import GATEWAY, PROXY, RUN_PROXY
+from threegate.sandbox.reach import NO_FILTER, Reach, reaching
 from threegate.sandbox.service import ServiceGate
 
 ASKED: Final = "gateway.asked"  # the entry of the log, one for each ask of a run
@@ -70,6 +76,11 @@ _RULES: Final = {
     said.DOWN: "down_bytes",
     said.SPENT: "requests",
 }
+MakeProxy = Callable[..., Proxy]
+StartProxy = Callable[[MakeProxy], AbstractContextManager[Evidence]]
+HELD: Final = "gateway.held"  # entries of the log: the addresses before, what was counted after
+PROOF: Final = "addresses"
+TRIES: Final = 3  # of the proxy, at what the kernel must refuse (`fetch.proxy.pinning`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +248,52 @@ def _opening(
         marks=marks_of(outward.credentials(), key),
         places=places,
     )
+
+
+@contextmanager
+def started_proxy(bundle: Bundle, make: MakeProxy) -> Iterator[Evidence]:
+    """Start a proxy that nothing but its own rules holds to its hosts; yield what was proved."""
+    proxy = make()
+    try:
+        yield proxy.start(bundle)
+    finally:
+        proxy.close()
+
+
+@contextmanager
+def held_proxy(bundle: Bundle, noter: LogWriter, make: MakeProxy) -> Iterator[Evidence]:
+    """Start a proxy and have the kernel hold it; yield what was proved.
+
+    Raises `GateUnavailable`, at the end too if the kernel's rules went away meanwhile.
+    """
+    with reaching(RUN_PROXY.name) as reach:
+        proxy = make(profile=RUN_PROXY, pin=True)
+        try:
+            evidence = proxy.start(bundle)
+            _hold(bundle, proxy, reach, noter)
+            yield replace(evidence, proofs=(*evidence.proofs, PROOF))
+        finally:
+            proxy.close()
+        counted = reach.counted()
+        noter.note(HELD, {"passed": counted.passed, "refused": counted.refused})
+
+
+def _hold(bundle: Bundle, proxy: Proxy, reach: Reach, noter: LogWriter) -> None:
+    """Let it reach what it found and nothing else, and have it try."""
+    refuse_inside(proxy.pinned)
+    noter.announce(HELD, {"addresses": [str(one) for one in proxy.pinned]})
+    reach.hold(proxy.pinned)
+    before = reach.counted().refused
+    proxy.reload(bundle)  # it tries what must be refused, and serves nobody before that
+    if reach.counted().refused - before < TRIES:
+        detail = "the kernel was not seen to refuse what it must"
+        raise GateUnavailable(detail, code=NO_FILTER)
+
+
+def refuse_inside(addresses: tuple[Address, ...]) -> None:
+    """Raise `GateUnavailable` for an address that no name outside may lead to."""
+    for address in addresses:
+        inside = refused_v4() if address.version == 4 else refused_v6()
+        if any(address in network for network in inside):
+            detail = f"the proxy would dial {address}, which leads inside"
+            raise GateUnavailable(detail, code=NO_FILTER)

@@ -21,23 +21,23 @@ from threegate.host.gate_profiles import refuse_unapplied_profile
 from threegate.host.images.manifest import Manifest
 from threegate.host.images.store import Image, Images
 from threegate.host.run.heavy.backend import (
+    EMULATION,
+    KVM,
+    MIB,
     NO_ACCELERATOR,
     Asked,
     Backend,
-    QemuBackend,
-    Ran,
+    EnginePlace,
+    HeavyRun,
     Say,
     Want,
 )
-from threegate.host.run.heavy.engine import EMULATION, KVM, MIB, find_qemu
 from threegate.host.run.heavy.gateway import Outward, Passed, opened_gateway, refuse_unusable
-from threegate.host.run.heavy.image_programs import layers_for, programs_in
-from threegate.host.run.heavy.kernel_allowlist import compile_here
-from threegate.host.run.heavy.machines import Place
-from threegate.host.run.heavy.runsc import RUNSC, find_runsc
-from threegate.host.run.heavy.runsc_backend import RunscBackend
+from threegate.host.run.heavy.qemu import QemuBackend, find_qemu
+from threegate.host.run.heavy.runsc import RUNSC, RunscBackend, find_runsc
 from threegate.host.run.ready import Ready
-from threegate.host.run.results import Box, box_of
+from threegate.host.run.results import Confinement, confinement_of
+from threegate.host.run.verdicts import compile_here, layers_for, programs_in
 from threegate.policy.approvals import command_of, executor_for, ring_for
 from threegate.policy.bundle import Bundle
 from threegate.policy.decide import may_use_engine
@@ -77,8 +77,8 @@ class HeavyAnswer:
     """A run that came to an end, and what confined it."""
 
     started: str
-    ran: Ran
-    box: Box
+    ran: HeavyRun
+    box: Confinement
     passed: Passed | None = None  # through its gateway, if it had one
 
 
@@ -126,10 +126,10 @@ def open_backend(bundle: Bundle, name: str, cache: Path, find_image: FindImage) 
     images = Images(cache / "images")
     if name == RUNSC:
         runsc = find_runsc()
-        place = Place(find_machine(), bundle)
+        place = EnginePlace(find_machine(), bundle)
         return RunscBackend(place=place, runsc=runsc, image=find_image(images), cache=cache)
     qemu = find_qemu()
-    place = Place(find_machine(), bundle)
+    place = EnginePlace(find_machine(), bundle)
     return QemuBackend(name, place=place, qemu=qemu, image=find_image(images), cache=cache)
 
 
@@ -295,7 +295,7 @@ class HeavyLane:
 
     def _ran(
         self, backend: Backend, want: Want, asked: Asked, network: Network
-    ) -> tuple[Ran, Passed | None]:
+    ) -> tuple[HeavyRun, Passed | None]:
         if not isinstance(network, GatewayTerms):
             return backend.run(want, asked), None
         outward = refuse_unusable(self._bundle, want.ring, self._outward)
@@ -324,7 +324,9 @@ def _programs(digests: dict[str, str], request: ToolRequest) -> dict[str, str]:
     return found
 
 
-def _box(backend: Backend, ran: Ran, programs: dict[str, str], passed: Passed | None = None) -> Box:
+def _box(
+    backend: Backend, ran: HeavyRun, programs: dict[str, str], passed: Passed | None = None
+) -> Confinement:
     """Return what confined a run: its boxes as proved, and the guest's own word."""
     gate, engine, *others = (*ran.evidence, *([] if passed is None else passed.evidence))
     versions = {
@@ -340,7 +342,7 @@ def _box(backend: Backend, ran: Ran, programs: dict[str, str], passed: Passed | 
         versions[ENDED] = ran.outcome.note.replace(" ", "-")[:MAX_VERSION_CHARS]
     proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
     proofs += [f"{other.profile}-{proof}" for other in others for proof in other.proofs]
-    box = box_of(gate.profile_sha256, proofs, versions)
+    box = confinement_of(gate.profile_sha256, proofs, versions)
     guest = tuple(ProbedMechanism(name, "in-force") for name in ran.outcome.probes)
     evidence = tuple(sorted((*box.evidence, *guest), key=lambda item: item.mechanism))
-    return Box(box.profile_sha256, evidence, box.versions, backend.name)
+    return Confinement(box.profile_sha256, evidence, box.versions, backend.name)

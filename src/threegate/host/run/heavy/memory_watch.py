@@ -28,7 +28,7 @@ _FIELD: Final = re.compile(rb"^(RssAnon|RssShmem):\s+([0-9]+) kB$", re.MULTILINE
 
 
 @dataclass(slots=True)
-class Watch:
+class MemoryWatch:
     """What was seen of one guest."""
 
     most_bytes: int
@@ -51,7 +51,7 @@ class Watch:
 
 
 @contextmanager
-def watching(watch: Watch, engine: Companion) -> Iterator[None]:
+def watching(watch: MemoryWatch, engine: Companion) -> Iterator[None]:
     """Watch an engine while something else is done, and end it if it takes too much."""
     enough = threading.Event()
 

@@ -17,9 +17,9 @@ from typing import Final
 
 from threegate.host.gate_profiles import EVERY_GATE
 from threegate.host.run.heavy.gateway import Outward
-from threegate.host.run.heavy.kernel_allowlist import compile_here
 from threegate.host.run.heavy.lane import FindImage, HeavyAnswer, HeavyLane
 from threegate.host.run.ready import Ready
+from threegate.host.run.verdicts import compile_here
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.lite import boxes_differ
 from threegate.host.run.warm.pool import Lent, Pool

@@ -14,8 +14,8 @@ from threegate.base.greeting import GateRefused
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import Adopt, Enforced, LiteJob, Prove, parse_enforced
 from threegate.host.gate_profiles import EVERY_GATE
-from threegate.host.run.lite import LiteBox, Ran, start_box
-from threegate.host.run.results import Box
+from threegate.host.run.lite import LiteBox, LiteRun, start_box
+from threegate.host.run.results import Confinement
 from threegate.host.run.warm import states
 from threegate.host.run.warm.kinds import Signed
 from threegate.host.run.warm.pool import Lent, Pool
@@ -111,7 +111,7 @@ class LentBox:
         self._lent = lent
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Confinement:
         """What confines it."""
         return self._lent.executor.box.box
 
@@ -120,7 +120,7 @@ class LentBox:
         """Tell whether it may still be given its job."""
         return not self._lent.back and self._lent.executor.alive
 
-    def run(self, job: LiteJob, *, wall_ms: int) -> Ran:
+    def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
         """Run an approved request; the box ends with it."""
         try:
             return self._lent.executor.box.run(job, wall_ms=wall_ms)

@@ -1,5 +1,7 @@
 """What a result says of a run's gateway, out of the gateway's notes."""
 
+from ipaddress import ip_address
+
 import pytest
 
 from tests.support.run_scenes import granted
@@ -8,8 +10,8 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.run_gateway import messages as said
 from threegate.gates.run_gateway.messages import GatewayNote
 from threegate.gates.tool_exec.era.messages import HeavyOutcome
-from threegate.host.run.heavy.gateway import Passed, places_of, refuse_unusable
-from threegate.host.run.violations import violations_of
+from threegate.host.run.heavy.gateway import Passed, places_of, refuse_inside, refuse_unusable
+from threegate.host.run.results import violations_of
 from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.ring.compiler import compile_ring
 from threegate.policy.ring.executor_profile import MAX_VIOLATIONS, RingViolation
@@ -63,3 +65,11 @@ def test_without_a_workspace_there_is_no_gateway() -> None:
     with pytest.raises(GateUnavailable, match="there is no gateway here"):
         refuse_unusable(BUNDLE, RING, None)
     assert str(GatewayTerms((A,), 1, 2)) == f"gateway to {A}, up 1, down 2"
+
+
+@pytest.mark.parametrize("inside", ["10.0.0.5", "127.0.0.1", "169.254.169.254", "::1", "fd00::5"])
+def test_an_address_of_the_inside_does_not_go_into_the_rules(inside: str) -> None:
+    outside = (ip_address("104.18.0.1"), ip_address("2606:4700::1"))
+    refuse_inside(outside)  # control
+    with pytest.raises(GateUnavailable, match="which leads inside"):
+        refuse_inside((*outside, ip_address(inside)))

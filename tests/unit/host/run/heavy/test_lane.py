@@ -17,8 +17,16 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
-from threegate.host.run.heavy.backend import NO_ACCELERATOR, NOT_USABLE, Asked, Ran, Say, Want
-from threegate.host.run.heavy.engine import EMULATION, KVM
+from threegate.host.run.heavy.backend import (
+    EMULATION,
+    KVM,
+    NO_ACCELERATOR,
+    NOT_USABLE,
+    Asked,
+    HeavyRun,
+    Say,
+    Want,
+)
 from threegate.host.run.heavy.lane import ENDED, HeavyLane
 from threegate.host.run.heavy.runsc import RUNSC
 from threegate.host.run.ready import Ready
@@ -49,9 +57,9 @@ class FakeBackend:
     def probe(self, want: Want) -> tuple[str, ...]:
         raise AssertionError(want)
 
-    def run(self, want: Want, asked: Asked) -> Ran:
+    def run(self, want: Want, asked: Asked) -> HeavyRun:
         assert (want.memory_mib, asked.inputs) == (LIMITS.memory_bytes // 2**20, ())
-        return Ran(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
+        return HeavyRun(self.outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
 
     def under(self, _: Bundle) -> Self:
         return self

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from threegate.host.run.heavy import memory_watch
-from threegate.host.run.heavy.memory_watch import Watch
+from threegate.host.run.heavy.memory_watch import MemoryWatch
 
 MIB = 2**20
 # What a kernel does: memory in a file without a name, which a child shares.
@@ -38,7 +38,7 @@ def kernel(shared: int, own: int) -> Iterator[list[int]]:
 
 def test_memory_of_guest_and_kernel_is_seen_and_held_to_its_limit() -> None:
     with kernel(40, 10) as processes:
-        enough, little = Watch(40 * MIB), Watch(40 * MIB - 1)
+        enough, little = MemoryWatch(40 * MIB), MemoryWatch(40 * MIB - 1)
         processes[0] = 2**22 + 1  # nobody: this process is not part of it
         assert enough.look(processes), "control: what it may have, it may have"
         assert 50 * MIB <= enough.largest_bytes < 90 * MIB
@@ -51,26 +51,26 @@ def test_a_kernel_that_takes_memory_of_its_own_is_ended_as_well(
 ) -> None:
     with kernel(1, 30) as processes:
         processes[0] = 2**22 + 1
-        assert Watch(MIB).look(processes), "control"
+        assert MemoryWatch(MIB).look(processes), "control"
         monkeypatch.setattr(memory_watch, "OWN_BYTES", 20 * MIB)
-        assert not Watch(MIB).look(processes)
+        assert not MemoryWatch(MIB).look(processes)
 
 
 def test_one_that_is_gone_has_nothing_and_one_that_cannot_be_seen_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert Watch(0).look([2**22 + 1, 2**22 + 2])
+    assert MemoryWatch(0).look([2**22 + 1, 2**22 + 2])
 
     def hidden(_: int) -> bytes:
         raise PermissionError
 
     monkeypatch.setattr(memory_watch, "_memory_files", hidden)
-    watch = Watch(2**40)
+    watch = MemoryWatch(2**40)
     nobody, me = 2**22 + 1, os.getpid()
     assert [watch.look([nobody, me]) for _ in range(memory_watch.HIDDEN_LOOKS)] == [True] * 1500
     assert (watch.look([nobody, me]), watch.over) == (False, True), "it never showed itself"
     monkeypatch.undo()
-    watch = Watch(2**40)
+    watch = MemoryWatch(2**40)
     assert watch.look([nobody, me]), "control: it can be seen"
     monkeypatch.setattr(memory_watch, "_memory_files", hidden)
     assert (watch.look([nobody, me]), watch.over) == (False, True), "it hid"

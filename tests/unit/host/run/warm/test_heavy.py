@@ -15,7 +15,7 @@ from threegate.base.errors import GateUnavailable
 from threegate.gates.tool_exec.era.messages import HeavyOutcome
 from threegate.host.images.store import Image
 from threegate.host.run.heavy import lane as module
-from threegate.host.run.heavy.backend import Asked, Ran, Say, Want
+from threegate.host.run.heavy.backend import Asked, HeavyRun, Say, Want
 from threegate.host.run.heavy.lane import HeavyLane, Lane
 from threegate.host.run.ready import Ready
 from threegate.host.run.warm.heavy import HeavyExecutor, HeavyKind, WarmLane
@@ -63,14 +63,14 @@ class FakeBackend:
         self.probed.append(want.ring.digest)
         return ()
 
-    def run(self, want: Want, asked: Asked) -> Ran:
+    def run(self, want: Want, asked: Asked) -> HeavyRun:
         assert want.memory_mib > 0
         machine = FakeMachine()
         self.machines.append(machine)
         asked.begun(cast("Companion", machine))
         ended = machine.killed.wait(self.patience)
         outcome = HeavyOutcome("crashed" if ended else "ok", None if ended else 0)
-        return Ran(outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
+        return HeavyRun(outcome, 1, 1, 1, (PROOF, PROOF), "0" * 64)
 
     def under(self, _: Bundle) -> Self:
         return self

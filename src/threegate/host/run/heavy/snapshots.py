@@ -5,11 +5,11 @@
     templates/<key>/probed-<boot>-...  a clone of it answered since this machine was booted, with
                                        the accelerator as it is now
     templates/making-<key>-XXXX/       one that is being made, or that `kill -9` left
-    templates/<key>.lock               held by whoever makes it
+    templates/<key>.lock               held while it is made
 
-The key is a digest over image, layers, imports, engine and shape: change any of them and it
-is another snapshot.  A run reads the state as a stream through a descriptor that cannot be
-written through; its memory is its own from the first byte.
+The key is a digest over image, layers, imports, engine and shape: if one of them changes, it is
+another snapshot.  A run reads the state as a stream through a read-only descriptor; its memory is
+its own from the first byte.
 
 SECURITY
     Reads the user's cache.  The stream is written by an engine whose guest has run nothing
@@ -40,12 +40,11 @@ MAX_KEPT: Final = 8
 MAX_RECORD_BYTES: Final = 64 * 1024
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _ACCELERATOR: Final = Path("/dev/kvm")
-
 Write = Callable[[int], tuple[str, ...]]  # given where to write to; returns what is loaded
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class Snapshot:
     """A snapshot that is here."""
 
     place: Path
@@ -69,18 +68,18 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Templates:
+class Snapshots:
     """The snapshots of one user."""
 
     root: Path
 
-    def find(self, made_from: dict[str, Any]) -> Template | None:
+    def find(self, made_from: dict[str, Any]) -> Snapshot | None:
         """Return the snapshot of these parts, if there is one and it is intact."""
         place = self.root / _key(made_from)
         try:
             record = canonical.decode((place / RECORD).read_bytes()[:MAX_RECORD_BYTES])
             assert record["made_from"] == made_from
-            template = Template(place, record["sha256"], tuple(record["imports"]))
+            template = Snapshot(place, record["sha256"], tuple(record["imports"]))
             if _digest(place / STATE) == template.sha256:
                 os.utime(place)  # which ones are used, for `_prune`
                 return template
@@ -88,7 +87,7 @@ class Templates:
             pass
         return None
 
-    def make(self, made_from: dict[str, Any], write: Write, *, most_bytes: int) -> Template:
+    def make(self, made_from: dict[str, Any], write: Write, *, most_bytes: int) -> Snapshot:
         """Return the snapshot of these parts, made by `write` unless somebody was faster."""
         with disk_errors("keep a snapshot"):
             self.root.mkdir(parents=True, exist_ok=True)
@@ -96,13 +95,13 @@ class Templates:
                 found = self.find(made_from)
                 return found or self._make(made_from, write, most_bytes)
 
-    def drop(self, template: Template) -> None:
+    def drop(self, template: Snapshot) -> None:
         """Remove a snapshot that does not answer, unless it did to somebody meanwhile."""
         with disk_errors("remove a snapshot"), _held(self.root / f"{template.place.name}.lock"):
             if not template.is_probed:
                 shutil.rmtree(template.place, ignore_errors=True)
 
-    def _make(self, made_from: dict[str, Any], write: Write, most_bytes: int) -> Template:
+    def _make(self, made_from: dict[str, Any], write: Write, most_bytes: int) -> Snapshot:
         key = _key(made_from)
         place = self.root / key
         self._clear(key)
@@ -118,7 +117,7 @@ class Templates:
         finally:
             shutil.rmtree(made, ignore_errors=True)
         self._prune()
-        return Template(place, sha256, imports)
+        return Snapshot(place, sha256, imports)
 
     def _prune(self) -> None:
         """Keep the snapshots that were used last; a run that has one open keeps it anyhow."""

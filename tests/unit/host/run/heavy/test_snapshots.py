@@ -1,4 +1,4 @@
-"""Snapshots in the cache: found again, made anew when anything differs, bounded in number."""
+"""Snapshots in the cache: found again, rebuilt when anything differs, bounded in number."""
 
 import fcntl
 import hashlib
@@ -13,8 +13,8 @@ import pytest
 
 from threegate.base import canonical
 from threegate.base.errors import StorageFailed
-from threegate.host.run.heavy import templates as module
-from threegate.host.run.heavy.templates import MAKING, MAX_KEPT, RECORD, STATE, Templates, Write
+from threegate.host.run.heavy import snapshots as module
+from threegate.host.run.heavy.snapshots import MAKING, MAX_KEPT, RECORD, STATE, Snapshots, Write
 
 PARTS: dict[str, Any] = {"engine": "e", "image": "1", "memory_mib": 256}
 
@@ -32,7 +32,7 @@ def never(_: int) -> tuple[str, ...]:
 
 
 def test_a_snapshot_is_made_once_and_read_only(tmp_path: Path) -> None:
-    templates = Templates(tmp_path / "t")
+    templates = Snapshots(tmp_path / "t")
     made = templates.make(PARTS, writes(b"state"), most_bytes=100)
     assert templates.make(PARTS, never, most_bytes=100) == made
     assert (made.place / STATE).read_bytes() == b"state"
@@ -43,7 +43,7 @@ def test_a_snapshot_is_made_once_and_read_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [STATE, RECORD])
 def test_a_damaged_one_is_not_found(tmp_path: Path, name: str) -> None:
-    templates = Templates(tmp_path)
+    templates = Snapshots(tmp_path)
     made = templates.make(PARTS, writes(b"state"), most_bytes=100)
     (made.place / name).chmod(0o644)
     (made.place / name).write_bytes(b"other")
@@ -54,7 +54,7 @@ def test_a_damaged_one_is_not_found(tmp_path: Path, name: str) -> None:
 
 def test_one_that_is_larger_than_its_machine_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
-        Templates(tmp_path).make(PARTS, writes(b"x" * 101), most_bytes=100)
+        Snapshots(tmp_path).make(PARTS, writes(b"x" * 101), most_bytes=100)
     assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
 
 
@@ -63,7 +63,7 @@ def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise StorageFailed("no")
 
     with pytest.raises(StorageFailed):
-        Templates(tmp_path).make(PARTS, fails, most_bytes=100)
+        Snapshots(tmp_path).make(PARTS, fails, most_bytes=100)
     assert [path for path in tmp_path.rglob("*") if path.is_dir()] == []
 
 
@@ -72,7 +72,7 @@ FULL = """
 import os, resource, sys
 from pathlib import Path
 from threegate.base.errors import StorageFailed
-from threegate.host.run.heavy.templates import Templates
+from threegate.host.run.heavy.snapshots import Snapshots
 
 MIB = 2**20
 most = int(sys.argv[2])
@@ -89,7 +89,7 @@ def write(fd):
     return ()
 
 try:
-    Templates(Path(sys.argv[1])).make({}, write, most_bytes=2 * most)
+    Snapshots(Path(sys.argv[1])).make({}, write, most_bytes=2 * most)
     print("kept")
 except StorageFailed as exc:
     print(exc.message)
@@ -116,7 +116,7 @@ def key_of(parts: dict[str, Any]) -> str:
 
 
 def test_what_kill_9_left_is_removed_and_what_somebody_makes_is_not(tmp_path: Path) -> None:
-    templates = Templates(tmp_path)
+    templates = Snapshots(tmp_path)
     names: list[str] = []
 
     def looks(fd: int) -> tuple[str, ...]:
@@ -160,14 +160,14 @@ def test_a_lock_that_the_one_before_removed_is_taken_anew(
         return writes(b"s")(fd)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    templates = Templates(tmp_path)
+    templates = Snapshots(tmp_path)
     templates.make(PARTS, looks, most_bytes=9)
     assert templates.find(PARTS) is not None
     assert len(taken) == 2
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
-    templates = Templates(tmp_path)
+    templates = Snapshots(tmp_path)
     for number in range(MAX_KEPT + 2):
         made = templates.make({"n": number}, writes(b"s"), most_bytes=9)
         os.utime(made.place, (number, number))
@@ -186,7 +186,7 @@ def test_a_probe_counts_as_long_as_the_accelerator_is_what_it_was(
     device.touch()
     device.chmod(0o660)
     monkeypatch.setattr(module, "_ACCELERATOR", device)
-    made = Templates(tmp_path / "t").make(PARTS, writes(b"s"), most_bytes=9)
+    made = Snapshots(tmp_path / "t").make(PARTS, writes(b"s"), most_bytes=9)
     made.note_probed()
     states = [made.is_probed]
     device.chmod(0o600)  # others may open it now
@@ -199,7 +199,7 @@ def test_a_probe_counts_as_long_as_the_accelerator_is_what_it_was(
 
 
 def test_a_snapshot_that_somebody_removed_is_a_clear_error(tmp_path: Path) -> None:
-    made = Templates(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
+    made = Snapshots(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
     with ExitStack() as stack:
         made.open(stack)  # control
         (made.place / STATE).unlink()
@@ -208,7 +208,7 @@ def test_a_snapshot_that_somebody_removed_is_a_clear_error(tmp_path: Path) -> No
 
 
 def test_a_probe_counts_for_this_boot(tmp_path: Path) -> None:
-    made = Templates(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
+    made = Snapshots(tmp_path).make(PARTS, writes(b"s"), most_bytes=9)
     states = [made.is_probed]
     made.note_probed()
     states.append(made.is_probed)
