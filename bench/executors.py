@@ -30,11 +30,10 @@ from threegate.host.run.lifecycle import run_requests
 from threegate.host.run.ready import make_ready
 from threegate.host.run.results import STOPPED
 from threegate.host.run.rules import LOOK_SECONDS
-from threegate.host.run.warm.kinds import Signed
-from threegate.host.run.warm.lite import LiteExecutor, LiteKind
-from threegate.host.run.warm.pool import Pool
-from threegate.host.run.warm.states import APPLIED, Status
-from threegate.host.run.warm.warm import Warm
+from threegate.host.run.warm.executors import APPLIED, Signed, Status
+from threegate.host.run.warm.keeper import WarmExecutors
+from threegate.host.run.warm.kinds import LiteExecutor, LiteKind
+from threegate.host.run.warm.pool import ExecutorPool
 from threegate.host.workspace.workspace import Workspace
 
 WAIT_SECONDS: Final = 60.0
@@ -75,7 +74,7 @@ class Scene:
 
     def __init__(self, ws: Workspace) -> None:
         self.ws, self.told = ws, Told()
-        self.warm = Warm(ws.root, settings_for(ws.root.parent), 1, self.told.event)
+        self.warm = WarmExecutors(ws.root, settings_for(ws.root.parent), 1, self.told.event)
         self._number = 0
 
     def ready(self) -> None:
@@ -156,7 +155,7 @@ def _only(reports: Iterator[Any]) -> Any:
 def _push_rows(served: Scene, rounds: int) -> list[Plain]:
     pushed, alone, anew = Watch(), Watch(), Watch()
     told = Told()
-    pool: Pool[LiteExecutor] = Pool(LiteKind(), 1, told.status)
+    pool: ExecutorPool[LiteExecutor] = ExecutorPool(LiteKind(), 1, told.status)
     pool.push(served.applied())
     pool.open()
     told.wait(served.ws.bundle.digest)

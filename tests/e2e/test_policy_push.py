@@ -17,8 +17,7 @@ from tests.support.console import Console, console, fresh, held, opened
 from tests.support.lite import tree
 from tests.support.requests import approved
 from threegate.host.review.sheet import read_sheet
-from threegate.host.run.warm.board import Board
-from threegate.host.run.warm.states import APPLIED, UNAVAILABLE, Status
+from threegate.host.run.warm.executors import APPLIED, UNAVAILABLE, Board, Status
 from threegate.host.workspace.workspace import followed, open_workspace
 
 USES = "import base64\n7\n"

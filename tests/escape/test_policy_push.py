@@ -16,10 +16,9 @@ from tests.support.pushing import after, chain, signed
 from tests.support.sshlab import Key
 from threegate.base.errors import GateUnavailable, PolicyDenied
 from threegate.gates.tool_exec.monty.messages import Enforced
-from threegate.host.run.warm.kinds import Signed
-from threegate.host.run.warm.lite import LentBox, LiteExecutor, LiteKind
-from threegate.host.run.warm.pool import Pool
-from threegate.host.run.warm.states import APPLIED, RESTART, UNAVAILABLE, Status
+from threegate.host.run.warm.executors import APPLIED, RESTART, UNAVAILABLE, Signed, Status
+from threegate.host.run.warm.kinds import LentBox, LiteExecutor, LiteKind
+from threegate.host.run.warm.pool import ExecutorPool
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import find_machine
 
@@ -43,7 +42,7 @@ class Kept:
     def __init__(self, first: Signed, size: int, kind: LiteKind) -> None:
         self.told: list[Status] = []
         self._news = threading.Condition()
-        self.pool: Pool[LiteExecutor] = Pool(kind, size, self._tell)
+        self.pool: ExecutorPool[LiteExecutor] = ExecutorPool(kind, size, self._tell)
         self.pool.push(first)
         self.pool.open()
 

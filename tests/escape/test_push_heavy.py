@@ -8,9 +8,9 @@ from tests.support.heavy import ENABLED, image, place
 from tests.support.policies import altered, policy
 from tests.support.pushing import after, settled, signed
 from threegate.base.errors import GateUnavailable
-from threegate.host.run.warm.heavy import HeavyKind
-from threegate.host.run.warm.pool import Pool
-from threegate.host.run.warm.states import APPLIED, RESTART, Status
+from threegate.host.run.warm.executors import APPLIED, RESTART, Status
+from threegate.host.run.warm.kinds import HeavyKind
+from threegate.host.run.warm.pool import ExecutorPool
 from threegate.policy.bundle import Compiled
 
 RUNSC = (ENABLED[0], ENABLED[1].replace("[qemu-emulation]", "[runsc]"))
@@ -32,7 +32,7 @@ def small(rules: Compiled, imports: list[str]) -> Compiled:
 def test_a_real_machine_takes_rules_over_or_is_made_anew(engine: tuple[str, str]) -> None:
     base = policy(tool_exec=engine)
     told: list[Status] = []
-    pool = Pool(HeavyKind(place(), lambda _: image()), 1, told.append)
+    pool = ExecutorPool(HeavyKind(place(), lambda _: image()), 1, told.append)
     first = signed(small(base, ["json", "os"]).bundle())
     pool.push(first)
     settled(pool)

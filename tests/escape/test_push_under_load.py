@@ -27,10 +27,9 @@ from threegate.handoff.records import INTENT
 from threegate.host.policy.changes import apply_policy
 from threegate.host.run.lite import LiteBox, LiteRun
 from threegate.host.run.results import STOPPED
-from threegate.host.run.warm.board import STATE
-from threegate.host.run.warm.lite import LiteExecutor, LiteKind
-from threegate.host.run.warm.states import APPLIED, Status
-from threegate.host.run.warm.warm import Warm
+from threegate.host.run.warm.executors import APPLIED, STATE, Status
+from threegate.host.run.warm.keeper import WarmExecutors
+from threegate.host.run.warm.kinds import LiteExecutor, LiteKind
 from threegate.host.workspace.drafts import lanes_of
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
@@ -166,7 +165,7 @@ def serving(tmp_path: Path) -> Iterator[Scene]:
         with lock:
             told.append({"event": kind, **facts})
 
-    warm = Warm(ws.root, settings_for(tmp_path), 2, tell, lite=Watched(seen))
+    warm = WarmExecutors(ws.root, settings_for(tmp_path), 2, tell, lite=Watched(seen))
     pool = warm.lite_pool
     assert pool is not None
     recorded = pool.tell

@@ -13,7 +13,7 @@ from tests.support.console import Console, console, opened
 from tests.support.lite import tree
 from threegate.artifacts.tool_result import ToolResult
 from threegate.handoff import states
-from threegate.host.run.warm.board import executors
+from threegate.host.run.warm.executors import live_executors
 
 KILLED = -signal.SIGKILL
 STATES = ("held", "approved", "claimed", "done")
@@ -29,7 +29,9 @@ def killed(cli: Cli, *options: str) -> Iterator[Console]:
         served.process.wait()
         assert not living(below), "everything it started ended with it"
     with opened(cli) as ws, ws.store.locked() as journal:
-        assert executors(journal.log) == [], "none is in the table, whatever its last entry says"
+        assert live_executors(journal.log) == [], (
+            "none is in the table, whatever its last entry says"
+        )
     assert cli("audit", "verify", "--json").json["ok"]
 
 

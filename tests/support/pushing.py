@@ -9,9 +9,8 @@ from typing import Any
 from tests.support.policies import policy
 from tests.support.sshlab import Forge, Key
 from threegate.base.errors import GateUnavailable, PolicyDenied
-from threegate.host.run.warm.kinds import Signed
-from threegate.host.run.warm.pool import Lent, Pool
-from threegate.host.run.warm.states import APPLIED, STATES, Status
+from threegate.host.run.warm.executors import APPLIED, STATES, Signed, Status
+from threegate.host.run.warm.pool import ExecutorPool, Lent
 from threegate.policy.bundle import NAMESPACE, Bundle, Compiled
 
 OPERATOR = Key(b"\x01" * 32)  # the signer of tests.support.policies
@@ -134,7 +133,7 @@ class FakeKind:
         return bundle.digest
 
 
-def settled(pool: Pool[Any]) -> None:
+def settled(pool: ExecutorPool[Any]) -> None:
     """Do everything there is to do."""
     while sum(pool.step(slot) for slot in pool.slots):
         pass
@@ -144,7 +143,7 @@ class World:
     """A pool among random events; whatever it says or lends is compared with what is true."""
 
     def __init__(
-        self, seed: int, pools: type[Pool[FakeExecutor]], *changes: tuple[str, str]
+        self, seed: int, pools: type[ExecutorPool[FakeExecutor]], *changes: tuple[str, str]
     ) -> None:
         self.random = random.Random(seed)
         self.kind = FakeKind(self.meanwhile)

@@ -13,7 +13,7 @@ from threegate.host.policy.rules import SECTIONS
 
 if TYPE_CHECKING:
     from threegate.base.errors import HandoffTampered
-    from threegate.host.run.warm.board import Row
+    from threegate.host.run.warm.executors import Row
     from threegate.host.workspace.workspace import Workspace
     from threegate.policy.bundle import Bundle, Compiled
     from threegate.policy.decision import Decision

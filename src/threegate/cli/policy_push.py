@@ -10,7 +10,7 @@ from threegate.cli.grammar import CommandGroup
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
-    from threegate.host.run.warm.board import Row
+    from threegate.host.run.warm.executors import Row
     from threegate.host.workspace.workspace import Workspace
     from threegate.policy.bundle import Bundle
 
@@ -74,7 +74,7 @@ def run_status(args: argparse.Namespace, context: Context) -> int:
 
 def run_push(args: argparse.Namespace, context: Context) -> int:
     """Ask, wait, print the table."""
-    from threegate.host.run.warm.board import ask_again
+    from threegate.host.run.warm.executors import ask_again
 
     with context.workspace(args) as ws:
         asked = ask_again(ws.store, ws.bundle.generation)
@@ -88,10 +88,10 @@ def run_push(args: argparse.Namespace, context: Context) -> int:
 
 def look(ws: "Workspace") -> "list[Row]":
     """Return every executor as it is now."""
-    from threegate.host.run.warm.board import executors
+    from threegate.host.run.warm.executors import live_executors
 
     with ws.store.locked() as journal:
-        return executors(journal.log)
+        return live_executors(journal.log)
 
 
 def wait(ws: "Workspace", asked: int, bundle: "Bundle", seconds: float) -> "list[Row]":

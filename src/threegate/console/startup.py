@@ -31,7 +31,7 @@ from threegate.console.workspace_threads import Dispatcher, WorkspaceThread, fet
 from threegate.host.command_context import Context
 from threegate.host.proxy.supervisor import PRIVATE, listening_at
 from threegate.host.review.approval import Signing
-from threegate.host.run.warm.warm import Warm
+from threegate.host.run.warm.keeper import WarmExecutors
 
 ADDRESS: Final = "127.0.0.1"
 LOOK_SECONDS: Final = 0.5
@@ -102,7 +102,7 @@ async def _serve(plan: ServePlan, listening: socket.socket) -> None:
     settings, port = plan.context.settings, plan.port
     if plan.socket is None:
         port = listening.getsockname()[1]
-    warm = Warm(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
+    warm = WarmExecutors(plan.root, settings, plan.warm if plan.runs else 0, events.tell)
     app = _app(plan, events, port, warm)
     server = ConsoleServer(app.answer, app.room, app.turned_away)
     background = [asyncio.create_task(_watch(app)), asyncio.create_task(_rate(app))]
@@ -131,7 +131,7 @@ def _links_of(plan: ServePlan, app: App) -> Path:
     return place_of(plan.context.settings.state_home, app.port, plan.socket)
 
 
-def _app(plan: ServePlan, events: Events, port: int, warm: Warm) -> App:
+def _app(plan: ServePlan, events: Events, port: int, warm: WarmExecutors) -> App:
     made: list[App] = []
 
     def tell(kind: str, /, **facts: object) -> None:

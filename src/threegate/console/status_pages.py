@@ -13,7 +13,7 @@ from threegate.host.diagnosis import key_of_operator, of_policy
 from threegate.host.output import Output
 from threegate.host.policy.changes import edited
 from threegate.host.policy.rules import SECTIONS, rules_of
-from threegate.host.run.warm.board import Row, executors
+from threegate.host.run.warm.executors import Row, live_executors
 from threegate.host.settings import unix_now
 from threegate.host.status import overview
 from threegate.host.workspace.live import LiveWorkspace
@@ -36,7 +36,7 @@ class PolicyView:
     sections: list[tuple[str, list[tuple[str, str, str]]]]
     changes: tuple[Change, ...]
     problem: str
-    executors: list[Row]
+    live_executors: list[Row]
 
 
 async def policy(call: Call) -> Response:
@@ -53,7 +53,7 @@ def _rules(live: LiveWorkspace) -> PolicyView:
         changes = tuple(diff(bundle, edited(live.ws)))
     except ThreeGateError as exc:
         problem = f"{exc.message} [{exc.code}]"
-    rows = executors(live.ws.store.journal.log)
+    rows = live_executors(live.ws.store.journal.log)
     return PolicyView(bundle.generation, bundle.digest, sections, changes, problem, rows)
 
 

@@ -25,7 +25,7 @@ from threegate.base.errors import HandoffTampered, StorageFailed, ThreeGateError
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
 from threegate.host.review.decisions import settle
-from threegate.host.run.warm.warm import Warm
+from threegate.host.run.warm.keeper import WarmExecutors
 from threegate.host.settings import Settings
 from threegate.host.workspace.index import FILE
 from threegate.host.workspace.live import LiveWorkspace
@@ -249,7 +249,7 @@ class Dispatcher:
         ]
 
 
-def tools(warm: Warm) -> Run:
+def tools(warm: WarmExecutors) -> Run:
     """Return a function that runs tool requests in either lane, by warm executors if there are."""
 
     def run(ws: Workspace, ids: Sequence[str], stop: Stop) -> Iterator[FinishedRequest]:

@@ -32,8 +32,8 @@ from threegate.gates.tool_exec.monty.messages import (
     parse_outcome,
 )
 from threegate.gates.tool_exec.monty.pool import WorkerPool
-from threegate.host.run.warm.kinds import Signed
-from threegate.host.run.warm.lite import LiteKind
+from threegate.host.run.warm.executors import Signed
+from threegate.host.run.warm.kinds import LiteKind
 from threegate.policy.bundle import Bundle
 from threegate.sandbox import payload
 from threegate.sandbox.channel import END, HEADER, FrameReader, frames

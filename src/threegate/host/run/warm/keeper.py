@@ -1,16 +1,17 @@
-"""Executors under `serve`: a thread that follows the log and pushes what is in force.
+"""The executors of one `serve`: a thread follows the log and pushes the policy in force to them.
 
-Whoever applies a policy writes it to the workspace and is done: the log grows, and here is who
-looks.  What each executor made of it is in the log again, for `policy status` and everybody.
+A command that applies a policy writes it to the workspace and ends; the thread here sees the log
+grow.  It writes the answer of each executor to the log, for `policy status`.
 
 SECURITY
-    Reads the policy in force as every command does: what the log does not say, or nobody who
-    may has signed, is not pushed, and what executors do then, the last one that counted says.
+    Reads the policy in force as every command does.  A policy that the log does not name, or that
+    no current signer signed, is not pushed; the last one that counted says what executors do then.
 """
 
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -25,17 +26,30 @@ from threegate.base.errors import (
 )
 from threegate.handoff import states as places
 from threegate.handoff.store import Store
-from threegate.host.run.warm.board import PUSH, Board
-from threegate.host.run.warm.kinds import E, Kind, Signed
-from threegate.host.run.warm.pool import AGAIN_SECONDS, IDLE_SECONDS, MAX_STEPS, Pool
-from threegate.host.run.warm.states import Status
+from threegate.host.images.choice import current
+from threegate.host.run.heavy.gateway import outward_of
+from threegate.host.run.heavy.lane import HeavyLane, Lane
+from threegate.host.run.warm.executors import PUSH, Board, E, Kind, Signed, Status
+from threegate.host.run.warm.kinds import (
+    HeavyExecutor,
+    HeavyKind,
+    LiteExecutor,
+    LiteKind,
+    WarmBoxes,
+    WarmLane,
+)
+from threegate.host.run.warm.pool import AGAIN_SECONDS, IDLE_SECONDS, MAX_STEPS, ExecutorPool
+from threegate.host.settings import Settings
 from threegate.host.workspace import applied
 from threegate.host.workspace.workspace import Workspace, mark_of, open_workspace
 from threegate.policy.bundle import Bundle
 
 LOOK_SECONDS: Final = 0.1
-
 Tell = Callable[..., None]
+# A snapshot is booted for minutes where it is emulated, and does not age: an image that
+# changes is another snapshot.
+HEAVY_AGAIN_SECONDS: Final = 600.0
+HEAVY_IDLE_SECONDS: Final = 86_400.0
 
 
 class Keeper:
@@ -44,7 +58,7 @@ class Keeper:
     def __init__(self, root: Path, tell: Tell) -> None:
         self._root, self._event = root, tell
         self._board: Board | None = None
-        self._pools: list[Pool[Any]] = []
+        self._pools: list[ExecutorPool[Any]] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="executors")
         self._last = ""  # digest of what was pushed last
@@ -58,9 +72,9 @@ class Keeper:
         *,
         again_seconds: float = AGAIN_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
-    ) -> Pool[E]:
+    ) -> ExecutorPool[E]:
         """Return a pool of executors that is kept from when this starts."""
-        found = Pool(
+        found = ExecutorPool(
             kind, size, self.acknowledge, again_seconds=again_seconds, idle_seconds=idle_seconds
         )
         self._pools.append(found)
@@ -158,3 +172,48 @@ def _since(store: Store, bundle: Bundle, last: str) -> list[Signed]:
             armored = store.read_file(places.BUNDLES, f"{one.digest}.sig")
             found.append(Signed(one, armored))
     return found[::-1]
+
+
+class WarmExecutors:
+    """What waits for approved requests, if anything is to wait."""
+
+    def __init__(
+        self,
+        root: Path,
+        settings: Settings,
+        size: int,
+        tell: Tell,
+        *,
+        lite: LiteKind | None = None,
+    ) -> None:
+        self._cache = settings.cache_home
+        self._image = partial(current, config_home=settings.config_home)
+        self._keeper = Keeper(root, tell)
+        self._size = size
+        self.lite_pool: ExecutorPool[LiteExecutor] = self._keeper.pool(lite or LiteKind(), size)
+        self._outward = outward_of(root, settings)
+        heavy = HeavyKind(self._cache, self._image, self._outward)
+        times = {"again_seconds": HEAVY_AGAIN_SECONDS, "idle_seconds": HEAVY_IDLE_SECONDS}
+        self._heavy_pool: ExecutorPool[HeavyExecutor] = self._keeper.pool(
+            heavy, min(1, size), **times
+        )
+
+    @property
+    def lite(self) -> Callable[[Bundle], WarmBoxes] | None:
+        """Where boxes of the lite lane come from; None: they are started for each request."""
+        return partial(WarmBoxes, self.lite_pool) if self._size else None
+
+    def heavy(self, bundle: Bundle) -> Callable[[], Lane]:
+        """Return what opens the heavy lane when the first request for it comes."""
+        if self._size:
+            return partial(WarmLane, self._heavy_pool, bundle)
+        return partial(HeavyLane, bundle, self._cache, self._image, outward=self._outward)
+
+    def start(self) -> None:
+        """Begin."""
+        if self._size:
+            self._keeper.start()
+
+    def close(self) -> None:
+        """End everything that waits."""
+        self._keeper.close()

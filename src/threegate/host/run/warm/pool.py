@@ -19,12 +19,18 @@ from typing import Final, Generic
 
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
 from threegate.host.run.rules import PUSH, REPLACED, ROLLED_BACK
-from threegate.host.run.warm import states
-from threegate.host.run.warm.kinds import E, Kind, Signed, Slot
-from threegate.host.run.warm.states import (
+from threegate.host.run.warm.executors import (
     APPLIED,
+    NONE,
+    OTHER_RULES,
+    QUARANTINED,
     RESTART,
+    STARTING,
     UNAVAILABLE,
+    E,
+    Kind,
+    Signed,
+    Slot,
     Status,
     failed,
     with_state,
@@ -42,7 +48,7 @@ MAX_STEPS: Final = 32  # generations an executor is led through; beyond, it is s
 class Lent(Generic[E]):
     """An executor that somebody took, for one job."""
 
-    pool: "Pool[E]"
+    pool: "ExecutorPool[E]"
     slot: Slot[E]
     executor: E
     back: bool = False
@@ -55,7 +61,7 @@ class Lent(Generic[E]):
 
 
 @dataclass(eq=False)
-class Pool(Generic[E]):
+class ExecutorPool(Generic[E]):
     """A few executors of one kind."""
 
     kind: Kind[E]
@@ -74,8 +80,7 @@ class Pool(Generic[E]):
         self._closed = False
         names = [f"{self.kind.name}-{number}" for number in range(1, self.size + 1)]
         self.slots = [
-            Slot(Status(name, self.kind.name, UNAVAILABLE, reason=states.STARTING))
-            for name in names
+            Slot(Status(name, self.kind.name, UNAVAILABLE, reason=STARTING)) for name in names
         ]
         self._threads = [
             threading.Thread(target=self._keep, args=(slot,), name=slot.status.executor)
@@ -207,10 +212,10 @@ class Pool(Generic[E]):
         if self._closed or target is None:
             return partial(self._drop, slot) if executor is not None else None
         if not self.kind.wanted(target.bundle):
-            gone = slot.status.state == states.NONE and executor is None
+            gone = slot.status.state == NONE and executor is None
             return None if gone else partial(self._retire, slot)
         if self._refused is not None:
-            told = slot.status.code == states.QUARANTINED and executor is None
+            told = slot.status.code == QUARANTINED and executor is None
             return None if told else partial(self._quarantine, slot)
         stale = self.clock() - slot.since > self.idle_seconds
         if executor is not None and (stale or not executor.alive):
@@ -262,7 +267,7 @@ class Pool(Generic[E]):
         slot.executor, slot.bundle = executor, None
         if executor.enforced() != self.kind.expected(bundle):
             message = f"it does not enforce generation {bundle.generation}, whatever it says"
-            self._fail(slot, GateUnavailable(message, code=states.OTHER_RULES), again=False)
+            self._fail(slot, GateUnavailable(message, code=OTHER_RULES), again=False)
             return
         name, number = slot.status.executor, bundle.generation
         self._tell(slot, Status(name, self.kind.name, APPLIED, number, bundle.digest))
@@ -284,7 +289,7 @@ class Pool(Generic[E]):
             self._fail(slot, error, again=False)
             return
         if slot.executor.enforced() != self.kind.expected(kept):
-            other = GateUnavailable("it enforces neither policy", code=states.OTHER_RULES)
+            other = GateUnavailable("it enforces neither policy", code=OTHER_RULES)
             self._fail(slot, other, again=False)
             return
         slot.bundle, slot.stuck = kept, True
@@ -295,12 +300,12 @@ class Pool(Generic[E]):
         self._drop(slot)
         why = self._refused
         told = "a policy that does not count" if why is None else f"{why.message} [{why.code}]"
-        error = GateUnavailable(f"in quarantine: {told}", code=states.QUARANTINED)
+        error = GateUnavailable(f"in quarantine: {told}", code=QUARANTINED)
         self._tell(slot, failed(slot.status, error))
 
     def _retire(self, slot: Slot[E]) -> None:
         self._drop(slot)
-        self._tell(slot, Status(slot.status.executor, self.kind.name, states.NONE))
+        self._tell(slot, Status(slot.status.executor, self.kind.name, NONE))
 
     def _fail(self, slot: Slot[E], error: Exception, *, again: bool) -> None:
         self._drop(slot)
@@ -339,7 +344,7 @@ class Pool(Generic[E]):
         if self._closed:
             raise GateUnavailable("executors are shutting down")
         if self._refused is not None:
-            raise GateUnavailable("executors are in quarantine", code=states.QUARANTINED)
+            raise GateUnavailable("executors are in quarantine", code=QUARANTINED)
         target = self._target
         if target is not None and target.bundle.digest != bundle.digest:
             if bundle.generation <= target.bundle.generation:

@@ -6,19 +6,18 @@ import pytest
 
 from tests.support.pushing import KEEP, FakeExecutor, FakeKind, World, chain, settled
 from threegate.base.errors import GateUnavailable, PolicyDenied, StorageFailed
-from threegate.host.run.warm.kinds import Slot
-from threegate.host.run.warm.pool import Pool
-from threegate.host.run.warm.states import APPLIED, RESTART, UNAVAILABLE, Status
+from threegate.host.run.warm.executors import APPLIED, RESTART, UNAVAILABLE, Slot, Status
+from threegate.host.run.warm.pool import ExecutorPool
 from threegate.policy.bundle import Bundle
 from threegate.policy.ring.compiler import ProfileRejected
 
 FIRST, SECOND, THIRD = chain(3)
 
 
-def opened(kind: FakeKind, size: int = 1) -> tuple[Pool[FakeExecutor], list[Status]]:
+def opened(kind: FakeKind, size: int = 1) -> tuple[ExecutorPool[FakeExecutor], list[Status]]:
     """Return a pool under the first policy, and what it says from then on."""
     told: list[Status] = []
-    pool = Pool(kind, size, told.append)
+    pool = ExecutorPool(kind, size, told.append)
     pool.push(FIRST)
     settled(pool)
     assert [one.state for one in told] == [APPLIED] * size, "control"
@@ -37,13 +36,13 @@ def test_no_order_of_events_breaks_what_a_pool_promises(
 ) -> None:
     taken = 0
     for seed in range(300):
-        world = World(seed, Pool, *changes)
+        world = World(seed, ExecutorPool, *changes)
         world.run(60)
         taken += world.taken
     assert taken > 300, "control: executors were lent among all this"
 
 
-class SaysFirst(Pool[FakeExecutor]):
+class SaysFirst(ExecutorPool[FakeExecutor]):
     """Acknowledges what it was told, and asks afterwards."""
 
     def _read_back(self, slot: Slot[FakeExecutor], executor: FakeExecutor, bundle: Bundle) -> None:
@@ -53,14 +52,14 @@ class SaysFirst(Pool[FakeExecutor]):
         super()._read_back(slot, executor, bundle)
 
 
-class LendsAnything(Pool[FakeExecutor]):
+class LendsAnything(ExecutorPool[FakeExecutor]):
     """Lends what waits, whatever it enforces."""
 
     def _fits(self, slot: Slot[FakeExecutor], bundle: Bundle) -> bool:  # noqa: ARG002
         return slot.executor is not None and slot.executor.alive and not slot.taken
 
 
-class ChangesWhatRuns(Pool[FakeExecutor]):
+class ChangesWhatRuns(ExecutorPool[FakeExecutor]):
     """Forgets that a job runs in an executor."""
 
     def _due(self, slot: Slot[FakeExecutor]) -> Callable[[], None] | None:
@@ -70,7 +69,7 @@ class ChangesWhatRuns(Pool[FakeExecutor]):
         return found
 
 
-class NeverCloses(Pool[FakeExecutor]):
+class NeverCloses(ExecutorPool[FakeExecutor]):
     """Forgets executors that it replaces."""
 
     def _drop(self, slot: Slot[FakeExecutor]) -> None:
@@ -87,7 +86,7 @@ class NeverCloses(Pool[FakeExecutor]):
     ],
 )
 def test_control_a_pool_that_breaks_a_promise_is_found(
-    pools: type[Pool[FakeExecutor]], why: str
+    pools: type[ExecutorPool[FakeExecutor]], why: str
 ) -> None:
     with pytest.raises(AssertionError, match=why):
         for seed in range(300):
@@ -177,7 +176,7 @@ def test_after_a_bad_policy_executors_keep_the_last_if_that_says_so() -> None:
     first = chain(1, KEEP)[0]
     kind = FakeKind()
     told: list[Status] = []
-    pool: Pool[FakeExecutor] = Pool(kind, 1, told.append)
+    pool: ExecutorPool[FakeExecutor] = ExecutorPool(kind, 1, told.append)
     pool.push(first)
     settled(pool)
     pool.refuse(BAD)
@@ -202,7 +201,7 @@ def test_an_executor_that_refuses_a_policy_is_left_as_its_own_says(
     first, second, third = chain(3, *changes)
     kind = FakeKind()
     told: list[Status] = []
-    pool: Pool[FakeExecutor] = Pool(kind, 1, told.append)
+    pool: ExecutorPool[FakeExecutor] = ExecutorPool(kind, 1, told.append)
     pool.push(first)
     settled(pool)
     picky = Picky(first.bundle)
@@ -223,7 +222,7 @@ def test_what_runs_keeps_its_executor_and_its_rules_and_is_flagged() -> None:
     first, second = chain(2)
     kind = FakeKind()
     told: list[Status] = []
-    pool: Pool[FakeExecutor] = Pool(kind, 1, told.append)
+    pool: ExecutorPool[FakeExecutor] = ExecutorPool(kind, 1, told.append)
     pool.push(first)
     settled(pool)
     lent = pool.take(first.bundle, seconds=0)
@@ -264,7 +263,7 @@ def test_nothing_is_lent_that_the_log_could_not_take() -> None:
             raise StorageFailed("no room")
 
     now = 0.0
-    pool: Pool[FakeExecutor] = Pool(kind, 1, tell, clock=lambda: now)
+    pool: ExecutorPool[FakeExecutor] = ExecutorPool(kind, 1, tell, clock=lambda: now)
     pool.push(FIRST)
     settled(pool)
     with pytest.raises(GateUnavailable, match="no room"):

@@ -8,15 +8,19 @@ import pytest
 from tests.support.pushing import chain
 from tests.support.workspaces import make_workspace
 from threegate.handoff.claims import current_lease
-from threegate.host.run.warm.board import (
+from threegate.host.run.warm.executors import (
     AGAIN_ENTRIES,
+    APPLIED,
     LOOK_BACK_ENTRIES,
+    NONE,
+    RESTART,
     STATE,
+    UNAVAILABLE,
     Board,
+    Status,
     ask_again,
-    executors,
+    live_executors,
 )
-from threegate.host.run.warm.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
 from threegate.host.workspace.workspace import Workspace
 
 ONE = Status("monty-1", "monty", APPLIED, 1, "0" * 64)
@@ -28,7 +32,7 @@ def grow(ws: Workspace, count: int) -> None:
 
 
 def shown(ws: Workspace) -> list[tuple[str, str, int]]:
-    rows = executors(ws.store.journal.log)
+    rows = live_executors(ws.store.journal.log)
     return [(row.status.executor, row.status.state, row.status.generation) for row in rows]
 
 
@@ -66,7 +70,7 @@ def test_who_has_answered_is_told_by_entry_and_policy_and_not_by_a_number(tmp_pa
     board = Board(ws.store, [])
     board.tell(ONE)
     asked = ask_again(ws.store, 2)
-    (row,) = executors(ws.store.journal.log)
+    (row,) = live_executors(ws.store.journal.log)
     assert not row.has_answered(asked, first), "before it was asked"
     for state, generation, policy, answered, enforces in (
         (RESTART, 1, first.digest, False, False),
@@ -77,7 +81,7 @@ def test_who_has_answered_is_told_by_entry_and_policy_and_not_by_a_number(tmp_pa
         (UNAVAILABLE, 0, "", True, False),
     ):
         board.tell(Status("monty-1", "monty", state, generation, policy))
-        (row,) = executors(ws.store.journal.log)
+        (row,) = live_executors(ws.store.journal.log)
         assert row.has_answered(asked, second) == answered, row
         assert row.enforces(second) == enforces, row
 

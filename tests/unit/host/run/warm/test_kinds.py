@@ -18,10 +18,9 @@ from threegate.host.run.heavy import lane as module
 from threegate.host.run.heavy.backend import Asked, HeavyRun, Say, Want
 from threegate.host.run.heavy.lane import HeavyLane, Lane
 from threegate.host.run.ready import Ready
-from threegate.host.run.warm.heavy import HeavyExecutor, HeavyKind, WarmLane
-from threegate.host.run.warm.kinds import Signed
-from threegate.host.run.warm.pool import Pool
-from threegate.host.run.warm.states import APPLIED, NONE, RESTART, UNAVAILABLE, Status
+from threegate.host.run.warm.executors import APPLIED, NONE, RESTART, UNAVAILABLE, Signed, Status
+from threegate.host.run.warm.kinds import HeavyExecutor, HeavyKind, WarmLane
+from threegate.host.run.warm.pool import ExecutorPool
 from threegate.policy.bundle import Bundle, Compiled
 from threegate.sandbox.launch import Evidence
 from threegate.sandbox.service import Companion
@@ -100,9 +99,9 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
 
 def opened(
     tmp_path: Path, engine: FakeBackend, first: Signed = FIRST
-) -> tuple[Pool[HeavyExecutor], list[Status]]:
+) -> tuple[ExecutorPool[HeavyExecutor], list[Status]]:
     told: list[Status] = []
-    pool = Pool(HeavyKind(tmp_path, lambda _: engine.image), 1, told.append)
+    pool = ExecutorPool(HeavyKind(tmp_path, lambda _: engine.image), 1, told.append)
     pool.push(first)
     settled(pool)
     assert [(one.state, one.generation) for one in told] == [(APPLIED, 1)], "control"
