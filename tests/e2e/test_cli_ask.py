@@ -53,5 +53,5 @@ def test_a_script_gets_one_document(cli: Cli) -> None:
 def test_a_question_nothing_is_about_ends_in_one_error(cli: Cli) -> None:
     done = cli("ask", "--extractive", "zebra", code=2)
     assert done.out == ""
-    assert "nothing here is about that question [TG-USE-001]" in done.err
+    assert "no source here matches that question [TG-USE-001]" in done.err
     assert cli("analysis", "list").out == "none\n"

@@ -26,7 +26,7 @@ def test_it_starts_every_gate_without_a_workspace(tmp_path: Path) -> None:
         (line,) = [line for line in shown.splitlines() if line.startswith(f"gate {name} ")]
         assert "in force" in line
         assert "forbidden acts tried and refused" in line
-    assert "boxes as signed" not in shown
+    assert "sandboxes as signed" not in shown
     assert "for mode strong:" in shown
 
 
@@ -36,7 +36,7 @@ def test_json_names_mode_checks_key_and_signed_boxes(tmp_path: Path) -> None:
     assert set(found) == {"mode", "checks", "key"}
     assert found["key"] == {"path": str(key_file(tmp_path)), "strength": "plain-file"}
     checks = {check["name"]: check for check in found["checks"]}
-    assert checks["boxes as signed"]["state"] == "in-force"
+    assert checks["sandboxes as signed"]["state"] == "in-force"
     assert set(checks["seccomp"]) == {"name", "state", "level", "detail", "fix"}
     assert {check["state"] for check in found["checks"]} <= {
         "in-force",
@@ -62,11 +62,11 @@ def test_boxes_wider_than_the_signed_ones_are_told_diffed_and_applied(
         tmp_path, tmp_path / "ws", {"XDG_CONFIG_HOME": str(settings_for(tmp_path).config_home)}
     )
     done = cli("doctor", code=69)
-    (line,) = [line for line in done.out.splitlines() if line.startswith("boxes as signed")]
+    (line,) = [line for line in done.out.splitlines() if line.startswith("sandboxes as signed")]
     assert "MISSING" in line
     assert "does not hold 2 of them" in line
     assert "mode  refuse" in done.out
-    assert "not as promised: boxes as signed [TG-BOX-050]" in done.err
+    assert "not as promised: sandboxes as signed [TG-BOX-050]" in done.err
     shown = cli("policy", "diff").out.splitlines()
     assert [line.split()[:2] for line in shown] == [["!", "wider"], ["!", "wider"]]
     assert "gates core: memory of a process now 2GiB, before 1GiB" in shown[0] + shown[1]

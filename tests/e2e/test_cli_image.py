@@ -93,7 +93,7 @@ def test_an_image_nobody_named_is_kept_only_if_a_person_takes_it(tmp_path: Path)
     Cli(tmp_path / "a")("image", "export", image.digest, file)
     alone = there("image", "import", file, code=os.EX_TEMPFAIL)
     assert f"whether the image {image.digest} is the right one" in alone.err
-    assert "--digest DIGEST if somebody told you by another way" in alone.err
+    assert "--digest DIGEST if you got it by another way" in alone.err
     asked = there.in_terminal("image", "import", str(file), typed=b"n\n", code=os.EX_NOPERM)
     assert f"the file holds the image {image.digest}; take it? [y/N]".encode() in asked
     assert there("image", "list", "--json").json["images"] == [], "nothing was kept"

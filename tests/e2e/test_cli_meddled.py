@@ -158,7 +158,7 @@ def test_the_interactive_review_names_it_and_goes_on(
         terminal.until("requests waiting for review: 3", bad[:15])
         meddle(ws, bad, new)
         take_in(ws, request_for(ws, "4"))  # somebody else's: the log grows, so it looks again
-        shown = terminal.until("requests waiting for review: 3; meddled with: 1", f"[{code}]")
+        shown = terminal.until("requests waiting for review: 3; tampered with: 1", f"[{code}]")
         assert f"{bad}.md" in shown.replace("\n", "")
         terminal.type("\r")
         terminal.until(good[:15], "all seen")

@@ -62,6 +62,6 @@ def test_the_status_names_the_policys_models_and_fails_without_them(
 
 def test_a_model_nobody_knows_is_a_mistake(cli: Cli) -> None:
     told = cli("model", "pull", "gpt-\x1b[31m", code=2)
-    assert "is no known model" in told.err
+    assert "is neither a known model" in told.err
     assert "\x1b" not in told.err
     assert cli("model", "remove", "../../etc/passwd", code=2).out == ""

@@ -148,4 +148,4 @@ def test_a_report_says_of_a_result_that_no_run_left_it(ws: Workspace, cli: Cli) 
     assert "BROUGHT FROM ELSEWHERE: no run of this workspace left this result" in text
     assert "NO USE of this approval was spent in this workspace" in text
     assert "group  mean" in text, "control: its table is shown"
-    assert "drawn anew from its points, 4 x 3" in text, "control: and its image"
+    assert "re-encoded from its points, 4 x 3" in text, "control: and its image"

@@ -47,7 +47,7 @@ def test_the_doctor_of_the_console_says_what_the_command_says(
         status, page = posted(served, served.login(), "/doctor")
     assert (status, "<h2>mode refuse</h2>" in page) == (200, True)
     checks = [(one["name"], one["state"]) for one in command["checks"]]
-    assert ("boxes as signed", "missing") in checks, "control: that is the reason"
+    assert ("sandboxes as signed", "missing") in checks, "control: that is the reason"
     assert _CHECK.findall(page) == checks
     assert "Your key: none is known here" in page
     assert command["key"] is None

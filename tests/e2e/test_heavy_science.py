@@ -78,7 +78,7 @@ def shown_in_reports(cli: Cli, result: str, means: dict[str, float]) -> None:
     (image,) = page.css("img.foreign")
     plot = (image.attributes["src"] or "").removeprefix("data:image/png;base64,")
     assert base64.b64decode(plot).startswith(b"\x89PNG\r\n")
-    assert "drawn anew from its points" in cli("report", answer).out
+    assert "re-encoded from its points" in cli("report", answer).out
     cli("report", answer, "--output", "answer.md")
     assert "![an image a run left](./answer-1.png)" in (cli.base / "answer.md").read_text("utf-8")
     assert (cli.base / "answer-1.png").read_bytes() == base64.b64decode(plot)

@@ -83,7 +83,7 @@ def test_a_page_that_a_run_left_is_kept_and_never_rendered(
     settled(tab)
     assert marks(tab) == set()
     assert tab.js("document.querySelectorAll('main img').length") == 0, "none of them is a picture"
-    assert "not shown: SVG never is" in tab.text()
+    assert "not shown: SVG is never shown" in tab.text()
     assert "not shown: it is neither a PNG nor a JPEG file" in tab.text()
     links = "[...document.querySelectorAll('#files a')]"
     assert sorted(tab.js(f"{links}.map((a) => a.innerText)")) == sorted(names)
@@ -149,7 +149,7 @@ def test_no_name_and_no_number_leads_to_another_file(served: Scene) -> None:
     }
     for path in ours:
         status, _, body = served.console.ask("GET", path.format(result), **known)
-        assert (status, body) == (400, b"not answered: its path is none of ours\n"), path
+        assert (status, body) == (400, b"not answered: its path is not one of this console\n"), path
     for number in ("0", "3", "999"):
         status, _, body = served.console.ask("GET", f"/file/{result}/{number}", **known)
         assert (status, f"this result has no file {int(number)}" in body.decode()) == (404, True)

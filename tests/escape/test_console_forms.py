@@ -97,9 +97,9 @@ def test_a_tick_names_a_candidate_and_nothing_else(served: Scene) -> None:
     before = held(served)
     for forged in ("pick-2", "pick-3", "pick-0", "pick-01", "pick-", "pick-doi:10.5555/evil"):
         status, words = post(tab, path, {**fields, "pick-1": "yes", forged: "yes"})
-        assert (status, "that cannot be asked for" in words) == (422, True), forged
+        assert (status, "a ticked item cannot be fetched" in words) == (422, True), forged
     status, words = post(tab, path, fields)
-    assert (status, "tick what is to be fetched" in words) == (422, True)
+    assert (status, "tick the items to fetch" in words) == (422, True)
     status, words = post(tab, f"/candidates/{other}", {**fields, "pick-1": "yes"})
     assert (status, "not the packet of a search" in words) == (422, True)
     status, words = post(tab, path, {**fields, "pick-1": "yes", "csrf": "x"})
@@ -120,7 +120,7 @@ def test_a_console_that_runs_nothing_searches_nowhere(served: Scene) -> None:
     csrf = str(tab.js("document.querySelector('[name=csrf]').value"))
     fields = {"words": "ice", "source": "crossref", "rows": "10", "confidentiality": "public"}
     status, words = post(tab, "/search", {**fields, "csrf": csrf})
-    assert (status, "started with --no-run and asks nobody" in words) == (422, True)
+    assert (status, "started with --no-run and sends nothing" in words) == (422, True)
     status, words = post(tab, "/search", {**fields, "csrf": "x"})
     assert (status, "TG-CON-007" in words) == (403, True)
     assert not [one for one in served.console.events if one["event"].startswith("search")]
@@ -244,13 +244,15 @@ def test_a_form_that_lies_about_its_length_or_its_parts_is_refused(served: Scene
         assert held(served) == before
         return answer
 
-    assert b"it ends before its end" in said(whole, len(text) - 4), "shorter than it is"
-    assert b"it does not end where it says" in said(whole + b"more", len(whole) + 4)
+    assert b"it ends too early" in said(whole, len(text) - 4), "shorter than it is"
+    assert b"a boundary is malformed" in said(whole + b"more", len(whole) + 4)
     assert b" 400 " in said(whole, len(whole) + 4), "longer than it is"
     assert b" 413 " in said(whole, 40 * MIB), "longer than anything that is read"
     longer = head + "\r\nContent-Length: 999999"
     lying = f"{text}{longer}\r\n\r\nabc\r\n--abcdefgh--\r\n".encode()
-    assert b"none of a browser" in said(lying, len(lying)), "a part with a length of its own"
+    assert b"not one that a browser sends" in said(lying, len(lying)), (
+        "a part with a length of its own"
+    )
     elsewhere = said(whole, len(whole), Origin="http://127.0.0.1:1")
     assert b"TG-CON-002" in elsewhere
     unknown = {"Cookie": "threegate-1=x"}
@@ -318,8 +320,8 @@ def test_a_heavy_request_that_policy_forbids_is_refused_with_its_line_and_not_he
     refused("denied by policy/tool-exec.policy.md:", hosts="api.example.org")
     refused("the heavy lane needs the reason", why="")
     refused("a request has either code or a command", argv="sort")
-    refused("that is none of the choices", backend="other")
-    refused("that is none of the choices", why="because")
+    refused("that is not one of the choices", backend="other")
+    refused("that is not one of the choices", why="because")
     status, page, url = send_files(tab, heavy, files)
     assert (status, "/request/tr-" in str(url)) == (200, True), (status, str(page)[-2000:])
     (made,) = {path.stem for path in set(served.root.rglob("handoff/**/tr-*.md")) - before}

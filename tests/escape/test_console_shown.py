@@ -208,7 +208,7 @@ def test_two_tabs_that_say_yes_at_once_make_one_approval(served: Scene) -> None:
     assert [status for status, _ in answers] == [200, 409], answers
     assert "approved " in answers[0][1], "it leads to the page of the request"
     assert "TG-CON-010" in answers[1][1]
-    assert "is not what was shown any more" in answers[1][1]
+    assert "has changed since it was shown" in answers[1][1]
     assert len(served.approvals() - before) == 1
     for status, words in say_yes(tabs, request_id):
         assert (status, "TG-CON-009" in words) == (409, True), "and neither form works again"

@@ -129,7 +129,7 @@ def test_orders_anywhere_end_as_drafts_that_name_where_they_stand(tmp_path: Path
         for (_, request), copied in zip(outcome.stored.drafts, outcome.copied, strict=True):
             if ORDER in request.purpose.open_for_display():
                 carried += 1
-                assert f"its purpose stands in {packet[:15]} title" in copied
+                assert f"its purpose occurs in {packet[:15]} title" in copied
                 flags = [flag.reason for flag in dictated_flags(request, core.ws.store.read)]
                 assert any(f"its purpose repeats {packet[:15]} title" in one for one in flags)
         assert carried, "control: the order came through"

@@ -86,7 +86,7 @@ def test_boxes_start_inside_a_container(told: Told) -> None:
     assert {levels[f"gate {name}"] for name in optional} == {"information"}
     for name in set(PROFILES) - optional:
         assert states[f"gate {name}"] == "in-force", name
-    assert states["monty worker"] == states["boxes as signed"] == "in-force"
+    assert states["monty worker"] == states["sandboxes as signed"] == "in-force"
 
 
 def test_fetch_makes_a_packet_without_a_network(told: Told) -> None:

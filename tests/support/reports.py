@@ -92,7 +92,7 @@ def small(**changes: Any) -> ReportFacts:
             ),
         ),
         made=(Fact("method", "model, written by qwen (embedded)"), Fact("model", "qwen", True)),
-        left_out=(Fact("texts looked at and not taken", "3"),),
+        left_out=(Fact("texts read and not selected", "3"),),
         notes=("Selected by words.",),
         trace=trace(_graph("Ice"), claims),
         approvals=(Card(Headline(AP), (), (Fact("approver", "operator", True),)),),

@@ -1,1 +1,1 @@
-"""What crosses a gate: six formats, each parsed strictly and spelled in exactly one way."""
+"""The six artifact formats that cross a gate: parsed strictly, with exactly one spelling each."""

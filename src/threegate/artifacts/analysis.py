@@ -25,7 +25,7 @@ CLAIM_LABELS: Final = ("quote found", "number differs", "unchecked", "source ret
 
 @dataclass(frozen=True, slots=True)
 class ModelUsed:
-    """What generated the words."""
+    """The model that wrote the claims."""
 
     name: str = spec(Pattern(r"[!-\[\]-~]{1,200}", "a model name"), "as policy names it")
     sha256: str | None = spec(Nullable(DIGEST), "digest of the model file, where there is one")
@@ -46,7 +46,7 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class Cite:
-    """Where a quote stands."""
+    """The place of a quote: artifact, text and offset."""
 
     artifact: str = spec(id_of("rp", "res", "an"), "the artifact")
     excerpt: int = spec(Integer(0, bounds.MAX_EXCERPTS), "its text, counted from 1")
@@ -57,7 +57,7 @@ class Cite:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What was checked of one claim."""
+    """One claim: its label, its author and its quotes."""
 
     label: str = spec(Choice(*CLAIM_LABELS), "the most that was checked")
     cites: tuple[Cite, ...] = spec(

@@ -23,7 +23,7 @@ from threegate.base.schema import Choice, Either, Integer, Named, Nullable, Patt
 from threegate.base.untrusted import Untrusted
 
 POLICY_SECTIONS: Final = ("fetch", "signers", "tool-exec")
-# The sections that decide each kind of act; a change in one of them voids the approval.
+# The policy sections that decide each kind of act; a change in one voids the approval.
 BOUND_SECTIONS: Final = {
     "fetch": ("fetch", "signers"),
     "monty": ("signers", "tool-exec"),

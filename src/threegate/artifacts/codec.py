@@ -223,7 +223,7 @@ def _read_text(spec: BodySection, rest: str) -> Untrusted[str]:
         if "\n" in text:
             text = text.replace(_INDENTED_LINE, "\n")
             breaks = text.count("\n")
-        # What the replacement took away is the indent of every line after the first.
+        # The replacement removed the indent of every line after the first.
         spelled = len(text) + len(_INDENT) * (breaks + 1) + 2
         if not (
             text

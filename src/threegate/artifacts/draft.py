@@ -1,4 +1,4 @@
-"""Drafts of requests, as an operator types them: what has a default may be left out.
+"""Drafts of requests, as an operator types them; fields with a default may be left out.
 
 A draft looks like the request it becomes.  Keys, sections and the fields of an object may
 appear in any order, a value in any JSON spelling, text as paragraphs, as an indented block
@@ -123,7 +123,7 @@ _STAMPS: Final = (b"\ncreated:", b"\nnonce:")
 
 @dataclass(frozen=True, slots=True)
 class LaneDefaults:
-    """What a request for a backend gets where its draft says nothing."""
+    """Defaults for the fields that a draft leaves out, for one backend."""
 
     profile: str
     limits: RunLimits
@@ -289,7 +289,7 @@ def _arrange(shape: Shape | None, value: Any) -> Any:
     if isinstance(shape, Record) and isinstance(value, dict):
         known = [key for key in shape.shapes if key in value]
         arranged = {key: _arrange(shape.shapes[key], value[key]) for key in known}
-        return {**arranged, **value, **arranged}  # what is unknown is refused by the format
+        return {**arranged, **value, **arranged}  # the format refuses unknown keys
     if isinstance(shape, ListOf) and isinstance(value, list):
         items = [_arrange(shape.shape, item) for item in value]
         return shape.arrange(items) if isinstance(shape, Sorted) else items

@@ -1,8 +1,9 @@
 """Front matter: exactly these keys, in this order, each with one JSON value in one spelling.
 
 SECURITY
-    Reads the head of an artifact from a gate or a file.  What is accepted is valid YAML with
-    the same values for everybody else, and spelled in the only way there is.  If this module
+    Reads the head of an artifact from a gate or a file.  Accepted front matter is valid YAML with
+    the same values for other readers, in its one
+    canonical spelling.  If this module
     is wrong, a human and a program read different values in the same line.
 """
 
@@ -72,8 +73,8 @@ def _read_values(spelled: tuple[str, ...]) -> list[Any] | None:
     except (ValueError, RecursionError):  # 1e999 has no spelling; "[" * 100_000 is 100 kB
         return None
     line = ", ".join(spelled)
-    # Every line starts with a whole value, and all of them are spelled as these values are:
-    # so nothing stands after a value, and no value is spelled in another way.
+    # Every line starts with a whole value, and the lines equal the canonical spelling of these
+    # values: so nothing follows a value, and no value has another spelling.
     if canonical != f"[{line}]":
         return None
     if "\\" in line:

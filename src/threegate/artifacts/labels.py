@@ -1,4 +1,4 @@
-"""Labels on artifacts: who could have shaped this, and who may see it.
+"""Labels of artifacts: integrity (who could have shaped it) and confidentiality (who may see it).
 
 Labels only ever get worse along `derived_from`: one external source makes the whole
 external, one confidential source makes the whole confidential.
@@ -50,6 +50,6 @@ def check_origin(origin: str, integrity: str, parents: tuple[str, ...]) -> None:
         return
     if origin == "core":
         raise reject(ArtifactReason.LABELS, "what CORE writes is external")
-    # Packets, results and analyses, all that can stand here, are external for ever.
+    # Only packets, results and analyses can be listed here, and these are always external.
     if parents:
         raise reject(ArtifactReason.LABELS, "what is made from an external artifact is external")

@@ -1,7 +1,7 @@
-"""References to works, and the very URLs that are asked for each.
+"""References to works, and the exact URLs requested for each.
 
-Host and FETCH share this: the host plans by it, a review shows it, and the box that asks
-checks by it that a URL belongs to what a human approved.  All functions are pure.
+Host and FETCH share this: the host plans with it, the review shows its URLs, and the retrieve
+sandbox checks with it that a URL belongs to the approved request.  All functions are pure.
 
 SECURITY
     A URL is an outbound channel.  The content of a reference stays within its own part of
@@ -45,7 +45,7 @@ __all__ = [
 
 WANTS: Final = ("metadata", "full-text")
 ENRICHERS: Final = tuple(source.name for source in SOURCES if source.more)
-# What is asked unless the operator says otherwise, and all that an approval covers.
+# The default sources; an approval covers these and no others.
 DEFAULT_ENRICH: Final = tuple(s.name for s in SOURCES if s.more and s.by_default)
 SEARCH_PREFIX: Final = "search:"
 SEARCHABLE: Final = tuple(source.name for source in SOURCES if source.search is not None)
@@ -63,7 +63,7 @@ _ANY: Final = "text/html, application/pdf, application/json, application/xml, te
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One HTTPS URL to ask for, whom it asks and what for."""
+    """One HTTPS URL to request: its source and its role."""
 
     source: str
     role: str  # `metadata`, `document` or `search`
@@ -73,14 +73,14 @@ class Question:
 
     @property
     def shown(self) -> str:
-        """Return the URL for logs and packets: the operator's address is nobody's business."""
+        """Return the URL for logs and packets, without the operator's e-mail address."""
         return without_contact(self.url)
 
     def is_due(self, statuses: Mapping[str, int | None]) -> bool:
         """Tell whether to ask, given the status of each source asked so far, None for no answer.
 
-        Crossref says 404 of a DOI that another agency registered.  arXiv says nothing of the
-        kind; it answers 429 and 503 to anybody when it is busy.
+        Crossref says 404 of a DOI that another agency registered.  arXiv has no such answer; it
+        sends 429 and 503 when it is busy.
         """
         if self.after is None:
             return True

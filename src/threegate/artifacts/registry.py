@@ -59,7 +59,7 @@ MAX_ARTIFACT_BYTES: Final = max(item.max_bytes for item in FORMATS.values())
 
 
 def refuse_other_file(start: bytes) -> None:
-    """Raise `ArtifactRejected` for the start of a document that people take for an artifact."""
+    """Raise `ArtifactRejected` for a document of another format that people offer by mistake."""
     for magic, name in _DOCUMENTS.items():
         if start.startswith(magic):
             detail, code = f"{name} is not an artifact", ArtifactReason.UNKNOWN_FORMAT.code

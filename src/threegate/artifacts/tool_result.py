@@ -73,7 +73,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class ProbedMechanism:
-    """One mechanism of the sandbox and what was proved of it before the run."""
+    """One mechanism of the sandbox and its state, as probed before the run."""
 
     mechanism: str = spec(NAME, "which")
     state: str = spec(Choice("in-force", "not-applicable"), "what the probe showed")
@@ -81,7 +81,7 @@ class ProbedMechanism:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule of the interpreter ring that the code tried: the word of what ran."""
+    """An act that the interpreter ring refused: a statement of the sandbox, not a proof."""
 
     rule: str = spec(Choice(*RING_RULES), "which rule of its profile")
     place: str = spec(

@@ -1,4 +1,4 @@
-"""What happened: a hash-chained log, checkpoints of it, and its verification.
+"""The audit log: a hash-chained record of events, its checkpoints and its verification.
 
     chain.py       which line may come next (pure)
     plan.py        a batch of events as bytes (pure)
@@ -9,8 +9,9 @@
     verify.py      the whole log, from the first line to the last
 
 `prev` of each line is the SHA-256 of the line before: an edit, insertion, deletion or
-swap breaks the chain where it happened.  What the chain cannot show, that the end was
-cut off or everything rewritten, a checkpoint kept on another machine shows.
+swap breaks the chain where it happened.  The chain cannot show that its end was cut off or that
+everything was rewritten; a checkpoint
+kept on another machine can.
 """
 
 from threegate.audit.checkpoint import Checkpoint, emit_checkpoint, parse_checkpoint

@@ -1,13 +1,13 @@
-"""The chain: which line may come next.  Pure; reader and writer obey the same rules.
+"""The rules of the hash chain: which line may come next.  Pure; reader and writer share it.
 
 `prev` of every line is the SHA-256 of the line before it.  Segments have exactly
 SEGMENT_EVENTS lines: the first is the header (format, workspace, and the Merkle
 frontier of everything before), the last is the seal (the SHA-256 of the segment's
-bytes before it).  Those two kinds stand nowhere else.
+bytes before it).  Those two kinds occur nowhere else.
 
 Times never go back, except in an entry of kind `clock`: the operator's signature says that
 the times before it were wrong, and `before` in its data is the time of the entry before it.
-Whether somebody signed it, `audit verify` checks.  The header
+`audit verify` checks its signature.  The header
 holds the latest time of all entries before it, so that a backward search for entries
 of some time knows when to stop.
 
@@ -45,7 +45,7 @@ from threegate.audit.entry import (
 from threegate.base.errors import VersionUnsupported
 
 NOTHING_BEFORE: Final = "0" * 64
-LAST: Final = SEGMENT_EVENTS - 1  # where in a segment its seal stands
+LAST: Final = SEGMENT_EVENTS - 1  # position of the seal in a segment
 
 _CLOCK: Final = CLOCK.encode()
 _EDGES: Final = {0: HEADER.encode(), LAST: SEAL.encode()}
@@ -79,10 +79,10 @@ class Chain:
     __slots__ = ("_covered", "_tree", "digest", "latest", "size", "time", "workspace")
 
     def __init__(self, *, segment: int = 0, prev: str | None = None, time: str = "") -> None:
-        """Stand before the header of `segment`.
+        """Start before the header of `segment`.
 
-        `prev` and `time` are those of the line before it.  Without `prev` the header is
-        taken at its word, and the reader must arrive at a digest it knows.
+        `prev` and `time` are those of the line before it.  Without `prev` the header is not
+        checked, and the reader must arrive at a digest it knows.
         """
         self.size = segment * SEGMENT_EVENTS
         self.digest = NOTHING_BEFORE if segment == 0 else prev
@@ -94,12 +94,12 @@ class Chain:
 
     @property
     def segment(self) -> int:
-        """Return the segment in which the next line stands."""
+        """Return the number of the segment of the next line."""
         return self.size // SEGMENT_EVENTS
 
     @property
     def position(self) -> int:
-        """Return where in its segment the next line stands."""
+        """Return the position of the next line in its segment."""
         return self.size % SEGMENT_EVENTS
 
     @property
@@ -149,7 +149,7 @@ class Chain:
         """Follow `lines` from the file of `segment`, or raise Broken.
 
         After Broken, `size` is the number of entries before the one that broke the
-        chain and nothing else of the chain means anything.
+        chain and the rest of the chain is undefined.
         """
         room = SEGMENT_EVENTS - self.position if segment == self.segment else 0
         links, reason = self._cut(lines[:room])
@@ -233,7 +233,7 @@ class Chain:
         return reason
 
     def _open(self, kind: bytes, data: dict[str, Any]) -> bool:
-        """Return whether this is the header that must stand here."""
+        """Return whether this is the header of the next segment."""
         form, workspace = data.get("format"), data.get("workspace")
         if type(form) is str and form != FORMAT and _VERSION.fullmatch(form):
             raise VersionUnsupported(f"the audit log has the format {form}")
@@ -248,7 +248,7 @@ class Chain:
         self._covered = sha256()
         if kind != HEADER.encode() or self.workspace is None or self._tree is None:
             return False
-        # `true` equals 1, so the type of the number is asked for as well.
+        # `true` equals 1 in Python, so the type is checked as well.
         return type(data.get("segment")) is int and data == self.header()
 
 

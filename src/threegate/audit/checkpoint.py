@@ -1,12 +1,12 @@
-"""Checkpoint: what the log looked like at one moment, in three lines to keep elsewhere.
+"""Checkpoint: size and Merkle root of the log at one moment, in three lines to keep elsewhere.
 
     threegate/<workspace>
     <number of entries>
     <Merkle root, base64>
 
 The text is the body of a C2SP checkpoint.  Its signature is a detached SSH signature
-over exactly these bytes in the namespace `threegate-checkpoint`; making and checking
-it is not done here.  A chain alone cannot show that its end was cut off, or that its
+over exactly these bytes in the namespace `threegate-checkpoint`; `host/workspace/log_signatures.py`
+makes and checks it.  A chain alone cannot show that its end was cut off, or that its
 last entry was changed; a checkpoint kept on another machine can.
 
 SECURITY

@@ -1,4 +1,4 @@
-"""One entry of the log: its fields, its one spelling, its time, and what can be wrong.
+"""One entry of the log: its fields, its one spelling, its time, and its possible faults.
 
     {"data":{...},"kind":"...","prev":"<64 hex>","seq":N,"time":"2026-11-15T21:50:55Z"}
 
@@ -34,7 +34,7 @@ MAX_LINE_BYTES: Final = 64 * 1024  # newline included
 MAX_SEGMENT_BYTES: Final = SEGMENT_EVENTS * MAX_LINE_BYTES
 
 # What a crash can leave after the last whole line: part of a line, and blocks the file
-# system had added but not filled.  More than this no crash of ours explains.
+# system had added but not filled.  A longer tail cannot come from a crash of ours.
 MAX_TORN_BYTES: Final = 4 * 1024 * 1024
 
 MAX_CHECKPOINT_BYTES: Final = 256
@@ -56,7 +56,7 @@ _FORM: Final = re.compile(
 
 
 class LogFault(Enum):
-    """What is wrong with a log; the name is stable, the value completes a sentence."""
+    """A fault of a log; the name is stable, the value completes a sentence."""
 
     TOO_LONG = "is longer than any entry"
     FORM = "is not spelled like an entry"

@@ -1,4 +1,4 @@
-"""The audit log: what happens is written here first, durably, or does not happen.
+"""The audit log: every act is written here first, durably, or does not happen.
 
 The directory holds `segment-00000000.jsonl` and so on, `checkpoints/` and `torn/`.
 A batch is one write and one fdatasync.  Only a batch that fills a segment does more,
@@ -50,7 +50,8 @@ from threegate.base.errors import AuditUnavailable, ClockRefused, WorkspaceReadO
 Clock = Callable[[], int]
 
 # One entry by a clock that is years ahead would keep every signature waiting for years: by the
-# right clock it would be in the future.  A workspace nobody used for a month is asked once.
+# right clock it would be in the future.  After a month without use, `audit clock` is
+# needed once.
 MAX_AHEAD_SECONDS: Final = 31 * 86_400
 CLOCK_AHEAD: Final = "TG-CLK-002"
 

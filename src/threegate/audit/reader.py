@@ -1,9 +1,9 @@
-"""Reading segments along the chain: to stand at the end of the log, or to list entries.
+"""Reading segments along the chain, to find the end of the log or to list entries.
 
 At most one block of one segment is in memory.
 
 SECURITY
-    Reads files that may have been edited; raises Broken for what does not follow.
+    Reads files that may have been edited; raises Broken for a line that does not follow.
 """
 
 import os
@@ -94,7 +94,7 @@ def follow(dir_fd: int, chain: Chain, *, start: int, visit: Visit | None) -> Fol
 
 
 def read_entries(directory: Path, *, start: int, end: Chain) -> Iterator[Entry]:
-    """Yield the entries from `start` up to where `end` stands."""
+    """Yield the entries from `start` up to `end`."""
     chain = Chain(segment=min(start, end.size) // SEGMENT_EVENTS)
     dir_fd = open_directory(directory)  # our own: the log may be closed before we are done
     try:
@@ -139,7 +139,7 @@ def _follow_file(fd: int, chain: Chain, followed: Followed, visit: Visit | None)
 
 
 def _open_next(dir_fd: int, chain: Chain) -> int | None:
-    """Return the segment the chain goes on in, or None if it stands after the last seal."""
+    """Return the segment that continues the chain, or None after the last seal."""
     try:
         return open_segment(dir_fd, chain.segment)
     except LogBroken as exc:

@@ -1,4 +1,4 @@
-"""Segment files: opened with suspicion, read in blocks, created durably.
+"""Segment files: checked when they are opened, read in blocks, created durably.
 
 Every name is resolved below a descriptor of the log's directory, which is itself
 opened without following a link.
@@ -38,7 +38,7 @@ _NOT_PLAIN: Final = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENO
 
 
 def unavailable(exc: OSError, act: str) -> AuditUnavailable:
-    """Return the error for an operating system that would not let us `act`."""
+    """Return the error for an `act` that the operating system refused."""
     name = errno.errorcode.get(exc.errno or 0, "unknown error")
     hint = "free some space on the disk" if exc.errno in {errno.ENOSPC, errno.EDQUOT} else None
     return AuditUnavailable(f"cannot {act} the audit log ({name}); nothing was done", hint=hint)

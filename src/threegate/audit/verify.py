@@ -1,10 +1,10 @@
 """Verification: every line of the log, in one pass, in flat memory.
 
 SECURITY
-    Reads a log that somebody may have rewritten.  For any bytes, the answer is
-    a report; what is wrong is named by segment, line and entry.  Without a checkpoint a
-    log that was cut at a line, changed in its last line, or rewritten from some line to
-    the end verifies: only a checkpoint from elsewhere knows better.
+    Reads a log that somebody may have rewritten.  For any bytes, the answer is a report that names
+    the first fault by segment, line and entry.
+    Without a checkpoint, a log that was cut at a line, changed in its last line, or rewritten from
+    some line to the end verifies: only a checkpoint from elsewhere shows that.
 """
 
 import os
@@ -170,10 +170,9 @@ def verify_log(
     """Verify the log in `directory` and report the first problem.
 
     `checkpoints` must all be of this log: each is compared with the root at its size.
-    `upto` is the head of an open log, taken under the lock; what others append after
-    it, while this runs without the lock, is left alone.  `visit` sees each verified
-    entry in order, `progress` the number of entries so far; what they raise goes
-    through.  Nothing else does.
+    `upto` is the head of an open log, taken under the lock; entries that others append after it,
+    while this runs without the lock, are ignored.  `visit` gets each verified entry in order,
+    `progress` the number of entries so far; only their exceptions are raised.
     """
     walk = _Pass(checkpoints, upto)
     with closing(walk.steps(directory)) as steps:

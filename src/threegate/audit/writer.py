@@ -1,4 +1,4 @@
-"""Putting planned bytes on disk: all of them, or none that anybody will build on.
+"""Writing of planned bytes to disk: an error leaves the log as it was, a crash a prefix.
 
 Order: new segments are written and synced under temporary names; then the open segment
 gets its part, with one write; then the new ones get their names.  An error before the
@@ -47,7 +47,7 @@ class SegmentPart:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What to write, and how the log stands once it is written."""
+    """The bytes to write, and the chain after they are written."""
 
     parts: tuple[SegmentPart, ...]
     entries: tuple[Entry, ...]
@@ -88,7 +88,7 @@ def _extend(chain: Chain, events: Events, *, time: str) -> tuple[list[bytes], li
         raise _refusal(exc.reason.value) from exc
     except (ValueError, TypeError, RecursionError) as exc:
         raise _refusal(LogFault.DATA.value) from exc
-    # A tuple, or a number as a key, would come back as something else.
+    # A tuple, or a number as a key, would be read back as another type.
     if any(dict(data) != read for (_, data), read in zip(events, links.datas, strict=True)):
         raise _refusal("does not read back as it was given")
     return lines, list(links.entries())
@@ -119,13 +119,13 @@ class Writer:
             raise AuditUnavailable(f"the audit log cannot be used: {self.refusal}")
 
     def stand(self, fd: int | None, *, length: int) -> None:
-        """Go on at `length` of `fd`."""
+        """Continue at `length` of `fd`."""
         if self.fd is not None and self.fd != fd:
             _close(self.fd)
         self.fd, self.length = fd, length
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.stand(None, length=0)
         self.refusal = self.refusal or "it was closed"
 

@@ -1,1 +1,1 @@
-"""What every package may use: canonical JSON, errors, text, `Untrusted`, shapes and frames."""
+"""Shared basics of every package: canonical JSON, errors, text, `Untrusted`, shapes and frames."""

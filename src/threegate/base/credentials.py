@@ -1,14 +1,14 @@
 """Credentials in text: found as they are, as servers spell them, and by marks alone.
 
-A sandbox that looks for credentials in what a guest wants to send reads hostile bytes, so it
-gets marks (length, first letter, keyed digest) and no credential.  The key is drawn for one run.
+A sandbox that searches a guest's outgoing bytes for credentials reads hostile input.  So it gets
+marks (length, first letter, keyed digest) instead of credentials.  The key is drawn for one run.
 Length and first letter are there so that not every piece has to be digested.
 
 SECURITY
     Reads bytes of web servers and of hostile guests.  It finds a credential as it is, and as
-    URLs, JSON, HTML, base64 and hex write it; not in every way somebody could write it down.  A
-    guest is never given one: what is caught here is a mistake of the person who put it into code or
-    inputs.
+    URLs, JSON, HTML, base64 and hex write it; other encodings are not found.  A guest is never
+    given a credential: this catches the
+    mistake of a person who put one into code or inputs.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus, unquote, unquote_to_bytes
 
 DIGEST_BYTES: Final = 16
-LEAST_BYTES: Final = 8  # as the shortest credential; a shorter piece stands anywhere by chance
+LEAST_BYTES: Final = 8  # as the shortest credential; a shorter piece occurs anywhere by chance
 
 
 class Secret:
@@ -60,7 +60,7 @@ def marks_of(credentials: Iterable[str], key: bytes) -> tuple[Mark, ...]:
 
 
 class Marks:
-    """Finds out whether bytes contain a credential of which only the mark is known."""
+    """Searches bytes for credentials of which only the marks are known."""
 
     def __init__(self, key: bytes, marks: Iterable[Mark]) -> None:
         self._key = key

@@ -112,7 +112,7 @@ def lay_out(nodes: Mapping[str, Node]) -> Layout:
 def write(layout: Layout, out: BinaryIO, open_file: Callable[[str], BinaryIO]) -> None:
     """Write an image; each file must have exactly the bytes its node promised.
 
-    Raises ValueError where one has not: what is written so far is then no image.
+    Raises ValueError where one has not; the bytes written so far are then not a valid image.
     """
     out.write(layout.metadata)
     for path, (_, size) in layout.places.items():

@@ -1,9 +1,9 @@
 """Reading back what `erofs.py` wrote: names, kinds and sizes, and where the bytes lie.
 
 SECURITY
-    Reads images from the user's cache or from somebody else's export.  What is read is laid
-    out again and compared: a file system that our own writer would not have written, to the
-    byte, is refused.  Nothing here follows a link.
+    Reads images from the user's cache or from somebody else's export.  The nodes are laid out
+    again and compared: an image that differs from our own writer's output in one byte is
+    refused.  Nothing here follows a link.
 """
 
 import os

@@ -51,7 +51,7 @@ class ProtocolBroken(GateUnavailable):
     """The other side of a gate sent something that is not a message of the protocol."""
 
     code = "TG-PRO-001"
-    default_hint = "nothing of it was used; `threegate doctor` tests the boxes on this machine"
+    default_hint = "nothing of it was used; `threegate doctor` tests the sandboxes on this machine"
 
 
 class WorkspaceUnusable(GateUnavailable):

@@ -24,7 +24,7 @@ VERSION: Final = Pattern(r"[!-\[\]-~]{1,100}", "a version: printable, without sp
 
 @record
 class GateReady(CheckedRecord):
-    """The sandbox agrees with what it was told and can work."""
+    """The sandbox accepts its opening message and can work."""
 
     protocol: str
     versions: Mapping[str, str] = head(
@@ -61,7 +61,7 @@ class Greeting(Generic[R]):
         self.protocol, self.ready, self.family = protocol, ready, family
 
     def refused(self, code: str, message: str) -> GateRefused:
-        """Return the refusal of a sandbox; raise `ProtocolBroken` if the code is another's."""
+        """Return the refusal of a sandbox; raise `ProtocolBroken` for another's code."""
         need(code.startswith(self.family), "a code of another protocol")
         return GateRefused(self.protocol, code, message)
 

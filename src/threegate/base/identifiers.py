@@ -10,9 +10,9 @@
 | `url` | the URL itself | |
 
 SECURITY
-    Reads references that CORE may have written under the influence of hostile text.  A URL
-    is an outbound channel: what is not in a grammar is refused, never repaired.  A plain URL
-    is only bounded here; `policy.hosts` judges it before anything is asked.
+    Reads references that CORE may have written under the influence of hostile text.  A URL is an
+    outbound channel: text outside a grammar is refused, never repaired.  A plain URL
+    is only bounded here; `policy.hosts` judges it before it is requested.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Shapes that messages have and artifacts have not: lines, rows, tables, records sorted by key.
+"""Shapes of values that only messages have: lines, rows, tables, records sorted by key.
 
 SECURITY
     Reads values that came out of hostile JSON, as `schema` does.  Text in a message is read by

@@ -62,7 +62,7 @@ class Declared:
 
     @property
     def header(self) -> Shape | None:
-        """The shape of what stands for it in the header, if something does."""
+        """The shape of its value in the header, if it has one there."""
         return self.shape if self.carrier is None else self.carrier.header
 
     def describe(self) -> str:

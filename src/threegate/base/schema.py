@@ -301,7 +301,7 @@ class Named(Sorted):
     order = "list sorted by its first field, which no two share,"
 
     def _key(self, item: Any) -> Any:
-        # Two entries of one name would leave it to the reader which of them counts.
+        # With two entries of one name, two readers could use different ones.
         return item[0] if type(item) is list else next(iter(item.values()))
 
 

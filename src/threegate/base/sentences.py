@@ -1,9 +1,10 @@
-"""Where the sentences of a text stand: one way of counting them, for both sides of a gate.
+"""Sentence boundaries: one way of counting sentences, for both sides of a gate.
 
 CORE shows a model the sentences of an excerpt by number, the model answers with numbers, and
 the host cuts the quote out of the stored text.  Both count with this function, so a number
-names the same characters on either side.  It is a plain rule, not a parser of language: where
-it cuts is a matter of taste, that it always cuts alike is not.
+names the same characters on either side.  It is a plain rule, not a parser of language: it need not
+cut
+well, but it must always cut alike.
 
 SECURITY
     Reads text that strangers wrote.  Takes time linear in its length; the spans do not

@@ -3,7 +3,7 @@ r"""One spelling of a message: a line of canonical JSON, then raw parts of the l
     {"fields":{...},"kind":"job","parts":[812,394,270],"protocol":"tool-lite/1"}\n<812 bytes>...
 
 SECURITY
-    Reads bytes from the other side of a gate, whoever that is by now.  The header is cut
+    Reads bytes from the other side of a gate, which may be compromised.  The header is cut
     off by its own bound, the parts must fill the message exactly, and nothing is decoded
     before its length is known.
 """
@@ -22,7 +22,7 @@ _KEYS: Final = ("fields", "kind", "parts", "protocol")
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A message taken apart; what stands in `fields` has no type yet."""
+    """A message taken apart; the values in `fields` are not validated yet."""
 
     kind: str
     fields: dict[str, Any]

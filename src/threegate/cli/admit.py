@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from threegate.host.workspace.workspace import Workspace
 
 _ABOUT = """\
-The host parses each file itself and stores its own copy; yours stays as it is. What breaks a
-rule is kept in quarantine with the reason. A draft of a request gets its time and nonce and
-then waits for review. What an artifact was made from must be there, or come before it.
+The host parses each file itself and stores its own copy; yours stays as it is. A file that breaks
+a rule is kept in quarantine with the reason. A draft of a request gets its time and nonce and
+then waits for review. The sources of an artifact must be in the workspace, or come before it.
 
 A packet whose retrieval record is here is remade in a sandbox; a difference is refused. Any
 other packet is `brought`: lists, answers and reports say that it was not retrieved here. A file
@@ -131,7 +131,7 @@ def _comparer(ws: "Workspace") -> "Compare":
 
 
 def _unreadable(waiting: "deque[OfferedFile]") -> Iterator[dict[str, Any]]:
-    """Yield what stands before the next file that was read."""
+    """Yield the unreadable files before the next file that was read."""
     while waiting and (error := waiting[0].error) is not None:
         name = waiting.popleft().name
         why = {"code": error.code, "reason": error.message, "hint": error.hint}

@@ -192,7 +192,9 @@ def run_show(args: argparse.Namespace, context: Context) -> int:
     with context.workspace(args, reading=True) as ws, context.index(ws) as index:
         artifact_id = resolve(ws.store, args.id)
         if prefix_of(artifact_id) not in LISTINGS[args.word]:
-            raise UsageError(f"{quote(args.id)} is no {args.word}", hint=_other(artifact_id))
+            raise UsageError(
+                f"{quote(args.id)} is not the id of a {args.word}", hint=_other(artifact_id)
+            )
         refuse_absent(ws.store, artifact_id)
         if args.raw:
             context.out.bytes(ws.store.read_bytes(artifact_id))
@@ -285,7 +287,7 @@ def _show_packet(
     context.out.fields([("state", state), ("origin", origin.words)])
     fields = view.fields
     if origin.is_brought:
-        context.out.line("The packet says of itself; nothing of it was compared with a source:")
+        context.out.line("Claims of the packet; none was compared with a source:")
         fields = {_CLAIMED.get(key, key): value for key, value in fields.items()}
     context.out.fields(field_lines(fields))
     _show_texts(context, section_texts(view.sections))

@@ -1,4 +1,4 @@
-"""`threegate ask`: a question about what is in the workspace."""
+"""`threegate ask`: a question about the packets in the workspace."""
 
 import argparse
 from contextlib import contextmanager
@@ -16,26 +16,25 @@ if TYPE_CHECKING:
     from threegate.host.workspace.workspace import Workspace
 
 _ABOUT = """\
-Selects what is about the question, lets the model of the policy answer it from that and from
-nothing else, and stores the answer as an analysis. The model runs in a box, or is your own
-server on this machine, or, if you signed that, on one remote machine, which is named wherever
-the answer is. The quotes are cut out of the sources by this program. Each claim
-carries a label, the most that was checked: `quote found` (its quotes stand in their sources
-and its numbers in the quotes), `number differs`, `unchecked` (no quote) or `source retracted`.
-No label says that a claim is true.
+Selects texts about the question, lets the model of the policy answer from these texts alone, and
+stores the answer as an analysis. The model runs in a sandbox, or is your own server on this
+machine. If you signed that, it runs on one remote machine, which every answer names. This program
+cuts the quotes out of the sources. The label of each claim says the most that was checked:
+`quote found` (its quotes occur in their sources and its numbers in the quotes),
+`number differs`, `unchecked` (no quote) or `source retracted`. No label says that a claim is true.
 
-Behind its claims stand up to three sentences that are nearest to the question, word for word,
-not chosen by the model that answers and not counted with its claims. What the model proposes to
-compute or to fetch becomes a draft that waits for you.
+Up to three sentences nearest to the question follow the claims, word for word. The model did not
+choose them, and they are not counted as its claims. If the model proposes to compute or to fetch
+something, the proposal becomes a draft that waits for you.
 
 With --extractive nothing is generated: the answer is sentences of the sources, word for word.
 It needs no model, and the same question gets the same answer.
 
-Sources are chosen from all packets by the words of the question, and by meaning where the
-embedder is here (`threegate model pull`), as many as the model sees at once, unless --packets
-names them or --query searches for them; what is named and does not fit is read in portions.
---continue goes on from an earlier analysis: it reads the results of the requests that came of
-it, as data, with the sources it had, and then drafts no fetch request."""
+Sources are chosen from all packets by the words of the question, and by meaning if the embedder
+is installed (`threegate model pull`): as many as the model sees at once. --packets names the
+sources instead, and --query searches for them; named sources that do not fit are read in portions.
+--continue goes on from an earlier analysis: it reads that analysis, its sources and the results of
+its requests, as data, and drafts no fetch request."""
 
 
 def add(commands: CommandGroup) -> None:
@@ -94,13 +93,13 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
 @contextmanager
 def _progress(context: Context) -> "Iterator[Tell]":
-    """Show what goes on: where it is on a terminal, each step once elsewhere."""
+    """Show progress: a line on a terminal, each step once elsewhere."""
     from threading import Lock
 
     from threegate.host.ask.core_session import TOKENS
 
     said: set[str] = set()
-    lock = Lock()  # the model's box is heard by a thread of its own
+    lock = Lock()  # messages of the model's sandbox come from another thread
     with context.out.board(context.environ) as show:
 
         def tell(words: str) -> None:

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from threegate.host.workspace.verification import Verification
 
 _VERIFY = """\
-Follows the hash chain of the log, compares every file with what the log recorded of it,
-checks who signed each policy and each checkpoint. A log whose end was cut off still chains:
+Follows the hash chain of the log, compares every file with its record in the log, and checks
+who signed each policy and each checkpoint. A log whose end was cut off still chains:
 only a checkpoint kept elsewhere (`audit export`) shows that. Exit 76 if anything differs."""
 _CHECKPOINT = """\
 Signs the number of entries and the Merkle root of the log with your key and keeps both in
 audit/checkpoints/. Copy it to another machine: `audit export` does."""
 _EXPORT = """\
-Makes a checkpoint and writes it with its signature, the signers and a line that says how to
-check it with ssh-keygen alone into a directory outside the workspace."""
+Makes a checkpoint. Writes it into a directory outside the workspace, with its signature, the
+signers and a line that says how to check it with ssh-keygen alone."""
 
 
 _CLOCK = """\
 For a log with entries in the future, which keep you from signing anything, and for a workspace
 that nobody used for more than a month. Shows both times, asks, and writes an entry with your
-signature: the log goes on from the time that the clock shows. Set the clock first. If the log
+signature: the log continues from the time of the clock. Set the clock first. If the log
 goes back, every approval that is not spent ends. A key that has expired or was revoked by the
 time of the log cannot sign this."""
 

@@ -7,8 +7,8 @@ from threegate.host.command_context import Context
 from threegate.host.output import counted
 
 _BACKUP = """\
-Verifies the log and writes everything the workspace holds into one file. Keys are not in it.
-What was forgotten before is not in it either; an older backup still has it."""
+Verifies the log and writes the whole workspace into one file, without keys. Artifacts that were
+forgotten are not in it; an older backup still has them."""
 _RESTORE = """\
 Makes a new workspace from a backup, or nothing at all: log and files are verified before the
 workspace exists. Somebody else's backup is consistent in itself, so look at the signers it

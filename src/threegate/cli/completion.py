@@ -1,4 +1,4 @@
-"""`threegate completion`: what a shell needs to complete commands and options."""
+"""`threegate completion`: a script with which a shell completes commands and options."""
 
 import argparse
 

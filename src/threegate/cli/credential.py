@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 _MAX_LINE_BYTES = 4096
 _ABOUT = """\
-The value is asked for without being shown, or read from standard input; it is never given as
-an argument, which every process on the machine could read. It is kept in your configuration,
-readable by you alone. Policy says which hosts take a key and where it goes."""
+The value is typed without being shown, or read from standard input. It is never an argument:
+every process on the machine could read that. It is kept in your configuration, readable by you
+alone. Policy says which hosts take a key and where it goes."""
 
 
 def add(commands: CommandGroup) -> None:

@@ -1,4 +1,4 @@
-"""`threegate doctor`: what this machine can enforce, found by doing it."""
+"""`threegate doctor`: starts every gate and reports what this machine enforces."""
 
 import argparse
 from collections import Counter
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from threegate.sandbox.doctor import Check, Diagnosis
 
 _ABOUT = """\
-Starts every gate in its box, where it first tries each forbidden act, and says which mechanisms
-are in force, which are missing and what to do about it. Modes: standard, when every gate starts
-as promised; strong, when each has its own uid, a cgroup and the host's firewall besides; refuse
-otherwise. In a workspace it also compares the boxes with those that were signed and, where policy
-enables the heavy lane, starts a guest with every engine it names; the first time that takes up to
-a minute. With --attack every known escape is tried in every box, and outside as a control; that
+Starts every gate in its sandbox, where it first tries each forbidden act, and says which
+mechanisms are in force, which are missing and what to do about it. Modes: standard, when every gate
+starts as promised; strong, when each also has its own uid, a cgroup and the host's firewall; refuse
+otherwise. In a workspace it also compares the sandboxes with the signed ones and, where policy
+enables the heavy lane, starts a guest with every engine it names; the first time, that takes up to
+a minute. With --attack every known escape is tried in every sandbox, and outside as a control; that
 takes minutes."""
 _STATES = {"in-force": "in force", "missing": "MISSING", "not-applicable": "not applicable"}
 
@@ -83,7 +83,7 @@ def _attacked(context: Context, diagnosis: "Diagnosis") -> "list[AttackResult]":
     from threegate.sandbox.machine import find_machine
 
     if diagnosis.mode == "refuse":
-        return []  # a box that does not start cannot be attacked
+        return []  # a sandbox that does not start cannot be attacked
     done = 0
     with context.out.progress("attacking boxes", len(EVERY_PROFILE)) as show:
 

@@ -1,4 +1,4 @@
-"""How commands describe themselves: one parser per command, with examples in its help."""
+"""Parsers of commands: one per command, with examples in its help."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Answer a command that is not there with the ones it looks like, not with all."""
+        """Refuse an unknown command and name similar ones, not all."""
         known = action.choices
         if action.nargs != argparse.PARSER or known is None or value in known:
             super()._check_value(action, value)
@@ -77,7 +77,7 @@ class CommandGroup:
 
     def __init__(self, parser: Parser, *, required: bool = True) -> None:
         self._prog = parser.prog
-        if required:  # said by us, after an unknown option is: argparse would say it before
+        if required:  # our own check, after unknown options: argparse would report this first
             parser.set_defaults(run=_refuse_no_command, refuse=parser.error)
         self._below = parser.add_subparsers(
             title="commands", metavar="COMMAND", required=False, parser_class=Parser
@@ -137,7 +137,7 @@ def _refuse_no_command(args: argparse.Namespace, _: Context) -> NoReturn:
 
 
 def add_key(parser: Parser, words: str, *, below: bool = False) -> None:
-    """Add `--key`; below a command that has one, its absence leaves what stood there."""
+    """Add `--key`; below a command that has one, its absence keeps that value."""
     default = argparse.SUPPRESS if below else None
     parser.add_argument("--key", metavar="FILE", default=default, help=words)
 
@@ -154,7 +154,7 @@ def add_paging(parser: Parser) -> None:
 
 
 def add_workspace(parser: Parser, *, below: bool) -> None:
-    """Add `-w`; below a command its absence leaves what stood before the command."""
+    """Add `-w`; below a command its absence keeps the value given before the command."""
     parser.add_argument(
         "-w",
         "--workspace",

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from threegate.host.images.store import Image, Images
 
 _BUILD = """\
-An image is a kernel, an init and layers of files, made of Debian's packages. Which packages, of
-which version and digest, says the lock; they come by way of this machine's own apt, and none is
-installed or run. No root is needed. The same lock gives the same image: its name is the
-digest of everything in it. What was downloaded is kept, so the next build starts at once."""
+An image is a kernel, an init and layers of files, made of Debian's packages. The lock names each
+package with its version and digest. This machine's own apt downloads them; none is installed or
+run. No root is needed. The same lock gives the same image: its name is the
+digest of everything in it. Downloads are kept, so the next build starts at once."""
 _LOCK = """\
-Says which lock counts: the one you name, your own, or the one that came with this program. With
+Says which lock is used: the one you name, your own, or the one that came with this program. With
 --update it asks apt for the versions it offers now and writes them down as your own lock;
 packages of an older lock vanish from archives with time. Read what changed, then build."""
 _VERIFY = """\
 Reads every byte of the images you name, or of all, and compares it with the digest in their
 name. Ends with 69 if one is damaged."""
 _IMPORT = """\
-What counts are the digests in the file: change a byte and it is refused, or it is another image.
-With --digest it must be the image of that digest, which somebody told you by another way. Without
-it you are shown the digest and asked, before anything is kept: whoever made the image decides
-what approved code runs in, and what its results say."""
+Compares every byte with the digests in the file: a changed byte is refused, or gives another image.
+With --digest it must be the image of that digest, which you got by another way. Without it you are
+shown the digest and asked before anything is kept: the maker of the image decides what approved
+code runs in and what its results say."""
 _DIGEST = "an image of `image list`, or the first 12 digits of it"
 
 
@@ -115,11 +115,11 @@ def _add_moving(group: CommandGroup) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="what `image export` wrote")
     parser.add_argument("--digest", metavar="DIGEST", help="the image it must be, all 64 digits")
-    add_yes(parser, "do not ask: take whichever image it is")
+    add_yes(parser, "do not ask: take any image")
 
 
 def _add_lock(parser: Parser) -> None:
-    parser.add_argument("--lock", metavar="FILE", help="another lock than the one that counts")
+    parser.add_argument("--lock", metavar="FILE", help="another lock than the one in use")
 
 
 def run_build(args: argparse.Namespace, context: Context) -> int:
@@ -316,7 +316,7 @@ def _asked_for(args: argparse.Namespace, context: Context, digest: str) -> None:
     """Raise `WaitingForHuman` or `PolicyDenied` unless the operator takes this image."""
     from threegate.base.errors import WaitingForHuman
 
-    hint = "--digest DIGEST if somebody told you by another way, --yes to take whichever it is"
+    hint = "give --digest DIGEST if you got it by another way, or --yes to take any image"
     try:
         context.agree(args, f"the file holds the image {digest}; take it?", undone="not imported")
     except WaitingForHuman as exc:
@@ -350,7 +350,7 @@ def _described(image: "Image") -> dict[str, Any]:
 
 @contextmanager
 def _counted(context: Context, what: str, size: int | None) -> Iterator[Callable[[int], None]]:
-    """Show megabytes as they come."""
+    """Yield a function that shows the megabytes so far."""
     total = None if size is None else round(size / 1_000_000)
     done = 0
     with context.out.progress(what, total) as show:

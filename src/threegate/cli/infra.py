@@ -15,7 +15,7 @@ firewall, and Squid or our own proxy as a service. Nothing is installed or start
 docs/deployment.md says how, and what each level stops. The machine's accounts and addresses
 go into DIR/place.json, and the next write takes them from there."""
 _CHECK = """\
-Says whether the files in DIR are what the policy in force says, and names those that are not."""
+Compares the files in DIR with the policy in force and names those that differ."""
 
 
 def add(commands: CommandGroup) -> None:
@@ -41,7 +41,7 @@ def add(commands: CommandGroup) -> None:
     )
     check = group.command(
         "check",
-        "say whether files are what the policy in force says",
+        "compare files with the policy in force",
         run=run_check,
         about=_CHECK,
         examples=("infra check infra", "infra check infra --json"),

@@ -71,5 +71,5 @@ def _tell(context: Context, fields: dict[str, object], *, chose: bool) -> None:
     if not chose and not fields["key_made"]:
         context.out.note("`--key new` makes another key, `--key FILE` takes one you name")
     if fields["key_strength"] == "plain-file":
-        context.out.note("the key has no passphrase: whoever can read its file can sign for you")
+        context.out.note("the key has no passphrase: anyone who can read its file can sign for you")
     context.out.note("read the files in policy/, then `threegate status`")

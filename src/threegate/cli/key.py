@@ -182,7 +182,7 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
     since = _moment(args.since)
     with context.workspace(args) as ws:
         entry = keyring.find_key(ws.bundle.signers, args.fingerprint)
-        # What cannot be done is refused before anybody is asked about it.
+        # An impossible change is refused before the operator is asked.
         keyring.without_key(ws, entry, ws.clock() if since is None else since)
         _agree(args, context, ws, f"revoke the key {_called(entry)}")
         bundle = keyring.revoke(
@@ -209,7 +209,7 @@ def _called(entry: "AllowedSigner") -> str:
 
 
 def _next_second(clock: Callable[[], int]) -> int:
-    """Wait until this second is over: what the key signed in it, before, stays valid."""
+    """Wait until this second is over: signatures that the key made in it stay valid."""
     import time
 
     first = clock()

@@ -12,7 +12,7 @@ from threegate.host.command_context import Context
 from threegate.host.output import Output, fill_descriptors, say_nowhere
 from threegate.host.settings import Settings
 
-EXIT_PIPE: Final = 141  # as a shell shows a program that wrote to nobody
+EXIT_PIPE: Final = 141  # as a shell shows a program that died of SIGPIPE
 _REPORT: Final = (
     "this is a bug: please report it with what you ran and what THREEGATE_DEBUG=1 adds; "
     "SECURITY.md says how, if it could be a weakness"
@@ -73,7 +73,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
 
 
 def _explain(exc: Exception, out: Output, *, debug: bool) -> None:
-    """Say where it happened; the exception's own words may be foreign and are only debugged."""
+    """Print where it happened; the exception's words may be foreign and need THREEGATE_DEBUG."""
     import traceback
 
     if debug:

@@ -100,7 +100,7 @@ def run_pull(args: argparse.Namespace, context: Context) -> int:
 
 @contextmanager
 def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish | None]":
-    """Yield the way to publishers, which the policy of a workspace opens; None without one."""
+    """Yield the publisher source that the policy of a workspace allows; None without one."""
     from threegate.base.errors import GateUnavailable, WorkspaceUnusable
     from threegate.host.fetch.network import Places
     from threegate.host.models.publisher import Publisher
@@ -117,7 +117,7 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
         except (GateUnavailable, WorkspaceUnusable) as exc:
             if args.source == "publisher":
                 raise
-            lacks = isinstance(exc, GateUnavailable)  # packages need no box
+            lacks = isinstance(exc, GateUnavailable)  # packages need no sandbox
             context.out.note(f"no publisher is asked: {exc.message}" if lacks else _NO_POLICY)
             yield None
             return
@@ -127,7 +127,7 @@ def _publisher(args: argparse.Namespace, context: Context) -> "Iterator[Publish 
 
 
 def _that_file_is(models: "list[Model]", source: Any) -> "list[Model]":
-    """Return the one model of the policy that a file is, or all: then the error says what."""
+    """Return the one model of the policy that a file matches, else all, for the error."""
     from threegate.base.errors import disk_errors
     from threegate.host.models.store import digest_of
 
@@ -266,4 +266,6 @@ def _named(args: argparse.Namespace, context: Context, name: str) -> "Model":
         if need.name == name and need.model is not None:
             return need.model
     hint = "`threegate model list` shows the known ones"
-    raise UsageError(f"{quote(name)} is no known model, nor one of the policy", hint=hint)
+    raise UsageError(
+        f"{quote(name)} is neither a known model nor one that the policy names", hint=hint
+    )

@@ -24,8 +24,8 @@ _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
 it in force. The key must be one that the policy in force allows. Executors that wait under
 `threegate serve` take it over, and are waited for. Exit code 69 if one of them is not `applied` by
-then: the policy is in force all the same, and `policy status` says what each of them does; with
---wait 0 nobody is waited for, and that is no question."""
+then: the policy is in force all the same, and `policy status` shows each of them. With --wait 0 the
+command does not wait and does not check."""
 _EXPLAIN = """\
 A URL, the id of a request, or `read KIND` or `draft KIND` for a gate: prints every rule that
 was tried, with file and line, and the decision."""
@@ -239,7 +239,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
     from threegate.host.workspace.applied import is_in_force
     from threegate.policy.bundle import diff
 
-    aside: dict[str, HandoffTampered] = {}  # it is in force, whatever somebody did to a request
+    aside: dict[str, HandoffTampered] = {}  # tampering with a request does not stop the policy
     with context.workspace(args) as ws:
         compiled = edited(ws)
         found = diff(ws.bundle, compiled)
@@ -254,7 +254,7 @@ def run_apply(args: argparse.Namespace, context: Context) -> int:
         question = f"apply {counted(len(found), 'change')}, {widening} wider?"
         context.agree(args, question, undone="not applied")
         bundle = apply_policy(ws, compiled, context.signer(args, ws), op="policy.apply")
-        asked = ws.store.journal.log.size  # what was said while it was signed is no answer to it
+        asked = ws.store.journal.log.size  # answers from before the new policy do not count
         settle(replace(ws, bundle=bundle), context.out.note, aside)
         rows = policy_push.wait(ws, asked, bundle, args.wait)
     _applied(args, context, bundle, found, rows)

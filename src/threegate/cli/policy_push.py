@@ -18,15 +18,15 @@ WAIT_SECONDS = 60
 LOOK_SECONDS = 0.1
 NOBODY = "no executor is running: `threegate serve` keeps some"
 _STATUS = """\
-Executors are the boxes that wait for approved requests under `threegate serve`. Each row is what
-one said last, in the log, after it was read back and probed: `applied` with the policy it
-enforces; `restart-required`, it gets no work until it was restarted, which `serve` does;
-`unavailable`, with the reason."""
+Executors are the sandboxes that wait for approved requests under `threegate serve`. Each row is the
+last state of one executor in the log, after it was read back and probed: `applied` with the policy
+it enforces; `restart-required`: it gets no work until `serve` has restarted it; `unavailable`, with
+the reason."""
 _PUSH = """\
-A policy that is applied reaches every executor by itself. This asks each of them, once more, to
-take over what is in force, to try its lock again and to say what it enforces, and waits for the
-answers. It also ends a quarantine. Exit code 69 if one of them is not `applied` by then; with
---wait 0 nobody is waited for, and that is no question."""
+An applied policy reaches every executor without this command. This command asks each of them again
+to take over the policy in force, to try its lock and to report what it enforces, and waits for the
+answers. It also ends a quarantine. Exit code 69 if one of them is not `applied` by then. With
+--wait 0 the command does not wait and does not check."""
 
 
 def add(group: CommandGroup) -> None:
@@ -105,9 +105,9 @@ def wait(ws: "Workspace", asked: int, bundle: "Bundle", seconds: float) -> "list
 
 
 def exit_code(rows: "Sequence[Row]", asked: int, bundle: "Bundle", seconds: float) -> int:
-    """Return 69 if an executor that was waited for does not enforce what is in force."""
+    """Return 69 if an executor does not enforce the policy in force after the wait."""
     if seconds == 0:
-        return os.EX_OK  # nobody was waited for
+        return os.EX_OK  # the command did not wait
     done = all(row.entry >= asked and row.enforces(bundle) for row in rows)
     return os.EX_OK if done else os.EX_UNAVAILABLE
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from threegate.policy.bundle import Bundle
 
 _ABOUT = """\
-Starts the proxy in its box and lets it serve at PATH until it is ended. FETCH uses it when its
+Starts the proxy in its sandbox and serves at PATH until it is ended. FETCH uses it when its
 policy says `proxy: connect:PATH`. It decides by the bundle in FILE, which `threegate infra write`
 makes, else by the policy in force in the workspace; SIGHUP makes it read that again, for new
 and for open tunnels. Each decision is one line of JSON on stdout. docs/deployment.md says
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 context.out.line(encode(line).decode("utf-8"))
                 context.out.flush()
         except BrokenPipeError as exc:
-            say_nowhere()  # what is buffered would fail once more, and hide the reason
+            say_nowhere()  # a second failed flush would hide the reason
             raise AuditUnavailable("nobody reads the proxy's decisions any more") from exc
 
     serve_proxy(context.settings.cwd / Path(args.socket), read, tell)

@@ -1,4 +1,4 @@
-"""`threegate withdraw|forget`: taking artifacts out again."""
+"""`threegate withdraw|forget`: removal of artifacts."""
 
 import argparse
 from typing import TYPE_CHECKING

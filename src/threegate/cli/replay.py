@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
             result_id = resolve(ws.store, text)
             if prefix_of(result_id) != "res":
                 hint = "`threegate result list` shows them"
-                raise UsageError(f"{quote(text)} is no result", hint=hint)
+                raise UsageError(f"{quote(text)} is not a result", hint=hint)
             refuse_absent(ws.store, result_id)
             found = replay(ws, result_id)
             show(number)

@@ -20,10 +20,10 @@ of where it comes from, the approvals behind it, and the commands that check all
 Of a tool result: what ran, on which inputs, who approved it, what it printed and left, how it was
 confined, and the commands that check it.
 
-Every quote is looked up again and every label worked out anew: a report never says more than is
-found now. Foreign text is set apart and cannot act in any of the formats. PNG and JPEG images of
-runs are decoded in a box and drawn anew, tables stand as text; those of a Markdown file lie beside
-it, as FILE-1.png and so on. The same workspace gives the same bytes."""
+Every quote is looked up again and every label is computed again: a report never says more than is
+found now. Foreign text is set apart and is inert in every format. PNG and JPEG images of runs are
+decoded in a sandbox and re-encoded; tables are text. Images of a Markdown file are separate files
+next to it, named FILE-1.png and so on. The same workspace gives the same bytes."""
 
 
 def add(commands: CommandGroup) -> None:
@@ -52,7 +52,7 @@ def add(commands: CommandGroup) -> None:
         help="md (default), html or pdf",
     )
     parser.add_argument("--output", metavar="FILE", help="a new file; else standard output")
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def run(args: argparse.Namespace, context: Context) -> int:
@@ -98,7 +98,7 @@ def _found(ws: "Workspace", text: str) -> str:
 
 
 def _drawn(blocks: "list[Block]", form: str, name: str | None) -> tuple[bytes, dict[str, bytes]]:
-    """Return a report, and what lies beside it if it is a file of this name."""
+    """Return a report, and the image files beside it if it is written to this name."""
     if form == "html":
         from threegate.host.report.page import as_page
 
@@ -114,7 +114,7 @@ def _drawn(blocks: "list[Block]", form: str, name: str | None) -> tuple[bytes, d
 
 
 def _write(args: argparse.Namespace, context: Context, blocks: "list[Block]") -> None:
-    """Write a file, or standard output as what is there can take it."""
+    """Write a file, or standard output: text to a terminal, bytes elsewhere."""
     from threegate.base.errors import UsageError
     from threegate.host.atomic_file import write_together
 

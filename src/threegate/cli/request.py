@@ -31,12 +31,12 @@ of its profile refuses is refused here, with file and line of the rule.
 A run has no network. Where policy lets profiles of the heavy lane have the gateway, --allow-host
 asks for it: the code imports `threegate_gateway`, and reaches the hosts you list, no others."""
 _CHECK = """\
-Asks the lane itself, in its box, without running anything: syntax, imports, names, nesting.
-If not, the answer is construct, line and reason, kept under the digest that is shown. What the
-type checker says is a warning: code that has a bug is not beyond Monty.
+Asks the lite lane in its sandbox, without running anything: syntax, imports, names, nesting. If
+Monty cannot express the code, the answer names construct, line and reason, and is kept under the
+digest shown. Findings of the type checker are warnings: Monty can express code that has a bug.
 
-Of a request or draft that is a command it says whether the interpreter ring would let it start;
-if not, file and line of the rule that refuses it, and the exit code is 77."""
+For a request or draft that is a command, it says whether the interpreter ring would let it start.
+If not, it names file and line of the rule that refuses it, and the exit code is 77."""
 _UNRESOLVED = "unresolved-reference"  # the type checker's name for a name nobody defines
 
 
@@ -236,7 +236,7 @@ def _warn(context: Context, warnings: "Sequence[RefusalFound]") -> None:
 def _checked(
     args: argparse.Namespace, ws: "Workspace", program: "Program"
 ) -> "tuple[str, LaneUse]":
-    """Return the code and what it may rely on: as its request says, else as the options do."""
+    """Return the code with its functions and inputs, from its request or from the options."""
     from threegate.base.errors import UsageError
     from threegate.host.request.code import LaneUse, widest
     from threegate.host.request.inputs import check_name
@@ -263,5 +263,5 @@ def _tell_refused(
     context.out.line(f"Monty cannot express line {refused.line}")
     context.out.foreign(refused.source)
     told = [("construct", refused.construct), ("reason", refused.reason)]
-    told.append(("record", refused.record if refused.kept else "none: it is not beyond Monty"))
+    told.append(("record", refused.record if refused.kept else "none: not a limit of Monty"))
     context.out.fields(told)

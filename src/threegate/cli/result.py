@@ -25,7 +25,7 @@ def add(group: CommandGroup) -> None:
     )
     parser.add_argument("id", metavar="ID", help="the id, or its start with 12 digits or more")
     parser.add_argument("directory", metavar="DIRECTORY", help="where the files go")
-    parser.add_argument("--force", action="store_true", help="write over files that are there")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
 def run_export(args: argparse.Namespace, context: Context) -> int:

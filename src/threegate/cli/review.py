@@ -20,21 +20,21 @@ _STATES: Final = ("draft", "held", "approved", "claimed", "done", "denied", "exp
 _WAITING: Final = ("draft", "held")
 _ID: Final = "the id, or its start with 12 digits or more"
 _KEY: Final = "the operator's key: a file, or `agent`; else the one of `init`"
-# What a request is good for once it is approved: prefix, command, how to say all, what it does.
+# The next command after an approval: prefix, command, the option for all, what it does.
 _NEXT: Final = (("tr-", "run", "--all", "runs"), ("fr-", "fetch", "--approved", "fetches"))
 _SESSION: Final = """\
 Without a command: an interactive session on the terminal, in which you look at each request
 that waits, approve it with your key, or deny it. The commands below do the same in scripts."""
 _APPROVE: Final = """\
 Shows the request, asks, and signs an approval of exactly these bytes under the rules in force
-with your key. It is for one use within an hour unless you say otherwise; policy says how much
-more there can be. Several ids are asked for and signed one by one, each by itself: one that is
-refused is named, and the others go on. A request whose file was moved or changed by hand is
-never approved, and named also if you did not ask for it. The exit code is 0 only if every
-request was approved and none was meddled with; 76 if one was, else that of the refusals."""
+with your key. It is for one use within an hour unless you say otherwise; policy sets the most.
+Several ids are shown and signed one by one: one that is refused is named, and the others go on. A
+request whose file was moved or changed by hand is never approved, and is named even if you did not
+give its id. The exit code is 0 only if every request was approved and none was tampered with; 76
+if one was, else that of the refusals."""
 _DENY: Final = """\
-The reason is kept beside the request. Whoever asked will read it, CORE included: as data, so it
-may be as plain as you like. Of several, one that cannot be denied is named, and the others are."""
+The reason is kept beside the request. Its author reads it, CORE included, as data. If one of
+several requests cannot be denied, it is named, and the others are denied."""
 _EXPORT: Final = """\
 Writes approval.md, approval.md.sig and allowed_signers. With these, and without ThreeGate,
 `ssh-keygen -Y verify` tells whether the approval was signed, and by whom."""
@@ -289,7 +289,7 @@ def _approved(
 def _telling_approved(
     args: argparse.Namespace, context: Context, given: "list[GivenApproval]"
 ) -> Iterator[None]:
-    """Say at the end what was signed, also if the next request is refused: it counts."""
+    """Report at the end what was signed, even if the next request is refused: it is valid."""
     from threegate.artifacts.ids import short
 
     try:

@@ -1,8 +1,8 @@
 """`threegate ring why|learn|import`: the rules for what approved code may import and start.
 
 SECURITY
-    Opens what a run said it was refused, which may be anything.  Only names that could be
-    modules and paths that could be programs go on, into a draft that a human reviews; nothing
+    Opens the violations that a run reported, which may be any text.  Only names that could be
+    modules and paths that could be programs go into the draft, which a human reviews; nothing
     is written or run.
 """
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from threegate.policy.ring.proposals import Learned
 
 _WHY = """\
-Shows the executor and the profile a request would run under, and of each import, program and
-network that its code or command shows whether the ring allows it, with file and line of the
-rule. Imports by other means than a statement do not show before the run; they are judged there.
-A program of the profile that the guest image lacks, or has a link in place of, is `missing`;
-without an image on this machine nothing is said of that. The exit code is 0 if all of it is
-allowed, 77 if not."""
+Shows the executor and the profile a request would run under. For each import, program and network
+that its code or command shows, it says whether the ring allows it, with file and line of the rule.
+Imports by other means than a statement are not visible before the run; the run judges them.
+A program of the profile that the guest image lacks, or has only as a link, is `missing`; this is
+not checked without an image on this machine. The exit code is 0 if everything is allowed, 77 if
+not."""
 _LEARN = """\
 Takes a result in which the ring refused an import or a program and proposes the narrowest
 profile under which it would not have: what the code imports, the programs of its profile, and
-what was refused for want of a rule. What a rule denies by name stays denied, and what no
-profile could allow (a module that Monty has not, a program that is none of the image, a Python) is
-named and left out; if nothing remains the exit code is 2. Denied patterns and argument rules are
+the imports and programs that no rule allowed. A name that a rule denies stays denied. What no
+profile could allow (a module that Monty lacks, a program that is not in the image, a Python) is
+named and left out; if nothing remains, the exit code is 2. Denied patterns and argument rules are
 never learned from. The answer is a diff of the policy file to review and edit; nothing
 is written, and nothing is in force before `threegate policy apply`."""
 _IMPORT = """\

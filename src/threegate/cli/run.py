@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from threegate.host.workspace.workspace import Workspace
 
 _ABOUT = """\
-Each request runs once, in a fresh interpreter inside the sandbox, and leaves a result that is
-never changed again. One use of its approval is spent before that. What a crash interrupts
-does not run again by itself: it waits for you in `threegate review`, or for the next run if
-its approval has a use left. Ctrl-C lets what is claimed, up to 64 requests at a time, come to
-its end, keeps the results and claims nothing more; a second one stops at once. A policy that is
-applied meanwhile stops what is running (`limit:policy`) or lets it finish, as its `push.running`
-says; nothing more is claimed under the rules before.
+Each request runs once, in a fresh interpreter inside the sandbox, and leaves a result that never
+changes. One use of its approval is spent before that. A request that a crash interrupted does not
+run again automatically: it waits for you in `threegate review`, or for the next run if its approval
+has a use left. Ctrl-C lets the claimed requests, up to 64 at a time, finish, keeps their results
+and claims no more; a second Ctrl-C stops at once. If a policy is applied meanwhile, its
+`push.running` decides whether running requests are stopped (`limit:policy`) or finish; no more are
+claimed under the old rules.
 
-The exit code is 0 if every request left a result, whatever its exit state: a program that
-failed is a result like any other. A request whose file was moved or changed by hand is named
+The exit code is 0 if every request left a result, also for a program that failed. A request whose
+file was moved or changed by hand is named
 and left alone; the others run, and the exit code is 76."""
 
 
@@ -47,7 +47,7 @@ def add(commands: CommandGroup) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> int:
-    """Run the requests and tell what became of each."""
+    """Run the requests and print the outcome of each."""
     from threegate.host.images.choice import current
     from threegate.host.review.decisions import settle
     from threegate.host.run.heavy.gateway import outward_of
@@ -97,7 +97,7 @@ def _patience(context: Context) -> Iterator[threading.Event]:
     def interrupted(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             context.out.urgent("stopped: what was under way waits in `threegate review`")
-            os._exit(EX_INTERRUPTED)  # boxes end with us, and their claims with the lease
+            os._exit(EX_INTERRUPTED)  # sandboxes end with us, and their claims with the lease
         stop.set()
         context.out.urgent("interrupted: ending what was begun; again to stop at once")
 
@@ -129,7 +129,7 @@ def _tell_aside(
     found: list[str],
     told: list[dict[str, Any]],
 ) -> int:
-    """Name the requests that somebody meddled with; they do not run, and the others do."""
+    """Name the requests that were tampered with; they do not run, and the others do."""
     from threegate.host.run.lifecycle import Report
 
     for request_id, error in aside.items():

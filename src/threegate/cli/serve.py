@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 PORT = 7433
 DEFAULT_WARM = 2
-MOST_WARM = 16  # a box that waits takes some forty megabytes
+MOST_WARM = 16  # a waiting sandbox takes some forty megabytes
 _ABOUT = """\
-Serves the console on loopback until it is ended, and prints a link that logs one browser in,
-once. Only your own account can connect. Approving is signing with your key, as in `threegate
-review`: if it has a passphrase, it is asked for on this terminal. What is approved, here or
-elsewhere, runs as it comes, and approved fetch requests are carried out. Boxes for it wait,
-proved and under the policy in force; `threegate policy status` shows them. Ctrl-C lets what is
-claimed, a question and a search come to their end; a second one stops at once.
+Serves the console on loopback until it is ended, and prints a link that logs in one browser,
+once. Only your own account can connect. Approving signs with your key, as in `threegate review`: if
+the key has a passphrase, this terminal asks for it. Approved tool and fetch requests run as they
+come, also if they were approved elsewhere. Proved sandboxes wait for them under the policy in
+force; `threegate policy status` shows these. Ctrl-C lets claimed requests, a question and a search
+finish; a second Ctrl-C stops at once.
 
---link prints a new link to the console that runs, for another browser or another day. With
---socket the console listens on a file and on no port; bring your browser there, for example by
-`ssh -L 7433:FILE`, and name that port with --port. Whoever reaches that port then comes as you,
-every account of the machine it is on: the login is the only door left. --print-unit prints a
-unit for your own systemd, with the other options as you give them."""
+--link prints a new link to the running console, for another browser or another day. With --socket
+the console listens on a file instead of a port; connect your browser, for example by
+`ssh -L 7433:FILE`, and name that port with --port. Then every account of the machine that has this
+port can connect, and only the login keeps them out. --print-unit prints a unit for your own
+systemd, with the other options as you give them."""
 _TOLD = {
     "held": "held {requests} for review",
     "approved": "approved {request}",
     "denied": "denied {request}",
     "ran": "{request}: {outcome}",
     "not-run": "approved requests do not run: {reason} [{code}]",
-    "not-rated": "what waits is not rated: {reason} [{code}]",
+    "not-rated": "waiting requests are not rated: {reason} [{code}]",
     "settled": "{words}",
     "meddled": "{reason} [{code}]",
     "login": "a browser was let in",
     "bug": "unexpected {kind} at {where}",
     "executor": "{executor}: {state}, generation {generation} {reason}",
-    "bad-policy": "a policy that does not count: {reason} [{code}]",
+    "bad-policy": "a policy that is not in force: {reason} [{code}]",
     "turned-away": "turned away a connection: {reason}",
     "refused": "refused a request [{code}]",
 }
@@ -77,7 +77,7 @@ def add(commands: CommandGroup) -> None:
         choices=range(MOST_WARM + 1),
         default=DEFAULT_WARM,
         metavar="N",
-        help=f"boxes that wait for approved requests, 0 to {MOST_WARM}, else {DEFAULT_WARM}",
+        help=f"sandboxes that wait for approved requests, 0 to {MOST_WARM}, else {DEFAULT_WARM}",
     )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
     parser.add_argument("--socket", metavar="FILE", help="listen on a file, not on a port")
@@ -158,7 +158,7 @@ def _serve(args: argparse.Namespace, context: Context) -> int:
 
 
 class _Voice:
-    """Prints what happens, line by line, whichever thread it comes from."""
+    """Prints events line by line, from any thread."""
 
     def __init__(self, context: Context, *, in_json: bool) -> None:
         self._out, self._json, self._lock = context.out, in_json, threading.Lock()

@@ -1,4 +1,4 @@
-"""`threegate status`: where the workspace stands."""
+"""`threegate status`: an overview of the workspace."""
 
 import argparse
 import os

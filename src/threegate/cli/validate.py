@@ -1,4 +1,4 @@
-"""`threegate validate`: whether files are artifacts, and which."""
+"""`threegate validate`: checks files against the artifact formats."""
 
 import argparse
 import os
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _ABOUT = """\
 Prints kind and id of each file, or the rule it breaks. Nothing is stored and no workspace is
-needed. A draft of a request has no id before `admit` has stamped it. A file that is named
-like an id must have the bytes of that id."""
+needed. A draft of a request has no id before `admit` stamps it. If a file name is an id, the
+content must have that id."""
 
 
 def add(commands: CommandGroup) -> None:

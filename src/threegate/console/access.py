@@ -27,14 +27,14 @@ LONGEST_SECONDS: Final = 24 * 3600
 MAX_LINKS: Final = 4
 MAX_SESSIONS: Final = 8
 MAX_VIEWS: Final = 64  # forms that are open at once; the oldest go first
-LEAST_LOOK_SECONDS: Final = 1.0  # nobody has read a request that was sent this moment
+LEAST_LOOK_SECONDS: Final = 1.0  # a faster approval cannot come from a human who read it
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """A request as it was shown once: what a yes to it means."""
+    """A request as it was shown once; an approval covers exactly this."""
 
     request: str
     digest: str
@@ -49,8 +49,8 @@ class BrowserSession:
     began: float
     seen: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    said: str = ""  # told on the next page
-    _told: tuple[str, str] = ("", "")  # what the last page told, and its path
+    said: str = ""  # shown on the next page
+    _told: tuple[str, str] = ("", "")  # shown on the last page, and its path
     _views: dict[str, ShownRequest] = field(default_factory=dict)
 
     def is_form_of(self, token: str) -> bool:
@@ -58,7 +58,7 @@ class BrowserSession:
         return hmac.compare_digest(token.encode("utf-8"), self.csrf.encode("ascii"))
 
     def show(self, request: str, digest: str, now: float) -> str:
-        """Note that a request was shown; return the token that says yes to that, once."""
+        """Note that a request was shown; return the token that approves it, once."""
         while len(self._views) >= MAX_VIEWS:
             del self._views[next(iter(self._views))]
         token = secrets.token_urlsafe(32)
@@ -66,11 +66,11 @@ class BrowserSession:
         return token
 
     def take(self, token: str) -> ShownRequest | None:
-        """Return what was shown with a token; it is worth nothing afterwards."""
+        """Return the request shown with a token; the token works once."""
         return self._views.pop(_digest(token), None)
 
     def tell(self, path: str) -> str:
-        """Return what the page at `path` tells: it tells it again when it is loaded again."""
+        """Return the message for the page at `path`; a reload shows it again."""
         words = self.said or (self._told[0] if path and path == self._told[1] else "")
         self.said, self._told = "", (words, path)
         return words
@@ -134,7 +134,7 @@ class Sessions:
 
 @dataclass(slots=True)
 class RateLimit:
-    """How much may come in a while: so many at once, and so many a second in the long run."""
+    """A token bucket: so many at once, and so many a second in the long run."""
 
     most: float
     per_second: float
@@ -174,8 +174,8 @@ TOO_MANY: Final = "TG-CON-008"
 LOGIN: Final = "/login/"
 UPLOADS: Final = ("/run",)  # where a form may bring files
 
-# What a page may load and send, should anything foreign ever become markup in it: nothing but
-# our one script and our one style sheet.
+# The content policy: if foreign text ever becomes markup, a page still loads only our one script
+# and our one style sheet.
 _ALLOWED: Final = (
     "default-src 'none'",
     "script-src 'self'",
@@ -192,7 +192,7 @@ POLICY: Final = "; ".join(_ALLOWED)
 HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
-    # To nobody else; without any, a browser says that a form of ours comes from `null`.
+    # Only to ourselves; with `no-referrer` a browser sends `Origin: null` for our own forms.
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -212,9 +212,9 @@ class RefusedRequest:
 
 
 def refusal(request: Request, hosts: frozenset[str]) -> RefusedRequest | None:
-    """Return why a request may not come in, None if it may."""
+    """Return why a request is refused, None if it is accepted."""
     host = request.headers.get("host", "")
-    # A name that somebody made point to this machine is not one of ours (DNS rebinding).
+    # DNS rebinding: a foreign name that points to this machine is not one of ours.
     if host not in hosts:
         return RefusedRequest(
             HTTPStatus.MISDIRECTED_REQUEST, WRONG_HOST, "it was sent to another name"

@@ -1,8 +1,8 @@
-"""From a request to an answer: access checks, the session, the page.
+"""The console's application: access checks, sessions, and the page for each request.
 
 SECURITY
-    The only way in.  What is answered without a session is listed here: the login, our own
-    style sheet and script, and counts.  Every form that a browser posts carries the token of its
+    Every request comes through here.  Without a session only the login, our own style sheet and
+    script, and counts are served.  Every form that a browser posts carries the token of its
     session.
 """
 
@@ -93,7 +93,7 @@ class App:
     _refusals: RateLimit = field(default_factory=_telling)
 
     async def room(self, head: Request) -> int:
-        """Return how many bytes may follow a head: more than a form's only for our own uploads.
+        """Return the most bytes of a body; only our own uploads may be larger than a form.
 
         A request without a session, or from elsewhere, is refused without reading its body.
         """

@@ -41,7 +41,7 @@ class QuestionRunner(JobRunner[QuestionJob]):
     def __init__(self, context: Context, thread: WorkspaceThread, tell: Tell) -> None:
         super().__init__(thread, tell, "question")
         self._context = context
-        self.quiet: Output = _Heard(lambda _: None)  # for calls whose progress nobody sees
+        self.quiet: Output = _Heard(lambda _: None)  # for calls without visible progress
 
     def start(self, typed: TypedQuestion, *, extractive: bool) -> None:
         """Start a question; raise `UsageError` while another one is answered."""

@@ -1,6 +1,6 @@
-"""What happens while the console runs: events for pages and `--json`, and counts for Prometheus.
+"""Events of the console, for pages and `--json`, and counts for Prometheus.
 
-An event says what happened, with ids, codes and counts, never with foreign text.  The counts hold
+An event holds ids, codes and counts, never foreign text.  The counts hold
 no names and no ids.
 """
 

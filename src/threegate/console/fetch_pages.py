@@ -81,7 +81,7 @@ def _references(text: str) -> tuple[Reference, ...]:
         more = len(found.problems) - MOST_TOLD
         raise UsageError("; ".join([*told, *([f"{more} more"] if more > 0 else [])]))
     if not found.references:
-        raise UsageError("that names nothing to fetch")
+        raise UsageError("this text names nothing to fetch")
     return found.references
 
 
@@ -103,7 +103,7 @@ def hold_wanted(
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """What the operator typed."""
+    """The search form as the operator filled it in."""
 
     words: str
     source: str
@@ -134,12 +134,12 @@ class SearchRunner(JobRunner[SearchJob]):
         """Start a search; raise `UsageError` if the console runs nothing or a search runs."""
         if not self.runs:
             hint = "`threegate fetch search WORDS --source S` does, and its packet opens here"
-            raise UsageError("this console was started with --no-run and asks nobody", hint=hint)
+            raise UsageError("this console was started with --no-run and sends nothing", hint=hint)
         job = SearchJob(words=sought.words, source=sought.source)
         self.begin(job, lambda live: self._work(live, job, sought))
 
     def stop(self) -> None:
-        """Ask no more; complete answers are stored."""
+        """Send no more questions; complete answers are stored."""
         self._stopped.set()
 
     def ended(self, job: SearchJob) -> None:
@@ -296,10 +296,10 @@ def _chosen(listed: Sequence[SearchCandidate], ticks: Sequence[str]) -> list[Ref
     for tick in ticks:
         reference = named.get(tick)
         if reference is None:
-            raise UsageError("something was ticked that cannot be asked for")
+            raise UsageError("a ticked item cannot be fetched")
         chosen[reference] = None
     if not chosen:
-        raise UsageError("tick what is to be fetched")
+        raise UsageError("tick the items to fetch")
     return list(chosen)
 
 

@@ -103,7 +103,7 @@ class Pictures:
 
 # Should a browser render it after all: no origin, no script, nothing loaded, no frame.
 POLICY: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
-NAVIGATION: Final = "document"  # what a browser says of a link that somebody clicked
+NAVIGATION: Final = "document"  # `Sec-Fetch-Dest` of a clicked link
 _NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -140,7 +140,7 @@ def _picture(
 
 async def download(call: Call) -> Response:
     """Send a file that a run left; the browser keeps it and shows nothing of it."""
-    # No element of a page, ours included, may take a file in: an `img` ignores the disposition.
+    # Only navigation gets a file: an `img` element would ignore `Content-Disposition`.
     if call.request.headers.get("sec-fetch-dest", NAVIGATION) != NAVIGATION:
         raise Malformed("a file is downloaded and never shown")
     file = await call.app.slow.do(partial(_file, call.subject, _number(call)))

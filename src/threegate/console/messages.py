@@ -32,7 +32,7 @@ _TYPE: Final = re.compile(r"content-type: [!-~]{1,255}(?: [!-~]{1,255})?", re.IG
 
 
 class NotAForm(ValueError):
-    """Why a body is no form with files, in our words."""
+    """The body is not a form with files; the reason is in our words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class FormPart:
 
 
 def boundary_of(kind: str) -> str | None:
-    """Return what stands between the parts, None if a form of this type has none."""
+    """Return the boundary between the parts, None if a form of this type has none."""
     found = _KIND.fullmatch(kind)
     return None if found is None else found[1]
 
@@ -59,20 +59,20 @@ def parts_of(body: bytes, boundary: str) -> list[FormPart]:
             raise NotAForm("it has too many fields")
         found.append(part)
     if len({part.name for part in found}) != len(found):
-        raise NotAForm("a field stands there twice")
+        raise NotAForm("a field occurs twice")
     return found
 
 
 def _parts(body: bytes, boundary: bytes) -> Iterator[FormPart]:
     first, between = b"--" + boundary + b"\r\n", b"\r\n--" + boundary
     if not body.startswith(first):
-        raise NotAForm("its parts cannot be told apart")
+        raise NotAForm("its parts have no boundary")
     at = len(first)
     while True:
         value = body.find(b"\r\n\r\n", at, at + MAX_PART_HEAD_BYTES)
         end = body.find(between, at)
         if end < 0:
-            raise NotAForm("it ends before its end")
+            raise NotAForm("it ends too early")
         if not 0 <= value <= end - 4:
             raise NotAForm("a part has no head")
         name, filename = _head(body[at:value])
@@ -81,7 +81,7 @@ def _parts(body: bytes, boundary: bytes) -> Iterator[FormPart]:
         if body[at:] == b"--\r\n":
             return
         if body[at : at + 2] != b"\r\n":
-            raise NotAForm("it does not end where it says")
+            raise NotAForm("a boundary is malformed")
         at += 2
 
 
@@ -93,14 +93,14 @@ def _head(data: bytes) -> tuple[str, str | None]:
         raise NotAForm("a part's head is not text") from exc
     found = _DISPOSITION.fullmatch(first)
     if found is None or len(others) > 1 or not all(map(_TYPE.fullmatch, others)):
-        raise NotAForm("a part's head is none of a browser's")
+        raise NotAForm("a part's head is not one that a browser sends")
     return found[1], found[2]
 
 
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = MAX_PARTS  # one for every candidate of a search, and a few
 MAX_TEXT_BYTES: Final = 1024 * 1024  # of the fields beside files; a program is shorter
-MAX_UPLOAD_BYTES: Final = 64 * 1024 * 1024  # of the files of one form, whatever policy allows
+MAX_UPLOAD_BYTES: Final = 64 * 1024 * 1024  # of the files of one form, even if policy allows more
 HTML: Final = "text/html; charset=utf-8"
 FORM: Final = "application/x-www-form-urlencoded"
 _ONCE: Final = ("host", "origin", "cookie", "content-type", "content-length", "sec-fetch-site")
@@ -108,13 +108,13 @@ _PATH: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 
 class Malformed(Exception):
-    """Not a request that is answered; the reason is in our words."""
+    """A request that is refused; the reason is in our words."""
 
     status: int = HTTPStatus.BAD_REQUEST
 
 
 class BodyTooLong(Malformed):
-    """More than anybody reads."""
+    """The body is longer than its limit."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
@@ -123,13 +123,13 @@ class BodyTooLong(Malformed):
 class UploadedFile:
     """A file that came with a form."""
 
-    filename: str  # foreign, and no place on this machine
+    filename: str  # foreign; never used as a path
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a browser asked for; every value in it is foreign."""
+    """One request of a browser; every value in it is foreign."""
 
     method: str
     path: str
@@ -178,7 +178,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is answered: a body, or a stream of events that lasts."""
+    """One answer: a body, or a stream of events."""
 
     status: int = HTTPStatus.OK
     body: bytes = b""
@@ -192,17 +192,17 @@ class Response:
 def read_request(
     method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes = b""
 ) -> Request:
-    """Return a request that can be understood in one way only; raise `Malformed`."""
+    """Return the request if it has exactly one reading; raise `Malformed`."""
     try:
         path, _, query = target.decode("ascii").partition("?")
         found = [(name.decode("ascii"), value.decode("ascii")) for name, value in headers]
     except UnicodeDecodeError as exc:
         raise Malformed("it is not ASCII") from exc
     if not path.startswith("/") or not _PATH.issuperset(path) or "//" in path or ".." in path:
-        raise Malformed("its path is none of ours")
+        raise Malformed("its path is not one of this console")
     names = [name for name, _ in found]
     if any(names.count(name) > 1 for name in _ONCE):
-        raise Malformed("a header stands there twice")
+        raise Malformed("a header occurs twice")
     return Request(method.decode("ascii"), path, fields_of(query), dict(found), body)
 
 
@@ -220,12 +220,12 @@ def fields_of(text: str) -> dict[str, str]:
     except ValueError as exc:
         raise Malformed("its fields cannot be read") from exc
     if len(dict(pairs)) != len(pairs):
-        raise Malformed("a field stands there twice")
+        raise Malformed("a field occurs twice")
     return dict(pairs)
 
 
 def redirect(path: str, *headers: tuple[str, str]) -> Response:
-    """Return the way to another page of ours."""
+    """Return a redirect to another page of ours."""
     return Response(HTTPStatus.SEE_OTHER, headers=(("Location", path), *headers))
 
 

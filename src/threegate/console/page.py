@@ -5,7 +5,7 @@ A page module declares its paths in `PAGES`; `routes` lists the modules.
 SECURITY
     Every value a template prints goes through `visible` (controls, bidi and invisible
     characters are spelled out) and is then escaped; a template cannot forget either.
-    A value that is missing is an error, not nothing.
+    A missing value is an error, not an empty text.
 """
 
 import re
@@ -39,7 +39,7 @@ Handler = Callable[["Call"], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ConsolePage:
-    """One path, and what answers there.
+    """One path and its handlers.
 
     `ID` in the path is an artifact's id.  The first group of the path is the call's subject.
     """
@@ -53,14 +53,14 @@ class ConsolePage:
     follows: bool = False  # says when the workspace changed
 
     def subject(self, path: str) -> str | None:
-        """Return what a path names, which may be nothing; None if it is not this page's."""
+        """Return the subject of a path, which may be empty; None if the path is not this page's."""
         found = re.fullmatch(self.path.replace("ID", _ID), path)
         if found is None:
             return None
         return found[1] if found.groups() else ""
 
     def handler(self, method: str) -> Handler | None:
-        """Return what answers a method."""
+        """Return the handler of a method."""
         return self.get if method == "GET" else self.post
 
 
@@ -108,7 +108,7 @@ def status_of(problems: Sequence[str]) -> int:
 def one_of(allowed: Sequence[str], value: str) -> str:
     """Return a choice that was offered; raise `UsageError`."""
     if value not in allowed:
-        raise UsageError("that is none of the choices")
+        raise UsageError("that is not one of the choices")
     return value
 
 

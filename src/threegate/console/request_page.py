@@ -1,12 +1,12 @@
-"""The page of a request: everything about it, and the operator's yes or no.
+"""The page of a request: its whole sheet, and the operator's approval or denial.
 
 The sheet has the same lines as `threegate review show`, in parts.
 
 SECURITY
-    Nothing is added to or left out of what the terminal shows.  A yes is a form with two tokens:
-    the session's, and one that was made when the request was shown and works once.  At the yes the
-    request is read and judged again.  Unless the digest of all shown lines is the same, nothing is
-    signed.
+    Shows exactly the lines that the terminal shows.  An approval is a form with two tokens: the
+    session's, and one that was made when the request was shown and works once.  Before the
+    signature the request is read and judged again.  Unless the digest of all shown lines is the
+    same, nothing is signed.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def _texts(sheet: ReviewSheet) -> Iterator[str]:
 
 
 def needs_typing(sheet: ReviewSheet) -> bool:
-    """Tell whether a yes needs typing, not only a click: for the network and the heavy lane."""
+    """Tell whether an approval needs typing, not only a click: network and heavy lane."""
     return sheet.lane == "era" or sheet.rule_of_two.network
 
 
@@ -99,7 +99,7 @@ _AGAIN: Final = "look at it again, then decide"
 
 
 async def request(call: Call) -> Response:
-    """Show everything about a request; each showing makes one form for a yes."""
+    """Show a request; each showing makes one form for an approval."""
     heard = call.app.events.position  # before reading: later events are news to this page
     look = partial(_looked_at, call.subject)
     sheet, refusal, bounds, made = await call.app.reading.do(look)
@@ -200,7 +200,7 @@ def approved(
     """Return the approval of what `view` showed; raise if any of it changed."""
     sheet = read_sheet(live.ws, view.request, live.index)
     if digest_of(sheet) != view.digest:
-        detail = f"{short(view.request)} is not what was shown any more"
+        detail = f"{short(view.request)} has changed since it was shown"
         raise PolicyDenied(detail, code=NOT_SHOWN, hint=_AGAIN)
     if needs_typing(sheet) and typed.strip().lower() != digits_of(sheet.id)[:TYPED]:
         detail = f"the first {TYPED} digits of {short(sheet.id)} were not typed"
@@ -210,7 +210,7 @@ def approved(
 
 
 async def deny(call: Call) -> Response:
-    """Say no, with a reason."""
+    """Deny a request, with a reason."""
     reason = call.request.form().get("reason", "").replace("\r\n", "\n")
     await call.app.deciding.do(lambda live: decisions.deny(live.ws, call.subject, reason))
     call.session.said = f"denied {short(call.subject)}"

@@ -46,7 +46,7 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunOffer:
-    """What the policy in force offers in the form."""
+    """The choices in the form, by the policy in force."""
 
     functions: list[str]
     profiles: list[str]
@@ -154,7 +154,7 @@ def _lines(typed: Mapping[str, str], name: str) -> list[str]:
 def _handed(typed: Mapping[str, str], files: Mapping[str, UploadedFile]) -> list[InputFiles]:
     """Return each file with the name that was typed beside it."""
     if set(files) - {_FILE + number for number in FILES}:
-        raise UsageError("a file came that the form does not ask for")
+        raise UsageError("the form does not ask for one of these files")
     found = []
     for number in FILES:
         name, sent = text_of(typed, _NAME + number), files.get(_FILE + number)

@@ -3,7 +3,7 @@
 Every account of a machine can reach its loopback, so the kernel is asked who owns the other end.
 
 SECURITY
-    Speaks with any process that connects, before anybody is known.  Sizes, times and the number
+    Reads bytes of any local process, before its owner is known.  Sizes, times and the number
     of connections are bounded.  A request that h11 does not understand ends the connection.  A
     peer whose owner the kernel does not name counts as another user.
 """
@@ -38,7 +38,7 @@ from threegate.policy.leaves import BYTES
 
 _TABLE: Final = Path("/proc/net/tcp")
 _LOCAL, _REMOTE, _UID, _INODE = 1, 2, 7, 9  # columns
-_NOBODY: Final = "0"  # the inode of an end that was closed; the kernel then says uid 0 of anybody's
+_NOBODY: Final = "0"  # inode of a closed end; the kernel then reports uid 0 for any owner
 
 
 def is_ours(connection: socket.socket) -> bool:
@@ -47,7 +47,7 @@ def is_ours(connection: socket.socket) -> bool:
 
 
 def uid_of(connection: socket.socket) -> int | None:
-    """Return to whom the other end belongs, None if nobody says."""
+    """Return the owner of the other end, None if the kernel does not say."""
     if connection.family == socket.AF_UNIX:
         size = struct.calcsize("3i")
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
@@ -80,7 +80,7 @@ MAX_CONNECTIONS: Final = 64
 REQUEST_SECONDS: Final = 15.0  # of its head, from the first byte on, and of its body
 UPLOAD_SECONDS: Final = 120.0  # of the body of a form with files
 MAX_UPLOADS: Final = 2  # at once
-LINGER_SECONDS: Final = 15.0  # a browser listens when it has sent everything, and not before
+LINGER_SECONDS: Final = 15.0  # a browser reads the answer only after it has sent everything
 IDLE_SECONDS: Final = 75.0
 SEND_SECONDS: Final = 30.0
 _READ_BYTES: Final = 64 * 1024
@@ -99,7 +99,7 @@ class ConsoleServer:
         self._open: dict[asyncio.Task[None], _Conversation] = {}
 
     async def serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
-        """Serve until `stop`; what is being answered then is answered."""
+        """Serve until `stop`; requests under way are still answered."""
         server = await asyncio.start_server(
             self._connected, sock=listening, limit=MAX_HEAD_BYTES, backlog=MAX_CONNECTIONS
         )
@@ -107,7 +107,7 @@ class ConsoleServer:
             await stop.wait()
             server.close()
             for task, conversation in list(self._open.items()):
-                conversation.ending = True  # a browser would keep the connection, and us
+                conversation.ending = True  # otherwise a keep-alive connection would delay the end
                 if not conversation.answering:
                     task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
@@ -191,7 +191,7 @@ class _Conversation:
         return None if body is None else replace(head, body=body)
 
     async def _body(self, most: int, seconds: float) -> bytes | None:
-        """Return what follows a head, None if it breaks off; never more is kept than `most`."""
+        """Return the body, None if it breaks off; at most `most` bytes are kept."""
         body = bytearray()
         async with asyncio.timeout(seconds):
             while isinstance(event := await self._event(), h11.Data):
@@ -211,7 +211,7 @@ class _Conversation:
             if event is not h11.NEED_DATA:
                 return event
             if self._http.they_are_waiting_for_100_continue:
-                raise Malformed("it waits for a word before it is sent")
+                raise Malformed("it waits for `100 Continue`, which is not sent")
             self._http.receive_data(await self._reader.read(_READ_BYTES))
 
     async def _refuse(self, exc: Exception) -> None:
@@ -224,7 +224,7 @@ class _Conversation:
             await self._linger()
 
     async def _linger(self) -> None:
-        """Throw away what still comes, for a while: else the words never arrive."""
+        """Discard the rest of the body for a while: otherwise a reset would drop our answer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 while await self._reader.read(_READ_BYTES):
@@ -243,7 +243,7 @@ class _Conversation:
             async for piece in response.stream:
                 await self._write(self._http.send(h11.Data(data=piece)))
         elif response.body:
-            # In one piece: a head alone waits for the other side to say that it came.
+            # In one write: without TCP_NODELAY the body would wait until the head is acknowledged.
             await self._write(head + (self._http.send(h11.Data(data=response.body)) or b""))
         else:
             await self._write(head)

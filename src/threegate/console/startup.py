@@ -220,7 +220,7 @@ async def _rate(app: App) -> None:
             if exc.code != told:  # once, not every two seconds
                 app.events.tell("not-rated", code=exc.code, reason=exc.message)
             told = exc.code
-        except Exception as exc:  # noqa: BLE001 -- told, and tried again
+        except Exception as exc:  # noqa: BLE001 -- reported, and tried again
             if told != "bug":
                 app.events.tell("bug", kind=type(exc).__name__, where="rating")
             told = "bug"

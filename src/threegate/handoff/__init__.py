@@ -1,1 +1,1 @@
-"""Where artifacts cross: states are directories, transitions are atomic, durable and audited."""
+"""The handoff: states are directories, transitions are atomic, durable and audited."""

@@ -1,9 +1,10 @@
-"""How bytes from outside become an accepted artifact, or land in quarantine with the reason.
+"""Admission: bytes from outside become an accepted artifact, or go to quarantine with a reason.
 
 SECURITY
     Takes bytes from gates and from the operator's files.  The host parses them itself
-    and writes its own copy under its own name.  If this module is wrong, something
-    enters that nobody vouched for, or something refused is lost.
+    and writes its own copy under its own name.  If this module is wrong, an unchecked artifact
+    enters, or a refused one is
+    lost.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    offered: bytes  # as it came: what quarantine keeps
+    offered: bytes  # the original bytes, which quarantine keeps
     data: bytes  # as it is stored if accepted
     artifact: Artifact | None
     id: str | None
@@ -89,8 +90,8 @@ def admit(
     """Validate, store and record items in order, a chunk to a transaction.
 
     `complete` turns a draft into the artifact it stands for, or raises `ArtifactRejected`.
-    `compare` is given the new packets whose retrieval record is here, and tells which of them
-    differ from what the record and the raw bytes make.
+    `compare` gets the new packets whose retrieval record is here, and returns those that differ
+    from the packet remade from record and raw bytes.
     """
     for chunk in _chunks(items):
         parsed = [_parse(item, complete) for item in chunk]
@@ -112,7 +113,7 @@ def _comparable(store: Store, chunk: Sequence[_Parsed]) -> Packets:
 
 
 def _chunks(items: Iterable[Untrusted[bytes]]) -> Iterator[list[Untrusted[bytes]]]:
-    """Yield items in order, no chunk with more of them or more bytes than memory is for."""
+    """Yield items in order, in chunks of bounded count and bytes."""
     chunk: list[Untrusted[bytes]] = []
     size = 0
     for item in items:
@@ -190,7 +191,7 @@ def _judge(
             raise verdict
         _check_in_place(store, item.artifact, pending)
     except ArtifactRejected as exc:
-        # Keeping the bytes of what was forgotten would undo the forgetting.
+        # Keeping forgotten bytes in quarantine would undo the forgetting.
         gone = exc.code in (FORGOTTEN, WITHDRAWN)
         status = "refused" if gone else "quarantined"
         return Admission(status, kept, item.id, exc.code, exc.message, exc.hint), exc
@@ -210,7 +211,7 @@ def _check_in_place(
     pending: Mapping[str, _Parsed],
     brought: Container[str] = (),
 ) -> None:
-    """Check what a parser cannot: signature, parents, labels, blobs."""
+    """Check the rules that a parser cannot check: signature, parents, labels, blobs."""
     if isinstance(artifact, Approval):
         hint = "an approval is made by signing a request, not brought in by hand"
         raise ArtifactRejected(
@@ -331,7 +332,7 @@ def admit_answer(
 
 
 def destination(artifact: Artifact, prefix: str) -> str:
-    """Return the directory a new artifact enters: what CORE wrote starts as a draft."""
+    """Return the directory of a new artifact; requests by CORE start as drafts."""
     if prefix in ("fr", "tr"):
         origin = getattr(artifact, "origin", "core")
         return states.directory_of(prefix, "held" if origin == "operator" else "draft")

@@ -1,10 +1,10 @@
 """Transitions of an approval and of the request that it approves, in one batch each.
 
 An approval is `ap-X.md` and `ap-X.sig`; one that may be used more than once has
-`ap-X.uses.json` beside it, which counts.  Which count is right is what the log says.
+`ap-X.uses.json` beside it, which counts.  The log decides which count is right.
 
 SECURITY
-    A human's yes is worth as often as it says.  If this module is wrong, a use is spent
+    An approval holds for the number of uses it names.  If this module is wrong, a use is spent
     twice, or an approval that was revoked still counts.
 """
 
@@ -24,7 +24,7 @@ from threegate.handoff.disk import read_start
 from threegate.handoff.journal import MAX_BATCH, Act, Move, Put, Remove
 from threegate.handoff.store import MISPLACED, OTHER_CONTENT, Store
 
-# As in policy.approvals, which needs the code that checks signatures.
+# The same as in `policy.approvals`, which imports signature code that is not needed here.
 OTHER_REQUEST: Final = "TG-APR-002"
 OUTSIDE_WINDOW: Final = "TG-APR-007"
 USES_SPENT: Final = "TG-APR-010"
@@ -88,7 +88,7 @@ def approvals_by_request(store: Store) -> dict[str, list[str]]:
             continue
         try:
             match = _START.match(read_start(directory, name, _START_BYTES))
-        except OSError:  # moved on meanwhile, or a trap; its user will find out
+        except OSError:  # moved meanwhile, or not a plain file: the code that uses it refuses it
             continue
         if match:
             found.setdefault(match[1].decode(), []).append(name.removesuffix(".md"))
@@ -188,13 +188,13 @@ def denial_of(store: Store, request_id: str) -> Denial | None:
 
 
 def uses_left(store: Store, approval: Approval, approval_id: str) -> int:
-    """Return how often an approval may still be used; takes the lock."""
+    """Return the remaining uses of an approval; takes the lock."""
     with store.locked():
         return uses_left_now(store, approval, approval_id)
 
 
 def uses_left_now(store: Store, approval: Approval, approval_id: str) -> int:
-    """Return how often an approval may still be used; the lock is held."""
+    """Return the remaining uses of an approval; the lock is held."""
     if store.standing(approval_id) != "accepted":
         return 0
     if approval.max_uses == 1:
@@ -252,7 +252,7 @@ def spend(store: Store, approval_id: str, *, request_id: str, max_uses: int) -> 
 
 
 def packed(changes: Iterable[Sequence[Act]]) -> Iterator[list[Act]]:
-    """Yield batches as large as may be; what belongs together stays together."""
+    """Yield batches up to the limit; acts that belong together stay together."""
     batch: list[Act] = []
     for acts in changes:
         assert len(acts) <= MAX_BATCH
@@ -267,7 +267,7 @@ def packed(changes: Iterable[Sequence[Act]]) -> Iterator[list[Act]]:
 def _refuse_known(store: Store, approval_id: str, approval: Approval) -> None:
     """Raise `PolicyDenied` for an approval that was here, even if its files are gone."""
     log, name = store.journal.log, f"{approval_id}.md"
-    # It is kept only once it has begun, so no entry before that can speak of it.
+    # An approval is kept only after its validity began, so no earlier entry can name it.
     if approval.not_before > log.now():
         raise PolicyDenied("the approval is not valid yet", code=OUTSIDE_WINDOW)
     if store.journal.ledger.mentions(name, since=approval.not_before):

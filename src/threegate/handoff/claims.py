@@ -107,8 +107,8 @@ def _start_time(pid: int) -> int | None:
 
 # Disk space reserved for the output of claimed runs: one file for each process that claims.
 #
-# Not in the log: the file is empty of meaning, and leftovers of a crash are removed with the dead
-# claims.
+# Not in the log: the file has no meaning of its own, and leftovers of a crash are removed with
+# the dead claims.
 
 _NAME: Final = re.compile(r"\A([0-9]{1,10})-([0-9]{1,20})-([0-9a-f-]{36})\Z")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -263,7 +263,7 @@ def finish_group(store: Store, ends: Sequence[End]) -> None:
         room = sum(_checked_room(store, end, held.get(end.request_id), mine) for end in ends)
         changes: list[Sequence[Act]] = [_finish(store, end) for end in ends]
         changes += _ended_leases(store, held, {end.request_id for end in ends})
-        give_back(store, mine, room)  # it is for what the acts write
+        give_back(store, mine, room)  # before the acts: they write into this room
         for batch in packed(changes):
             journal.run("finish", _once(batch))
 
@@ -271,8 +271,8 @@ def finish_group(store: Store, ends: Sequence[End]) -> None:
 def release_dead(store: Store, aside: Aside = None) -> list[str]:
     """Give up the claims of processes that died; return their requests.
 
-    They wait for a human again, or stay approved if their approval has a use left.  What
-    only lies among them is named in `aside`, or raised.
+    They wait for a human again, or stay approved if their approval has a use left.  Files that the
+    log does not know there are named in `aside`, or raised.
     """
     with store.locked() as journal:
         drop_dead(store)
@@ -328,7 +328,7 @@ def _finish(store: Store, end: End) -> list[Act]:
 
 def _once(batch: Sequence[Act]) -> list[Act]:
     """Return the acts with one for each new file: two runs may leave the same raw bytes."""
-    # By name: of bytes refused twice, the records beside them differ in the moment.
+    # By name: if bytes are refused twice, only the times in their records differ.
     puts = {(act.to, act.name): act for act in batch if isinstance(act, Put)}
     return [*puts.values(), *(act for act in batch if not isinstance(act, Put))]
 

@@ -73,7 +73,7 @@ class Directories:
         return self._fds[directory]
 
     def close(self) -> None:
-        """Close all descriptors; once, for their numbers are given to others afterwards."""
+        """Close all descriptors, only once: the kernel reuses their numbers."""
         fds, self._fds = self._fds, {}
         for fd in fds.values():
             os.close(fd)
@@ -123,7 +123,7 @@ def _refuse_strange(info: os.stat_result, name: str, mode: int | None, fd: int) 
         detail = f"{quote(name)} has {info.st_nlink} names"
         raise HandoffTampered(detail, code="TG-HND-003")
     strange = info.st_uid != os.geteuid() or mode not in (None, stat.S_IMODE(info.st_mode))
-    if not strange or is_read_only(fd):  # nobody can write it here, whosever it is
+    if not strange or is_read_only(fd):  # read-only: nobody can write it
         return
     if info.st_uid != os.geteuid():
         raise HandoffTampered(f"{quote(name)} belongs to somebody else", code="TG-HND-004")
@@ -142,7 +142,7 @@ def read_file(directory: int, name: str, *, max_bytes: int, mode: int | None = F
 
 @dataclass(frozen=True, slots=True)
 class Digested:
-    """What a file holds, without holding it."""
+    """Digest and size of a file's content."""
 
     sha256: str
     size: int
@@ -266,7 +266,7 @@ def open_lock(directory: int) -> int:
             return -1
         if exc.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise _not_plain() from exc
-        # A full table of files or a read-only disk is nobody's attack.
+        # A full file table or a read-only disk is not tampering.
         why = errno.errorcode.get(exc.errno or 0, "unknown")
         raise StorageFailed(f"cannot open the workspace lock: {why}") from exc
     info = os.fstat(fd)

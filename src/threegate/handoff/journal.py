@@ -46,9 +46,9 @@ from threegate.handoff.states import BUNDLES, CURRENT, INCOMING, NAMES
 
 MAX_BATCH: Final = 512  # less than a segment, so that a batch lies in two of them at most
 MAX_FILE_BYTES: Final = 256 * 2**20
-# What ends something is not refused for a quota: an approval could not be revoked because too
-# much waits, a run that took place would leave nothing, and drafts that nobody wanted would
-# stop every review once enough of them expired.  Quotas stop what begins.
+# Operations that end something ignore quotas: otherwise an approval could not be revoked because
+# too much waits, a run would lose its result, and expired drafts would stop every review.
+# Quotas stop operations that begin something.
 ENDINGS: Final = frozenset(
     {"claim-lost", "deny", "expire", "finish", "revoke", "revoke-all", "void"}
 )
@@ -137,7 +137,7 @@ class Journal:
         return self._tail.clock
 
     def set_clock(self, data: Mapping[str, Any], *, time: str) -> Entry:
-        """Let the log go on at `time`, which somebody signed; the caller holds the lock."""
+        """Let the log continue at the signed `time`; the caller holds the lock."""
         entry = self.log.set_clock(data, time=time)
         self._feed(entry)
         return entry
@@ -148,7 +148,7 @@ class Journal:
         return self._usage
 
     def close(self) -> None:
-        """Give the log and the lock back."""
+        """Close the log and the lock."""
         self.log.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -273,7 +273,8 @@ class Journal:
         data: dict[str, Any] = {**span, "current": current, "usage": usage.plain()}
         if direction is not None:
             data["direction"] = direction
-        # Not flushed on its own: without it the next opener finds the acts done and says so.
+        # Not flushed separately: if it is lost, the next opener finds the acts done and records
+        # that.
         self._append([(kind, data)], durable=kind == RECOVERED, ends=True)
         self._usage, self._current = usage, current
         self._settled = self.log.head.digest
@@ -301,7 +302,7 @@ class Journal:
         self._settled = self.log.head.digest
 
     def _look_at(self, intents: Sequence[Intent]) -> None:
-        """Take an unfinished change as it lies: its policy counts if it is there."""
+        """Read an unfinished change without settling it; its policy file, if there, is in force."""
         self.unfinished = list(intents)
         self._usage = scan_usage(self.directories)
         pointer = _pointer_in(intents)
@@ -312,7 +313,7 @@ class Journal:
         """Complete or undo a batch whose intents are in the log and whose outcome is not.
 
         Returns whether it was completed.  After an error (`failed`) that came before the
-        first rename it is undone: what a failed sync was to keep may only look written.
+        first rename it is undone: after a failed sync, data may look written and be lost.
         """
         with storage_errors("settle an interrupted change"):
             states = [self._state(intent) for intent in intents]

@@ -1,13 +1,13 @@
-"""Where the log last put a file, and with which content: that counts, not where a file lies.
+"""The state of each file according to the log, which decides; the place on disk does not.
 
-Fed with every entry the store sees.  What was written before is read backwards, further each
-time and only once: what is moved was nearly always moved not long ago.  Only requests,
-approvals and leases are kept, for they alone move on.
+Fed with every entry the store sees.  Older entries are read backwards on demand, more each time and
+only once: most moves concern
+recent files.  Only requests, approvals and leases are kept, because only these move.
 
 SECURITY
-    A request that ran lies in `done`; renamed into `approved` it would run again without
-    anybody being asked, an approval renamed out of `spent` would count once more, and a
-    counter of uses put back would give one more.  So every move is checked here.
+    Attacks by rename: a request moved from `done` to `approved` would run again without a new
+    approval, an approval moved out of `spent` would be valid again, and an old counter of uses
+    would grant one more.  So every move is checked here.
     Reads a log that somebody may have edited: a value of the wrong kind is equal to no
     directory and to no digest.
 """
@@ -35,7 +35,7 @@ Place = tuple[str, str]  # directory and digest; the digest is empty if only mov
 
 
 class Ledger:
-    """What the entries fed so far, and those before them as far as needed, say of names."""
+    """File names and their places, from the entries fed so far and older ones on demand."""
 
     def __init__(self, older: Older | None = None) -> None:
         """`older` returns the entries of the log from a sequence number on."""
@@ -54,7 +54,8 @@ class Ledger:
         if entry.seq <= self._seen:
             return
         if self.reaches < 0:
-            # Not the time of this entry: a clock that was set back left later ones before it.
+            # Not the time of this entry: after the clock was set back, earlier entries may be
+            # later.
             known = entry.data.get("latest") if entry.kind == HEADER else entry.time
             self._latest = str(known)
             self._start(entry.seq, entry.prev, self._latest)
@@ -122,7 +123,8 @@ class Ledger:
                 break
             earlier.feed(entry)
             digest = entry.digest
-        # What is cut off early was not followed to the head, so the joint is looked at here.
+        # A partial read was not followed to the head, so the link between both parts is checked
+        # here.
         if digest != self.before:
             raise LogBroken(
                 LogFault.CHAIN, segment=self.reaches // SEGMENT_EVENTS, seq=self.reaches
@@ -146,7 +148,7 @@ BOOKKEEPING: Final = frozenset({"segment", "seal", "log.recovered"})
 
 
 class Tail:
-    """What the entries fed so far leave open."""
+    """Changes that the entries fed so far announced and did not close."""
 
     def __init__(self) -> None:
         self.clock: Entry | None = None  # the last entry that set the clock

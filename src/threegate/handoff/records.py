@@ -1,8 +1,8 @@
-"""What the journal writes into the audit log, read back strictly.
+"""The journal's entries in the audit log, parsed strictly.
 
 SECURITY
-    Reads entries of a log that somebody may have edited behind our back.  Anything the
-    journal would not have written is `AuditTampered`, never a guess.
+    Reads entries of a log that somebody may have edited.  An entry that the journal would not
+    have written raises `AuditTampered`.
 """
 
 import os

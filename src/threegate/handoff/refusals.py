@@ -1,11 +1,10 @@
-"""Monty's refusals: what an escalation to the heavy lane must be able to point at.
+"""Monty's refusals, the evidence that an escalation to the heavy lane must name.
 
 A refusal is kept as raw bytes by digest, written by an operation of its own.
 
 SECURITY
-    Raw bytes also come from the web and from files: a page could spell a refusal of any
-    code it likes.  So that bytes are here proves nothing; that the log says this host
-    wrote them down as a refusal does.
+    Raw bytes also come from the web and from files: a page could spell a refusal of any code.
+    So the bytes prove nothing; only the log entry that this host stored them as a refusal does.
 """
 
 from typing import Final
@@ -25,7 +24,7 @@ FORGOTTEN: Final = "TG-HND-010"
 
 
 def keep_refusal(store: Store, *, code_sha256: str, construct: str, line: int, reason: str) -> str:
-    """Write a refusal down, unless it is; return the digest of its record."""
+    """Store a refusal, unless it is stored already; return the digest of its record."""
     record = refusal_record(code_sha256=code_sha256, construct=construct, line=line, reason=reason)
     digest = sha256_hex(record)
     with store.locked() as journal:

@@ -1,4 +1,4 @@
-"""The directories of a workspace, what may lie in each, and which moves exist.
+"""The directories of a workspace, the file names allowed in each, and the moves that exist.
 
 Pure data: widening anything here is a security change.
 """
@@ -51,11 +51,11 @@ APPROVAL_MOVES: Final = frozenset({("accepted", "spent"), ("accepted", "revoked"
 _DIGEST: Final = "[0-9a-f]{64}"
 _ID: Final = rf"(?:rp|fr|tr|ap|res|an)-{_DIGEST}"
 
-# What may lie in each directory.  Anything else there is a stray file: reported, never read.
+# File names allowed in each directory.  Any other file there is stray: reported, never read.
 NAMES: Final[dict[str, re.Pattern[str]]] = {
     INCOMING: re.compile(r"\A[0-9]{1,16}\Z"),
-    # What never became an artifact lies there as `.bytes`; what was withdrawn keeps its name,
-    # and so does what lay beside it.
+    # Bytes that never became an artifact are named `.bytes`; withdrawn artifacts and the files
+    # beside them keep their names.
     QUARANTINE: re.compile(
         rf"\A(?:{_DIGEST}\.(?:bytes|why\.json)|{_ID}\.(?:md|withdrawn\.json)"
         rf"|ap-{_DIGEST}\.(?:sig|uses\.json)|(?:fr|tr)-{_DIGEST}\.why\.json)\Z"
@@ -65,9 +65,9 @@ NAMES: Final[dict[str, re.Pattern[str]]] = {
         f"handoff/requests/{state}": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.md\Z")
         for state in REQUEST_STATES
     },
-    # Beside a request that was denied lies why.
+    # A denied request has its reason beside it.
     "handoff/requests/denied": re.compile(r"\A(?:fr|tr)-[0-9a-f]{64}\.(?:md|why\.json)\Z"),
-    # An approval and its signature; how often it was used, where that can be more than once.
+    # An approval, its signature, and a counter if it has more than one use.
     **{
         f"handoff/approvals/{state}": re.compile(r"\Aap-[0-9a-f]{64}\.(?:md|sig|uses\.json)\Z")
         for state in APPROVAL_STATES
@@ -82,12 +82,12 @@ NAMES: Final[dict[str, re.Pattern[str]]] = {
 }
 DIRECTORIES: Final = (*NAMES, RESERVE)  # reserved room is not an artifact and not in the log
 
-# Which part of a name is the digest of the content, where one is.
+# The part of a name that is the digest of the content, if there is one.
 _CONTENT_DIGEST: Final = re.compile(
     rf"\A(?:(?:rp|fr|tr|ap|res|an)-({_DIGEST})\.md|({_DIGEST})(?:\.bytes|\.json)?)\Z"
 )
 
-# What may lie beside an artifact's own file and goes wherever that goes.
+# Files beside an artifact's own file that move with it.
 BESIDE: Final = (".sig", ".uses.json", ".why.json")
 
 

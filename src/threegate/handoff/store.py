@@ -59,8 +59,8 @@ class Store:
     def open(cls, root: Path, *, clock: Callable[[], int]) -> "Store":
         """Open a workspace; an interrupted change is settled first.
 
-        On a read-only file system it is not: `journal.unfinished` and `journal.log.is_torn` say
-        what a crash left.
+        Not on a read-only file system: there `journal.unfinished` and `journal.log.is_torn` name
+        the traces of a crash.
         """
         directories = Directories.open(root)
         handoff = os.open(root / states.HANDOFF, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -116,7 +116,7 @@ class Store:
 
     def read_bytes(self, artifact_id: str) -> bytes:
         """Return an artifact's bytes; raise `UsageError` or `HandoffTampered`."""
-        # Another command may move it between the two looks, and then once more.
+        # Another command may move it between lookup and read, so a few tries are needed.
         for _ in states.REQUEST_STATES:
             directory = self.locate(artifact_id)
             if directory is None:
@@ -195,9 +195,9 @@ class Store:
             raise UsageError(f"{artifact_id} is not {state} (any more)")
 
     def read_recorded(self, directory: str, name: str) -> bytes:
-        """Return what the log last put into a file the ledger keeps; the lock is held.
+        """Return the content of a file that the ledger keeps; the lock is held.
 
-        Raises `HandoffTampered` if that is not what lies there.
+        Raises `HandoffTampered` if it is not what the log recorded.
         """
         recorded = self.journal.ledger.place(name)
         try:
@@ -225,7 +225,7 @@ class Store:
         return check_file(self.directories.fd(directory), name) is not None
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         self.directories.close()
         self.journal.close()
 

@@ -27,7 +27,7 @@ from threegate.handoff.records import (
     parse_outcome,
 )
 
-# What the log says about each file (digest, origin), in bounded memory.
+# The expected files according to the log (digest, origin), in bounded memory.
 #
 # Kept in a nameless temporary SQLite database: the file is unlinked when it is opened, in the
 # system's temporary directory, and only pages that do not fit the cache are written. Memory does
@@ -100,7 +100,7 @@ class Expected:
 
 
 class _Errors:
-    """Say in our words why the list cannot be kept; a plain class, because it is entered often."""
+    """Turns SQLite errors into ours; a plain class, because it is entered often."""
 
     def __enter__(self) -> None:
         pass
@@ -195,7 +195,7 @@ def verify_files(
             findings += _missing(directories, fold, directory)
         yield from sorted(findings, key=lambda finding: finding.name)
         differs = differs or any(not finding.stray for finding in findings)
-    # Beside another difference the totals only say the same once more.
+    # With another difference, wrong totals are only its consequence.
     if not differs and not fold.pending and found != fold.usage:
         yield Finding(states.HANDOFF, "usage", "the log counts other totals than lie on disk")
 

@@ -17,12 +17,12 @@ from threegate.sandbox.attacks.base import AttackResult
 from threegate.sandbox.doctor import Check
 from threegate.sandbox.profiles import PROFILES
 
-_NAME = "boxes as signed"
+_NAME = "sandboxes as signed"
 _LANE = ("tool-exec", "lanes", "era")
 
 
 def of_workspace(context: Context, args: argparse.Namespace) -> list[Check]:
-    """Return what is to be said of the workspace, if there is one here."""
+    """Return the checks of the workspace, if there is one here."""
     try:
         context.root(args)
     except ThreeGateError as exc:
@@ -37,7 +37,7 @@ def of_workspace(context: Context, args: argparse.Namespace) -> list[Check]:
 
 
 def of_policy(context: Context, root: Path, bundle: Bundle) -> list[Check]:
-    """Return whether a policy holds these boxes, and which engines of its heavy lane answer."""
+    """Return whether a policy was signed with these sandboxes, and which engines answer."""
     return [_boxes_as_signed(root, bundle), *_heavy_lane(context, bundle)]
 
 
@@ -46,7 +46,7 @@ def _unreadable(error: ThreeGateError) -> Check:
 
 
 def _boxes_as_signed(root: Path, bundle: Bundle) -> Check:
-    # A change of what holds for all gates is one change, not one for each of them.
+    # A change of the part common to all gates is reported once, not for each gate.
     found: dict[str, Change] = {}
     for profile in PROFILES.values():
         found |= {change.path: change for change in unapplied(bundle, profile)}

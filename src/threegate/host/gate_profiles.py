@@ -1,8 +1,8 @@
 """The gates' profiles as the policy keeps them, and the check before a gate is started.
 
-The bundle in force holds the profiles its signer saw.  A program whose profile lets more
-happen, or something else, starts no gate with it until `policy apply` has shown and signed
-the difference.  A narrower profile is within what was signed.
+The bundle in force holds the profiles its signer saw.  If a profile of this program allows more,
+or something else, its gate does not start until `policy apply` has shown and signed the
+difference.  A narrower profile is covered by the signature.
 """
 
 import errno
@@ -19,7 +19,7 @@ from threegate.sandbox.engine_calls import signed_calls
 from threegate.sandbox.filters import FORBIDDEN
 from threegate.sandbox.profiles import ENGINE, PROFILES, RUNSC_FILES, RUNSC_KERNEL, Profile
 
-EVERY_GATE: Final = "every-gate"  # what no profile says because it holds for all of them
+EVERY_GATE: Final = "every-gate"  # the part that is common to all profiles
 # Words for people: changing them changes nothing a gate may do.
 _PROSE: Final = ("name", "purpose")
 
@@ -61,7 +61,7 @@ def _worker_rules() -> dict[str, Any]:
 
 
 def unapplied(policy: Compiled, profile: Profile) -> list[Change]:
-    """Return where this program's box for a gate goes beyond the one the policy holds."""
+    """Return where this program's sandbox for a gate exceeds the signed one."""
     names = [EVERY_GATE, profile.name]
     names += [worker.NAME] if "worker" in profile.executables else []
     now = program_gates()
@@ -76,14 +76,14 @@ def unapplied(policy: Compiled, profile: Profile) -> list[Change]:
 
 
 def refuse_unapplied_profile(policy: Compiled, profile: Profile) -> None:
-    """Raise `GateUnavailable` unless the policy in force was signed with this box or a wider one.
+    """Raise `GateUnavailable` unless the policy was signed with this profile or a wider one.
 
     Called wherever the host starts a gate, before it does.
     """
     found = unapplied(policy, profile)
     if found:
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        detail = f"the box of {profile.name} is not the one that was signed: {found[0].sentence}"
+        detail = f"the sandbox of {profile.name} is not the signed one: {found[0].sentence}"
         hint = "`threegate policy diff` shows every difference, `threegate policy apply` signs it"
         raise GateUnavailable(f"{detail}{more}", code="TG-BOX-040", hint=hint)
 
@@ -94,4 +94,4 @@ def named_failure(error: Exception) -> Exception:
         return error
     why = os.strerror(error.errno or 0).lower()
     hint = "`ulimit -a` shows what this account may have; ask for less at a time"
-    return GateUnavailable(f"a box cannot be started: {why}", code="TG-BOX-041", hint=hint)
+    return GateUnavailable(f"a sandbox cannot be started: {why}", code="TG-BOX-041", hint=hint)

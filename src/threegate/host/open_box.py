@@ -1,11 +1,11 @@
-"""The only way from the host to a started gate: compare the signed profile, then start the box.
+"""The only way to start a gate from the host: compare the signed profile, then start the sandbox.
 
 `open_box` is the only code outside `sandbox/` that may build a `Start`; an import contract in
 `pyproject.toml` enforces it.  So no gate starts unless the policy in force was signed with its
 profile or with a wider one.
 
 SECURITY
-    If this module is wrong, a gate starts in a box that nobody signed, or the operator reads
+    If this module is wrong, a gate starts in a sandbox that nobody signed, or the operator reads
     the wrong reason for its end.
 """
 
@@ -28,7 +28,7 @@ from threegate.sandbox.session import Session
 T = TypeVar("T")
 G = TypeVar("G")
 
-PROGRAM: Final = "exec"  # the payload of a box that runs one program instead of our Python
+PROGRAM: Final = "exec"  # the payload of a sandbox that runs one program instead of our Python
 _DIFF: Final = "`threegate policy diff` shows what is in force"
 _AGAIN: Final = "ask again; nothing was stored"
 _ENGINES: Final = "`threegate doctor` tries each engine; policy names those that may be used"
@@ -69,7 +69,7 @@ GATES: Final[Mapping[str, Gate]] = {
     profiles.FETCH_RETRIEVE.name: Gate(
         "threegate.gates.fetch.retrieve.gate:serve", "fetch-retrieve", "TG-FET-065", "", _DIFF
     ),
-    # Each of the three sees the code of every reader, and the libraries of its own only.
+    # Each of the three sees the code of every reader, but only its own libraries.
     profiles.FETCH_NORMALIZE.name: _normalizer("gate"),
     profiles.FETCH_HTML.name: _normalizer("gate_html"),
     profiles.FETCH_PDF.name: _normalizer("gate_pdf"),
@@ -93,7 +93,7 @@ GATES: Final[Mapping[str, Gate]] = {
         "threegate.gates.tool_exec.gate:serve",
         "the lite lane",
         "TG-LITE-001",
-        "`threegate doctor` shows whether its box works here",
+        "`threegate doctor` shows whether its sandbox works here",
         "`threegate policy diff` and `threegate policy apply`: the functions are signed",
     ),
     profiles.TOOL_HEAVY.name: Gate(

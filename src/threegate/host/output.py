@@ -1,10 +1,10 @@
-"""Everything a command says: results on stdout, errors, notes and progress on stderr.
+"""Output of commands: results on stdout; errors, notes and progress on stderr.
 
 SECURITY
     The only place that prints.  Every text goes through `threegate.base.text.visible`, so a
     title, a file name or a log entry cannot drive the operator's terminal; JSON is plain
-    ASCII.  Foreign text stands last in its line, or behind a gutter: right-to-left
-    letters then have nothing of ours to reorder.  The encoding is that of the locale:
+    ASCII.  Foreign text is last in its line, or behind a gutter, so that right-to-left
+    letters cannot reorder our words.  The encoding is that of the locale:
     UTF-8 sent to a terminal of another encoding would hold bytes that are controls there.
 """
 
@@ -51,12 +51,12 @@ Progress = Callable[[int], None]
 
 
 class Output:
-    """Where a command speaks."""
+    """The output of one command."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO, stdin: TextIO) -> None:
         self._stdout, self._stderr, self._stdin = stdout, stderr, stdin
         self._drawn = 0  # characters of the progress line on the terminal
-        self._rows = 0  # lines of the board that stand there
+        self._rows = 0  # lines of the board on the terminal
 
     @classmethod
     def standard(cls) -> "Output":
@@ -101,9 +101,9 @@ class Output:
         return self._stdout.isatty() and not plain
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print aligned columns; what is foreign belongs into the last one.
+        """Print aligned columns; foreign text belongs into the last one.
 
-        A terminal that would show next to nothing of the last one has it in a row of its own.
+        On a narrow terminal the last column gets a row of its own.
         """
         shown = [[visible(cell) for cell in row] for row in rows]
         widths = [max(map(_width, column)) for column in zip(head, *shown, strict=True)]
@@ -158,13 +158,13 @@ class Output:
         self._write(self._stderr, f"threegate: {visible(text)}\n")
 
     def error(self, error: ThreeGateError) -> None:
-        """Say what went wrong and what to do."""
+        """Print an error and its hint."""
         self.note(f"error: {error.message} [{error.code}]")
         if error.hint:
             self.note(f"hint: {error.hint}")
 
     def urgent(self, text: str) -> None:
-        """Say something of ours from a signal handler: another write may be half done."""
+        """Print our own words from a signal handler, where another write may be half done."""
         with suppress(OSError):
             os.write(2, f"threegate: {visible(text)}\n".encode("ascii", "backslashreplace"))
 
@@ -188,7 +188,7 @@ class Output:
     ) -> Iterator[Progress]:
         """Yield a function that shows how far long work is, on a terminal.
 
-        Elsewhere it says nothing, or with a total `noted` times how far it is.
+        Elsewhere it prints nothing, or with a total a note `noted` times.
         """
         if not self._stderr.isatty():
             yield self._noting(what, total, noted) if total and noted else _silent
@@ -300,9 +300,9 @@ def as_json(value: Any) -> str:
 
 
 def fill_descriptors() -> None:
-    """Open whichever of the first three descriptors is closed.
+    """Open those of the first three descriptors that are closed.
 
-    Else the audit log could become descriptor 1, and what is printed would go into it.
+    Otherwise the audit log could become descriptor 1, and output would go into it.
     """
     while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
         os.set_inheritable(fd, True)  # noqa: FBT003 -- the name says it

@@ -5,8 +5,9 @@ A strict subset of the file `ssh-keygen -Y verify -f` reads, one line per key:
     principal namespaces="threegate-*"[,valid-after="T"][,valid-before="T"] TYPE BASE64[ revoked]
 
 `T` is `YYYYMMDDHHMMSSZ` and both ends belong to the window, as in OpenSSH (9.1 or newer
-for the `Z`).  `revoked` stands where OpenSSH expects a comment: it tells the two reasons
-for an end apart and changes nothing for `ssh-keygen`.  No comments, no empty lines, one
+for the `Z`).  `revoked` is in the place of OpenSSH's comment: it distinguishes a revoked key from
+an
+expired one and changes nothing for `ssh-keygen`.  No comments, no empty lines, one
 spelling: `emit(parse_signers(x)) == x`.  An empty file accepts nobody.
 
 SECURITY

@@ -61,7 +61,7 @@ _GROUP_ORDER: Final = 2**252 + 27742317777372353535851937790883648493
 
 @dataclass(frozen=True, slots=True)
 class SshSignature:
-    """A well-formed signature; whether it holds is what `check_signature` answers."""
+    """A well-formed signature; `check_signature` verifies it."""
 
     key: PublicKey
     namespace: str
@@ -108,7 +108,7 @@ def verify(
             f"key {signature.key.fingerprint} is not an allowed signer", code="TG-KEY-003"
         )
     touched = check_signature(message, signature)
-    # After the arithmetic, so that "revoked" is only said of what that key really signed.
+    # After the arithmetic, so that "revoked" is reported only for real signatures of that key.
     signer.refuse(namespace=namespace, at=at, past=past)
     return SignedBytes(signer.principal, signature.key.fingerprint, signature.key.key_type, touched)
 

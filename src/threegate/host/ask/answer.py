@@ -1,8 +1,8 @@
 """One question, from its words to the stored analysis.
 
 SECURITY
-    Decides what a question may see.  If this module is wrong, an answer was made from more than it
-    says.
+    Decides what a question may see.  If this module is wrong, an answer uses sources that it does
+    not name.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ DEFAULT_ROLE: Final = "research-assistant"
 
 
 OWN_TOKENS: Final = 100  # about: policy, role and question
-CHARS_PER_TOKEN: Final = 2  # fewer than any text has, so that what is chosen fits
-SOURCE_CHARS: Final = 200  # what stands around a source
+CHARS_PER_TOKEN: Final = 2  # fewer than any text has, so that the selection fits
+SOURCE_CHARS: Final = 200  # words around a source in the prompt
 
 
 class AskGates(Protocol):
@@ -68,8 +68,8 @@ class Outcome:
 
     stored: StoredAnalysis
     selection: Selection
-    copied: tuple[tuple[str, ...], ...] = ()  # for each draft, where its words stand
-    notices: tuple[str, ...] = ()  # what went wrong or was refused
+    copied: tuple[tuple[str, ...], ...] = ()  # for each draft, the sources that contain its words
+    notices: tuple[str, ...] = ()  # errors and refusals, in our words
     beside: int = 0  # of the claims, the last ones: the nearest sentences
     withheld: str | None = None
 
@@ -86,11 +86,11 @@ class TypedQuestion:
 
 
 def read_question(ws: Workspace, typed: TypedQuestion) -> StoredQuestion:
-    """Return what is asked, checked against the policy; raise `UsageError` or `PolicyDenied`."""
+    """Return the question, checked against the policy; raise `UsageError` or `PolicyDenied`."""
     if typed.packets and typed.query is not None:
         raise UsageError("--packets and --query both choose the sources", hint="give one of them")
     with named("the question"):
-        # What the shell passes on need not be text at all.
+        # Arguments from a shell need not be valid text.
         text = decode(
             Untrusted(typed.question.encode("utf-8", "surrogateescape")), 4 * MAX_PURPOSE_CHARS
         ).strip()
@@ -117,7 +117,7 @@ def _analysis(ws: Workspace, text: str) -> str:
     found = resolve(ws.store, text)
     if prefix_of(found) != "an":
         hint = "`threegate analysis list` shows them"
-        raise UsageError(f"{quote(text)} is no analysis", hint=hint)
+        raise UsageError(f"{quote(text)} is not an analysis", hint=hint)
     refuse_absent(ws.store, found)
     return found
 
@@ -129,10 +129,10 @@ def choose(
     typed: TypedQuestion,
     near: Nearness | None = None,
 ) -> Selection:
-    """Return what the question is asked about."""
+    """Return the texts that the question is about."""
     if asked.continues is not None:
         first, rest = _continued(ws, index, asked.continues)
-        # With what is read back they may be more than one question sees: the cited ones stay.
+        # Together they may exceed the limit of one question: the cited sources stay.
         room = max(0, Limits.of(ws.bundle).packets - len(first) - len(typed.packets))
         named_too = [*typed.packets, *rest[:room]]
         chosen = select_named(ws, asked.question, named_too, first=first, near=near)
@@ -149,7 +149,7 @@ def choose_for_model(
     typed: TypedQuestion,
     near: Nearness | None = None,
 ) -> Selection:
-    """Return what a model is asked about: what is not named is as much as it sees at once."""
+    """Return the texts for a model; without named sources, no more than it sees at once."""
     selection = choose(ws, index, asked, typed, near)
     if typed.packets or asked.continues:
         return selection
@@ -231,7 +231,7 @@ def answer_by_model(
 
 
 def let_leave(ws: Workspace, could_read: Sequence[str], origin: DraftOrigin) -> None:
-    """Let what is read go to a model on another machine, if it may; raise `PolicyDenied`."""
+    """Allow the texts to go to a model on another machine; raise `PolicyDenied`."""
     model = chosen(ws.bundle)
     if model.host is not None:
         level = origin.labels.confidentiality
@@ -247,7 +247,7 @@ def one_prompt(ws: Workspace) -> int:
 
 
 def _cost(said: CoreSaid, notices: Sequence[str], denied: Sequence[Denied], nearest: int) -> str:
-    """Return the host's note about the run: what it took, what did not fit, what went wrong."""
+    """Return the host's note about the run: its cost, texts that did not fit, errors."""
     usage = said.usage
     tokens = f"read {usage.prompt_tokens} tokens and wrote {usage.completion_tokens}"
     lines = [

@@ -60,7 +60,7 @@ _PROPOSED: Final = {"tr": "compute", "fr": "fetch"}
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A proposal that was denied, and what CORE is told about it."""
+    """A denied proposal, and the words about it for CORE."""
 
     request: str
     text: str
@@ -82,7 +82,7 @@ def _denied(ws: Workspace, request_id: str) -> Denied | None:
     request = ws.store.read(request_id)
     assert isinstance(request, ToolRequest | FetchRequest)
     purpose = request.purpose.open_for_validation()[:PURPOSE_CHARS]
-    # The operator's reason first: what a source made a model propose could go on with another.
+    # The operator's reason first: a hostile proposal could append a forged reason.
     proposed = f"{_PROPOSED[prefix_of(request_id)]}: {purpose}"
     words = f"Denied, because: {denial.reason[:REASON_CHARS]} What was proposed, {proposed}"
     return Denied(request_id, words)
@@ -103,7 +103,7 @@ _BLANKS: Final = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One source as it was handed over: its artifact and what of it."""
+    """One source as it was handed over: its artifact and passages."""
 
     material: Material
     passages: tuple[Passage, ...]
@@ -206,7 +206,7 @@ def provenance_of(material: Material) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptClaim:
-    """What of an answer can be kept, and what was not, in our words."""
+    """The claims and drafts of an answer that are kept, and why others are not, in our words."""
 
     claims: tuple[Checked, ...]
     notes: tuple[str, ...]  # foreign
@@ -223,13 +223,13 @@ def check_said(handed: TaskTexts, said: CoreSaid, retracted: Retracted) -> KeptC
         quotes = _quotes(handed, claimed.cites)
         text = readable_text(claimed.text)
         if text is None or "\n" in text:  # the answer has one line for each claim
-            refused.append(f"claim {number} holds characters that may not stand in an analysis")
+            refused.append(f"claim {number} holds characters that are not allowed in an analysis")
         else:
             claims.append(labelled(text, quotes, retracted))
     notes = [readable_text(note) for note in said.notes]
     missing = notes.count(None)
     if missing:
-        refused.append(f"{missing} notes hold characters that may not stand in an analysis")
+        refused.append(f"{missing} notes hold characters that are not allowed in an analysis")
     kept = tuple(note for note in notes if note is not None)
     return KeptClaim(tuple(claims), kept, said.drafts, tuple(refused))
 

@@ -35,7 +35,7 @@ from threegate.sandbox.profiles import CORE
 from threegate.sandbox.session import run_gate
 
 GRACE_SECONDS: Final = 10.0  # CORE keeps to the deadline itself; this is for one that does not
-MAX_STEPS: Final = 1000  # told of one question
+MAX_STEPS: Final = 1000  # shown for one question
 MAX_WORDS_CHARS: Final = 200
 TOKENS: Final = "the model is"  # how progress within a step begins
 
@@ -81,7 +81,7 @@ def serving(
                 return ask_core(machine, bundle, server.socket, task, tell)
             except GateUnavailable:
                 server.close()
-                server.refuse_ended()  # the better reason, if that is one
+                server.refuse_ended()  # prefer the reason of the model server
                 raise
 
         yield say
@@ -90,7 +90,7 @@ def serving(
 def ask_core(
     machine: Machine, bundle: Bundle, socket: Path, task: CoreTask, tell: Tell
 ) -> CoreSaid:
-    """Give one task to a new CORE box; return what it says, or raise `GateUnavailable`."""
+    """Give one task to a new CORE sandbox; return its answer, or raise `GateUnavailable`."""
     told = 0
 
     def heard(note: bytes) -> None:
@@ -129,7 +129,7 @@ class Boxed:
     runtime: Path | None
     tell: Tell
     noter: LogWriter
-    # What a remote model's host is shown; without it nothing leaves for any.
+    # The data that a remote model gets; without it nothing leaves.
     key: Callable[[str], str | None] | None = None
 
     def serving(self) -> AbstractContextManager[Say]:

@@ -37,7 +37,7 @@ BY_CORE: Final = "CORE wrote it after reading sources; text in them may have sha
 
 
 class NotDrafted(Exception):
-    """Why a draft is not stored, in our words; what is foreign in them is quoted."""
+    """A draft is not stored; the reason is in our words, foreign parts are quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Prepared:
         return replace(self.request, derived_from=parents, created=created)
 
     def words(self) -> list[str]:
-        """Return where its words stand, one sentence for each part."""
-        return [f"its {one.part} stands in {one.where}" for one in self.copied]
+        """Return the sources that contain its words, one sentence for each part."""
+        return [f"its {one.part} occurs in {one.where}" for one in self.copied]
 
 
 def prepare(
@@ -146,7 +146,7 @@ def _fetch(ws: Workspace, origin: DraftOrigin, draft: FetchDraft) -> FetchReques
 def _purpose(draft: Draft) -> Untrusted[str]:
     text = readable_text(draft.purpose)
     if text is None:
-        raise NotDrafted("its purpose holds characters that may not stand in a request")
+        raise NotDrafted("its purpose holds characters that are not allowed in a request")
     return Untrusted(text)
 
 

@@ -36,7 +36,7 @@ from threegate.host.provenance.texts import Material, Passage
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A quote with where it stands."""
+    """A quote with its place."""
 
     cite: Cite
     text: str  # foreign
@@ -69,7 +69,7 @@ def quote_span(material: Material, number: int, start: int, end: int) -> Quoted 
     return Quoted(Cite(material.id, number, start, len(quoted), digest), quoted, label)
 
 
-# Whether the numbers of a claim occur in its quotes.
+# Comparison of the numbers of a claim with its quotes.
 #
 # A number is compared by its value: `1,200` is `1200`, `0.50` is `.5`, `12 percent` is `12%`,
 # `twenty-five` is `25`; -5 is not 5, 12% is not 12, 3 million is not 3. `1,2` may be 1.2 or two
@@ -154,7 +154,7 @@ def _value(found: dict[str, str]) -> Value:
     if found["list"]:
         return sign + found["list"]
     digits = sign + re.sub(_POINT, ".", re.sub(_GROUP, "", found["digits"]))
-    # Of more digits than anybody reads, only the same spelling is the same number.
+    # Numbers with too many digits are equal only in the same spelling.
     if len(digits) > MAX_DIGITS:
         return digits + (found["power"] or "")
     return Decimal(digits + (found["power"] or "")).normalize()

@@ -125,7 +125,7 @@ def digest_of(passage: Passage) -> str:
 def meaning(
     context: Context, ws: Workspace, index: Index, noter: LogWriter
 ) -> Iterator[Meaning | None]:
-    """Yield how near texts are in meaning, None where that cannot be told here."""
+    """Yield how near texts are in meaning, None without an embedder."""
     with ExitStack() as stack:
         try:
             found = _filled(stack, context, ws, index, noter)

@@ -122,7 +122,7 @@ BY_BOTH: Final = "words and vectors"
 
 
 class Nearness(Protocol):
-    """How near texts are in meaning, if that can be told here."""
+    """How near texts are in meaning, if an embedder is available."""
 
     def packets(self, question: str, limit: int) -> list[str]:
         """Return packets with a text near the question, nearest first."""
@@ -156,9 +156,9 @@ class Selection:
     question: str
     materials: Mapping[str, Material]
     passages: tuple[Passage, ...]
-    left_out: int  # passages that were looked at and not taken
+    left_out: int  # passages that were read and not selected
     ranked_by: str
-    unread: int = 0  # packets that were found and not looked at
+    unread: int = 0  # packets that were found and not read
     first: tuple[str, ...] = ()  # artifacts that come before any ranking
 
     def note(self) -> str:
@@ -276,7 +276,7 @@ def _ranked(
     passages = [passage for material in materials for passage in material.passages()]
     if not passages:
         hint = "--packets names the sources to read, --query finds them by other words"
-        raise UsageError("nothing here is about that question", hint=hint)
+        raise UsageError("no source here matches that question", hint=hint)
     known = {passage.key: passage for passage in passages}
     order = _order(question, materials, passages)
     how = BY_WORDS

@@ -50,7 +50,7 @@ class StoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """What was made of it: claims with their labels, and notes on the way there."""
+    """The answer: claims with their labels, and notes about the run."""
 
     method: str
     claims: tuple[Checked, ...]
@@ -66,7 +66,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnalysis:
-    """What lies in the workspace now."""
+    """The stored analysis and its drafts."""
 
     id: str
     analysis: Analysis
@@ -163,8 +163,8 @@ def own_claims(analysis: Analysis) -> int:
     """Return how many claims are the answer's own; the rest are the nearest sentences.
 
     The answer says it: a claim is one line that ends in its number, so none can be `NEAREST`.
-    An analysis from elsewhere may say anything.  What is not word for word its one quote is
-    no sentence of a source, and then nothing is taken for one.
+    An analysis from elsewhere may say anything.  A claim that is not word for word its one quote
+    is not a sentence of a source, and then no claim is taken for one.
     """
     every = len(analysis.claims)
     lines = analysis.answer.open_for_validation().split("\n")

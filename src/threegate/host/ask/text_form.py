@@ -21,7 +21,7 @@ Brought = Sequence[tuple[str, ...]]  # of each claim, the artifacts it cites tha
 
 
 def label_line(analysis: Analysis, brought: Brought) -> str:
-    """Return how many claims have each label, in one line; the nearest sentences are none."""
+    """Return how many claims have each label, in one line; nearest sentences are not claims."""
     found, own = checked(analysis), own_claims(analysis)
     told = ", ".join(f"{count} {label}" for label, count in found["labels"].items())
     same = sum(is_sentence(text, quotes) for _, text, quotes in list(_claims(analysis))[:own])
@@ -33,7 +33,7 @@ def label_line(analysis: Analysis, brought: Brought) -> str:
 
 
 def checked(analysis: Analysis) -> dict[str, Any]:
-    """Return how many claims have each label, and how many sentences stand beside them."""
+    """Return how many claims have each label, and the number of nearest sentences."""
     own = own_claims(analysis)
     labels = counts([claim.label for claim in analysis.claims[:own]])
     return {"labels": labels, "beside": len(analysis.claims) - own}

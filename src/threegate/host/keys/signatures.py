@@ -6,8 +6,8 @@ signature is verified here, in-process, before it is handed on.
 
 SECURITY
     Runs `ssh-keygen` and `ssh-add` from fixed places, with an argument list, a short
-    environment and a time limit; what they print is foreign text.  If this module is
-    wrong, a signature may be asked for that nobody meant to give.
+    environment and a time limit; what they print is foreign text.  If this module is wrong, the
+    operator may be asked for an unintended signature.
 """
 
 import os
@@ -47,8 +47,8 @@ _GRACE_SECONDS: Final = 2
 _STDERR_CHARS: Final = 160
 _MAX_COMMENT_CHARS: Final = 128
 
-# What ssh-keygen needs to find the agent and to ask for a passphrase, and nothing that
-# names a library to load (SSH_SK_PROVIDER, SSH_SK_HELPER, LD_PRELOAD).
+# Variables with which ssh-keygen finds the agent and asks for a passphrase; none names a library
+# to load (SSH_SK_PROVIDER, SSH_SK_HELPER, LD_PRELOAD).
 _PASSED_ON: Final = (
     "HOME",
     "SSH_AUTH_SOCK",
@@ -95,7 +95,7 @@ class SshTools:
         passed = {name: environment[name] for name in _PASSED_ON if environment.get(name)}
         asker = passed.get("SSH_ASKPASS")
         if asker is not None and not is_unexchangeable(Path(asker)):
-            del passed["SSH_ASKPASS"]  # it would be told the passphrase
+            del passed["SSH_ASKPASS"]  # an askpass program would get the passphrase
         return cls(_find("ssh-keygen"), {**passed, "PATH": PATH, "LC_ALL": "C"})
 
 
@@ -110,7 +110,7 @@ class SshKeygenSigner:
     key: Path
     workspace: Path
     tools: SshTools
-    notify: Callable[[str], None] = _say_nothing  # told when a human has to do something
+    notify: Callable[[str], None] = _say_nothing  # called when a human has to act
 
     @property
     def kind(self) -> str:
@@ -126,7 +126,9 @@ class SshKeygenSigner:
         Raises `GateUnavailable` if none was made, `SignatureRefused` if it does not hold.
         """
         if namespace not in NAMESPACES:  # this must never become a tool to sign anything else
-            raise SignatureRefused(f"{quote(namespace)} is nothing to sign for", code="TG-KEY-004")
+            raise SignatureRefused(
+                f"{quote(namespace)} is not a namespace to sign in", code="TG-KEY-004"
+            )
         path = accepted_key_file(self.key, workspace=self.workspace)
         public = public_key_of(path, self.tools)
         if public.on_token:
@@ -190,7 +192,7 @@ def agent_keys(tools: SshTools) -> list[AgentKey]:
 
 
 def key_strength(path: Path, tools: SshTools) -> Strength:
-    """Return what stands between a thief of this account and the key.
+    """Return what protects the key from a thief of this account.
 
     The weakest way in counts: a file without passphrase is a plain file even if an agent
     holds the key too, and a key with passphrase in an agent is `agent`, for the agent signs
@@ -273,7 +275,7 @@ def _start(
             try:
                 signals.release()
                 out, err = process.communicate(stdin, timeout=seconds)
-            except BaseException:  # too late, or a signal ends us: nobody waits for it any more
+            except BaseException:  # timed out, or a signal ends us
                 _stop(process)
                 raise
     except OSError as exc:
@@ -288,23 +290,23 @@ def _start(
 
 
 def _tied() -> list[str]:
-    """Return the words before a command that let it end when we are killed.
+    """Return a command prefix that ends the command when we are killed.
 
-    Whatever waits for a passphrase would else go on reading the operator's terminal.  Without
-    the tool of util-linux it does; what it signs then is for nobody.
+    Otherwise a command that waits for a passphrase would go on reading the operator's terminal.
+    Without `setpriv` of util-linux it does; its signature is then discarded.
     """
     found = find_program("setpriv")
-    # Busybox has one of that name, a link, that cannot do this.
+    # Busybox has a `setpriv` too, a link, without this option.
     fits = found is not None and found.resolve().name == "setpriv"
     return [str(found), "--pdeathsig", "TERM"] if fits else []
 
 
 class _HeldSignals:
-    """Keeps signals back while a process is started.
+    """Holds signals back while a process is started.
 
-    An exception out of a handler would else come between the start and the first line that
-    knows the process, which then goes on reading the operator's terminal.  Handlers, not a
-    mask: a mask would be inherited, and Ctrl-C would not reach the process.
+    Race: an exception from a handler between the start and the assignment would lose the process,
+    which then goes on reading the operator's terminal.  Handlers, not a mask: a mask would be
+    inherited, and Ctrl-C would not reach the process.
     """
 
     def __init__(self) -> None:
@@ -320,7 +322,7 @@ class _HeldSignals:
         self._came.append(number)
 
     def release(self) -> None:
-        """Put the handlers back, and let come what came."""
+        """Restore the handlers, and deliver the signals that came."""
         before, self._before = self._before, {}
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -98,7 +98,7 @@ class Cache:
 
     def refuse_no_room(self, wanted: int) -> None:
         """Raise `QuotaExceeded` unless the disk has room for that much more."""
-        with disk_errors("look at the disk"):
+        with disk_errors("read the free space of the disk"):
             free = shutil.disk_usage(self.root).free
         if free < wanted + SPARE_BYTES:
             detail = f"{megabytes(wanted)} are needed and {megabytes(free)} are free"

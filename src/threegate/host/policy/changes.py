@@ -77,7 +77,7 @@ def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str)
     if files[SIGNERS_FILE] != emit(ws.bundle.signers):
         hint = "apply it first with `threegate policy apply`"
         raise UsageError("allowed_signers was edited and not applied", hint=hint)
-    # The signed boxes stay: a key must be revocable before a new version is looked at.
+    # The signed profiles stay: a key must be revocable before a new version is reviewed.
     signed = plain(ws.bundle.sections[GATES])
     compiled = compile_policy({**files, SIGNERS_FILE: emit(signers)}, gates=signed)
     others = [

@@ -69,7 +69,7 @@ def void_if_refused(
     ws: Workspace, request_id: str, approval_ids: Sequence[str], error: ThreeGateError
 ) -> None:
     """Send a request back to review if its approvals no longer count."""
-    # Rules that were replaced meanwhile do not withdraw anything.
+    # Race: rules that were replaced meanwhile must not withdraw anything.
     if isinstance(error, PolicyDenied) and applied.is_current(ws.store, ws.bundle):
         for approval_id in approval_ids:
             # Decided meanwhile, or moved by hand: the other approvals still have to be checked.

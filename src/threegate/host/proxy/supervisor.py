@@ -1,6 +1,6 @@
 """The running proxy: start, rules, sockets, decisions in the audit log, and the proxy as a service.
 
-When the proxy ends for any reason, nothing can be asked through it, and its owner is told.
+When the proxy ends for any reason, nothing can be asked through it, and its owner is notified.
 `serve_proxy` runs it as a service under one bundle until a signal ends it or makes it read the
 bundle again.  A lock of the workspace excludes other processes, not other threads of this one; so
 while a proxy lives, its owner writes log entries through a `LogWriter`.

@@ -48,7 +48,7 @@ from threegate.policy.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class LoggedArrival:
-    """The change that put an artifact into the workspace."""
+    """The log entry of the change that stored an artifact."""
 
     op: str
     seq: int
@@ -95,7 +95,7 @@ def approvals_behind(store: Store, index: Index, derived_from: Sequence[str]) ->
 def approval_card(
     ws: Workspace, approval_id: str, used_for: str, entries: Mapping[str, LoggedArrival]
 ) -> Card:
-    """Return what is said of an approval, and of the request it allowed."""
+    """Return the card of an approval and its request."""
     approval = read_anywhere(ws.store, approval_id)
     own = (Fact("id", approval_id), Fact("for", used_for))
     if not isinstance(approval, Approval):
@@ -121,7 +121,7 @@ def approval_card(
 
 
 def _headline(store: Store, approval_id: str, approval: Approval) -> Headline:
-    """Return what was approved; why somebody fetched may be more private than the packet."""
+    """Return what was approved; the purpose of a fetch may be more confidential than the packet."""
     if prefix_of(approval.request) == "fr":
         return Headline(approval_id)
     return headline_of(approval_id, own_words(partial(read_anywhere, store), logged_origins(store)))

@@ -49,7 +49,7 @@ _METHODS: Final = {
     "map-reduce": "a model took notes of parts and wrote the claims; the host cut the quotes",
 }
 _WHERE: Final = {
-    "embedded": "on this machine, in a box without network",
+    "embedded": "on this machine, in a sandbox without network",
     "bridge": "on this machine, by a server of the operator's behind the bridge",
 }
 
@@ -96,7 +96,7 @@ def gather(ws: Workspace, index: Index, analysis_id: str, see: See | None = None
 
 
 def traced(store: Store, index: Index, root: str, claims: Sequence[ReportClaim] = ()) -> Graph:
-    """Return the picture; what came of an artifact may be more private than itself."""
+    """Return the picture; artifacts made from another may be more confidential than it."""
     whole = provenance(store, index, root)
     own = registry.labels_of(store.read(root)).confidentiality
     private = [one for one in whole.nodes if _more_private(read_anywhere(store, one), own)]
@@ -170,7 +170,7 @@ def _loud(
 
 
 def _loud_sources(sources: Sequence[Card]) -> Iterator[str]:
-    """Say once what is to be said of several sources."""
+    """Yield each warning once, with the numbers of its sources."""
     said: dict[str, list[int]] = {}
     for number, card in enumerate(sources, 1):
         for text in card.loud:
@@ -208,7 +208,7 @@ def _left_out(
 ) -> Iterator[Fact]:
     left = came.detail.get("left_out") if came is not None and came.op == ASKED else None
     known = type(left) is int
-    yield Fact("texts looked at and not taken", str(left) if known else "not known")
+    yield Fact("texts read and not selected", str(left) if known else "not known")
     unread = [one for one in analysis.derived_from if one not in analysis.selection]
     quiet = [one for one in analysis.selection if one not in cited]
     yield from _named("read and not cited", quiet, look)

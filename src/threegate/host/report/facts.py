@@ -13,7 +13,7 @@ from threegate.host.provenance.headlines import Headline
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is said of something."""
+    """A name and its value."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class Quote:
 class ReportClaim:
     """One claim; `label` is the lesser of what is stored and what was found again.
 
-    `beside`: one of the nearest sentences, which stand behind the claims of a model.
+    `beside`: one of the nearest sentences, which follow the claims of a model.
     `brought`: it rests on a packet that was brought, not retrieved.
     """
 
@@ -53,7 +53,7 @@ class ReportClaim:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name in the report."""
         return f"{'sentence' if self.beside else 'claim'} {self.number}"
 
     @property
@@ -126,14 +126,12 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """All a report says."""
+    """The whole content of a report."""
 
     id: str
     question: str  # foreign
     confidentiality: str
-    counts: tuple[
-        tuple[str, int], ...
-    ]  # label and number of claims, without what stands beside them
+    counts: tuple[tuple[str, int], ...]  # label and number of claims, without the nearest sentences
     loud: tuple[str, ...]
     answer: str | None  # foreign; None where it is its claims and nothing else
     claims: tuple[ReportClaim, ...]
@@ -173,7 +171,7 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of ours, level 2 or 3; a foreign part stands last in it."""
+    """A heading of ours, level 2 or 3; a foreign part is last in it."""
 
     level: int
     text: str
@@ -183,7 +181,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """A paragraph of ours; a foreign part stands last in it."""
+    """A paragraph of ours; a foreign part is last in it."""
 
     spans: tuple[Span, ...]
 

@@ -39,8 +39,8 @@ from threegate.host.report.facts import (
 from threegate.host.report.sources import FOUND
 
 MEANINGS: Final = {
-    "quote found": "its quotes stand in their sources, and its numbers in the quotes",
-    "number differs": "a number of the claim stands in none of its quotes",
+    "quote found": "its quotes occur in their sources, and its numbers in the quotes",
+    "number differs": "a number of the claim occurs in none of its quotes",
     "unchecked": "it rests on no quote that was found",
     "source retracted": "a source it rests on was retracted",
 }
@@ -173,7 +173,7 @@ def _sources(report: ReportFacts) -> Iterator[Block]:
 def _computed(report: ReportFacts) -> Iterator[Block]:
     if report.computed:
         yield Heading(2, "What runs left")
-        yield line("Code made these files. Nothing that stands in them was checked.")
+        yield line("Code made these files. Nobody checked their content.")
     for result in report.computed:
         yield headed("Files of", result.headline)
         yield line(", ".join((*result.headline.ours, short(result.headline.id))))
@@ -199,7 +199,7 @@ def headed(words: str, headline: Headline, anchor: str = "") -> Heading:
 
 
 def card_blocks(card: Card) -> Iterator[Block]:
-    """Yield what is said of a source or an approval."""
+    """Yield the blocks of a source or an approval."""
     if card.loud:
         yield ReportList(tuple(line(loud(text)) for text in card.loud))
     yield fact_list((*card.facts, *card.digests))

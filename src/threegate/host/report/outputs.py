@@ -105,7 +105,7 @@ def _kind_of(name: str) -> tuple[str | None, str]:
         return "images", ""
     if ending in _TABLES:
         return "tables", ""
-    return None, "not shown: SVG never is" if ending in _NEVER else ""
+    return None, "not shown: SVG is never shown" if ending in _NEVER else ""
 
 
 def _image(store: Store, file: OutputFile, see: See) -> ReportImage | str:
@@ -166,7 +166,7 @@ def _about(shown: ReportImage | Table) -> str:
     if isinstance(shown, ReportImage):
         whole = (shown.width, shown.height) == (shown.file_width, shown.file_height)
         smaller = "" if whole else f", made smaller from {shown.file_width} x {shown.file_height}"
-        return f"drawn anew from its points, {shown.width} x {shown.height}{smaller}"
+        return f"re-encoded from its points, {shown.width} x {shown.height}{smaller}"
     rest = [counted(shown.more_rows, "more row")] if shown.more_rows else []
     rest += [counted(shown.more_columns, "more column")] if shown.more_columns else []
     return "as text" + (f", without {' and '.join(rest)}" if rest else "")
@@ -186,14 +186,14 @@ _WHY: Final = {
 
 
 class Viewer:
-    """Decodes images under one policy; no box is started before there is one."""
+    """Decodes images under one policy; a sandbox starts with the first image."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._machine: Machine | None = None
 
     def __call__(self, image: Untrusted[bytes]) -> ReportImage | str:
-        """Return an image that can be shown, or in words why there is none."""
+        """Return a re-encoded image, or in words why there is none."""
         try:
             asked = Decode(image.open_for_validation()).to_bytes()
             self._machine = self._machine or find_machine()
@@ -260,7 +260,7 @@ def _bytes_of_file(ws: Workspace, name: str, digest: str) -> bytes:
 
 
 def _refuse_ours(root: Path, directory: Path) -> None:
-    """Refuse the workspace itself: a file called like one of its own would take its place."""
+    """Refuse the workspace itself: an exported file could replace one of its own."""
     try:
         inside = Path(os.path.realpath(directory)).relative_to(os.path.realpath(root)).parts
     except ValueError:

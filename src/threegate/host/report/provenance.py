@@ -36,7 +36,7 @@ Edge = tuple[str, str]
 def trace(whole: Graph, claims: Sequence[ReportClaim], nameless: Sequence[str] = ()) -> Graph:
     """Return the graph of an answer with its claims in it, small enough to look at.
 
-    Of what is `nameless` only id and kind are shown.
+    `nameless` artifacts are shown by id and kind only.
     """
     drawn = claims[:MOST_CLAIMS]
     cited = list(dict.fromkeys(one.artifact for claim in claims for one in claim.quotes))
@@ -86,7 +86,7 @@ def _spelled(node: Node, *, named: bool) -> Node:
 
 
 def reduced(edges: set[Edge]) -> set[Edge]:
-    """Return the edges without those that a longer way says as well; there are no circles."""
+    """Return the transitive reduction of the edges; the graph has no cycles."""
     following: defaultdict[str, set[str]] = defaultdict(set)
     for source, made in edges:
         following[source].add(made)
@@ -112,7 +112,7 @@ def _leads(following: Mapping[str, set[str]], start: str, end: str) -> bool:
 # How a reader checks a report without trusting it: commands with the ids in them.
 
 IN_ONE_LINE: Final = 4  # ids of one command
-_WHOLE: Final = "the log is whole, and every file is what it recorded"
+_WHOLE: Final = "the log is whole, and every file matches it"
 _ENDS: Final = "the same code on the same input ends the same"
 _SIGNED: Final = "approval, signature and signers, and how OpenSSH alone checks them"
 _GRAPH: Final = "what it was made from, and what was made from it"
@@ -171,7 +171,7 @@ def checks_of_run(result_id: str, result: ToolResult) -> tuple[CheckStep, ...]:
     if result.backend == "monty":
         found.append(CheckStep(f"threegate replay {name}", _ENDS))
     if result.files:
-        shows = "the files, which have the digests that stand here"
+        shows = "the files, with the digests listed here"
         found.append(CheckStep(f"threegate result export {name} DIRECTORY", shows))
     found.append(CheckStep(f"threegate review export {short(result.approval)} DIRECTORY", _SIGNED))
     found.append(CheckStep(f"threegate audit graph {name}", _GRAPH))

@@ -55,7 +55,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """All a report on a result says."""
+    """The content of a report on a result."""
 
     id: str
     confidentiality: str

@@ -52,7 +52,7 @@ NOT_HERE: Final = "NOT HERE: this workspace does not have it"
 def card_of(
     store: Store, look: Lookup, artifact_id: str, retracted: Retracted, brought: Retracted
 ) -> Card:
-    """Return what is said of a source."""
+    """Return the card of a source."""
     artifact, headline = look.read(artifact_id), headline_of(artifact_id, look)
     origin = look.origins(artifact_id)
     loud = [*_loud(store, artifact_id, artifact)]
@@ -75,7 +75,7 @@ def _loud(store: Store, artifact_id: str, artifact: Artifact | None) -> Iterator
 
 
 def _facts(headline: Headline, artifact: Artifact | None, origin: PacketOrigin) -> Iterator[Fact]:
-    """Yield what a reader knows a work by; its title is the heading."""
+    """Yield the bibliographic facts of a work; its title is the heading."""
     if isinstance(artifact, ResearchPacket):
         yield from _work(headline, artifact, origin)
     elif isinstance(artifact, ToolResult):
@@ -87,7 +87,7 @@ def _facts(headline: Headline, artifact: Artifact | None, origin: PacketOrigin) 
 
 
 def _digests(artifact_id: str, artifact: Artifact | None, origin: PacketOrigin) -> Iterator[Fact]:
-    """Yield what a source is checked by."""
+    """Yield the digests and addresses with which a source is checked."""
     yield Fact("id", artifact_id)
     if isinstance(artifact, ResearchPacket):
         yield Fact("origin", origin.words)
@@ -176,7 +176,7 @@ Read = Callable[[str], Artifact | None]
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """A claim, the label it may be shown with, and where each of its quotes stands."""
+    """A claim, its label now, and the place of each of its quotes."""
 
     label: str
     stored: str
@@ -211,7 +211,7 @@ def relabelled(store: Store, index: Index, analysis: Analysis) -> Analysis:
 
 
 def standing(cite: Cite, quote: str, read: Read) -> str:
-    """Tell whether a quote stands at its place."""
+    """Return whether a quote is found at its place."""
     artifact = read(cite.artifact)
     if artifact is None:
         return GONE
@@ -233,5 +233,5 @@ def _label_now(
     quoted = [Quoted(cite, quote) for cite, quote in zip(cites, quotes, strict=True)]
     label = labelled(text, quoted, retracted).label
     if label != SOURCE_RETRACTED and any(one != FOUND for one in standings):
-        return UNCHECKED  # one quote that nobody found leaves the claim without its ground
+        return UNCHECKED  # a claim with one missing quote is unchecked
     return label

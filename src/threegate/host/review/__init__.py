@@ -1,1 +1,1 @@
-"""The operator's decision: what is shown of a request, and what follows from the answer."""
+"""The operator's review of requests: the sheet that is shown, approvals, denials and expiry."""

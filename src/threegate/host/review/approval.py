@@ -188,7 +188,7 @@ def approve(
     approval = draft(ws.bundle, sheet, terms, approver=approver, now=ws.clock())
     data = registry.emit(approval)
     signature = signer.sign(data, NAMESPACE)
-    # The human may have taken minutes to touch a token: look at everything again.
+    # The human may have taken minutes to touch a token: check everything again (TOCTOU).
     _refuse_changed(ws, sheet)
     ws.refuse_wrong_clock()
     checked = check_approval(
@@ -220,11 +220,11 @@ def _keep(
 
 
 def refuse(ws: Workspace, sheet: ReviewSheet, terms: Terms) -> None:
-    """Raise what stands against an approval, before anybody is asked to sign."""
+    """Raise the reason against an approval, before anybody is asked to sign."""
     ws.refuse_wrong_clock()
     _refuse_changed(ws, sheet)
     if ws.clock() >= expiry_of(sheet.request, ws.bundle):
-        hint = "ask again: a new request waits anew"
+        hint = "ask again with a new request"
         raise PolicyDenied(f"{short(sheet.id)} waited too long", code=NOT_WAITING, hint=hint)
     refuse_terms(ws.bundle, terms)
     _refuse_denied(sheet)
@@ -274,7 +274,7 @@ def draft(bundle: Bundle, sheet: ReviewSheet, terms: Terms, *, approver: str, no
         max_uses=terms.uses,
         statement=Untrusted(statement(sheet, uses=terms.uses, begin=now, end=end)),
     )
-    registry.parse(Untrusted(registry.emit(made)))  # what would not be read is not signed
+    registry.parse(Untrusted(registry.emit(made)))  # sign only bytes that the parser accepts
     return made
 
 
@@ -327,7 +327,7 @@ def _refuse_joined(sheet: ReviewSheet, terms: Terms) -> None:
         hint = "policy/tool-exec.policy.md says `rule_of_two: refuse`"
         raise PolicyDenied(joined, code=RULE_OF_TWO, hint=hint)
     if not terms.accept_rule_of_two:
-        hint = "add --accept-rule-of-two if that is meant"
+        hint = "add --accept-rule-of-two if you mean it"
         raise PolicyDenied(joined, code=RULE_OF_TWO, hint=hint)
 
 

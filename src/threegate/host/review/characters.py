@@ -82,7 +82,7 @@ _SIGNS: Final = (
     ("\u01c3\u01c1\u01c2\u1427\u1428\u1429\u0387", "!|=.-+."),
     ("\ua78b\ua78c\u02ee\u144a", "''''"),
 )
-# Letters of scripts that stand beside Latin ones in honest code; in one word they may be a sign.
+# East Asian letters that look like ASCII signs; checked only inside a word.
 _IN_A_WORD: Final = (
     ("\u30fc\u4e00\u3161\u1173\u30cb\u4e8c", "----=="),
     ("\u30ce\u4e3f\u4e36\u4e28\u3021", "//\\||"),
@@ -114,7 +114,7 @@ SPELLED: Final = "spelled like one"
 _WORD: Final = re.compile(r"\w+")
 _SPELLED: Final = re.compile(r"\\(?=u\{)")
 _JOINERS: Final = frozenset("\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10))))
-# Written together in one word by whoever writes these languages, and like no Latin letter.
+# Scripts that these languages mix in one word; their letters resemble no Latin letter.
 _EAST_ASIAN: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL"})
 _NO_ALPHABET: Final = frozenset({"MODIFIER", "MATHEMATICAL", "FULLWIDTH", "HALFWIDTH"})
 _MOST_STACKED: Final = 2  # marks on one letter in any orthography; more of them reach other lines
@@ -148,7 +148,7 @@ def spelled(character: str) -> str:
 
 def suspects(line: str, *, code: bool) -> dict[int, Suspect]:
     """Return the characters of one line that must be spelled out, by position."""
-    # What an author spelled as we do must not pass for a character we spelled out.
+    # An author's own `\u{...}` must not look like a character that we spelled out.
     found = {match.start(): Suspect(SPELLED) for match in _SPELLED.finditer(line)}
     if line.isascii() and line.isprintable():
         return found
@@ -198,7 +198,7 @@ def tally(parts: Iterable[tuple[str, str, bool]]) -> tuple[FoundCharacter, ...]:
 
 @lru_cache(maxsize=4096)
 def _alone(character: str, *, code: bool) -> Suspect | None:
-    """Judge a character whatever stands beside it."""
+    """Judge a character without regard to its neighbours."""
     if " " <= character <= "~":
         return None
     if character == "\t":

@@ -66,7 +66,7 @@ class Lexed:
 
 
 def lex(code: str) -> Lexed:
-    """Return the words of `code`, for any text whatever."""
+    """Return the words of `code`, for any text."""
     lines = code.split("\n")
     if max(map(len, lines)) > MAX_LINE_CHARS:
         return Lexed(tuple(_simple(lines)), whole=False)
@@ -91,7 +91,7 @@ def _tokens(code: str, lines: list[str]) -> Iterator[CodeToken]:
 
 
 def _per_line(kind: str, item: tokenize.TokenInfo, lines: list[str]) -> Iterator[CodeToken]:
-    """Yield a token once for each line it stands in."""
+    """Yield a token once for each line it covers."""
     (first, start), (last, end) = item.start, item.end
     for line in range(first, min(last, len(lines)) + 1):
         text = lines[line - 1]
@@ -136,7 +136,7 @@ _CREDENTIAL: Final = re.compile(
     re.IGNORECASE,
 )
 _URL: Final = re.compile(r"(?:https?|ftp|wss?|file|data|ssh):/?/?[^\s'\"]|www\.", re.IGNORECASE)
-# What would pass for one of our own lines if somebody overlooked the gutter.
+# Foreign lines that imitate ours, in case a reviewer overlooks the gutter.
 _IMITATION: Final = re.compile(r"\s*(?:#\s*)?(?:threegate:|[0-9]* [|!:] )", re.IGNORECASE)
 
 
@@ -190,7 +190,7 @@ def _lines(lines: Sequence[str], *, network: bool) -> Iterator[Flag]:
     yield from _gathered("far-right", far, lambda _: reason)
     yield from _gathered("below", list(_after_gap(lines)), lambda _: "code far below the rest")
     urls = [number for number, line in numbered if _URL.search(line)]
-    reason = "a URL" if network else "a URL, though the code can ask nobody for it"
+    reason = "a URL" if network else "a URL, though the code has no network"
     yield from _gathered("url", urls, lambda _: reason)
     played = [number for number, line in numbered if _IMITATION.match(line)]
     yield from _gathered("imitation", played, lambda _: "looks like a line of this program")
@@ -227,7 +227,7 @@ def _literals(tokens: Sequence[CodeToken]) -> Iterator[Flag]:
             encoded.append(token.line)
         if token.kind == NUMBER and len(token.text) > LONG_NUMBER_CHARS:
             encoded.append(token.line)
-    reason = "text or a number that looks like encoded data: nobody sees what it means"
+    reason = "text or a number that looks like encoded data: a reviewer cannot read it"
     yield from _gathered("encoded", encoded, lambda _: reason, noun="place")
     reason = "a name or text that looks like a credential"
     yield from _gathered("credential", credentials, lambda _: reason, noun="place")

@@ -46,7 +46,7 @@ _LIMIT_SHAPES: Final = shapes_of(RunLimits)
 
 
 def tool_of(request: ToolRequest, bundle: Bundle, store: Store, look: SheetLookup) -> parts.Tool:
-    """Return what a tool request asks for."""
+    """Return the contents of a tool request."""
     return parts.Tool(
         profile=request.profile,
         ring=tuple(_ring(request, bundle)),
@@ -84,7 +84,7 @@ def _reference(plan: Plan) -> parts.SheetReference:
 
 
 def foreign_texts(request: Request) -> Iterator[tuple[str, str, bool]]:
-    """Yield name and content of everything in a request that somebody wrote, and if it is code."""
+    """Yield each foreign text of a request: its name, its content, and whether it is code."""
     yield "purpose", request.purpose.open_for_display(), False
     if isinstance(request, FetchRequest):
         for number, reference in enumerate(request.references, 1):
@@ -121,7 +121,7 @@ def rule_of_two(request: Request, bundle: Bundle) -> parts.RuleOfTwo:
     tool = isinstance(request, ToolRequest)
     network = not isinstance(request, ToolRequest) or request.network != "none"
     return parts.RuleOfTwo(
-        # What a run hears through a network is external, whoever wrote it.
+        # Data that a run gets from a network is external, also in a request of the operator.
         external=request.integrity == "external" or (network and tool),
         confidential=request.confidentiality == "confidential",
         network=network,

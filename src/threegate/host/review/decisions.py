@@ -1,4 +1,4 @@
-"""Decisions other than yes: denials, revocations, expiry, and approvals that a new policy voids.
+"""Denials, revocations, expiry, and approvals that a new policy voids.
 
 `settle` runs before anything is reviewed or executed, and after a policy was applied.  It reports
 each decision of time and policy, and what a dead run left, in one line.
@@ -56,23 +56,23 @@ class Voided:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What time and policy decided."""
+    """Requests that expired, and approvals that were voided."""
 
     expired: tuple[str, ...]
     voided: tuple[Voided, ...]
 
 
 def deny(ws: Workspace, request_id: str, reason: str) -> None:
-    """Say no; the reason is kept beside the request as data, and shown with it.
+    """Deny a request; the reason is kept beside it as data, and shown with it.
 
-    Raises `HandoffTampered` for one that somebody meddled with: it stays where it is.
+    Raises `HandoffTampered` for a request that was tampered with: it stays where it is.
     """
     words = check_reason(reason)
     try:
         read_request(ws, request_id)
         approvals.deny(ws.store, request_id, reason=words, now=ws.now())
     except UsageError as exc:
-        hint = f"`threegate review show {short(request_id)}` says what became of it"
+        hint = f"`threegate review show {short(request_id)}` shows its state"
         raise UsageError(f"{short(request_id)} does not wait (any more)", hint=hint) from exc
 
 
@@ -81,10 +81,10 @@ def check_reason(reason: str) -> str:
     words = reason.strip()
     try:
         data = words.encode("utf-8")
-    except UnicodeEncodeError as exc:  # bytes on the command line that are no text
+    except UnicodeEncodeError as exc:  # bytes on the command line that are not text
         raise UsageError("the reason is not valid text") from exc
     if not words or len(words) > MAX_REASON_CHARS:
-        hint = f"1 to {MAX_REASON_CHARS} characters; whoever asked will read them"
+        hint = f"1 to {MAX_REASON_CHARS} characters; the author of the request will read them"
         raise UsageError(f"a reason of {len(words)} characters", hint=hint)
     if first_forbidden(data) is not None:
         raise UsageError("the reason holds a control or invisible character")
@@ -110,9 +110,9 @@ def revoke(ws: Workspace, artifact_id: str) -> list[str]:
 
 
 def sweep(ws: Workspace, aside: Aside = None) -> Swept:
-    """Let expire what waited too long, and void approvals that do not count any more.
+    """Expire requests that waited too long, and void approvals that are no longer valid.
 
-    Requests that somebody meddled with stay as they are: named in `aside`, or raised.
+    Requests that were tampered with stay as they are: named in `aside`, or raised.
     """
     expired: list[str] = []
     late = list(_late(ws, aside))
@@ -136,7 +136,9 @@ def _late(ws: Workspace, aside: Aside) -> Iterator[str]:
         fd = ws.store.directories.fd(directory)
         for name in ws.store.names(directory):
             found = None
-            with suppress(OSError):  # decided meanwhile, or a trap that whoever reads it finds
+            with suppress(
+                OSError
+            ):  # decided meanwhile, or not a plain file: the full read refuses it
                 found = _CREATED.match(read_start(fd, name, _START_BYTES))
             if found is not None and found[1] > newest:
                 continue
@@ -157,8 +159,8 @@ def _is_late(ws: Workspace, request_id: str) -> bool:
 
 
 def _void(ws: Workspace, aside: Aside) -> Iterator[Voided]:
-    """Send approved requests back to the human whose approvals do not count any more."""
-    # In this order: a request that is approved after the first look is not looked at.
+    """Return approved requests to the human if their approvals are no longer valid."""
+    # Requests first: one that is approved later has no entry here and is skipped.
     approved = [name.removesuffix(".md") for name in ws.store.names(_APPROVED)]
     hints = approvals.approvals_by_request(ws.store)
     held = _lines_that_hold(ws.bundle)
@@ -175,7 +177,7 @@ def _void(ws: Workspace, aside: Aside) -> Iterator[Voided]:
             if refusal is not None:
                 why = (refusal.code, refusal.message)
                 refused.setdefault(why, {})[approval_id] = request_id
-    # Judged by rules that were replaced meanwhile, a yes of this moment would be taken back.
+    # Race: if the policy was replaced meanwhile, refusals by the old rules must not void approvals.
     if refused and not applied.is_current(ws.store, ws.bundle):
         return
     for (code, message), requests in refused.items():
@@ -198,9 +200,9 @@ def _ended(ws: Workspace, requests: dict[str, str], reason: str, aside: Aside) -
 
 
 def _lines_that_hold(bundle: Bundle) -> list[tuple[bytes, ...]]:
-    """Return what approvals of each lane hold if they are bound to the policy in force.
+    """Return the lines that approvals of each lane have if they bind the policy in force.
 
-    As lines in column 0, where nothing in the text of an approval can stand.
+    The lines start in column 0, where the text of an approval never is.
     """
     found = []
     for lane, names in BOUND_SECTIONS.items():
@@ -213,7 +215,7 @@ def _lines_that_hold(bundle: Bundle) -> list[tuple[bytes, ...]]:
 
 
 def _looks_valid(ws: Workspace, approval_id: str, held: Sequence[tuple[bytes, ...]]) -> bool:
-    """Tell at a first look whether rules and time still hold; a wrong yes is found at the run."""
+    """Check rules and time quickly, without parsing; the run makes the full check."""
     fd = ws.store.directories.fd(approvals.ACCEPTED)
     data = read_start(fd, f"{approval_id}.md", MAX_APPROVAL_BYTES)
     until = _NOT_AFTER.search(data)
@@ -252,10 +254,10 @@ MOST_LINES: Final = 10
 
 
 def settle(ws: Workspace, note: Callable[[str], None], aside: Aside = None) -> Swept:
-    """Let time and policy decide first, and say what they decided, and what a dead run left.
+    """Apply expiry and policy first; report these decisions and the claims of dead runs.
 
-    Requests that somebody meddled with are put into `aside`, for the caller to name; without
-    it the first one is raised.
+    Requests that were tampered with are put into `aside`, for the caller to report; without it
+    the first one is raised.
     """
     if ws.read_only:
         return Swept((), ())
@@ -263,7 +265,7 @@ def settle(ws: Workspace, note: Callable[[str], None], aside: Aside = None) -> S
         note(line)
     try:
         ws.store.journal.log.refuse_clock_ahead()
-    except ClockRefused as exc:  # by such a clock nothing expires
+    except ClockRefused as exc:  # with a wrong clock nothing expires
         note(exc.message)
         return Swept((), ())
     swept = sweep(ws, aside)

@@ -89,7 +89,7 @@ def _line(found: FoundCharacter) -> int | None:
 def tampered_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
     """Yield a flag for each similar request whose files are not what the log recorded.
 
-    It may have been denied, and whoever changed it may have wanted that forgotten.
+    It may have been denied, and the change may be meant to hide that.
     """
     for request_id, error in aside.items():
         reason = f"a similar request, {short(request_id)}, cannot be compared: {error.message}"
@@ -99,7 +99,7 @@ def tampered_flags(aside: Mapping[str, HandoffTampered]) -> Iterator[Flag]:
 def tool_flags(
     request: ToolRequest, limits: Sequence[Limit], inputs: Sequence[SheetInput], bundle: Bundle
 ) -> Iterator[Flag]:
-    """Yield the flags of what a run is given."""
+    """Yield the flags of a run: its lane, network, data and limits."""
     if request.backend != "monty":
         yield Flag("heavy-lane", "leaves the lite lane: files and programs inside a guest")
         if "runsc" in bundle.words("tool-exec", "lanes", request.backend, "engines"):
@@ -139,9 +139,9 @@ def _sizes(request: ToolRequest, bundle: Bundle) -> Iterator[Flag]:
 
 
 def fetch_flags(request: FetchRequest, references: Sequence[SheetReference]) -> Iterator[Flag]:
-    """Yield the flags of what would be asked for, and so leave this machine."""
+    """Yield the flags of a fetch request: its references leave this machine."""
     if request.confidentiality == "confidential":
-        yield Flag("confidential", "whoever wrote it could read confidential data; a URL leaves")
+        yield Flag("confidential", "its author could read confidential data, and a URL leaves")
     if len(references) > MANY_REFERENCES:
         yield Flag("many", f"{len(references)} references: many small parts carry a large whole")
     for number, reference in enumerate(references, 1):
@@ -159,7 +159,7 @@ MAX_COMPARED_CHARS: Final = 8 * 2**20  # what is compared in a second or two
 
 
 def dictated_flags(request: Request, read: Read) -> Iterator[Flag]:
-    """Yield which parts of a draft stand in which source."""
+    """Yield the parts of a draft that occur in a source."""
     if request.origin != "core":
         return
     sources, left_out = _compared_sources(request, read)
@@ -175,7 +175,7 @@ def _compared_sources(request: Request, read: Read) -> tuple[list[Material], int
     left, left_out = MAX_COMPARED_CHARS, 0
     for parent in request.derived_from:
         artifact = read(parent)
-        # What an analysis says it took from these.
+        # An analysis quotes its sources, so it is not compared separately.
         if not isinstance(artifact, ResearchPacket | ToolResult):
             continue
         material = Material(parent, artifact)

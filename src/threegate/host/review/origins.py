@@ -117,7 +117,7 @@ def _source(artifact_id: str, artifact: Artifact, look: Lookup) -> SheetSource:
     if not isinstance(artifact, ResearchPacket):
         return SheetSource(artifact_id, kind, "", headline.text, (), headline.ours)
     origin = look.origins(artifact_id)
-    # A brought packet came from no host, whatever URL it names.
+    # A brought packet came from no host, even if it names a URL.
     host = "" if origin.is_brought else host_of(artifact.url)
     remarks = tuple(_remarks(artifact, look.warned(artifact_id, artifact)))
     said = (headline.text, remarks, headline.ours)
@@ -168,7 +168,7 @@ def _artifact(item: Input, look: Lookup) -> SheetInput:
 
 
 def _sources_of_bytes(item: Input, read: Read, holders: Holders) -> Iterator[tuple[str, Artifact]]:
-    """Yield the packets and results whose bytes an input is, whatever it calls itself."""
+    """Yield the packets and results that have the bytes of an input, regardless of its name."""
     digest = digest_of(item.artifact)
     for artifact_id in holders(digest):
         artifact = read(artifact_id) if prefix_of(artifact_id) in ("rp", "res") else None
@@ -183,7 +183,7 @@ def _blob(
     size = check_file(directory, digest)
     if size is None:
         return SheetInput(item.name, item.artifact, item.bytes, "file", "", "is not here any more")
-    # Whole and checked by digest when it is run; a listing must not read gigabytes.
+    # The run reads all of it and checks its digest; a listing must not read gigabytes.
     first = read_start(directory, digest, 1)
     kinds = {b'"': "text", b"[": "list", b"{": "object"}
     kind = f"file, {kinds.get(first, 'value')}"
@@ -217,7 +217,7 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
 
 
 def read_reference(text: str) -> SheetReference:
-    """Return a reference taken apart; one that is no URL is a single part."""
+    """Return the parts of a reference; one that is not a URL is a single part."""
     try:
         url = parse_url(text)
     except ValueError:

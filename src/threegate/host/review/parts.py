@@ -40,7 +40,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a run may use at most, next to what policy gives and allows."""
+    """One limit of a run: the value asked for, the default and the maximum of policy."""
 
     name: str
     words: str
@@ -140,7 +140,7 @@ class SheetReference:
 
 @dataclass(frozen=True, slots=True)
 class SheetVerdict:
-    """What policy says to one question, and the rule that says it."""
+    """The decision of policy on one question, and the rule that decides."""
 
     question: str
     verdict: str  # allow | ask | deny | skip
@@ -150,7 +150,7 @@ class SheetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RuleOfTwo:
-    """Which of the three a request joins, and what follows."""
+    """Which of the three risks a request combines, and whether policy allows all three."""
 
     external: bool
     confidential: bool
@@ -184,7 +184,7 @@ class RingRule:
 
 @dataclass(frozen=True, slots=True)
 class SheetGateway:
-    """What leaves and comes in a run that has a gateway."""
+    """The traffic that a run may have through the gateway."""
 
     hosts: tuple[str, ...]
     methods: tuple[str, ...]
@@ -196,7 +196,7 @@ class SheetGateway:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a tool request alone has."""
+    """The parts that only a tool request has."""
 
     profile: str
     ring: tuple[RingRule, ...]  # empty if no executor enforces the profile
@@ -214,7 +214,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What a fetch request alone has."""
+    """The parts that only a fetch request has."""
 
     want: str
     references: tuple[SheetReference, ...]
@@ -222,14 +222,14 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The last similar request, what became of it, and what is different now."""
+    """The last similar request, its outcome, and the differences to this one."""
 
     id: str
     state: str
     created: str
     same: bool
     likeness: int  # per cent
-    outcome: str  # our words; a denial's reason is foreign and stands apart
+    outcome: str  # our words; the reason of a denial is foreign and has its own field
     reason: str  # foreign
     changes: tuple[str, ...]  # our words, foreign parts quoted
     diff: tuple[str, ...]  # foreign, as `diff -u` writes it
@@ -259,7 +259,7 @@ StyledRow = tuple[StyledSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class StyledLine:
-    """One line: a gutter of ours before its first row and before every other, and its text."""
+    """One line of text, with a gutter for its first row and one for the other rows."""
 
     spans: StyledRow = ()
     head: StyledSpan = StyledSpan("")

@@ -30,7 +30,7 @@ _AGES: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def lines(sheet: ReviewSheet) -> Iterator[StyledLine]:
-    """Yield the sheet, what decides first; each line knows the part it belongs to."""
+    """Yield the sheet, the decisive parts first; each line knows its part."""
     part = ""
     for line in _lines(sheet):
         part = line.section or part
@@ -70,7 +70,7 @@ def _own(words: str, style: str = "") -> StyledLine:
 
 
 def _ending(words: str, foreign: str, style: str = "") -> StyledLine:
-    """Return our words and foreign text after them, one line whatever the text holds."""
+    """Return our words, then foreign text, on one line even if the text has line breaks."""
     return StyledLine((StyledSpan(words, style), StyledSpan(exposed(foreign))), _OURS, _AGAIN)
 
 
@@ -150,9 +150,9 @@ def _rule_of_two(two: parts.RuleOfTwo) -> Iterator[StyledLine]:
     told = ", ".join(f"{name} {'yes' if holds else 'no'}" for name, holds in held.items())
     yield _own(f"{sum(held.values())} of 3: {told}")
     if two.joined and two.allowed:
-        yield _own("all three together: approving it says so by name", "bad")
+        yield _own("all three together: an approval accepts this by name", "bad")
     elif two.joined:
-        yield _own("all three together: policy refuses it, whoever approves", "bad")
+        yield _own("all three together: policy refuses it, even if it is approved", "bad")
 
 
 def _policy(verdicts: Sequence[parts.SheetVerdict]) -> Iterator[StyledLine]:
@@ -163,7 +163,7 @@ def _policy(verdicts: Sequence[parts.SheetVerdict]) -> Iterator[StyledLine]:
 
 
 def _gateway(way: parts.SheetGateway) -> Iterator[StyledLine]:
-    """Show louder than the rest what a run may send, and to whom."""
+    """Show the traffic a run may have and its hosts, with emphasis."""
     yield from _title("network: this run may speak to other machines")
     for host in way.hosts:
         yield _own(f"! {host}", "bad")
@@ -276,7 +276,7 @@ def _fetch(fetch: parts.Fetch) -> Iterator[StyledLine]:
 
 
 def _asked(asked: parts.AskedUrl) -> StyledLine:
-    """Return the very URL that is asked, and whom."""
+    """Return the exact URL that is requested, and its source."""
     if asked.verdict == "deny":
         words, style = f"    not asked: {asked.source}, {asked.reason}  ", "warn"
     else:

@@ -60,8 +60,8 @@ def decide_each(
 ) -> list[int]:
     """Decide one request after the other; return the exit codes of those that were refused.
 
-    Each refusal is handed to `name`.  What would refuse the others as well is raised: a clock
-    that is wrong, a key that may not sign, nobody to ask, a policy that was replaced.
+    Each refusal is passed to `name`.  An error that concerns all requests is raised: a wrong clock,
+    a key that may not sign, nobody to ask, a replaced policy.
     """
     codes: list[int] = []
     for request_id in ids:
@@ -78,14 +78,14 @@ def decide_each(
 def report_tampered(
     aside: Mapping[str, HandoffTampered], name: Callable[[ThreeGateError], None]
 ) -> int:
-    """Name every request that somebody meddled with; return the exit code."""
+    """Report every request that was tampered with; return the exit code."""
     for error in aside.values():
         name(error)
     return worst(error.exit_code for error in aside.values())
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the exit code of a command: 76 if somebody meddled, else the largest."""
+    """Return the exit code of a command: 76 after tampering, else the largest."""
     return max(codes, key=lambda code: (code == EX_TAMPERED, code), default=0)
 
 

@@ -5,7 +5,7 @@ sign anything but what was shown.
 
 SECURITY
     Reads a stored request again, checked by digest and by the log.  If this module is wrong,
-    a human says yes to something they were not shown.
+    a human approves something they were not shown.
 """
 
 from collections.abc import Iterator
@@ -100,8 +100,8 @@ def read_sheet(
 
     Without an index the origin of packets is read from the log, and a retraction that only
     another packet of a work knows of is not found.
-    Raises `UsageError` for what is no request here, `HandoffTampered` if its file is not
-    what the log recorded.
+    Raises `UsageError` if there is no such request, `HandoffTampered` if its file is not what the
+    log recorded.
     """
     data, request, state = read_request(ws, request_id)
     store, bundle = ws.store, ws.bundle

@@ -45,9 +45,9 @@ _LIMIT_SHAPES: Final = shapes_of(RunLimits)
 def find_earlier(
     store: Store, index: "Index", request_id: str, request: Request, aside: Aside = None
 ) -> Earlier | None:
-    """Return the last request for the same, or the one most like it; None if there is none.
+    """Return the last identical request, or the most similar one; None if there is none.
 
-    One whose files are not what the log recorded is put `aside`, and the next one taken.
+    A request whose files differ from the log is put `aside`, and the next one is taken.
     """
     digest = registry.content_digest(request)
     same = index.same_content(digest)
@@ -139,7 +139,7 @@ def _outcome(store: Store, index: "Index", old_id: str) -> str:
 def changes(old: Request, new: Request) -> Iterator[str]:
     """Yield what is different apart from code, one sentence each."""
     if old.purpose != new.purpose:
-        yield "the purpose is worded otherwise"
+        yield "the purpose has other words"
     for name in ("origin", "integrity", "confidentiality"):
         yield from _changed(name, str(getattr(old, name)), str(getattr(new, name)))
     if isinstance(old, FetchRequest) and isinstance(new, FetchRequest):
@@ -187,7 +187,7 @@ def difference(old: Request, new: Request) -> tuple[tuple[str, ...], int]:
     before, after = (_lines(item) for item in (old, new))
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
-    # Comparing takes time by the product of both sides: what both share is left out first.
+    # Comparing takes time by the product of both lengths: common lines are removed first.
     middle = max(len(before), len(after)) - start - end
     if middle > MAX_COMPARED_LINES:
         return (), middle

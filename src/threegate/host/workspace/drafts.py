@@ -13,7 +13,7 @@ from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 
 NONCE_BYTES = 16
-BROUGHT_RESULT: Final = "TG-HND-016"  # it could not be told from a computed one
+BROUGHT_RESULT: Final = "TG-HND-016"  # it would look like a computed one
 
 
 def lanes_of(bundle: Bundle) -> dict[str, LaneDefaults]:

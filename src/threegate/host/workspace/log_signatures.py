@@ -16,7 +16,7 @@ SECURITY
     compared byte for byte with the root of a log of that size.
     The author of a clock entry can set the time back.  So the key is judged at the later of the two
     times: a key that has expired by the log cannot claim that it has not.  A revoked key signs
-    nothing, whatever the time.  When the time goes back, every unspent approval ends first.  If
+    nothing, at any time.  When the time goes back, every unspent approval ends first.  If
     this module is wrong, an expired key or approval counts again.
 """
 

@@ -131,7 +131,7 @@ def test_the_selection_is_recorded(ws: Workspace, index: Index) -> None:
 @pytest.mark.parametrize(
     ("wish", "error", "words"),
     [
-        ({"question": "Zebras?"}, UsageError, "nothing here is about"),
+        ({"question": "Zebras?"}, UsageError, "no source here matches"),
         ({"question": " "}, UsageError, "empty"),
         ({"question": "x" * 4001}, UsageError, "longer than 4000"),
         ({"question": "a\u202eb"}, ThreeGateError, "bidi"),
@@ -139,7 +139,7 @@ def test_the_selection_is_recorded(ws: Workspace, index: Index) -> None:
         ({"packets": ["rp-000000000000"]}, UsageError, "no artifact"),
         ({"packets": ["x"]}, UsageError, "not an artifact id"),
         ({"packets": ["rp-000000000000"], "query": "ice"}, UsageError, "both"),
-        ({"query": "zebra"}, UsageError, "nothing here is about"),
+        ({"query": "zebra"}, UsageError, "no source here matches"),
         ({"role": "king"}, UsageError, "no role"),
         ({"continues": "an-000000000000"}, UsageError, "no artifact"),
     ],
@@ -199,7 +199,7 @@ def test_a_list_of_what_a_search_found_is_no_source_unless_it_is_named(
 ) -> None:
     found = paper(4, "Sea ice broke at 9.9 MPa.", reference=box("search:crossref:ice"))
     (listed,) = take_in(ws, found)
-    with pytest.raises(UsageError, match="nothing here is about that question"):
+    with pytest.raises(UsageError, match="no source here matches that question"):
         ask(ws, index)
     named = ask(ws, index, packets=(listed,)).analysis
     assert quotes_of(named) == ["Sea ice broke at 9.9 MPa."], "control: it could be quoted"

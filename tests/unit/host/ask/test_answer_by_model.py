@@ -331,7 +331,7 @@ def test_a_claim_that_cannot_stand_in_an_analysis_is_left_out_and_told(
     take_in(ws, *shelf())
     outcome = ask(ws, index, said(claim("a\u202eb", (1, 1, 1)), claim("fine", (1, 1, 1))))
     assert [text for _, text in written(outcome)] == ["fine"]
-    assert outcome.notices == ("claim 1 holds characters that may not stand in an analysis",)
+    assert outcome.notices == ("claim 1 holds characters that are not allowed in an analysis",)
 
 
 # claim TG-C-152
@@ -352,10 +352,10 @@ def test_drafts_wait_for_a_human_and_name_where_they_come_from(ws: Workspace, in
         assert request.derived_from == tuple(sorted((outcome.stored.id, source)))
     assert [(one.name, one.artifact) for one in tool.inputs] == [("s1", source)]
     assert outcome.copied == (
-        (f"its purpose stands in {source[:15]} text 1",),
-        (f"its reference stands in {source[:15]} text 1",),
+        (f"its purpose occurs in {source[:15]} text 1",),
+        (f"its reference occurs in {source[:15]} text 1",),
     )
-    assert f"stands in {source[:15]} text 1" in tool.risks.open_for_display()
+    assert f"occurs in {source[:15]} text 1" in tool.risks.open_for_display()
     assert not list(ws.store.names("handoff/requests/held"))
     for draft_id, _ in outcome.stored.drafts:
         flags = [flag.reason for flag in read_sheet(ws, draft_id).flags if flag.name == "dictated"]

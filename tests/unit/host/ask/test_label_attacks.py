@@ -237,4 +237,4 @@ def test_a_claim_of_two_lines_is_left_out_and_told(ws: Workspace, index: Index) 
     answer = said(claim("Ice is cold.", (1, 1, 1)), claim("Ice.\nIce is warm. [1]"))
     outcome = ask(ws, index, answer, packets=[packet])
     assert outcome.stored.analysis.answer.open_for_display() == "Ice is cold. [1]"
-    assert outcome.notices == ("claim 2 holds characters that may not stand in an analysis",)
+    assert outcome.notices == ("claim 2 holds characters that are not allowed in an analysis",)

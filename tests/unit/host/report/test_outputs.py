@@ -65,8 +65,8 @@ def test_images_and_tables_are_shown_and_the_rest_is_named(ws: Workspace, index:
         "d.txt": type(None),
         "e.bin": type(None),
     }
-    assert found["c.svg"].words == "not shown: SVG never is"
-    assert found["b.png"].words == "drawn anew from its points, 60 x 40"
+    assert found["c.svg"].words == "not shown: SVG is never shown"
+    assert found["b.png"].words == "re-encoded from its points, 60 x 40"
     assert {file.sha256 for file in found.values()} == set(map(sha256_hex, left.values()))
 
 
@@ -226,7 +226,7 @@ def test_a_machine_that_has_run_out_is_said(ws: Workspace, monkeypatch: pytest.M
     monkeypatch.setattr(outputs, "run_gate", run_out)
     found = Viewer(ws.bundle)(Untrusted(png()))
     assert isinstance(found, str)
-    assert "a box cannot be started: resource temporarily unavailable" in found
+    assert "a sandbox cannot be started: resource temporarily unavailable" in found
 
 
 # claim TG-C-464

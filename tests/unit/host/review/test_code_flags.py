@@ -92,7 +92,7 @@ def test_a_function_of_the_program_itself_is_not_called_undeclared() -> None:
 
 
 def test_a_url_is_useless_only_without_a_network() -> None:
-    assert flags("x = 'https://a.example'")["url"].reason.endswith("can ask nobody for it")
+    assert flags("x = 'https://a.example'")["url"].reason.endswith("the code has no network")
     assert flags("x = 'https://a.example'", network=True)["url"].reason == "a URL"
 
 

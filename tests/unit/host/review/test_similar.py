@@ -74,7 +74,7 @@ def test_what_is_different_is_named(ws: Workspace, index: Index) -> None:
     assert (found.same, found.state) == (False, "approved")
     assert 90 < found.likeness < 100
     assert set(found.changes) == {
-        "the purpose is worded otherwise",
+        "the purpose has other words",
         "wall_ms is 5000, was 1000",
         'function "sha256_hex" is gone',
     }

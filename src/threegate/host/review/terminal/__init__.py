@@ -6,5 +6,6 @@ compare frames as values, every byte sent to the terminal is one of a dozen sequ
 
 `screen` owns the terminal and reads keys, `cells` measures and prints text, `pager` knows what was
 on screen, `state` holds what the reviewer looks at, `press` maps keys to changes (pure), `views`
-draws frames (pure), `desk` holds the workspace, `loop` joins them and is what the command calls.
+draws frames (pure), `workspace` reads and decides requests, `loop` joins them and is what the
+command calls.
 """

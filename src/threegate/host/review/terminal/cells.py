@@ -24,8 +24,8 @@ _MORE: Final = "..."
 def spelling(encoding: str) -> Spell:
     """Return how a terminal of this encoding is sent a text, to be measured as it will be.
 
-    What the encoding does not have is spelled like what may not be shown: an author who
-    writes the escape of a string literal cannot write that.
+    Characters outside the encoding are spelled like hidden characters: an author cannot imitate
+    that spelling with the escape of a string literal.
     """
 
     def spell(text: str) -> str:
@@ -51,7 +51,7 @@ def cells(character: str) -> int:
     if character.isascii():
         return 1
     wide = unicodedata.east_asian_width(character) in "WFA"
-    # Pictures are drawn wide by some terminals, whatever the tables of others say.
+    # Some terminals draw pictographs wide, against the Unicode tables.
     return 2 if wide or unicodedata.category(character) in ("So", "Sk") else 1
 
 
@@ -152,8 +152,8 @@ def print_lines(out: Output, lines: Iterable[StyledLine], *, colour: bool) -> No
 
 
 def rows(out: Output, line: StyledLine) -> Iterator[StyledRow]:
-    """Yield the rows of one line; what has a gutter from the start is broken to the letter."""
-    # What the locale does not have must not look like the escape of a string literal.
+    """Yield the rows of one line; a line with a gutter may be broken inside a word."""
+    # A character outside the locale must not look like the escape of a string literal.
     spell = spelling(out.encoding)
     spans = tuple(StyledSpan(spell(span.text), span.style) for span in line.spans)
     if width(line.head.text) + width(plain(spans)) <= out.room:

@@ -113,7 +113,7 @@ class ReviewSession:
                 return
 
     def _press(self, key: Key) -> bool:
-        """Do what a key asks for; tell whether the keys typed after it must be dropped."""
+        """Act on a key; return whether the keys typed after it must be dropped."""
         asking = is_question(self._state.mode)
         self._state, effect = press(self._state, key)
         if effect is not None:
@@ -146,7 +146,7 @@ class ReviewSession:
             self._do(effect)
         except ThreeGateError as exc:
             self._explain(exc)
-            with suppress(ThreeGateError):  # what went wrong first is what is said
+            with suppress(ThreeGateError):  # the first error is the one to show
                 self._refresh_if_changed()
                 if isinstance(effect, ApproveRequest):
                     self._read_again()
@@ -185,7 +185,7 @@ class ReviewSession:
     def _look_again(self) -> None:
         try:
             self._refresh_if_changed()
-        except ThreeGateError as exc:  # busy, say: the next look may be luckier
+        except ThreeGateError as exc:  # for example busy: try again at the next look
             self._explain(exc)
 
     def _refresh_if_changed(self) -> None:
@@ -202,14 +202,14 @@ class ReviewSession:
         self._read_again()
 
     def _read_again(self) -> None:
-        """Show what changed about the request on the screen: its rules, or what came before."""
+        """Show the request on the screen again after its rules or similar requests changed."""
         at, mode = self._state.at, self._state.mode
         on_screen = mode.below if isinstance(mode, TextMode) else mode
         if not isinstance(on_screen, SheetMode | ConfirmMode):
             return
         sheet, before = self._port.sheet(at), self._state.sheets[at]
         if sheet.document.lines != before.document.lines or sheet.terms != before.terms:
-            words = "what is said here about it changed: look at it again"
+            words = "this sheet has changed: look at it again"
             self._state = say(opened(self._state, sheet), words)
             self._is_new = True
         else:
@@ -235,7 +235,7 @@ def review_at_terminal(args: argparse.Namespace, context: Context) -> int:
     aside: dict[str, HandoffTampered] = {}
     with context.workspace(args) as ws:
         settle(ws, out.note, aside)
-        with context.index(ws) as index:  # shows its progress while the terminal is nobody's
+        with context.index(ws) as index:  # shows its progress before the terminal is taken
             encoding = terminal_encoding(sys.stdout.encoding)
             live, spell = LiveWorkspace(ws, index), spelling(encoding)
             port = WorkspaceReview(live, signing, out.note, spell, aside)

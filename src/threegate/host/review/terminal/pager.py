@@ -52,7 +52,7 @@ class PagerView:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What of a document was never on the screen: how many lines, and where they begin."""
+    """The part of a document that was never on the screen: number of lines, and the first."""
 
     lines: int
     at: int
@@ -105,7 +105,7 @@ def at_place(view: PagerView, columns: int, rows: int, place: int) -> PagerView:
 
 
 def looked(view: PagerView, columns: int, rows: int) -> PagerView:
-    """Return the view after what is on the screen was drawn."""
+    """Return the view with the rows on the screen marked as seen."""
     found = shown(view, columns, rows)
     if not found:
         return view
@@ -123,7 +123,7 @@ def unseen(view: PagerView) -> Unseen | None:
 
 
 def hits(text: str, needle: str) -> list[tuple[int, int]]:
-    """Return where `needle` stands in a line, without regard to case."""
+    """Return the places of `needle` in a line, without regard to case."""
     folded, wanted = text.lower(), needle.lower()
     # A few letters change their length in lower case: places would then be wrong.
     if len(folded) != len(text):

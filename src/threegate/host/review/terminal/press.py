@@ -1,4 +1,4 @@
-"""What each key changes and requests: pure, so that every key is tested without a terminal.
+"""Key bindings: how each key changes the state.  Pure, so every key is tested without a terminal.
 
 SECURITY
     Only this module requests an approval: after the whole sheet was on screen, after a question
@@ -74,7 +74,7 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Give the terminal back to the shell until it wants us again."""
+    """Give the terminal to the shell until it continues this job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ _ANYWHERE: Final[Mapping[str, Effect]] = {
 
 
 def press(state: State, key: Key) -> Answer:
-    """Return what a key makes of the state, and what must be done for it."""
+    """Return the state after a key, and the act that it requests."""
     if key.name in _ANYWHERE:
         return state, _ANYWHERE[key.name]
     state = say(state, "")
@@ -298,5 +298,5 @@ _TYPED: Final[Mapping[str, Callable[[State, str, ListMode | SheetMode], Answer]]
 
 
 def is_question(mode: Mode) -> bool:
-    """Tell whether a key can sign here: none typed before the question was drawn may."""
+    """Tell whether a key can sign here; keys typed before the question was drawn are dropped."""
     return isinstance(mode, ConfirmMode)

@@ -1,4 +1,4 @@
-"""The terminal: raw mode, the alternate screen, frames out, keys in, and the way back.
+"""The terminal: raw mode, the alternate screen, drawing, reading keys, and restoring it.
 
 SECURITY
     The only module that writes control sequences to the terminal: the constants below and the
@@ -82,7 +82,7 @@ class Key:
 
 
 class KeyReader:
-    """Turns bytes into keys, however they were split on the way."""
+    """Turns bytes into keys, regardless of how reads split them."""
 
     def __init__(self, encoding: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)(errors="ignore")
@@ -100,14 +100,14 @@ class KeyReader:
         return list(self._keys())
 
     def settle(self) -> list[Key]:
-        """Return what stands for itself because nothing followed it."""
+        """Return the pending bytes as a key of their own, because nothing followed."""
         if not self.undecided:
             return []
         alone, self._rest = self._rest == _ESCAPE, ""
         return [Key("escape")] if alone else []
 
     def forget(self) -> None:
-        """Drop what has not become a key yet."""
+        """Drop bytes that are not a complete key yet."""
         self._decoder.reset()
         self._rest, self._pasted = "", None
 
@@ -157,8 +157,8 @@ def _plain(character: str) -> Key:
     return Key(character, character) if character.isprintable() else Key("")
 
 
-# Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that
-# makes a character wider than we know cannot push the frame apart.
+# Alternate screen; marks around a paste; no cursor; no wrapping, so that a terminal that draws a
+# character wider than we expect cannot break the frame.
 CLEAR: Final = "\x1b[0m\x1b[H\x1b[J"
 ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[?7l" + CLEAR
 LEAVE: Final = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l\x1b[?1049l"
@@ -173,7 +173,7 @@ _HINT: Final = (
     "without one: `threegate review list`, `threegate review show ID`, "
     "`threegate review approve ID`, `threegate review deny ID --reason TEXT`"
 )
-# Style: how it looks with colours, and without (NO_COLOR): emphasis is no colour.
+# Style: its look with colours, and without (NO_COLOR): emphasis is not a colour.
 _STYLES: Final[Mapping[str, tuple[str, str]]] = {
     "bar": ("7", "7"),
     "cursor": ("1;36", "1"),
@@ -227,7 +227,7 @@ class Screen:
         return columns or 80, rows or 24
 
     def draw(self, rows: Sequence[StyledRow]) -> None:
-        """Draw a frame; one that is there already costs nothing."""
+        """Draw a frame; an unchanged frame costs nothing."""
         frame = tuple(rows)
         if frame == self._drawn:
             return
@@ -241,7 +241,7 @@ class Screen:
         self._drawn = ()
 
     def keys(self, seconds: float) -> list[Key]:
-        """Return what was typed; nothing after so many seconds, or when a signal came."""
+        """Return the typed keys; none after so many seconds or on a signal."""
         data = self._read(seconds)
         keys = self._keys.feed(data) if data else []
         while self._keys.undecided:
@@ -250,16 +250,16 @@ class Screen:
         return keys
 
     def forget_typed(self) -> None:
-        """Drop what was typed until now: it cannot answer what was not on the screen."""
+        """Drop keys typed so far: they cannot answer a question that was not on the screen."""
         termios.tcflush(self._source, termios.TCIFLUSH)
         self._keys.forget()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Give the terminal back for a while, as it was: somebody else asks the human now.
+        """Restore the terminal for a while, so that another program can ask the human.
 
-        What else than our own errors is raised meanwhile ends the session: the terminal is
-        not taken again.
+        Our own errors go on to the caller; any other exception ends the session, and the terminal
+        is not taken again.
         """
         self.leave()
         try:
@@ -270,7 +270,7 @@ class Screen:
         self.enter()
 
     def suspend(self) -> None:
-        """Stop, as Ctrl-Z does in any program, until the shell goes on."""
+        """Stop the job, as Ctrl-Z does, until the shell continues it."""
         with self.aside():
             before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(0, signal.SIGTSTP)  # the whole job, or the shell would not notice
@@ -293,14 +293,14 @@ class Screen:
         self._drawn = ()
 
     def leave(self) -> None:
-        """Put the terminal back as it was; what was typed meanwhile is for nobody."""
+        """Restore the terminal; keys typed meanwhile are dropped."""
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             if self._ours:
                 self._ours = False
                 with suppress(OSError):  # it may be gone
                     self._write(LEAVE)
-            # Even if it is nobody's: whom it was given may have died without its echo.
+            # Always: the program that had the terminal may have died with the echo off.
             with suppress(termios.error):
                 termios.tcsetattr(self._source, termios.TCSAFLUSH, self._found)
         finally:
@@ -308,7 +308,7 @@ class Screen:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear of a new size and of the end; other handlers come back afterwards."""
+        """Handle signals for a new size and the end; the old handlers are restored afterwards."""
         handlers: dict[int, Callable[[int, object], None] | signal.Handlers] = {
             signal.SIGWINCH: _hear,
             signal.SIGTSTP: signal.SIG_IGN,
@@ -359,7 +359,7 @@ class Screen:
 
 @contextmanager
 def taken(*, encoding: str, colour: bool) -> Iterator[Screen]:
-    """Take the terminal of this process, and give it back however this ends."""
+    """Take the terminal of this process, and restore it however the session ends."""
     screen = Screen(0, 1, encoding=encoding, colour=colour)
     with screen.listening():
         try:

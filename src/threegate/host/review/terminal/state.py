@@ -32,7 +32,7 @@ class WaitingRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReviewQueue:
-    """The requests to decide, oldest first, how many wait in all, and which were meddled with."""
+    """The requests to decide, oldest first, how many wait in all, and which were tampered with."""
 
     items: tuple[WaitingRequest, ...]
     total: int
@@ -55,8 +55,8 @@ class OpenedSheet:
     id: str
     document: PagedDocument
     terms: TermsChoice
-    notices: tuple[str, ...] = ()  # what should not be forgotten when saying yes
-    means: tuple[str, ...] = ()  # what an approval says it permits, in our words
+    notices: tuple[str, ...] = ()  # warnings shown with the last question
+    means: tuple[str, ...] = ()  # the statement of an approval, in our words
     refusal: str = ""  # why it cannot be approved, if so
 
 
@@ -125,7 +125,7 @@ class State:
 
     @property
     def said_rows(self) -> list[str]:
-        """What is said, in as many rows as it needs; they are not taken from what is read."""
+        """The message in its rows; they are not taken from the document's rows."""
         if not self.said:
             return []
         rows = broken(self.said, self.columns)
@@ -144,7 +144,7 @@ class State:
 
     @property
     def view(self) -> PagerView | None:
-        """What is read at the moment, if anything is."""
+        """The document being read, if there is one."""
         if isinstance(self.mode, TextMode):
             return self.mode.view
         below = self.mode.below if isinstance(self.mode, InputMode) else self.mode
@@ -157,14 +157,14 @@ def say(state: State, words: str) -> State:
 
 
 def with_view(state: State, view: PagerView) -> State:
-    """Return the state with what is read changed."""
+    """Return the state with another view of the document."""
     if isinstance(state.mode, TextMode):
         return replace(state, mode=replace(state.mode, view=view))
     return replace(state, views={**state.views, state.at: view})
 
 
 def resized(state: State, columns: int, rows: int) -> State:
-    """Return the state on a screen of another size, at the same place of what is read."""
+    """Return the state on a screen of another size, at the same place of the document."""
     state = replace(state, columns=columns, rows=rows)
     if state.view is None or not state.body:
         return state
@@ -172,7 +172,7 @@ def resized(state: State, columns: int, rows: int) -> State:
 
 
 def drawn(state: State) -> State:
-    """Return the state after its frame was drawn: what it showed was seen."""
+    """Return the state with the drawn rows marked as seen."""
     if state.view is None or not isinstance(state.mode, SheetMode | TextMode) or not state.body:
         return state
     return with_view(state, looked(state.view, state.columns, state.body))
@@ -195,20 +195,20 @@ def opened(state: State, sheet: OpenedSheet) -> State:
 
 
 def with_sheet(state: State, sheet: OpenedSheet) -> State:
-    """Return the state with what is known of a request renewed, and nothing on screen moved."""
+    """Return the state with new data about a request; nothing on screen moves."""
     return replace(state, sheets={**state.sheets, sheet.id: sheet})
 
 
 def reading(state: State, title: str, found: PagedDocument) -> State:
-    """Return the state that shows another document over what was there."""
+    """Return the state that shows another document over the current one."""
     below = state.mode if isinstance(state.mode, ListMode | SheetMode) else ListMode()
     return replace(state, mode=TextMode(title, PagerView(found), below))
 
 
 def refreshed(state: State, queue: ReviewQueue, states: Mapping[str, str]) -> State:
-    """Return the state with a new list; `states` has what became of requests that left it.
+    """Return the state with a new list; `states` has the states of requests that left it.
 
-    Whoever looks at a request that somebody else decided is told so, and is back at the list.
+    If somebody else decided the current request, a message says so and the list is shown.
     """
     items, known = queue.items, {item.id for item in state.items}
     left = [item for item in items if item.id not in known]
@@ -237,7 +237,7 @@ def neighbour(state: State, items: Sequence[WaitingRequest]) -> str:
 
 
 def _tampered_words(state: State, queue: ReviewQueue) -> str:
-    """Return what is wrong with a request that nothing was said about yet."""
+    """Return the fault of a request that was not reported yet."""
     new = [words for one, words in queue.tampered.items() if one not in state.tampered]
     more = f", and {len(new) - 1} more" if len(new) > 1 else ""
     return f"{new[0]}{more}" if new else ""

@@ -83,7 +83,7 @@ def _title(state: State) -> str:
     match state.mode:
         case ListMode():
             more = f", the oldest of {state.total}" if state.total > len(state.items) else ""
-            more += f"; meddled with: {len(state.tampered)}" if state.tampered else ""
+            more += f"; tampered with: {len(state.tampered)}" if state.tampered else ""
             return f" requests waiting for review: {len(state.items)}{more}"
         case TextMode():
             return f" {state.mode.title}"
@@ -176,7 +176,7 @@ def _item(state: State, item: WaitingRequest, *, current: bool, each: int) -> li
         used = len(name) + len(about) + len(flagged.text) + 3
         purpose = StyledSpan(cut(item.purpose, state.columns - used))
         return [(StyledSpan(f"{name}  {about}", style), flagged, StyledSpan(" "), purpose)]
-    # The id in full width would leave nothing for the rest; its first digits tell them apart.
+    # A whole id would leave no room for the rest; its first digits are enough.
     brief = f"{mark}{seen}{item.id[:8]} {item.state} {item.origin} {age(item.age_seconds)} {flags}"
     words = cut(item.purpose, state.columns - 4)
     return [
@@ -213,7 +213,7 @@ def _prompt(state: State, words: str, text: str) -> StyledRow:
 
 
 def _denial(state: State, mode: InputMode) -> list[StyledRow]:
-    words = "why not? This goes back to whoever asked, as data."
+    words = "why not? The author of the request gets this reason, as data."
     rows = [_purpose(state), ()]
     rows += [(StyledSpan(row),) for row in broken(words, state.columns)]
     return [*rows, (), _prompt(state, "reason: ", mode.text)]

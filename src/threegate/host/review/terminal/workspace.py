@@ -1,8 +1,8 @@
 """The workspace as the interactive review uses it.
 
 SECURITY
-    What is approved is the sheet that was shown: it is kept here from the moment it was read,
-    with its bytes and the digest of the policy it was judged by.  Foreign text leaves this
+    An approval covers the sheet that was shown: the sheet is kept here from the moment it was
+    read, with its bytes and the digest of the policy it was judged by.  Foreign text leaves this
     module only as lines that are spelled out.
 """
 
@@ -71,7 +71,7 @@ class WorkspaceReview:
         found = read_sheet(self.live.ws, request_id, self.live.index)
         before = self._shown.get(request_id)
         if before is not None and replace(found, now=before.now) == before:
-            found = before  # only its age differs: what was seen of it stays seen
+            found = before  # only its age differs: the seen rows stay seen
         self._shown[request_id] = found
         words = statement(found, uses=1, begin=found.now, end=found.now + 1).split("\n")
         return shown.OpenedSheet(
@@ -139,7 +139,7 @@ class Patient:
 
 
 def _notices(sheet: ReviewSheet) -> Iterable[str]:
-    """Yield what the reviewer says yes to that is easily forgotten."""
+    """Yield warnings about parts of the request that are easily overlooked."""
     if sheet.flags:
         yield f"! {counted(len(sheet.flags), 'flag')}: {', '.join(_names(sheet))}"
     if sheet.rule_of_two.joined:

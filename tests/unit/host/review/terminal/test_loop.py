@@ -301,5 +301,5 @@ def test_a_request_that_somebody_meddles_with_is_named_and_not_said_to_be_decide
     shown = "".join(screen.frames)
     assert "[TG-HND-008]" in shown
     assert "decided elsewhere" not in shown
-    assert "requests waiting for review: 2; meddled with: 1" in screen.frames[-1]
+    assert "requests waiting for review: 2; tampered with: 1" in screen.frames[-1]
     assert code == 0, "whoever started the session names it again"
