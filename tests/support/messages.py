@@ -18,6 +18,7 @@ from threegate.gates.model import messages as model
 from threegate.gates.model.chat import messages as chat
 from threegate.gates.model.chat.messages import ChatRefused, ChatReply, ChatRequest, Served
 from threegate.gates.model.embedder import messages as embed
+from threegate.gates.page_drawer import messages as drawer
 from threegate.gates.run_gateway import messages as gateway
 from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import messages as tool_heavy
@@ -249,6 +250,12 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (pixels.Decode(b"\x89PNG"), pixels.parse_decode),
         (pixels.Pixels(2, 1, 20, 10, b"\0\xff\n{}\n"), pixels.parse_pixels),
         (pixels.NotRead("damaged"), pixels.parse_pixels),
+    ),
+    "page-drawer": (
+        (drawer.DrawPage("iv", 200, "Où?\n\u202e", b"%PDF"), drawer.parse_draw),
+        (drawer.DrawPage("3", 25, "", b""), drawer.parse_draw),
+        (drawer.DrawnPage(3, 12, "part", 2, 1, b"\0\xff\n{}\n"), drawer.parse_drawn),
+        (drawer.PageNotDrawn("no-such-page", 12), drawer.parse_drawn),
     ),
     "normalize": (
         (RECORD, normalize.parse_record),

@@ -16,6 +16,7 @@ from threegate.artifacts.research_packet import FORMAT, ResearchPacket
 from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.gate import answer
+from threegate.gates.fetch.normalize.gate_pdf import READERS as PDF_READERS
 from threegate.gates.fetch.normalize.messages import (
     KeptAnswer,
     Miss,
@@ -240,6 +241,14 @@ def retrieval(text: str = STRENGTH, **changes: Any) -> Retrieval:
     raw = json.dumps(crossref_work(abstract=f"<jats:p>{text}</jats:p>")).encode()
     record, message = ask([got("crossref", raw, JSON)], **changes)
     made = answer(message, PLAIN)
+    assert isinstance(made, PacketMade), made
+    return Retrieval(made.packet, record.to_bytes(), (raw,))
+
+
+def pdf_retrieval(raw: bytes, **changes: Any) -> Retrieval:
+    """Return what a fetch of a PDF comes to."""
+    record, message = ask([page_of(raw, "application/pdf")], want="full-text", **changes)
+    made = answer(message, PDF_READERS)
     assert isinstance(made, PacketMade), made
     return Retrieval(made.packet, record.to_bytes(), (raw,))
 

@@ -1,4 +1,4 @@
-"""`threegate packet export|remake`: a bibliography of packets, and whether they are true."""
+"""`threegate packet export|remake|page`: bibliographies, comparisons and pages of packets."""
 
 import argparse
 import os
@@ -27,6 +27,12 @@ kept. Here a fresh box reads them again, without any network, and what it makes 
 byte for byte. Only the verdict is stored, in the audit log. What was forgotten cannot be
 compared; a newer program may read the same bytes better, and then says which fields differ.
 The exit code is 0 if every packet is the same, 65 if one is not."""
+
+_PAGE = """\
+The page is drawn from the stored PDF in a sandbox without network, and the words of a quote are
+marked on it. Line breaks, hyphens and ligatures do not matter. N is the number of the page,
+counted from 1; if there is no page with that number, it is the label of a page, such as iv.
+Words that are not found are said, and the page is drawn without marks."""
 
 
 def add(group: CommandGroup) -> None:
@@ -64,6 +70,34 @@ def add(group: CommandGroup) -> None:
         examples=("packet remake rp-0123456789ab", "packet remake --json"),
     )
     parser.add_argument("ids", nargs="*", metavar="ID", help="which packets; else all")
+
+    _add_page(group)
+
+
+def _add_page(group: CommandGroup) -> None:
+    parser = group.command(
+        "page",
+        "draw a page of a packet's PDF, with a quote marked",
+        run=run_page,
+        about=_PAGE,
+        examples=(
+            "packet page rp-0123456789ab 3 --output page.png",
+            'packet page rp-0123456789ab iv --quote "the words" --output page.png',
+            "packet page rp-0123456789ab --excerpt 2 --output page.png --json",
+        ),
+    )
+    parser.add_argument("id", metavar="ID", help="a packet: its id, or 12 digits or more")
+    parser.add_argument(
+        "page", nargs="?", metavar="N", help="number or label of the page; else that of --excerpt"
+    )
+    words = parser.add_mutually_exclusive_group()
+    words.add_argument("--quote", metavar="WORDS", help="mark these words")
+    words.add_argument("--excerpt", type=int, metavar="K", help="mark the text of excerpt K")
+    parser.add_argument(
+        "--scale", type=float, default=2.0, metavar="X", help="0.25 to 4; 1 is 72 dpi (default 2)"
+    )
+    parser.add_argument("--output", metavar="FILE", help="a new PNG file; else standard output")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
 
 
 def run_export(args: argparse.Namespace, context: Context) -> int:
@@ -189,3 +223,54 @@ def run_remake(args: argparse.Namespace, context: Context) -> int:
     if args.json:
         context.out.document({"packets": told})
     return code
+
+
+def run_page(args: argparse.Namespace, context: Context) -> int:
+    """Draw a page."""
+    from threegate.host.atomic_file import write_together
+    from threegate.host.report.page_drawer import PageDrawer, pdf_of
+    from threegate.host.report.pdf_file import as_png
+
+    if args.output is None and (args.force or args.json):
+        args.refuse("--force and --json go with --output")
+    if not 0.25 <= args.scale <= 4:
+        args.refuse("--scale is a number from 0.25 to 4")
+    with context.workspace(args, reading=True) as ws, context.index(ws) as index:
+        (packet_id,) = _ids(ws, [args.id])
+        pdf = pdf_of(ws.store, index.origin, packet_id)
+        packet = _read(ws, packet_id)
+        page, words = _place(args, packet)
+        drawn = PageDrawer(ws.bundle).draw(pdf, page, words, round(100 * args.scale))
+    if args.output is None:
+        context.out.bytes(as_png(drawn.image))
+    else:
+        path = context.settings.cwd / args.output
+        write_together({path: as_png(drawn.image)}, over=args.force)
+        context.out.note(f"wrote {path}")
+    context.out.note(drawn.words)
+    if packet.confidentiality != "public":
+        context.out.note(f"this picture is {packet.confidentiality}")
+    if args.json:
+        told = {"found": drawn.found, "whole": drawn.whole if drawn.found else None}
+        sides = {"width": drawn.image.width, "height": drawn.image.height}
+        place = {"packet": packet_id, "page": drawn.page, "pages": drawn.pages}
+        context.out.document({**place, **told, **sides, "file": args.output})
+    return 0
+
+
+def _place(args: argparse.Namespace, packet: "ResearchPacket") -> tuple[str, str]:
+    """Return the page and the words to mark."""
+    from threegate.base.errors import UsageError
+    from threegate.host.output import counted
+
+    if args.excerpt is None:
+        if args.page is None:
+            args.refuse("name a page, or an excerpt with --excerpt K")
+        return args.page, args.quote or ""
+    if not 1 <= args.excerpt <= len(packet.texts):
+        have = counted(len(packet.texts), "excerpt")
+        raise UsageError(f"there is no excerpt {args.excerpt}", hint=f"the packet has {have}")
+    page = packet.excerpts[args.excerpt - 1].page
+    if args.page is None and page is None:
+        raise UsageError(f"excerpt {args.excerpt} names no page", hint="name the page: N")
+    return args.page or str(page), packet.texts[args.excerpt - 1].open_for_display()

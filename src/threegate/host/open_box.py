@@ -108,6 +108,12 @@ GATES: Final[Mapping[str, Gate]] = {
     profiles.IMAGE_READER.name: Gate(
         "threegate.gates.image_reader.gate:serve", "the image decoder", "TG-GATE-001", ""
     ),
+    profiles.PAGE_DRAWER.name: Gate(
+        "threegate.gates.page_drawer.gate:serve",
+        "the page drawer",
+        "TG-GATE-001",
+        "the packet and its text are unchanged",
+    ),
 }
 
 # The reasons of `sandbox.supervise.Ended.why`, for people.

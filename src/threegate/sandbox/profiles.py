@@ -8,9 +8,29 @@ from dataclasses import replace
 from typing import Final
 
 from threegate.sandbox.profile_form import GIB, KIB, MIB, Bind, Profile
+from threegate.sandbox.reader_profiles import (
+    FETCH_HTML,
+    FETCH_NORMALIZE,
+    FETCH_PDF,
+    IMAGE_READER,
+    PAGE_DRAWER,
+)
 from threegate.sandbox.runsc_profiles import RUNSC_FILES, RUNSC_KERNEL
 
-__all__ = ["GIB", "KIB", "MIB", "RUNSC_FILES", "RUNSC_KERNEL", "Bind", "Profile"]
+__all__ = [
+    "FETCH_HTML",
+    "FETCH_NORMALIZE",
+    "FETCH_PDF",
+    "GIB",
+    "IMAGE_READER",
+    "KIB",
+    "MIB",
+    "PAGE_DRAWER",
+    "RUNSC_FILES",
+    "RUNSC_KERNEL",
+    "Bind",
+    "Profile",
+]
 
 PROXY: Final = Profile(
     name="proxy",
@@ -71,50 +91,6 @@ FETCH_RETRIEVE: Final = Profile(
     stderr_bytes=64 * KIB,
     deadline_seconds=3_600,
     reuse="one session",
-)
-FETCH_NORMALIZE: Final = Profile(
-    name="fetch-normalize",
-    purpose="turns hostile bytes into one research packet",
-    packages=("artifacts", "gates.fetch"),
-    libraries=(),
-    modules=("pyexpat", "unicodedata"),
-    binds=(),
-    devices=(),
-    scratch_bytes=0,
-    host_network=False,
-    families=(),
-    connect_ports=(),
-    executables=(),
-    processes_may_fork=False,
-    new_code="none",
-    memory_bytes=2 * GIB,
-    cpu_seconds=120,
-    processes=8,
-    open_files=64,
-    file_bytes=0,
-    output_bytes=16 * MIB,
-    stderr_bytes=64 * KIB,
-    deadline_seconds=180,
-    reuse="one job",
-)
-FETCH_HTML: Final = replace(
-    FETCH_NORMALIZE,
-    name="fetch-html",
-    purpose="turns a hostile page into one research packet",
-    libraries=("lxml", "selectolax", "tinycss2", "trafilatura", "webencodings"),
-    modules=(*FETCH_NORMALIZE.modules, "zlib", "lxml.etree", "selectolax.lexbor"),
-    cpu_seconds=30,
-    deadline_seconds=60,
-)
-FETCH_PDF: Final = replace(
-    FETCH_NORMALIZE,
-    name="fetch-pdf",
-    purpose="turns a hostile PDF into one research packet",
-    libraries=("pypdfium2_raw",),
-    modules=(*FETCH_NORMALIZE.modules, "zlib", "pypdfium2_raw.bindings"),
-    memory_bytes=1 * GIB,
-    cpu_seconds=30,
-    deadline_seconds=60,
 )
 CORE: Final = Profile(
     name="core",
@@ -331,17 +307,6 @@ TOOL_HEAVY: Final = Profile(
     deadline_seconds=90_000,  # a day, which a run may take, and the time around it
     reuse="one job",
 )
-IMAGE_READER: Final = replace(
-    FETCH_NORMALIZE,
-    name="image-reader",
-    purpose="turns an image file of a run into plain pixels, before anybody sees it",
-    packages=("gates.image_reader",),
-    libraries=("PIL",),
-    modules=("zlib", "PIL.PngImagePlugin", "PIL.JpegImagePlugin"),
-    memory_bytes=1 * GIB,
-    cpu_seconds=30,
-    deadline_seconds=60,
-)
 GATEWAY: Final = replace(
     BRIDGE_REMOTE,
     name="run-gateway",
@@ -386,5 +351,6 @@ PROFILES: Final = {
         RUNSC_FILES,
         GATEWAY,
         RUN_PROXY,
+        PAGE_DRAWER,
     )
 }

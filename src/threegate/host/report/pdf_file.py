@@ -185,11 +185,15 @@ _AS_IT_IS: Final = b"\x00"  # before each row: not predicted from its neighbours
 
 def image_of(pixels: Pixels) -> ReportImage:
     """Return points in the one stream that PNG and PDF both take."""
-    wide = POINT_BYTES * pixels.width
-    starts = range(0, len(pixels.points), wide)
-    rows = b"".join(_AS_IT_IS + pixels.points[at : at + wide] for at in starts)
     sides = (pixels.width, pixels.height, pixels.file_width, pixels.file_height)
-    return ReportImage(*sides, zlib.compress(rows, 6))
+    return ReportImage(*sides, packed(pixels.width, pixels.points))
+
+
+def packed(width: int, points: bytes) -> bytes:
+    """Return rows of `width` points as that stream."""
+    wide = POINT_BYTES * width
+    starts = range(0, len(points), wide)
+    return zlib.compress(b"".join(_AS_IT_IS + points[at : at + wide] for at in starts), 6)
 
 
 def as_png(image: ReportImage) -> bytes:

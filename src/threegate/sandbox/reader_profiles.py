@@ -1,0 +1,76 @@
+"""What the sandboxes that read one hostile file each may do: no network, no file, one job.
+
+Reviewed and pinned like the rest of `profiles.py`, which lists them.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from threegate.sandbox.profile_form import GIB, KIB, MIB, Profile
+
+FETCH_NORMALIZE: Final = Profile(
+    name="fetch-normalize",
+    purpose="turns hostile bytes into one research packet",
+    packages=("artifacts", "gates.fetch"),
+    libraries=(),
+    modules=("pyexpat", "unicodedata"),
+    binds=(),
+    devices=(),
+    scratch_bytes=0,
+    host_network=False,
+    families=(),
+    connect_ports=(),
+    executables=(),
+    processes_may_fork=False,
+    new_code="none",
+    memory_bytes=2 * GIB,
+    cpu_seconds=120,
+    processes=8,
+    open_files=64,
+    file_bytes=0,
+    output_bytes=16 * MIB,
+    stderr_bytes=64 * KIB,
+    deadline_seconds=180,
+    reuse="one job",
+)
+FETCH_HTML: Final = replace(
+    FETCH_NORMALIZE,
+    name="fetch-html",
+    purpose="turns a hostile page into one research packet",
+    libraries=("lxml", "selectolax", "tinycss2", "trafilatura", "webencodings"),
+    modules=(*FETCH_NORMALIZE.modules, "zlib", "lxml.etree", "selectolax.lexbor"),
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
+FETCH_PDF: Final = replace(
+    FETCH_NORMALIZE,
+    name="fetch-pdf",
+    purpose="turns a hostile PDF into one research packet",
+    libraries=("pypdfium2_raw",),
+    modules=(*FETCH_NORMALIZE.modules, "zlib", "pypdfium2_raw.bindings"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
+IMAGE_READER: Final = replace(
+    FETCH_NORMALIZE,
+    name="image-reader",
+    purpose="turns an image file of a run into plain pixels, before anybody sees it",
+    packages=("gates.image_reader",),
+    libraries=("PIL",),
+    modules=("zlib", "PIL.PngImagePlugin", "PIL.JpegImagePlugin"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
+PAGE_DRAWER: Final = replace(
+    FETCH_NORMALIZE,
+    name="page-drawer",
+    purpose="draws one page of a stored PDF as plain pixels, with a quote marked",
+    packages=("gates.page_drawer",),
+    libraries=("pypdfium2_raw",),
+    modules=("unicodedata", "pypdfium2_raw.bindings"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=30,
+    deadline_seconds=60,
+)
