@@ -47,7 +47,8 @@ def test_a_brought_packet_cannot_show_the_bytes_of_another(ws: Workspace, index:
     (packet_id,) = take_in(ws, forged)
     error = refused(ws, index, packet_id)
     assert error.message.endswith("was brought without its PDF")
-    assert pdf_of(ws.store, index.origin, own), "control: the bytes are here"
+    here = pdf_of(ws.store, index.origin, own).open_for_validation()
+    assert here == PDF, "control: the bytes are here, and they are shown for their own packet"
 
 
 def test_a_withdrawn_packet_shows_nothing(ws: Workspace, index: Index) -> None:
