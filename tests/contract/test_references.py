@@ -6,10 +6,12 @@ from tests.support.policies import policy
 from threegate.artifacts import references
 from threegate.artifacts.references import (
     ENRICHERS,
+    RELATIONS,
     SEARCHABLE,
     Reference,
     parse_reference,
     questions,
+    related_questions,
     search_question,
 )
 from threegate.artifacts.sources import SOURCE_NAMES
@@ -47,6 +49,21 @@ def test_every_question_is_within_the_shipped_policy(text: str, contact: str | N
 def test_every_search_is_within_the_shipped_policy(source: str) -> None:
     url = search_question(source, "sea ice", 20, "a@b.org").url
     assert isinstance(may_fetch(POLICY, url, integrity="operator"), Allow)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_list_of_related_works_is_within_the_shipped_policy(relation: str) -> None:
+    sources = RELATIONS[relation]
+    asked = {
+        question.url: question.source
+        for text in REFERENCES
+        for question in related_questions(
+            relation, [parse_reference(text)], 100, sources=sources, contact="a@b.org"
+        )
+    }
+    assert set(asked.values()) == set(sources)
+    for url in asked:
+        assert isinstance(may_fetch(POLICY, url, integrity="operator"), Allow), url
 
 
 def test_a_plain_url_is_judged_by_policy_alone() -> None:

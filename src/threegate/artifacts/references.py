@@ -26,9 +26,11 @@ from threegate.base.text import FORBIDDEN
 __all__ = [
     "DEFAULT_ENRICH",
     "ENRICHERS",
+    "LIST_PREFIXES",
     "MAX_QUERY_CHARS",
     "MAX_REFERENCE_CHARS",
     "MAX_ROWS",
+    "RELATIONS",
     "SCHEMES",
     "SEARCHABLE",
     "SEARCH_PREFIX",
@@ -38,6 +40,8 @@ __all__ = [
     "is_question_of",
     "parse_reference",
     "questions",
+    "related_questions",
+    "related_reference",
     "search_question",
     "search_reference",
     "without_contact",
@@ -49,6 +53,13 @@ ENRICHERS: Final = tuple(source.name for source in SOURCES if source.more)
 DEFAULT_ENRICH: Final = tuple(s.name for s in SOURCES if s.more and s.by_default)
 SEARCH_PREFIX: Final = "search:"
 SEARCHABLE: Final = tuple(source.name for source in SOURCES if source.search is not None)
+# What a work can be asked for besides itself: relation -> the sources that list it.
+RELATIONS: Final = {
+    "references": tuple(source.name for source in SOURCES if source.references),
+    "cited-by": tuple(source.name for source in SOURCES if source.cited_by),
+}
+# References of packets that list candidates and describe no work.
+LIST_PREFIXES: Final = (SEARCH_PREFIX, *(f"{relation}:" for relation in RELATIONS))
 
 MAX_QUERY_CHARS: Final = 300
 MAX_ROWS: Final = 100
@@ -66,7 +77,7 @@ class Question:
     """One HTTPS URL to request: its source and its role."""
 
     source: str
-    role: str  # `metadata`, `document` or `search`
+    role: str  # `metadata`, `document`, `related` or `search`
     url: str
     accept: str
     after: str | None = None
@@ -153,6 +164,36 @@ def search_question(source: str, query: str, rows: int, contact: str | None = No
 def search_reference(source: str, query: str) -> str:
     """Return what a packet calls the search it answers."""
     return f"{SEARCH_PREFIX}{source}:{' '.join(_words(query))}"
+
+
+def related_questions(
+    relation: str,
+    names: Iterable[Reference],
+    rows: int,
+    *,
+    sources: Iterable[str],
+    contact: str | None = None,
+) -> tuple[Question, ...]:
+    """Return what is asked for the works that a work cites, or that cite it.
+
+    `names` are names of that one work; each source is asked once, by the first that it knows.
+    """
+    if not 1 <= rows <= MAX_ROWS:
+        raise ValueError(f"rows are between 1 and {MAX_ROWS}")
+    named = {name.scheme: name.value for name in reversed(tuple(names))}
+    found = []
+    for source in (_BY_NAME[one] for one in RELATIONS[relation] if one in set(sources)):
+        urls = source.references if relation == "references" else source.cited_by
+        scheme = next((one for one in urls if one in named), None)
+        if scheme is not None:
+            url = urls[scheme](named[scheme], rows, contact)
+            found.append(Question(source.name, "related", url, source.accept))
+    return tuple(found)
+
+
+def related_reference(relation: str, reference: Reference) -> str:
+    """Return what a packet calls such a list."""
+    return f"{relation}:{reference.text}"
 
 
 def _words(query: str) -> list[str]:

@@ -24,14 +24,16 @@ XML: Final = "application/xml, text/xml"
 
 Url = Callable[[str, str | None], str | None]  # of an identifier and the operator's address
 Search = Callable[[list[str], int, str | None], str]  # of words, rows and the operator's address
+Related = Callable[[str, int, str | None], str]  # of an identifier, rows and the operator's address
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """How a source is asked, and how far it is believed.
 
-    The keys of `first`, `more` and `documents` are schemes of references.  A function that
-    returns None does not ask.
+    The keys of `first`, `more`, `documents`, `references` and `cited_by` are schemes of
+    references.  A function that returns None does not ask.  A source with `references` or
+    `cited_by` has a second reader in its module, `RELATED`.
     """
 
     name: str  # also the name of the module that reads its answers
@@ -44,6 +46,8 @@ class Source:
     documents: Mapping[str, Url] = field(default_factory=dict)  # full texts
     document_types: str = ""
     search: Search | None = None
+    references: Mapping[str, Related] = field(default_factory=dict)  # what a work cites
+    cited_by: Mapping[str, Related] = field(default_factory=dict)  # what cites a work
     contact_host: str = ""  # the host that is told the operator's address
     registers: bool = False  # its status 404 says that another agency has the work
 
@@ -74,6 +78,10 @@ def address(parameter: str, contact: str | None) -> str:
     return "" if contact is None else f"{parameter}{quote(contact, safe='@')}"
 
 
+def _crossref(doi: str, contact: str | None) -> str:
+    return f"https://api.crossref.org/works/{quoted(doi)}{address('?mailto=', contact)}"
+
+
 def _datacite(doi: str) -> str:
     return f"https://api.datacite.org/dois/{in_path(doi)}"
 
@@ -99,16 +107,46 @@ def _unpaywall(doi: str, contact: str | None) -> str | None:
     return f"https://api.unpaywall.org/v2/{in_path(doi)}{address('?email=', contact)}"
 
 
+# A list needs no abstracts, and they would make it too large to read.
+_OPENALEX_FIELDS: Final = (
+    "id,doi,ids,display_name,authorships,publication_date,publication_year,primary_location,"
+    "is_retracted"
+)
+
+
+def _openalex_related(relation: str) -> Related:
+    """Return how lists of works are asked for; `cites` and `cited_by` are OpenAlex's own words."""
+
+    def url(name: str, rows: int, _contact: str | None) -> str:
+        chosen = f"filter={relation}:{name}&sort=cited_by_count:desc&select={_OPENALEX_FIELDS}"
+        return f"https://api.openalex.org/works?{chosen}&per-page={rows}"
+
+    return url
+
+
+_S2_IDS: Final = ("DOI", "ARXIV", "PMID", "PMCID")
+_S2_LIST_FIELDS: Final = "title,authors,year,publicationDate,journal,venue,externalIds"
 _S2_FIELDS: Final = (
     "title,abstract,authors,year,publicationDate,journal,venue,externalIds,openAccessPdf,url"
 )
 
 
+def _semanticscholar_paper(scheme: str, value: str) -> str:
+    plain = VERSION.sub("", value) if scheme == "ARXIV" else value.removeprefix("PMC")
+    return f"https://api.semanticscholar.org/graph/v1/paper/{scheme}:{in_path(plain)}"
+
+
 def _semanticscholar(scheme: str) -> Url:
     def url(value: str, _contact: str | None) -> str:
-        plain = VERSION.sub("", value) if scheme == "ARXIV" else value.removeprefix("PMC")
-        place = f"https://api.semanticscholar.org/graph/v1/paper/{scheme}:{in_path(plain)}"
-        return f"{place}?fields={_S2_FIELDS}"
+        return f"{_semanticscholar_paper(scheme, value)}?fields={_S2_FIELDS}"
+
+    return url
+
+
+def _semanticscholar_related(scheme: str, relation: str) -> Related:
+    def url(value: str, rows: int, _contact: str | None) -> str:
+        place = f"{_semanticscholar_paper(scheme, value)}/{relation}"
+        return f"{place}?fields={_S2_LIST_FIELDS}&limit={rows}"
 
     return url
 
@@ -128,15 +166,12 @@ SOURCES: Final = (
     Source(
         "crossref",
         precedence=1,
-        first={
-            "doi": lambda doi, contact: (
-                f"https://api.crossref.org/works/{quoted(doi)}{address('?mailto=', contact)}"
-            )
-        },
+        first={"doi": _crossref},
         search=lambda words, rows, contact: (
             f"https://api.crossref.org/works?query={quoted(' '.join(words))}&rows={rows}"
             f"{address('&mailto=', contact)}"
         ),
+        references={"doi": lambda doi, _, contact: _crossref(doi, contact)},  # all, or none
         contact_host="api.crossref.org",
         registers=True,
     ),
@@ -179,6 +214,8 @@ SOURCES: Final = (
         search=lambda words, rows, _: (
             f"https://api.openalex.org/works?search={quoted(' '.join(words))}&per-page={rows}"
         ),
+        references={"openalex": _openalex_related("cited_by")},
+        cited_by={"openalex": _openalex_related("cites")},
     ),
     Source(
         "europepmc",
@@ -207,12 +244,9 @@ SOURCES: Final = (
     Source(
         "semanticscholar",
         precedence=7,
-        more={
-            "doi": _semanticscholar("DOI"),
-            "arxiv": _semanticscholar("ARXIV"),
-            "pmid": _semanticscholar("PMID"),
-            "pmcid": _semanticscholar("PMCID"),
-        },
+        more={name.lower(): _semanticscholar(name) for name in _S2_IDS},
+        references={name.lower(): _semanticscholar_related(name, "references") for name in _S2_IDS},
+        cited_by={name.lower(): _semanticscholar_related(name, "citations") for name in _S2_IDS},
     ),
 )
 IDENTIFIERS: Final = (

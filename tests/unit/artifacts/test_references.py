@@ -14,6 +14,7 @@ from threegate.artifacts.references import (
     MAX_REFERENCE_CHARS,
     MAX_ROWS,
     SCHEMES,
+    RELATIONS,
     SEARCHABLE,
     WANTS,
     Question,
@@ -21,6 +22,8 @@ from threegate.artifacts.references import (
     is_question_of,
     parse_reference,
     questions,
+    related_questions,
+    related_reference,
     search_question,
     search_reference,
     without_contact,
@@ -374,3 +377,65 @@ def test_any_query_is_one_parameter_or_refused(query: str, source: str) -> None:
 
 def test_a_packet_names_the_search_it_answers() -> None:
     assert search_reference("crossref", " sea\t ice ") == "search:crossref:sea ice"
+
+
+def related(relation: str, *names: str, sources: tuple[str, ...] | None = None) -> dict[str, str]:
+    chosen = RELATIONS[relation] if sources is None else sources
+    parsed = [parse_reference(name) for name in names]
+    found = related_questions(relation, parsed, 50, sources=chosen, contact="a@b.org")
+    assert {asked.role for asked in found} <= {"related"}
+    return {asked.source: asked.url for asked in found}
+
+
+S2_LIST = "fields=title,authors,year,publicationDate,journal,venue,externalIds&limit=50"
+OPENALEX_LIST = (
+    "sort=cited_by_count:desc&select=id,doi,ids,display_name,authorships,publication_date,"
+    "publication_year,primary_location,is_retracted&per-page=50"
+)
+
+
+def test_each_source_is_asked_for_related_works_by_a_name_that_it_knows() -> None:
+    assert related("references", "doi:10.5555/A", "openalex:W7") == {
+        "crossref": "https://api.crossref.org/works/10.5555%2Fa?mailto=a@b.org",
+        "openalex": f"https://api.openalex.org/works?filter=cited_by:W7&{OPENALEX_LIST}",
+        "semanticscholar": (
+            f"https://api.semanticscholar.org/graph/v1/paper/DOI:10.5555/a/references?{S2_LIST}"
+        ),
+    }
+    assert related("cited-by", "arxiv:1706.03762v5", "openalex:W7") == {
+        "openalex": f"https://api.openalex.org/works?filter=cites:W7&{OPENALEX_LIST}",
+        "semanticscholar": (
+            f"https://api.semanticscholar.org/graph/v1/paper/ARXIV:1706.03762/citations?{S2_LIST}"
+        ),
+    }
+
+
+def test_a_source_that_knows_no_name_of_the_work_is_not_asked() -> None:
+    assert related("cited-by", "openalex:W7").keys() == {"openalex"}
+    assert related("references", "pmid:31452104").keys() == {"semanticscholar"}
+    assert related("references", "https://example.org/") == {}
+    assert related("references", "doi:10.5555/a", sources=("crossref",)).keys() == {"crossref"}
+
+
+def test_of_two_names_the_first_is_asked_for() -> None:
+    found = related("references", "doi:10.5555/a", "doi:10.5555/b", sources=("crossref",))
+    assert "10.5555%2Fa" in found["crossref"]
+
+
+@pytest.mark.parametrize("rows", [0, MAX_ROWS + 1])
+def test_rows_of_a_list_are_bounded(rows: int) -> None:
+    assert related_questions("cited-by", [DOI], 1, sources=RELATIONS["cited-by"])
+    with pytest.raises(ValueError, match="rows are between"):
+        related_questions("cited-by", [DOI], rows, sources=RELATIONS["cited-by"])
+
+
+def test_an_approval_of_a_work_covers_no_list_of_related_works() -> None:
+    """Such a list is the operator's own question, like a search."""
+    asked = related_questions("cited-by", [DOI], 20, sources=RELATIONS["cited-by"])
+    assert asked
+    for want in WANTS:
+        assert not any(is_question_of(one.url, [DOI], want=want) for one in asked)
+
+
+def test_a_list_is_called_by_its_relation_and_work() -> None:
+    assert related_reference("cited-by", DOI) == f"cited-by:{DOI.text}"

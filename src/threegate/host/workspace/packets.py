@@ -28,7 +28,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from threegate.artifacts.ids import digest_of, short
-from threegate.artifacts.references import SEARCH_PREFIX, parse_reference
+from threegate.artifacts.references import LIST_PREFIXES, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.sources import LOCAL_SOURCES, WORK_SCHEMES
 from threegate.audit.entry import Entry
@@ -155,7 +155,7 @@ Name = tuple[str, str]  # scheme and value
 
 
 def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
-    """Return the identifiers of the packet's work; a list of search results has none."""
+    """Return the identifiers of the packet's work; a list of candidates has none."""
     if is_search(packet):
         return ()
     reference = packet.reference.open_for_validation()
@@ -167,8 +167,8 @@ def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
 
 
 def is_search(packet: ResearchPacket) -> bool:
-    """Tell whether a packet lists the results of a search; it is not a work then."""
-    return packet.reference.open_for_validation().startswith(SEARCH_PREFIX)
+    """Tell whether a packet lists candidates, such as search results; it is not a work then."""
+    return packet.reference.open_for_validation().startswith(LIST_PREFIXES)
 
 
 def joins_names(packet: ResearchPacket) -> bool:

@@ -24,15 +24,21 @@ from threegate.gates.fetch.sources.names import identifier
 
 MAX_GAP_CHARS: Final = 500
 
-# The module of a source has its name, and its reader is called READER.
-_READERS: Final[Mapping[str, Reader[Any, Any]]] = {
-    source.name: import_module(f"threegate.gates.fetch.sources.{source.name}").READER
-    for source in SOURCES
+# The module of a source has its name, and its readers are called READER and RELATED.
+_MODULES: Final = {
+    source.name: import_module(f"threegate.gates.fetch.sources.{source.name}") for source in SOURCES
 }
-_SEARCHED: Final = frozenset(source.name for source in SOURCES if source.search is not None)
+_READERS: Final[Mapping[str, Reader[Any, Any]]] = {
+    name: module.READER for name, module in _MODULES.items()
+}
+# Readers of lists, by the role of the answer.
+_LISTS: Final[Mapping[str, Mapping[str, Reader[Any, Any]]]] = {
+    "search": {s.name: _READERS[s.name] for s in SOURCES if s.search is not None},
+    "related": {s.name: _MODULES[s.name].RELATED for s in SOURCES if s.references or s.cited_by},
+}
 # Schemes in which one work has one name; OpenAlex answers with the work another was merged into.
 _NAMING: Final = ("arxiv", "doi", "pmcid", "pmid")
-_GAP_OF_UNREAD: Final = {"too-large": "too-large", "status": "failed"}
+_GAP_OF_UNREAD: Final = {"denied": "denied", "too-large": "too-large", "status": "failed"}
 
 
 @dataclass(slots=True)
@@ -72,8 +78,8 @@ def hear(
     for answer, raw in zip(record.answers, raws, strict=True):
         if answer.role == "document":
             _hear_document(answer, raw, readers, heard)
-        elif answer.role == "search":
-            _hear_search(answer, raw, heard)
+        elif answer.role in _LISTS:
+            _hear_list(answer, raw, heard)
         else:
             heard.works.append((answer, _parse(answer, raw)))
     return heard
@@ -107,7 +113,7 @@ def asked_for(record: RetrievalRecord) -> Identifier | None:
 
 
 def gaps_of_unread(heard: Heard) -> tuple[Gap, ...]:
-    """Return a gap for each document or search that gave nothing."""
+    """Return a gap for each document or list that gave nothing."""
     gaps = []
     for answer, why in heard.unread:
         if isinstance(why, NotFound):
@@ -146,12 +152,12 @@ def _hear_document(
         heard.documents.append((answer, document))
 
 
-def _hear_search(answer: KeptAnswer, raw: Untrusted[bytes], heard: Heard) -> None:
-    if answer.source not in _SEARCHED:
-        why = Unreadable(answer.source, "other-kind", "this source is not searched")
+def _hear_list(answer: KeptAnswer, raw: Untrusted[bytes], heard: Heard) -> None:
+    reader = _LISTS[answer.role].get(answer.source)
+    if reader is None:
+        why = Unreadable(answer.source, "other-kind", "this source has no such lists")
         heard.unread.append((answer, why))
         return
-    reader = _READERS[answer.source]
     found = reader.all(raw, status=answer.status, media_type=answer.read_as)
     if isinstance(found, tuple):
         heard.candidates.append((answer, found))

@@ -79,7 +79,7 @@ class KeptAnswer(CheckedRecord):
     """One answer that was kept; its raw bytes lie beside the record under `sha256`."""
 
     source: str = head(Choice(*SOURCE_NAMES), "who answered")
-    role: str = head(Choice("document", "metadata", "search"), "what for")
+    role: str = head(Choice("document", "metadata", "related", "search"), "what for")
     reference: str = head(_REFERENCE, "what was asked for")
     url: str = head(LOCATION, "where the bytes came from, after `hops`")
     hops: tuple[tuple[str, int], ...] = head(

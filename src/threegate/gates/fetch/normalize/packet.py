@@ -1,7 +1,7 @@
 """A retrieval record and its raw bytes become one research packet: a pure function.
 
 The main answer of a packet is its document, else the record of the source that comes first
-in `sources.merge.PRECEDENCE`, else the answer to a search.  Every further answer of the record
+in `sources.merge.PRECEDENCE`, else the first list of candidates.  Every further answer of the record
 stands in `also`, used or not, so that its raw bytes stay tied to the packet.
 
 SECURITY
@@ -32,8 +32,8 @@ from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.normalize.parts import parts_of_candidates, parts_of_work
 from threegate.gates.fetch.normalize.passages import count_passages
 from threegate.gates.fetch.normalize.text import Part, Read, Unread
-from threegate.gates.fetch.sources.merge import Merged
-from threegate.gates.fetch.sources.metadata import Metadata, Unreadable
+from threegate.gates.fetch.sources.merge import Merged, merge_lists
+from threegate.gates.fetch.sources.metadata import Unreadable
 
 NOT_FOUND: Final = "TG-NRM-003"
 UNREADABLE: Final = "TG-NRM-004"
@@ -172,8 +172,8 @@ def _of_documents(heard: Heard) -> list[Part]:
     return [part for _, document in heard.documents for part in document.parts]
 
 
-def _candidates(heard: Heard) -> list[Metadata]:
-    return [work for _, works in heard.candidates for work in works]
+def _candidates(heard: Heard) -> tuple[Merged, ...]:
+    return merge_lists(work for _, works in heard.candidates for work in works)
 
 
 def _count_problems(heard: Heard, found: Findings) -> None:

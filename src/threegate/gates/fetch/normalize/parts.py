@@ -1,4 +1,4 @@
-"""What records of works say in running text: abstracts, links, candidates of a search.
+"""What records of works say in running text: abstracts, links, candidates of a list.
 
 SECURITY
     Joins foreign texts into texts that are as foreign.  An address that a source offers is
@@ -13,7 +13,6 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.fields import spelled_name
 from threegate.gates.fetch.normalize.text import Part
 from threegate.gates.fetch.sources.merge import Merged
-from threegate.gates.fetch.sources.metadata import Metadata
 
 MAX_CANDIDATE_AUTHORS: Final = 10
 _ABSTRACT: Final = Untrusted("abstract")
@@ -38,15 +37,15 @@ def parts_of_work(work: Merged) -> Iterator[Part]:
         yield Part(_LINKS, Untrusted("\n".join(lines)))
 
 
-def parts_of_candidates(works: Iterable[Metadata]) -> Iterator[Part]:
-    """Yield one part per work that a search found."""
+def parts_of_candidates(works: Iterable[Merged]) -> Iterator[Part]:
+    """Yield one part per work of a list."""
     for number, work in enumerate(works, 1):
         if number > MAX_EXCERPTS + 1:  # one more than fit, so that the cut is seen
             return
         yield Part(Untrusted(f"candidate {number}"), Untrusted("\n".join(_lines(work))))
 
 
-def _lines(work: Metadata) -> Iterator[str]:
+def _lines(work: Merged) -> Iterator[str]:
     yield f"title: {_open(work.title)}"
     names = [author.name.open_for_validation() for author in work.authors]
     if names:

@@ -1,4 +1,4 @@
-"""Crossref: one work from `/works/{doi}`, many from `/works?query=`.
+"""Crossref: one work from `/works/{doi}`, with its references; many from `/works?query=`.
 
 A retraction stands in `updated-by` of the retracted work, often with `retraction-watch`
 as its source, and in the title; `update-to` stands in notices and speaks of another work.
@@ -13,6 +13,7 @@ from typing import Final
 from threegate.gates.fetch.sources import dates
 from threegate.gates.fetch.sources.answers import (
     JSON_TYPES,
+    MAX_LISTED,
     Reader,
     Stop,
     json_document,
@@ -138,4 +139,30 @@ def _update(update: Fields, record: Record, key: str) -> None:
     )
 
 
+def _find_references(document: object) -> Sequence[object] | Stop:
+    """Return what the one work in an answer cites, as its publisher deposited it."""
+    found = _find(document)
+    if isinstance(found, Stop):
+        return found
+    if len(found) != 1 or not isinstance(found[0], dict):
+        return other_kind("a list of works instead of one")
+    cited = found[0].get("reference")
+    if cited is None:
+        return Stop("not-found")
+    # Cut, not refused: some reviews cite thousands.  A packet lists fewer and says so.
+    return objects_only(cited[:MAX_LISTED] if isinstance(cited, list) else cited)
+
+
+def _read_reference(item: object, record: Record) -> None:
+    cited = Fields(record, item)
+    titles = ("article-title", "volume-title", "series-title", "unstructured")
+    record.set_title(next((cited.get(key) for key in titles if cited.get(key)), None))
+    if cited.has("author"):
+        record.add_author(cited.get("author"))
+    record.set_container(cited.get("journal-title"))
+    cited.date_text("year")
+    record.add_identifier("doi", cited.get("DOI"))
+
+
 READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read, not_found=NOT_FOUND)
+RELATED: Final = Reader(SOURCE, JSON_TYPES, json_document, _find_references, _read_reference)

@@ -111,6 +111,29 @@ def merge(answers: Sequence[Answer], asked: Identifier | None = None) -> Merged:
     )
 
 
+def merge_lists(works: Iterable[Metadata]) -> tuple[Merged, ...]:
+    """Return the works of several lists in order, those that share an identifier as one.
+
+    A work that shares identifiers with two earlier ones joins the first, and the second stays
+    listed: no entry can take another one out of the list.
+    """
+    groups: list[list[Answer]] = []
+    place: dict[tuple[str, str], int] = {}
+    for work in works:
+        names = _names(work.identifiers)
+        at = min((place[name] for name in names if name in place), default=len(groups))
+        if at == len(groups):
+            groups.append([])
+        groups[at].append(Answer(Untrusted(""), work))
+        for name in names:
+            place.setdefault(name, at)
+    found: list[Merged] = []
+    for group in groups:
+        one = merge(group)
+        found += [one, *(merge([Answer(Untrusted(""), other)]) for other in one.others)]
+    return tuple(found)
+
+
 def _order(origin: Origin) -> tuple[str, str]:
     return origin.field, origin.source  # the library's own comparison takes 20 times as long
 

@@ -1,4 +1,4 @@
-"""OpenAlex: one work from `/works/doi:{doi}`; the abstract comes as an inverted index.
+"""OpenAlex: one work from `/works/doi:{doi}`, many from `/works?`; abstracts are inverted indexes.
 
 SECURITY
     Reads an answer of a foreign server.  The index is a small language for large texts:
@@ -112,3 +112,4 @@ def _places(index: dict[str, object], record: Record) -> Iterator[tuple[int, str
 
 
 READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+RELATED: Final = READER

@@ -1,4 +1,6 @@
-"""Semantic Scholar: one paper from `/graph/v1/paper/{id}`; it knows of no retractions.
+"""Semantic Scholar: one paper from `/graph/v1/paper/{id}`, or its `/references` or `/citations`.
+
+It knows of no retractions.
 
 SECURITY
     Reads an answer of a foreign server.  See `fields` for what falls if this is wrong.
@@ -31,6 +33,18 @@ def _find(document: object) -> Sequence[object] | Stop:
     return [document] if "paperId" in document else other_kind("no paper")
 
 
+def _find_related(document: object) -> Sequence[object] | Stop:
+    """Return the papers on the other side of each citation."""
+    if isinstance(document, dict) and "data" in document and document["data"] is None:
+        return Stop("denied", "the publisher withholds the list")
+    rows = _find(document)
+    if isinstance(rows, Stop):
+        return rows
+    sides = ("citedPaper", "citingPaper")
+    found = (row.get(side) for row in rows if isinstance(row, dict) for side in sides)
+    return objects_only([paper for paper in found if paper is not None])
+
+
 def _read(item: object, record: Record) -> None:
     paper = Fields(record, item)
     record.set_title(paper.get("title"))
@@ -52,3 +66,4 @@ def _read(item: object, record: Record) -> None:
 
 
 READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)
+RELATED: Final = Reader(SOURCE, JSON_TYPES, json_document, _find_related, _read)

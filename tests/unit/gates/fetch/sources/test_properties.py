@@ -38,15 +38,19 @@ JSON_PARSERS: tuple[Parser, ...] = (
     openalex.READER.one,
     semanticscholar.READER.one,
     unpaywall.READER.one,
+    crossref.RELATED.one,
+    openalex.RELATED.one,
+    semanticscholar.RELATED.one,
 )
 XML_PARSERS: tuple[Parser, ...] = (arxiv.READER.one, pubmed.READER.one, jats.READER.one)
 KEYS = sorted({
     "DOI", "abstract", "abstractText", "abstract_inverted_index", "agency", "attributes", "author",
-    "authorList", "authors", "authorships", "commentCorrectionList", "container", "creators",
+    "article-title", "authorList", "authors", "authorships", "citedPaper", "citingPaper",
+    "commentCorrectionList", "container", "creators",
     "data", "date-parts", "dates", "descriptions", "doi", "externalIds", "family", "id", "ids",
     "is_retracted", "issued", "items", "license", "link", "locations", "message", "message-type",
     "name", "oa_locations", "paperId", "primary_location", "pubTypeList", "publicationDate",
-    "publication_date", "relatedIdentifiers", "result", "resultList", "results", "rightsList",
+    "publication_date", "reference", "relatedIdentifiers", "result", "resultList", "results", "rightsList",
     "status", "title", "titles", "type", "update-to", "updated-by", "year", "z_authors",
 })  # fmt: skip
 LEAVES = st.one_of(
@@ -103,6 +107,8 @@ def test_any_fields_in_the_right_frame(fields: dict[str, Any]) -> None:
         (openalex.READER.one, {"doi": None, **fields, "results": None}),
         (europepmc.READER.one, {"resultList": {"result": [fields]}}),
         (semanticscholar.READER.one, {**fields, "data": [fields]}),
+        (crossref.RELATED.one, crossref_work(reference=[fields])),
+        (semanticscholar.RELATED.one, {"data": [{"citedPaper": fields}]}),
         (unpaywall.READER.one, {"doi": None, **fields, "results": None}),
     ]
     for parse, frame in frames:
