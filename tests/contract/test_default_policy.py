@@ -12,11 +12,10 @@ from threegate.artifacts.tool_request import BACKENDS, FUNCTIONS, GATEWAY, NO_NE
 from threegate.base.forms import CONFIDENTIALITY, KINDS
 from threegate.gates.run_gateway.messages import METHODS
 from threegate.handoff.states import ARTIFACT_STATES
-from threegate.policy.compiler import default_files
+from threegate.policy.compiler import decode, default_files, find_block
 from threegate.policy.decide import Execution, may_draft, may_execute, may_fetch, may_use_engine
 from threegate.policy.decision import Allow, Ask, Deny
 from threegate.policy.sections import SECTIONS, tool_exec
-from threegate.policy.source import decode, find_block
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")

@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.policies import GATES, policy_files
 from threegate.base.errors import PolicyInvalid
-from threegate.policy.compiler import compile_policy
+from threegate.policy.compiler import OPENING, compile_policy, read_source
 from threegate.policy.nodes import ScalarNode
-from threegate.policy.source import OPENING, read_source
 
 FILE = "instruction-hierarchy.md"
 RULES = b"""format: policy/1

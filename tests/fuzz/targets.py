@@ -57,10 +57,9 @@ from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature
 from threegate.policy.bundle import Bundle, parse_bundle
-from threegate.policy.compiler import default_files
+from threegate.policy.compiler import default_files, read_source
 from threegate.policy.hosts import parse_url
 from threegate.policy.sections import SECTIONS
-from threegate.policy.source import read_source
 from threegate.sandbox.channel import ChannelBroken, MessageReader, frames
 
 FRONT = FrontMatter(("a", "b", "c"))

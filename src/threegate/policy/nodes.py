@@ -33,7 +33,7 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class BlockNode:
-    """Keys and values, in the order written; no key stands twice."""
+    """Keys and values, in the order written; no key is written twice."""
 
     entries: "tuple[tuple[ScalarNode, Node], ...]"
     line: int

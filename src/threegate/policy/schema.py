@@ -66,7 +66,7 @@ class RuleGroup:
             assert isinstance(value, str), "a group holds only words"
             if value in found:
                 raise reader.fail(
-                    PolicyReason.DUPLICATE, entry.line, f"{quote(value)} stands twice"
+                    PolicyReason.DUPLICATE, entry.line, f"{quote(value)} is written twice"
                 )
             found.add(value)
             reader.lines[(*path, value)] = entry.line

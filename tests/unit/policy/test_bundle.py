@@ -148,7 +148,7 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "list unsorted": (lambda v: v["sections"]["fetch"]["may_read"].reverse(), "canonically"),
     "list doubled": (
         lambda v: v["sections"]["fetch"]["may_read"].append("approval"),
-        "stands twice",
+        "is written twice",
     ),
     "suffix wildcard": (
         lambda v: v["sections"]["fetch"]["hosts"].update({"*.co.uk": {}}),
@@ -183,7 +183,7 @@ EDITS: Mapping[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     ),
     "gate list doubled": (
         lambda v: v["sections"]["gates"]["proxy"]["families"].append("inet"),
-        "stands twice",
+        "is written twice",
     ),
     "gate list unsorted": (
         lambda v: v["sections"]["gates"]["proxy"]["families"].reverse(),

@@ -158,7 +158,7 @@ def denied_word(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
     names: set[str] = set()  # of the word before
     for at, word in enumerate(argv):
         old_style = not names.isdisjoint(OLD_STYLE)
-        if behind and any(_is_told(item, word, old_style=old_style) for item in rule.denied):
+        if behind and any(_holds_option(item, word, old_style=old_style) for item in rule.denied):
             return _shown(word)
         # Behind the first word, what is called nearly so is a file: `cat /in/tar.txt`.
         names = {base(word)} if at else names_of(word)
@@ -173,7 +173,7 @@ def denied_word(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
     return None
 
 
-def _is_told(item: str, word: str, *, old_style: bool) -> bool:
+def _holds_option(item: str, word: str, *, old_style: bool) -> bool:
     if item.startswith("--"):
         return is_long(item, word)
     if item.startswith("-") and len(item) == 2:

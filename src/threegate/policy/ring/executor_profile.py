@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from threegate.base import canonical
-from threegate.base.errors import ProtocolBroken
 from threegate.base.forms import NAME
 from threegate.base.limits import MAX_LINE
-from threegate.base.message_shapes import RecordRow, SortedRecord, TableShape
+from threegate.base.message_shapes import RecordRow, TableShape
 from threegate.base.messages import CheckedRecord, FlatMessage, flat_message, head, record
-from threegate.base.schema import Choice, Integer, ListOf, Mismatch, Pattern
+from threegate.base.schema import Choice, Integer, ListOf, Pattern
 from threegate.base.wire import need
 from threegate.policy.ring.commands import ArgumentRule, CommandRefusal, refusal
 
@@ -95,15 +94,6 @@ class ExecutorProfile(CheckedRecord):
         return refusal(
             argv, binaries=self.binaries, patterns=self.patterns, arguments=self.arguments
         )
-
-
-def parse_profile(value: Any) -> ExecutorProfile:
-    """Return the profile in plain data, or raise `ProtocolBroken`."""
-    try:
-        found: ExecutorProfile = SortedRecord(ExecutorProfile).build(value)
-    except Mismatch as exc:
-        raise ProtocolBroken(f"a profile of the ring: {exc.words}") from exc
-    return found
 
 
 @flat_message("guest", "VIOLATION", sender="guest")

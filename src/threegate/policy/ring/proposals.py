@@ -20,13 +20,13 @@ from typing import Final
 from threegate.base.errors import PolicyInvalid, UsageError
 from threegate.base.text import quote
 from threegate.policy.bundle import Compiled
+from threegate.policy.compiler import RuleBlock, decode, read_block
 from threegate.policy.nodes import BlockNode, Node, PolicyReason, RuleReader, ScalarNode, Value
 from threegate.policy.ring.commands import base
 from threegate.policy.ring.compiler import PYTHON_PROGRAMS, ProfileRejected, compile_ring
 from threegate.policy.ring.executor_profile import ExecutorProfile
 from threegate.policy.sections.section import Rules
 from threegate.policy.sections.tool_exec import PROFILE, RING
-from threegate.policy.source import RuleBlock, decode, read_block
 
 # A ring profile as lines of a policy file.
 

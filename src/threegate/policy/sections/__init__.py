@@ -28,5 +28,4 @@ __all__ = [
     "SECTION_NAMES",
     "SIGNERS",
     "SIGNERS_FILE",
-    "Section",
 ]

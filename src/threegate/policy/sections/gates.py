@@ -77,7 +77,7 @@ PROFILE: Final = RuleRecord(
         RuleField(
             "reuse", WordChoice(("one job", "one session", "one start")), "life of a process"
         ),
-        RuleField("grants", RuleGroup(NAME), "what its program needs and no other box has"),
+        RuleField("grants", RuleGroup(NAME), "what its program needs and no other sandbox has"),
         RuleField("calls", RuleGroup(CALL), "system calls allowed, all others end it"),
         RuleField("refused_calls", RuleGroup(REFUSAL), "system calls answered with an error"),
         RuleField(

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.policies import GATES, altered, line_of, plain_sections, policy, policy_files
 from threegate.base.errors import PolicyInvalid
+from threegate.base.message_shapes import SortedRecord
 from threegate.policy.bundle import Compiled, parse_bundle
 from threegate.policy.compiler import compile_policy
 from threegate.policy.decision import Allow, Deny
@@ -26,7 +27,7 @@ from threegate.policy.ring.compiler import (
     may_enforce,
     runtime_of,
 )
-from threegate.policy.ring.executor_profile import FIELDS, parse_profile
+from threegate.policy.ring.executor_profile import FIELDS, ExecutorProfile
 
 POLICY = policy()
 FILE = "policy/tool-exec.policy.md"
@@ -198,7 +199,7 @@ def test_host_and_gate_compile_the_same_from_the_bundle() -> None:
     ring = compile_ring(POLICY, "heavy-python", PYTHON)
     again = compile_ring(parse_bundle(POLICY.bundle().bundle_bytes()), "heavy-python", PYTHON)
     assert ring == again
-    assert parse_profile(ring.plain()) == ring
+    assert SortedRecord(ExecutorProfile).build(ring.plain()) == ring
 
 
 def test_the_decision_says_what_the_error_says() -> None:
@@ -224,7 +225,7 @@ def test_host_and_gate_compile_the_same_argument_rules() -> None:
     assert [rule.name for rule in ring.arguments] == ["awk", "find", "sed", "sorting"]
     assert ring.arguments[0].programs == ("mawk",), "only what is said of its own programs"
     assert (stored.digest, stored.arguments) == (ring.digest, ring.arguments)
-    assert parse_profile(ring.plain()) == ring
+    assert SortedRecord(ExecutorProfile).build(ring.plain()) == ring
 
 
 @pytest.mark.parametrize(

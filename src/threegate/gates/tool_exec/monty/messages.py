@@ -185,7 +185,6 @@ class CodeChecked(Message):
     )
 
 
-LiteAsk = LiteJob | CheckCode | Adopt | Prove
 parse_opening: Final = parser_of(LiteOpening)
 parse_ask: Final = parser_of(LiteJob, CheckCode, Adopt, Prove)
 parse_outcome: Final = parser_of(LiteOutcome)
