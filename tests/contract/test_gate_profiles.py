@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gates_table import gates_table
+from tests.support.mutation import SANDBOX, every
 from threegate.sandbox.box import Start, command
 from threegate.sandbox.profiles import PROFILES
 from threegate.sandbox.syscalls import architecture
-from threegate.sandbox.table import gates_table
 from threegate.sandbox.view import CANARY, Mount, View
 
 ROOT = Path(__file__).parent.parent.parent
@@ -60,3 +61,15 @@ def test_launch_arguments_are_pinned(name: str, machine: str) -> None:
 def test_every_profile_has_its_two_golden_files() -> None:
     wanted = {f"{name}.{machine}.txt" for name in PROFILES for machine in ("x86_64", "aarch64")}
     assert {path.name for path in GOLDEN.glob("*.txt")} == wanted
+
+
+def test_every_mutant_still_names_one_place_in_the_code() -> None:
+    # The mutants run for minutes, in `make slow` only; an edit that fits nothing shows here.
+    edits = [(mutant.name, edit) for mutant in every() for edit in mutant.edits]
+    assert len(edits) > 150, "control: there are mutants"
+    missed = [
+        name
+        for name, edit in edits
+        if (ROOT / "src" / SANDBOX / edit.file).read_text("utf-8").count(edit.old) != 1
+    ]
+    assert missed == []

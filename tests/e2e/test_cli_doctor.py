@@ -123,7 +123,7 @@ def test_attack_prints_the_table_and_fails_for_one_escape(
     found = [result("tcp_connect", held=True), result("udp", held=not escaped, counted=False)]
     faults = {
         "threegate__sandbox__doctor__examine": lambda *_: GOOD,
-        "threegate__sandbox__attacks__run": lambda *_: found,
+        "threegate__sandbox__attacks__runner__attack": lambda *_, **_options: found,
     }
     code = run_here(monkeypatch, tmp_path, "--attack", **faults)
     shown = capsys.readouterr()

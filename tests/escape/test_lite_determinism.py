@@ -63,7 +63,7 @@ def test_it_is_another_day_in_stock_monty(library: Path) -> None:
 
 def test_it_is_another_day_in_the_box(library: Path) -> None:
     """Control: in the same box a worker without our lane tells it, and its gate goes by it."""
-    start = Start(TOOL_LITE, "threegate.sandbox.workercheck:main", find_worker().given())
+    start = Start(TOOL_LITE, "threegate.sandbox.doctor_payloads:use_worker", find_worker().given())
     told = []
     for item in (start, elsewhere(start, library)):
         answer = run_gate(find_machine(), item, TODAY.encode(), deadline_seconds=60)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.boxes import STARTERS, attacked_as
 from threegate.sandbox import attacks
 from threegate.sandbox.attacks.base import ARCH, WORKER, AttackResult
-from threegate.sandbox.attacks.catalogue import ATTEMPTS
+from threegate.sandbox.attacks.payload import ATTEMPTS
 from threegate.sandbox.attacks.runner import EVERY_PROFILE, applicable
 from threegate.sandbox.filters import FORBIDDEN
 from threegate.sandbox.profiles import PROFILES

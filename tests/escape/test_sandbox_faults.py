@@ -13,7 +13,7 @@ import pytest
 from tests.support.boxes import STARTERS, open_to_all, run_as, said
 from threegate.base.errors import GateUnavailable
 from threegate.sandbox import programs
-from threegate.sandbox.attacks.catalogue import ATTEMPTS
+from threegate.sandbox.attacks.payload import ATTEMPTS
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import Machine, find_machine, gate_uid

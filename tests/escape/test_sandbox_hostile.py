@@ -8,13 +8,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.support.boxes import IS_ROOT, STARTERS, ordinary_uid, repository, said, starter
+from tests.support.boxes import (
+    IS_ROOT,
+    STARTERS,
+    hostile_start,
+    ordinary_uid,
+    repository,
+    said,
+    starter,
+)
 from tests.support.mutation import identities, marked
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
 from threegate.sandbox.machine import find_machine, gate_uid
 from threegate.sandbox.profiles import FETCH_NORMALIZE, KIB, TOOL_LITE, Profile
-from threegate.sandbox.session import Answer, run_gate
+from threegate.sandbox.session import GateAnswer, run_gate
 
 DEADLINE_SECONDS = 3.0
 # What the host may take beyond a deadline: to kill, to reap, and for a busy machine.
@@ -24,7 +32,7 @@ SMALL = replace(FETCH_NORMALIZE, output_bytes=512 * KIB)
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    answer: Answer
+    answer: GateAnswer
     seconds: float
     seen_alive: int
     left: list[int]
@@ -39,7 +47,7 @@ def attacked(payload: str, profile: Profile, deadline: float = DEADLINE_SECONDS)
         alive.extend(marked(mark) if not alive else [])
 
     with stand_ins() as given:
-        start = Start(profile, f"threegate.sandbox.attacks.hostile:{payload}", given, (mark,))
+        start = hostile_start(payload, mark, profile, given)
         began = time.monotonic()
         answer = run_gate(find_machine(), start, b"{}", deadline_seconds=deadline, note=note)
     return Ran(answer, time.monotonic() - began, len(alive), marked(mark))
@@ -126,7 +134,7 @@ def test_note_that_raises_ends_the_gate() -> None:
     def note(_: bytes) -> None:
         raise KeyboardInterrupt
 
-    start = Start(FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_drip", {}, (mark,))
+    start = hostile_start("note_drip", mark)
     with pytest.raises(KeyboardInterrupt):
         run_gate(find_machine(), start, b"", note=note)
     assert marked(mark) == []

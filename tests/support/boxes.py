@@ -8,18 +8,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support import hostile_gates
+from threegate.base.errors import ThreeGateError
 from threegate.sandbox.attacks.base import AttackResult
+from threegate.sandbox.attacks.runner import EVERY_PROFILE, attack
 from threegate.sandbox.attacks.scene import Outsider
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, TOOL_LITE, Bind, Profile
-from threegate.sandbox.session import Answer, Session, run_gate
+from threegate.sandbox.session import GateAnswer, Session, run_gate
 from threegate.sandbox.syscalls import architecture
 from threegate.sandbox.worker import find_worker
 
@@ -28,7 +31,7 @@ LEASES = Path("/run/threegate-tests")  # root's own: nobody else can hold a leas
 IS_ROOT = os.geteuid() == 0
 # Root can be both; an ordinary user is what they are.
 STARTERS = ("ordinary user", "root") if IS_ROOT else ("ordinary user",)
-REPORT = "threegate.sandbox.attacks.runner:main"
+REPORT = "tests.support.boxes:attack_report"
 ATTACK_SECONDS = 1_500  # against one that hangs: every box is attacked once, on a busy machine too
 
 
@@ -110,6 +113,24 @@ def attacked_as(who: str, profiles: str = "", names: str = "") -> list[AttackRes
     return [AttackResult(**item) for item in json.loads(ran.out)]
 
 
+def attack_report() -> None:
+    """Attack the profiles of the first argument with the attempts of the second; none means all.
+
+    A third argument `no-control` leaves the controls out.  The results are JSON, for a caller that
+    runs this as another user.
+    """
+    words = (*sys.argv[1:], "", "", "")
+    profiles, names = (word.split(",") if word else [] for word in words[:2])
+    control = words[2] != "no-control"
+    try:
+        results = attack(find_machine(), profiles or EVERY_PROFILE, names=names, control=control)
+    except ThreeGateError as exc:
+        sys.stderr.write(f"threegate: error: {exc.message} [{exc.code}]\n")
+        sys.exit(exc.exit_code)
+    sys.stdout.write(json.dumps([item.plain() for item in results]))
+    sys.stdout.flush()
+
+
 def open_to_all(directory: Path) -> None:
     """Let every user read a test's directory; what all users share stays as it is."""
     for path in (directory, *directory.parents[:3]):
@@ -118,7 +139,7 @@ def open_to_all(directory: Path) -> None:
             path.chmod(mode | 0o055)
 
 
-def said(answer: Answer) -> bytes:
+def said(answer: GateAnswer) -> bytes:
     """Return a gate's whole answer, and close it."""
     with answer.message as message:
         return message.read()
@@ -146,6 +167,20 @@ def start_with(
     if profile is TOOL_LITE:
         given |= find_worker().given()
     return Start(changed, f"{MODULE}:main", given)
+
+
+def hostile_start(
+    payload: str,
+    mark: str,
+    profile: Profile = FETCH_NORMALIZE,
+    given: Mapping[str, str] | None = None,
+) -> Start:
+    """Return a start of a function of `hostile_gates`, with a word to find its processes by."""
+    module = Path(hostile_gates.__file__)
+    bind = Bind("payload", f"/gate/{module.name}", "file")
+    changed = replace(profile, binds=(*profile.binds, bind))
+    slots = {**(given or {}), "payload": str(module)}
+    return Start(changed, f"{module.stem}:{payload}", slots, (mark,))
 
 
 def importable(directory: Path, profile: Profile, names: Sequence[str]) -> list[str]:

@@ -19,13 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.boxes import start_with
+from tests.support.boxes import hostile_start, start_with
 from threegate.base.errors import GateUnavailable, ThreeGateError
 from threegate.host.proxy.supervisor import listening
 from threegate.sandbox import kernel
 from threegate.sandbox.attacks.runner import attack
 from threegate.sandbox.box import Start
-from threegate.sandbox.filters import ALLOW, Rule, Test, assemble, error
+from threegate.sandbox.filters import ALLOW, CallRule, Test, assemble, error
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import CORE, FETCH_NORMALIZE
 from threegate.sandbox.session import run_gate
@@ -40,7 +40,7 @@ GROUP = 4242
 PR_SET_MDWE, PR_GET_MDWE = 65, 66
 
 
-def _filter(*rules: Rule) -> None:
+def _filter(*rules: CallRule) -> None:
     """Break calls for this process and everything it starts."""
     arch = architecture()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -50,12 +50,12 @@ def _filter(*rules: Rule) -> None:
 
 
 def _call(name: str, action: int) -> Callable[[], None]:
-    return lambda: _filter(Rule(name, action))
+    return lambda: _filter(CallRule(name, action))
 
 
 def _no_mdwe() -> None:
     tests = tuple((Test(0, equal=o), error(errno.EINVAL)) for o in (PR_SET_MDWE, PR_GET_MDWE))
-    _filter(Rule("prctl", ALLOW, tests))
+    _filter(CallRule("prctl", ALLOW, tests))
 
 
 def _new_user(inner_uid: int, flags: int = 0) -> None:
@@ -95,7 +95,7 @@ def _leak() -> None:
 
 def _leak_and_pretend() -> None:
     _leak()
-    _filter(Rule("close_range", LIE))
+    _filter(CallRule("close_range", LIE))
 
 
 def _root_of_nothing() -> None:
@@ -129,9 +129,7 @@ def hold() -> None:
     """Start a gate that never answers; the test ends this process while it waits."""
     if os.geteuid() == 0:
         os.setgroups([0, GROUP])  # a login has groups; the gate must have none
-    start = Start(
-        FETCH_NORMALIZE, "threegate.sandbox.attacks.hostile:note_and_live", {}, (sys.argv[1],)
-    )
+    start = hostile_start("note_and_live", sys.argv[1])
     run_gate(find_machine(), start, b"", note=lambda _: print("alive", flush=True))
 
 

@@ -31,14 +31,8 @@ class Mutant:
     build: bool = False  # the worker's lock has to be compiled anew
 
 
-BOX, FILTERS, STAGE2, LANDLOCK = "box.py", "filters.py", "stage2.py", "landlock.py"
-LAUNCH, SUPERVISE, ROOTVIEW, VIEW, WORKER = (
-    "launch.py",
-    "supervise.py",
-    "rootview.py",
-    "view.py",
-    "worker.py",
-)
+BOX, FILTERS, STAGE2, KERNEL = "box.py", "filters.py", "stage2.py", "kernel.py"
+LAUNCH, SUPERVISE, VIEW, WORKER = "launch.py", "supervise.py", "view.py", "worker.py"
 
 
 def _word(word: str, *more: str) -> Edit:
@@ -116,7 +110,7 @@ def bubblewrap() -> Iterator[Mutant]:
         (
             Edit(
                 BOX,
-                '        "--uid",\n        _INNER_UID,\n        "--gid",\n        _INNER_UID,\n',
+                '        "--uid",\n        uid,\n        "--gid",\n        uid,\n',
             ),
         ),
         masked="which number the box sees changes no right; capabilities are dropped",
@@ -188,7 +182,7 @@ def landlock() -> Iterator[Mutant]:
     yield Mutant(
         "execute only what is named",
         layer,
-        (Edit(LANDLOCK, '"r": READ_FILE | READ_DIR', '"r": READ_FILE | READ_DIR | EXECUTE'),),
+        (Edit(KERNEL, '"r": READ_FILE | READ_DIR', '"r": READ_FILE | READ_DIR | EXECUTE'),),
         profiles=("tool-lite", "engine"),
     )
     yield Mutant(
@@ -196,7 +190,7 @@ def landlock() -> Iterator[Mutant]:
         layer,
         (
             Edit(
-                LANDLOCK,
+                KERNEL,
                 '"r": READ_FILE | READ_DIR',
                 '"r": READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | _MAKE',
             ),
@@ -206,20 +200,20 @@ def landlock() -> Iterator[Mutant]:
     yield Mutant(
         "ports",
         layer,
-        (Edit(LANDLOCK, "(BIND_TCP | CONNECT_TCP) if version >= 4 else 0", "0"),),
+        (Edit(KERNEL, "(BIND_TCP | CONNECT_TCP) if version >= 4 else 0", "0"),),
         profiles=("proxy", "bridge"),
     )
     yield Mutant(
         "scopes: abstract sockets and signals",
         layer,
-        (Edit(LANDLOCK, "SCOPE_ALL if version >= 6 else 0", "0"),),
+        (Edit(KERNEL, "SCOPE_ALL if version >= 6 else 0", "0"),),
         profiles=("fetch-normalize", "core", "proxy"),
         masked="new network and process namespaces; those with the host's network lack AF_UNIX",
     )
     yield Mutant(
         "scopes and process namespace",
         layer,
-        (Edit(LANDLOCK, "SCOPE_ALL if version >= 6 else 0", "0"), _word("--unshare-pid")),
+        (Edit(KERNEL, "SCOPE_ALL if version >= 6 else 0", "0"), _word("--unshare-pid")),
         names=("signal_by_pid",),
     )
 
@@ -260,7 +254,7 @@ def second_stage() -> Iterator[Mutant]:
         layer,
         (
             Edit(STAGE2, "    prctl(PR_SET_NO_NEW_PRIVS, 1)\n"),
-            Edit(LANDLOCK, "        prctl(PR_SET_NO_NEW_PRIVS, 1)\n"),
+            Edit(KERNEL, "        prctl(PR_SET_NO_NEW_PRIVS, 1)\n"),
         ),
         masked="bubblewrap sets it too, and without it neither Landlock nor seccomp would start",
     )
@@ -343,12 +337,12 @@ def root() -> Iterator[Mutant]:
     for name, line in (
         ("setresuid", "        os.setresuid(uid, uid, uid)\n"),
         ("setresgid", "        os.setresgid(uid, uid, uid)\n"),
-        ("setgroups", "        os.setgroups([])\n"),
+        ("setgroups", "        os.setgroups(groups)\n"),
     ):
         yield Mutant(
             f"root gives up: {name}",
             layer,
-            (Edit(ROOTVIEW, line),),
+            (Edit(LAUNCH, line),),
             names=("tree_opened",),
             starter="root",
             look="uids",
@@ -371,8 +365,8 @@ def worker() -> Iterator[Mutant]:
         (
             Edit(
                 WORKER,
-                'Rule("clone", KILL, ((Test(0, bits=CLONE_THREAD), ALLOW),))',
-                'Rule("clone", ALLOW)',
+                'CallRule("clone", KILL, ((Test(0, bits=CLONE_THREAD), ALLOW),))',
+                'CallRule("clone", ALLOW)',
             ),
         ),
         w,
@@ -384,8 +378,8 @@ def worker() -> Iterator[Mutant]:
         (
             Edit(
                 WORKER,
-                'Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),))',
-                'Rule("prlimit64", ALLOW)',
+                'CallRule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),))',
+                'CallRule("prlimit64", ALLOW)',
             ),
         ),
         w,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import mutants
-from tests.support.boxes import IS_ROOT, open_to_all, repository, starter
+from tests.support.boxes import IS_ROOT, REPORT, open_to_all, repository, starter
 from tests.support.mutants import (
     FILTERS,
     INNER_ROOT,
@@ -112,11 +112,11 @@ def judge(copy: Copy, mutant: Mutant) -> Verdict:
 def _attacked(copy: Copy, mutant: Mutant, names: tuple[str, ...] = ()) -> tuple[list[str], str]:
     wanted = names or mutant.names or ("together",)
     process = starter(mutant.starter).start(
-        "threegate.sandbox.attacks.runner:main",
+        REPORT,
         [",".join(mutant.profiles), ",".join(wanted), "no-control"],
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
         stderr=subprocess.PIPE,
-        paths=(str(copy.top),),
+        paths=(str(copy.top), str(repository())),
     )
     out, err = process.communicate(timeout=RUN_SECONDS)
     if process.returncode:
@@ -249,12 +249,12 @@ def filter_rules() -> Iterator[Mutant]:
         names=("call_of_the_future",),
         masked="this kernel has no call with a higher number",
     )
-    yield rule("clone3", '    rules.append(Rule("clone3", error(errno.ENOSYS)))\n')
-    yield rule("execve", '        rules.append(Rule("execve", denied))\n', "        pass\n")
-    yield rule("execveat", '    rules.append(Rule("execveat", denied))')
-    yield rule("memfd_create", '    rules.append(Rule("memfd_create", denied))')
-    yield rule("fork", 'Rule("fork", denied), ')
-    yield rule("vfork", ', Rule("vfork", denied)')
+    yield rule("clone3", '    rules.append(CallRule("clone3", error(errno.ENOSYS)))\n')
+    yield rule("execve", '        rules.append(CallRule("execve", denied))\n', "        pass\n")
+    yield rule("execveat", '    rules.append(CallRule("execveat", denied))')
+    yield rule("memfd_create", '    rules.append(CallRule("memfd_create", denied))')
+    yield rule("fork", 'CallRule("fork", denied), ')
+    yield rule("vfork", ', CallRule("vfork", denied)')
     yield rule(
         "clone without a thread",
         "ALLOW if profile.processes_may_fork else denied, (namespaces, thread)",
@@ -268,7 +268,7 @@ def filter_rules() -> Iterator[Mutant]:
     )
     yield rule(
         "socket",
-        'Rule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)), ',
+        'CallRule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)),\n',
     )
     yield rule(
         "socketpair: family",
@@ -293,8 +293,8 @@ def filter_rules() -> Iterator[Mutant]:
         ("sendmmsg", ', ("sendmmsg", 3)'),
     ):
         yield rule(f"host network: fast open by {name}", pair, profiles=("proxy", "bridge"))
-    yield rule("host network: bind", 'Rule("bind", denied), ', profiles=("proxy",))
-    yield rule("host network: listen", ', Rule("listen", denied)', profiles=("proxy",))
+    yield rule("host network: bind", 'CallRule("bind", denied), ', profiles=("proxy",))
+    yield rule("host network: listen", ', CallRule("listen", denied)', profiles=("proxy",))
     yield rule("TIOCSTI", "for request in (TIOCSTI, TIOCLINUX))", "for request in (TIOCLINUX,))")
     yield rule("TIOCLINUX", "for request in (TIOCSTI, TIOCLINUX))", "for request in (TIOCSTI,))")
     for name in ("PR_SET_DUMPABLE", "PR_SET_MM", "PR_SET_PTRACER"):
@@ -310,10 +310,10 @@ def filter_rules() -> Iterator[Mutant]:
 def code_rules() -> Iterator[Mutant]:
     """Two layers keep new code out: the filter and the kernel's own write-xor-execute."""
     layer = "filter"
-    mprotect = Edit(FILTERS, 'Rule("mprotect", ALLOW, (executable,)), ')
-    pkey = Edit(FILTERS, ', Rule("pkey_mprotect", ALLOW, (executable,))')
+    mprotect = Edit(FILTERS, 'CallRule("mprotect", ALLOW, (executable,)),\n')
+    pkey = Edit(FILTERS, '        CallRule("pkey_mprotect", ALLOW, (executable,)),\n')
     mmap = Edit(
-        FILTERS, 'return [Rule("mmap", ALLOW, (executable,)), *changing]', "return changing"
+        FILTERS, 'return [CallRule("mmap", ALLOW, (executable,)), *changing]', "return changing"
     )
     writable = Edit(FILTERS, "(data, writable, anonymous)", "(data, anonymous)")
     anonymous = Edit(FILTERS, "(data, writable, anonymous)", "(data, writable)")

@@ -78,21 +78,20 @@ def _examined(context: Context) -> "Diagnosis":
 
 
 def _attacked(context: Context, diagnosis: "Diagnosis") -> "list[AttackResult]":
-    from threegate.sandbox import attacks
-    from threegate.sandbox.attacks.runner import EVERY_PROFILE
+    from threegate.sandbox.attacks import runner
     from threegate.sandbox.machine import find_machine
 
     if diagnosis.mode == "refuse":
         return []  # a sandbox that does not start cannot be attacked
     done = 0
-    with context.out.progress("attacking boxes", len(EVERY_PROFILE)) as show:
+    with context.out.progress("attacking boxes", len(runner.EVERY_PROFILE)) as show:
 
         def next_box(_: str) -> None:
             nonlocal done
             done += 1
             show(done)
 
-        return attacks.run(find_machine(), EVERY_PROFILE, next_box)
+        return runner.attack(find_machine(), runner.EVERY_PROFILE, progress=next_box)
 
 
 def _document(check: "Check") -> dict[str, str]:

@@ -73,8 +73,8 @@ _STAGE2: Final = (
 )
 _PROVED_FAMILIES: Final = (1, 2, 10, 16, 17, 38, 40)  # unix inet inet6 netlink packet alg vsock
 _INNER_UID: Final = "1000"
-# A user-space kernel is told what to do by its own uid only.  Its channel was made by whoever
-# started the box, and has the number of everybody from outside.
+# A user-space kernel obeys its own uid only.  Its channel belongs to the process that started the
+# sandbox, which inside has the uid of everybody from outside.
 _OUTSIDERS_UID: Final = "65534"
 _BY_IOCTL: Final = ("kvm",)  # devices that are nothing without their own calls
 PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports

@@ -93,7 +93,7 @@ class FrameReader:
         self._held += data
         found: list[tuple[int, bytes]] = []
         while self._held:
-            if self._held[0] not in (CHUNK, END, NOTE):  # whatever else is still to come
+            if self._held[0] not in (CHUNK, END, NOTE):  # before the rest is awaited
                 raise ChannelBroken("not a frame of this protocol")
             if len(self._held) < HEADER.size:
                 break

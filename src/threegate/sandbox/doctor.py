@@ -14,7 +14,7 @@ from typing import Final, Literal
 from threegate.base.errors import GateUnavailable
 from threegate.base.text import quote
 from threegate.sandbox.box import Start
-from threegate.sandbox.kvmcheck import WORKS
+from threegate.sandbox.doctor_payloads import WORKS
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
 from threegate.sandbox.profiles import (
     ENGINE,
@@ -26,7 +26,7 @@ from threegate.sandbox.profiles import (
     Profile,
 )
 from threegate.sandbox.runtime import runtime_directory
-from threegate.sandbox.session import Answer, run_gate
+from threegate.sandbox.session import GateAnswer, run_gate
 from threegate.sandbox.worker import find_worker
 
 _EMULATE: Final = "`qemu-emulation` in lanes.era.engines works without it"
@@ -122,7 +122,7 @@ def _start(machine: Machine, profile: Profile, given: dict[str, str]) -> Check:
     return Check(name, "in-force", level, _proved(answer))
 
 
-def _proved(answer: Answer) -> str:
+def _proved(answer: GateAnswer) -> str:
     own = ", own uid" if answer.evidence.own_uid else ""
     return f"{len(answer.evidence.proofs)} forbidden acts tried and refused{own}"
 
@@ -130,7 +130,7 @@ def _proved(answer: Answer) -> str:
 def _worker(machine: Machine) -> Check:
     try:
         files = find_worker()
-        start = Start(TOOL_LITE, "threegate.sandbox.workercheck:main", files.given())
+        start = Start(TOOL_LITE, "threegate.sandbox.doctor_payloads:use_worker", files.given())
         answer = run_gate(machine, start, b"6 * 7", deadline_seconds=30)
     except GateUnavailable as exc:
         return Check("monty worker", "missing", "standard", exc.message, exc.hint)
@@ -189,7 +189,7 @@ def _kvm(machine: Machine, given: dict[str, str]) -> Check:
     if not os.path.exists(name):
         return Check(name, "not-applicable", "information", f"is not here; {_EMULATE}")
     try:
-        start = Start(ENGINE, "threegate.sandbox.kvmcheck:main", given)
+        start = Start(ENGINE, "threegate.sandbox.doctor_payloads:use_kvm", given)
         answer = run_gate(machine, start, b"", deadline_seconds=30)
     except GateUnavailable as exc:
         return Check(name, "missing", "information", exc.message, exc.hint)

@@ -27,7 +27,7 @@ from threegate.sandbox.filters import (
     CLONE_NEW,
     CLONE_THREAD,
     KILL,
-    Rule,
+    CallRule,
     Test,
     assemble,
 )
@@ -96,12 +96,12 @@ FILES: Final = (
 CALLS: Final = {RUNSC_KERNEL.name: KERNEL, RUNSC_FILES.name: FILES}
 
 
-def rules_of(profile: str) -> list[Rule]:
+def rules_of(profile: str) -> list[CallRule]:
     """Return the rules of one of the two programs."""
-    rules = [Rule(call, ALLOW) for call in sorted({*CALLS[profile]} - {"prlimit64"})]
+    rules = [CallRule(call, ALLOW) for call in sorted({*CALLS[profile]} - {"prlimit64"})]
     # Its own limits only, and no namespaces; whether it may fork, its box has said.
-    rules.append(Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
-    return [*rules, Rule("clone", ALLOW, ((Test(0, bits=CLONE_NEW), KILL),))]
+    rules.append(CallRule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
+    return [*rules, CallRule("clone", ALLOW, ((Test(0, bits=CLONE_NEW), KILL),))]
 
 
 # name: (x86_64, aarch64), for calls that no other part of the sandbox names.
@@ -189,9 +189,9 @@ def narrow_filter(profile: Profile, arch: Architecture) -> bytes:
     return assemble(rules, replace(arch, numbers=arch.numbers | numbers), default=KILL)
 
 
-def _engine_rules() -> list[Rule]:
-    rules = [Rule(call, ALLOW) for call in (*ALLOWED, *ANSWERED) if call != "prlimit64"]
+def _engine_rules() -> list[CallRule]:
+    rules = [CallRule(call, ALLOW) for call in (*ALLOWED, *ANSWERED) if call != "prlimit64"]
     # Its own limits only, and threads only.
-    rules.append(Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
+    rules.append(CallRule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),)))
     threads = ((Test(0, bits=CLONE_NEW), KILL), (Test(0, bits=CLONE_THREAD), ALLOW))
-    return [*rules, Rule("clone", KILL, threads)]
+    return [*rules, CallRule("clone", KILL, threads)]

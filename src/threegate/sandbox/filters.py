@@ -139,7 +139,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CallRule:
     """What happens to a call: the first test that holds decides, otherwise `otherwise`."""
 
     call: str
@@ -147,44 +147,49 @@ class Rule:
     tests: tuple[tuple[Test, int], ...] = ()
 
 
-def rules_for(profile: Profile) -> list[Rule]:
+def rules_for(profile: Profile) -> list[CallRule]:
     """Return the rules of a profile; a call without a rule is allowed."""
     denied = error(errno.EPERM)
-    rules = [Rule(call, denied) for call in FORBIDDEN if call not in profile.grants]
+    rules = [CallRule(call, denied) for call in FORBIDDEN if call not in profile.grants]
     # Its arguments lie in memory where a filter cannot look: glibc falls back to clone.
-    rules.append(Rule("clone3", error(errno.ENOSYS)))
+    rules.append(CallRule("clone3", error(errno.ENOSYS)))
     if not profile.executables:
-        rules.append(Rule("execve", denied))
-    rules.append(Rule("execveat", denied))  # Landlock judges paths; this one takes a descriptor
+        rules.append(CallRule("execve", denied))
+    rules.append(CallRule("execveat", denied))  # Landlock judges paths; this one takes a descriptor
     if "memfd" not in profile.grants:
-        rules.append(Rule("memfd_create", denied))  # Landlock does not see what is run from one
+        rules.append(CallRule("memfd_create", denied))  # Landlock does not see what is run from one
     if not profile.processes_may_fork:
-        rules += [Rule("fork", denied), Rule("vfork", denied)]
+        rules += [CallRule("fork", denied), CallRule("vfork", denied)]
     rules.append(_clone_rule(profile, denied))
     rules += _socket_rules(profile, denied)
     typing = tuple((Test(1, equal=request), denied) for request in (TIOCSTI, TIOCLINUX))
-    rules.append(Rule("ioctl", ALLOW, typing))
+    rules.append(CallRule("ioctl", ALLOW, typing))
     rules.append(_prctl_rule(denied))
     rules += _code_rules(profile, denied)
     return rules
 
 
-def _clone_rule(profile: Profile, denied: int) -> Rule:
+def _clone_rule(profile: Profile, denied: int) -> CallRule:
     namespaces = (Test(0, bits=CLONE_NEW), denied)
     thread = (Test(0, bits=CLONE_THREAD), ALLOW)
-    return Rule("clone", ALLOW if profile.processes_may_fork else denied, (namespaces, thread))
+    return CallRule("clone", ALLOW if profile.processes_may_fork else denied, (namespaces, thread))
 
 
-def _socket_rules(profile: Profile, denied: int) -> list[Rule]:
+def _socket_rules(profile: Profile, denied: int) -> list[CallRule]:
     refused = error(errno.EACCES)
     allowed = tuple(FAMILIES[name] for name in profile.families)
     # A pair of datagram sockets can be pointed anywhere; a pair of streams is connected for
     # good, and so is one of packets in sequence.
     pairs = (SOCK_STREAM, SOCK_SEQPACKET) if "seqpacket" in profile.grants else (SOCK_STREAM,)
     stream = (Test(1, mask=SOCK_KIND, outside=pairs), refused)
-    rules = [Rule("socketpair", ALLOW, ((Test(0, outside=(FAMILIES["unix"],)), refused), stream))]
+    rules = [
+        CallRule("socketpair", ALLOW, ((Test(0, outside=(FAMILIES["unix"],)), refused), stream))
+    ]
     if not profile.host_network:
-        return [Rule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)), *rules]
+        return [
+            CallRule("socket", refused, tuple((Test(0, equal=f), ALLOW) for f in allowed)),
+            *rules,
+        ]
     # Landlock judges plain TCP alone: MPTCP, raw, ping and the rest would pass unseen.
     datagrams = RESOLVER_PORT in profile.connect_ports
     kinds = (SOCK_STREAM, SOCK_DGRAM) if datagrams else (SOCK_STREAM,)
@@ -193,17 +198,17 @@ def _socket_rules(profile: Profile, denied: int) -> list[Rule]:
         (Test(1, mask=SOCK_KIND, outside=kinds), refused),
         (Test(2, outside=PLAIN_PROTOCOLS), refused),
     )
-    rules.append(Rule("socket", ALLOW, tests))
+    rules.append(CallRule("socket", ALLOW, tests))
     # So would data in the first packet (landlock-lsm/linux issue 41), and a socket that
     # listens without bind.
     rules += [
-        Rule(call, ALLOW, ((Test(argument, bits=MSG_FASTOPEN), denied),))
+        CallRule(call, ALLOW, ((Test(argument, bits=MSG_FASTOPEN), denied),))
         for call, argument in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
     ]
-    return [*rules, Rule("bind", denied), Rule("listen", denied)]
+    return [*rules, CallRule("bind", denied), CallRule("listen", denied)]
 
 
-def _prctl_rule(denied: int) -> Rule:
+def _prctl_rule(denied: int) -> CallRule:
     """Nothing may undo what keeps the process's memory from crash handlers and tracers."""
     watched = (PR_SET_DUMPABLE, PR_SET_MM, PR_SET_PTRACER)
     tests = (
@@ -211,25 +216,28 @@ def _prctl_rule(denied: int) -> Rule:
         (Test(0, outside=(PR_SET_DUMPABLE,)), denied),
         (Test(1, equal=0), ALLOW),  # less dumpable is fine: the Monty worker's lock does it
     )
-    return Rule("prctl", denied, tests)
+    return CallRule("prctl", denied, tests)
 
 
-def _code_rules(profile: Profile, denied: int) -> list[Rule]:
+def _code_rules(profile: Profile, denied: int) -> list[CallRule]:
     if profile.new_code == "any":
         return []
     executable = (Test(2, bits=PROT_EXEC), denied)
-    changing = [Rule("mprotect", ALLOW, (executable,)), Rule("pkey_mprotect", ALLOW, (executable,))]
+    changing = [
+        CallRule("mprotect", ALLOW, (executable,)),
+        CallRule("pkey_mprotect", ALLOW, (executable,)),
+    ]
     if profile.new_code == "none":
-        return [Rule("mmap", ALLOW, (executable,)), *changing]
-    # "linked": a program it starts may map its libraries, and no more.  Before Linux 6.3 there
-    # is no memory-deny-write-execute to hold that, so the filter does.
+        return [CallRule("mmap", ALLOW, (executable,)), *changing]
+    # "linked": a program it starts may map its libraries, and no more.  Linux before 6.3
+    # has no memory-deny-write-execute for that, so the filter does it.
     data = (Test(2, mask=PROT_EXEC, equal=0), ALLOW)
     writable = (Test(2, bits=PROT_WRITE), denied)
     anonymous = (Test(3, bits=MAP_ANONYMOUS), denied)
-    return [Rule("mmap", ALLOW, (data, writable, anonymous)), *changing]
+    return [CallRule("mmap", ALLOW, (data, writable, anonymous)), *changing]
 
 
-def assemble(rules: Iterable[Rule], arch: Architecture, *, default: int = ALLOW) -> bytes:
+def assemble(rules: Iterable[CallRule], arch: Architecture, *, default: int = ALLOW) -> bytes:
     """Return the BPF program of the rules, for one architecture."""
     program = [
         (_LOAD, 0, 0, _ARCH_OFFSET),
@@ -249,7 +257,7 @@ def assemble(rules: Iterable[Rule], arch: Architecture, *, default: int = ALLOW)
     return b"".join(struct.pack("<HBBI", code, yes, no, value) for code, yes, no, value in program)
 
 
-def _rule(rule: Rule, number: int) -> list[tuple[int, int, int, int]]:
+def _rule(rule: CallRule, number: int) -> list[tuple[int, int, int, int]]:
     body: list[tuple[int, int, int, int]] = []
     for test, action in rule.tests:
         body += [*_looked_at(test), (_RETURN, 0, 0, action)]

@@ -2,8 +2,8 @@
 
 Every box imports this module before the lock, so its imports are few and fast.
 
-Landlock decides which files the process may touch, whatever the file view shows.  It is a second
-layer under the namespaces.  Its network rules cover plain TCP only (TCP fast open, MPTCP and UDP
+Landlock limits the files of the process, independently of the file view.  It is a second layer
+under the namespaces.  Its network rules cover plain TCP only (TCP fast open, MPTCP and UDP
 pass), so the empty network namespace and the socket filter carry the network.
 """
 

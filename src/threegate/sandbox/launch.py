@@ -185,7 +185,7 @@ def _held_to(cpus: tuple[int, ...], then: Callable[[], None] | None) -> Callable
 
 
 def _popen(start: Start, argv: list[str], prepare: Callable[[], None] | None) -> Started:
-    # Whatever is left of a box when bubblewrap ends comes to us, to be waited for.
+    # Processes that bubblewrap leaves behind become our children, so that we can wait for them.
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     pipe = subprocess.PIPE
     info, tell = os.pipe()

@@ -119,7 +119,7 @@ def _lets_through(directory: str, known: dict[str, bool]) -> bool:
 
 
 # The rate of the time stamp counter.  A guest that measures it compares it with an emulated timer,
-# which goes wrong on a busy machine and lets the guest hang; so the guest is told.
+# which goes wrong on a busy machine and lets the guest hang; so the guest gets the rate from us.
 
 # rdtsc; shl rdx, 32; or rax, rdx; ret
 _READ: Final = bytes.fromhex("0f3148c1e2204809d0c3")

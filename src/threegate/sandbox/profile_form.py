@@ -51,7 +51,7 @@ class Profile:
     stderr_bytes: int
     deadline_seconds: int
     # The most one process serves: one job; jobs of one confidentiality under one policy, one
-    # after the other (`session`); or whoever comes while the host's supervisor lives.
+    # after the other (`session`); or every client while the host's supervisor lives.
     reuse: Literal["one job", "one session", "one start"]
     # What its program cannot do without and no other box has; most have none.
     grants: tuple[Grant, ...] = ()

@@ -45,7 +45,7 @@ def is_unexchangeable(program: Path) -> bool:
 
 
 def _links(program: Path) -> Iterator[Path]:
-    """Yield a path and every link it leads over: whoever can change one leads elsewhere."""
+    """Yield a path and every link on the way: a changed link leads elsewhere."""
     for _ in range(_MAX_LINKS):
         yield program
         if not program.is_symlink():

@@ -190,7 +190,7 @@ def _port(_: str, numbers: dict[str, int]) -> None:
 
 
 def _landlock(argument: str, numbers: dict[str, int]) -> None:
-    # In view and readable for everybody: only Landlock stands in the way.
+    # In view and readable for everybody: only Landlock refuses it.
     _refused(f"reading {argument}", lambda: os.close(os.open(argument, os.O_RDONLY)), errno.EACCES)
 
 
@@ -263,7 +263,7 @@ def _host_name(argument: str, numbers: dict[str, int]) -> None:
 
 
 def _read_only(argument: str, numbers: dict[str, int]) -> None:
-    # Landlock does not govern modes: only the mount stands in the way.
+    # Landlock does not govern modes: only the mount refuses it.
     _refused(f"changing {argument}", lambda: os.chmod(argument, 0o700), errno.EROFS)
 
 

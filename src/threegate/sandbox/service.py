@@ -9,7 +9,7 @@ its lock, and ends it; another gate talks to it over channels that both were han
 SECURITY
     Reads bytes of a process that may be owned.  An answer or a note that breaks the protocol,
     or that the host cannot store, ends the gate.  A companion is expected to be owned; `end`
-    kills it whatever it does.
+    kills it in any state.
 """
 
 import io
@@ -69,7 +69,7 @@ class ServiceGate:
         self._close = Event()
         self._opened: Future[Evidence] = Future()
         self.fault: ThreeGateError | None = None  # raised while the gate was read
-        self.error: ThreeGateError | None = None  # the fault, or why it ended by itself
+        self.error: ThreeGateError | None = None  # the fault, or why it ended
         self._thread = Thread(target=self._run, name=start.profile.name, daemon=True)
         self._thread.start()
         try:
@@ -189,9 +189,9 @@ class Companion:
         return self.evidence
 
     def end(self, why: str | None = "done", *, patience_seconds: float = 0.0) -> Ended:
-        """Kill it, whatever it does, and return when its box is empty; twice is once.
+        """Kill it, and return when its sandbox is empty; a second call does nothing.
 
-        One that is about to end by itself may be given the time to say why.
+        `patience_seconds` lets a program that is about to end say why.
         """
         if self._ended is None:
             self._line.wait_for_end(time.monotonic() + patience_seconds)

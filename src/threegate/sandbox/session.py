@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GateAnswer:
     """What a gate said, how it ended, and what confined it."""
 
     message: IO[bytes]  # for the caller to close
@@ -76,7 +76,7 @@ def run_gate(
     *,
     deadline_seconds: float | None = None,
     note: Note | None = None,
-) -> Answer:
+) -> GateAnswer:
     """Start a gate, give it one message, return its one answer.
 
     Raises `GateUnavailable` if the gate did not prove its lock; then it was sent nothing.
@@ -112,7 +112,7 @@ class WaitingGate:
         *,
         deadline_seconds: float | None = None,
         note: Note | None = None,
-    ) -> Answer:
+    ) -> GateAnswer:
         """Give the gate its message and wait for its end; see `run_gate`."""
         limit = self._profile.deadline_seconds
         end = time.monotonic() + min(deadline_seconds or limit, limit)
@@ -135,7 +135,7 @@ class WaitingGate:
         answer.seek(0)
         if ended.why != "done":
             answer.truncate()  # a partial answer is not an answer
-        return Answer(answer, ended, self.evidence)
+        return GateAnswer(answer, ended, self.evidence)
 
     def discard(self) -> None:
         """End the gate without a message; returns when its box is empty."""
@@ -300,7 +300,7 @@ class Prestarted:
         deadline_seconds: float | None = None,
         note: Callable[[bytes], None] | None = None,
         refill: bool = True,
-    ) -> Answer:
+    ) -> GateAnswer:
         """Give one message to one waiting process and return its answer; see `run_gate`.
 
         The process that takes its place is started before this returns, or, without

@@ -53,8 +53,8 @@ def main(text: str) -> None:
         _lock(orders, numbers)
         for name in orders["proof"]:
             prove(name, numbers)
-    except BaseException as exc:  # noqa: BLE001  # whatever it is, the payload must not start
-        sys.stderr.write(f"threegate: lock failed: {_told(exc)}\n")
+    except BaseException as exc:  # noqa: BLE001  # after any error, the payload must not start
+        sys.stderr.write(f"threegate: lock failed: {_failed_step(exc)}\n")
         sys.stderr.flush()
         os._exit(EX_UNAVAILABLE)
     os.write(FRAME_FD, READY)  # the lock holds: from here on the host hears the payload
@@ -63,7 +63,7 @@ def main(text: str) -> None:
     os._exit(0)
 
 
-def _told(exc: BaseException) -> str:
+def _failed_step(exc: BaseException) -> str:
     """Name the step that failed: an errno alone helps nobody."""
     step = getattr(exc, "filename", None)  # where OSError keeps what it is about
     if isinstance(exc, OSError) and exc.errno and step:

@@ -1,4 +1,4 @@
-"""The host's end of a started gate: ask it, listen within bounds, end it whatever it does.
+"""The host's end of a started gate: ask it, listen within bounds, end it.
 
 SECURITY
     Reads bytes of a process that may be owned.  Output floods, slow drips, garbage,
@@ -47,7 +47,7 @@ def discard(started: Started) -> None:
 def kill(started: Started) -> None:
     """Kill the whole tree of a gate: its box dies with bubblewrap."""
     started.meter.look_before_kill()
-    # Not `process.kill`, which would reap one that ended by itself, with its usage.
+    # Not `process.kill`: it would reap a process that has ended, and lose its usage.
     if not started.has_ended():
         os.kill(started.process.pid, signal.SIGKILL)
 
@@ -61,7 +61,7 @@ def kill_meanwhile(started: Started) -> None:
 
 def _end(started: Started) -> tuple[int, float, int]:
     """Reap everything of a gate; return exit code, CPU seconds and bytes of memory."""
-    # Until bubblewrap has told its first process, that one is found in its process group.
+    # Until bubblewrap has named its first process, that one is found in its process group.
     outer = reap_group(started.process.pid, _REAP_SECONDS)
     started.process.returncode = os.waitstatus_to_exitcode(outer.status)
     seconds, memory = started.meter.finish(outer, _REAP_SECONDS)
@@ -230,7 +230,7 @@ class Line:
 
     def _take(self, *, is_output: bool) -> str | None:
         stream = self._out if is_output else self._err
-        # What comes behind the greeting is for whoever has asked by then.
+        # Bytes after the greeting belong to the first question.
         most = len(READY) - len(self._greeting) if is_output and not self.is_ready else _PIECE_BYTES
         try:
             data = os.read(stream.fileno(), most)

@@ -239,7 +239,7 @@ class Views:
     _kept: dict[Key, _Kept] = field(default_factory=dict)
 
     def of(self, profile: Profile, programs: tuple[Path, ...] = ()) -> View:
-        """Return the view of a profile, made anew if anything in it changed."""
+        """Return the view of a profile, rebuilt if anything in it changed."""
         kept = self._kept.get((profile, programs))
         if kept is not None and all(_identity(p) == i for p, i in kept.files.items()):
             return kept.view

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from threegate.base.errors import GateUnavailable
-from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, Rule, Test, assemble, error
+from threegate.sandbox.filters import ALLOW, CLONE_THREAD, KILL, CallRule, Test, assemble, error
 from threegate.sandbox.payload import BINARY, LOCK
 from threegate.sandbox.profiles import MIB
 from threegate.sandbox.syscalls import Architecture
@@ -150,13 +150,13 @@ def _installed_binary() -> Path | None:
     return found[0].resolve() if found else None
 
 
-def worker_rules() -> list[Rule]:
+def worker_rules() -> list[CallRule]:
     """Return the worker's filter; a call without a rule ends the process."""
     # Its own limits only: by number it could reach those of the gate that started it.
-    rules = [Rule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),))]
-    rules += [Rule(call, ALLOW) for call in ALLOWED if call != "prlimit64"]
-    rules += [Rule(call, error(number)) for call, number in REFUSED.items()]
-    rules.append(Rule("clone", KILL, ((Test(0, bits=CLONE_THREAD), ALLOW),)))
+    rules = [CallRule("prlimit64", KILL, ((Test(0, equal=0), ALLOW),))]
+    rules += [CallRule(call, ALLOW) for call in ALLOWED if call != "prlimit64"]
+    rules += [CallRule(call, error(number)) for call, number in REFUSED.items()]
+    rules.append(CallRule("clone", KILL, ((Test(0, bits=CLONE_THREAD), ALLOW),)))
     return rules
 
 

@@ -16,7 +16,7 @@ from threegate.sandbox import launch
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import FETCH_NORMALIZE, MIB, PROFILES, TOOL_LITE, Profile
-from threegate.sandbox.session import Answer, Prestarted, run_gate
+from threegate.sandbox.session import GateAnswer, Prestarted, run_gate
 
 # Looks for what an earlier job may have left, then leaves everything it can itself.
 LEAVER = """
@@ -74,7 +74,7 @@ def machine() -> Machine:
     return find_machine()
 
 
-def said(answer: Answer) -> bytes:
+def said(answer: GateAnswer) -> bytes:
     with answer.message as message:
         return message.read()
 

@@ -32,7 +32,7 @@ from threegate.host.open_box import in_words, open_box
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
-from threegate.sandbox.session import Answer, Prestarted
+from threegate.sandbox.session import GateAnswer, Prestarted
 
 MAKERS: Final = 4  # and no more than there are processors
 BOX_ENDED: Final = "TG-FET-072"
@@ -151,7 +151,7 @@ class Makers:
         return pool[1]
 
 
-def read_answer(item: int, answer: Answer) -> Answered:
+def read_answer(item: int, answer: GateAnswer) -> Answered:
     """Return what a box made of a job, or why that is nothing."""
     with answer.message as file:
         data = file.read()

@@ -5,7 +5,7 @@ environment and in System V objects, and remembers who reached it.  The runner s
 outside every box, asks `seen`, and closes its input: then it removes all of it and ends.
 
 SECURITY
-    Reads at most a few bytes from whoever connects and keeps those that begin with its own
+    Reads at most a few bytes of each connection and keeps those that begin with its own
     token.  Runs as an ordinary uid, never as root.
 """
 
@@ -126,7 +126,7 @@ class Canary:
         connection, _ = sock.accept()
         connection.settimeout(0)
         if sock.family == socket.AF_UNIX:
-            with contextlib.suppress(OSError):  # whoever came may be gone already
+            with contextlib.suppress(OSError):  # the client may be gone already
                 socket.send_fds(connection, [b"x"], [self._fd])
         self._selector.register(connection, selectors.EVENT_READ, self._note)
 

@@ -209,7 +209,7 @@ def command_lines_of_others(facts: Facts) -> str:
 
 @attempt("EACCES")
 def landlock_canary(facts: Facts) -> str:
-    """In view and readable for everybody: only Landlock stands in the way."""
+    """In view and readable for everybody: only Landlock refuses it."""
     with open(facts.secret if facts.control else "/canary", encoding="utf-8") as file:
         return f"read {len(file.read())} characters"
 

@@ -179,7 +179,7 @@ def tcp_bound_and_listening(facts: Facts) -> str:
         return f"listening on {sock.getsockname()[1]}"
 
 
-# listen() without bind() picks a port by itself and never meets Landlock's bind right.
+# listen() without bind() picks a port and never meets Landlock's bind right.
 @attempt("EACCES", but={HOST_NETWORK: "EPERM"})
 def tcp_listening_without_bind(facts: Facts) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:

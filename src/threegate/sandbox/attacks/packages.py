@@ -142,7 +142,7 @@ def write_bytecode(facts: Facts) -> str:
 
 @attempt("EACCES", "EROFS")
 def write_start_hook(facts: Facts) -> str:
-    """Files that an interpreter runs by itself when it starts."""
+    """Files that an interpreter runs when it starts."""
     top = os.path.dirname(os.__file__)
     root = os.path.dirname(os.path.dirname(top))
     return _write(facts, [top, f"{root}/bin", root], "sitecustomize.py")

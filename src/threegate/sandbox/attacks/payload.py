@@ -1,8 +1,8 @@
-"""Making attempts: inside a box as its payload, outside as the positive control.
+"""All attempts by name, and how they are made: inside a sandbox as its payload, outside as control.
 
 Each attempt is announced before it is made, so that the host knows which one ended the
-process.  Where another process can be had, each attempt gets its own, as one that works
-may change everything after it.
+process.  If the profile may fork, each attempt gets its own process, because one that works may
+change everything after it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,20 @@ import signal
 import sys
 from dataclasses import replace
 
-from threegate.sandbox.attacks.base import Facts, reason_of
-from threegate.sandbox.attacks.catalogue import ATTEMPTS
+from threegate.sandbox.attacks import (
+    bombs,
+    code,
+    execution,
+    files,
+    kernel_doors,
+    network,
+    packages,
+    privileges,
+    processes,
+    sockets,
+    writing,
+)
+from threegate.sandbox.attacks.base import Attempt, Facts, reason_of
 from threegate.sandbox.channel import HEADER, NOTE, read_message, write_message
 
 TYPE_CHECKING = False
@@ -26,6 +38,32 @@ if TYPE_CHECKING:
     from typing import Any
 
     Result = dict[str, str]
+
+_MODULES = (
+    network,
+    sockets,
+    execution,
+    code,
+    files,
+    writing,
+    processes,
+    privileges,
+    kernel_doors,
+    packages,
+    bombs,
+)
+
+
+def _by_name() -> dict[str, Attempt]:
+    found: dict[str, Attempt] = {}
+    for module in _MODULES:
+        for item in module.ATTEMPTS:
+            assert item.name not in found, item.name
+            found[item.name] = item
+    return found
+
+
+ATTEMPTS = _by_name()
 
 MAX_REQUEST_BYTES = 1024 * 1024
 MAX_DETAIL_CHARS = 160
@@ -36,7 +74,7 @@ LAST = "living_worker_disturbed"
 
 
 def main() -> None:
-    """Be the payload of a gate: answer with the results, and note each as it comes."""
+    """Be the payload of a gate: note each result as it is made, and answer with all of them."""
     request = json.loads(read_message(0, MAX_REQUEST_BYTES) or b"")
     results = _perform(request, lambda item: _note(json.dumps(item).encode()))
     write_message(FRAME_FD, json.dumps(results).encode())
@@ -116,11 +154,11 @@ def _open_descriptors() -> tuple[int, ...]:
 def _try(facts: Facts, name: str) -> Result:
     facts = replace(facts, token=facts.token + name)
     try:
-        told = ATTEMPTS[name].act(facts)
-    except BaseException as exc:  # noqa: BLE001  # whatever stopped it is the result
+        said = ATTEMPTS[name].act(facts)
+    except BaseException as exc:  # noqa: BLE001  # any error is a result
         detail = f"{type(exc).__name__}: {exc}"[:MAX_DETAIL_CHARS]
         return {"name": name, "outcome": "blocked", "reason": reason_of(exc), "detail": detail}
-    return {"name": name, "outcome": "worked", "reason": "", "detail": told[:MAX_DETAIL_CHARS]}
+    return {"name": name, "outcome": "worked", "reason": "", "detail": said[:MAX_DETAIL_CHARS]}
 
 
 def _in_a_child(facts: Facts, name: str, lock: str) -> Result:

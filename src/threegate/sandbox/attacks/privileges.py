@@ -105,7 +105,7 @@ def raise_capabilities(facts: Facts) -> str:
 
 @attempt("none")
 def hold_capabilities(facts: Facts) -> str:
-    """Whatever a box began with, nothing may be left: bounding set included."""
+    """No capability may be left, in the bounding set either."""
     namespace_root()
     changes_root = facts.profile in CHANGING_ROOT and not facts.control
     left, most = ((1 << 18).to_bytes(4, "little"), [18]) if changes_root else (bytes(4), [])

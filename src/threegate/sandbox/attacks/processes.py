@@ -198,7 +198,7 @@ def name_of_the_host(facts: Facts) -> str:
 
 @attempt("EPERM")
 def key_of_the_session(facts: Facts) -> str:
-    """The caller's session keyring comes along into the box: only the filter stands in the way."""
+    """The caller's session keyring comes along into the box: only the filter refuses it."""
     key = call("keyctl", KEYCTL_SEARCH, SESSION_KEYRING, b"user", facts.key_name.encode(), 0)
     room = ctypes.create_string_buffer(128)
     size = call("keyctl", KEYCTL_READ, key, room, len(room))

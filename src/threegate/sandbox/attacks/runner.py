@@ -1,23 +1,19 @@
-"""Attacks this machine: every attempt in every profile, and outside as a control.
-
-`main` is the same as a program, with results as JSON, for a caller that runs it as another user.
-"""
+"""Attacks this machine: every attempt in every profile, and outside as a control."""
 
 import dataclasses
 import itertools
 import json
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from threegate.base.errors import GateUnavailable, ThreeGateError
+from threegate.base.errors import GateUnavailable
 from threegate.sandbox.attacks.base import WORKER, AttackResult, Attempt, Said, judged, said_of
-from threegate.sandbox.attacks.catalogue import ATTEMPTS
+from threegate.sandbox.attacks.payload import ATTEMPTS
 from threegate.sandbox.attacks.scene import Scene, outsider, scene
 from threegate.sandbox.box import Start
 from threegate.sandbox.doctor import stand_ins
-from threegate.sandbox.machine import Machine, find_machine
+from threegate.sandbox.machine import Machine
 from threegate.sandbox.payload import LOCK
 from threegate.sandbox.profiles import PROFILES, TOOL_LITE, Profile
 from threegate.sandbox.session import run_gate
@@ -50,8 +46,10 @@ def attack(
                     if progress is not None:
                         progress(profile_name)
                     real = _real(profile_name)
-                    box = Box(machine, real, profile_name, given, place, control=control)
-                    results += box.attacked(applicable(profile_name, names))
+                    attacked = AttackedProfile(
+                        machine, real, profile_name, given, place, control=control
+                    )
+                    results += attacked.results(applicable(profile_name, names))
     return results
 
 
@@ -70,14 +68,14 @@ def applicable(profile: str, names: Sequence[str] = ()) -> list[Attempt]:
 
 
 def _for_worker(item: Attempt) -> bool:
-    """Leave out what needs no call at all, and what is not of the filter's making."""
+    """Exclude attempts that need no system call, and those that the filter does not stop."""
     quiet = {"any_leaked_descriptor", "core_dump", "environment_of_the_caller"}
     meant = not item.only or WORKER in item.only
     return not item.alone and item.group not in _NO_WORKER and meant and item.name not in quiet
 
 
 @dataclasses.dataclass(slots=True)
-class Box:
+class AttackedProfile:
     """One profile under attack."""
 
     machine: Machine
@@ -87,7 +85,7 @@ class Box:
     scene: Scene
     control: bool = True  # without it, an attempt that fails shows nothing: see `counted`
 
-    def attacked(self, attempts: Sequence[Attempt]) -> list[AttackResult]:
+    def results(self, attempts: Sequence[Attempt]) -> list[AttackResult]:
         """Make the attempts inside, then outside, and judge each."""
         together = [item for item in attempts if not item.alone]
         said, reached = dict(self._batches(together)), set[str]()
@@ -145,7 +143,7 @@ class Box:
             )
         except GateUnavailable as exc:
             return {name: Said("ended", "not started", exc.message) for name in names}
-        answer.message.close()  # each report came as a note, when it was made
+        answer.message.close()  # each report already came as a note
         return _reports(notes, answer.ended)
 
     def _facts(self, *, control: bool = False) -> dict[str, Any]:
@@ -191,7 +189,7 @@ def _control_targets(places: Sequence[str]) -> tuple[str, ...]:
 
 
 def _keep(notes: list[dict[str, str]], note: bytes) -> None:
-    """Keep a report; what is not one is dropped, and then the attempt has no answer."""
+    """Keep a report; anything else is dropped, and then the attempt has no answer."""
     try:
         value = json.loads(note)
     except ValueError:
@@ -216,20 +214,3 @@ def _why(ended: Ended) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"exit {ended.exit_code}"
-
-
-def main() -> None:
-    """Attack the profiles of the first argument with the attempts of the second; none means all.
-
-    A third argument leaves the controls out, for whoever made them already.
-    """
-    words = (*sys.argv[1:], "", "", "")
-    profiles, names = (word.split(",") if word else [] for word in words[:2])
-    control = words[2] != "no-control"
-    try:
-        results = attack(find_machine(), profiles or EVERY_PROFILE, names=names, control=control)
-    except ThreeGateError as exc:
-        sys.stderr.write(f"threegate: error: {exc.message} [{exc.code}]\n")
-        sys.exit(exc.exit_code)
-    sys.stdout.write(json.dumps([item.plain() for item in results]))
-    sys.stdout.flush()

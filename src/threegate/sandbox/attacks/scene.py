@@ -34,7 +34,7 @@ _BIND = 0x1000 | 0x4000
 
 @dataclass(frozen=True, slots=True)
 class Outsider:
-    """How to start Python as one uid; None means: as whoever we are."""
+    """How to start Python as one uid; None means our own."""
 
     uid: int | None
     unshare: int
@@ -154,7 +154,7 @@ LEAKED_FD = 200
 
 @dataclass(slots=True)
 class Scene:
-    """One uid's canary, its secret, and what an attacker is told."""
+    """One uid's canary, its secret, and the facts for an attacker."""
 
     outsider: Outsider
     directory: Path
@@ -210,7 +210,7 @@ def _lines(out: bytes) -> list[bytes]:
 
 @contextlib.contextmanager
 def scene(outsider: Outsider) -> Iterator[Scene]:
-    """Set everything up for one uid, and take it down whatever happens."""
+    """Set everything up for one uid, and take it down at the end, also after an error."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(runtime_directory(None, "attack")).path
         uid = os.geteuid() if outsider.uid is None else outsider.uid

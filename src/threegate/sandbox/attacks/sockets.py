@@ -158,7 +158,7 @@ def abstract_datagram(facts: Facts) -> str:
     return _datagram(facts, "\0" + facts.abstract + "-datagram")
 
 
-# A socket from socketpair can be connected anew: no call to socket() is needed.
+# A socket from socketpair can be connected again: no call to socket() is needed.
 @attempt("EACCES")
 def path_datagram_by_a_pair(facts: Facts) -> str:
     first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -208,8 +208,8 @@ def set_inode_flags(facts: Facts) -> str:
     def change(path: str) -> None:
         fd = os.open(path, os.O_RDONLY)
         held = bytes(8)
-        # The flags it has stay: to drop "extents" as well asks ext4 to lay the file out anew,
-        # which some files cannot have, and then it is not the box that said no.
+        # The flags it has stay: to drop "extents" as well asks ext4 to lay the file out
+        # again, which fails for some files, and then it is not the sandbox that refused.
         with suppress(OSError):
             held = fcntl.ioctl(fd, 0x80086601, held)  # FS_IOC_GETFLAGS
         wanted = struct.unpack("l", held)[0] | 0x80

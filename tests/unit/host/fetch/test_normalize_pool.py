@@ -24,7 +24,7 @@ from threegate.host.fetch.normalize_pool import (
     read_answer,
 )
 from threegate.host.open_box import GATES
-from threegate.sandbox.session import Answer
+from threegate.sandbox.session import GateAnswer
 from threegate.sandbox.supervise import Ended
 
 
@@ -53,10 +53,10 @@ def test_a_document_goes_to_the_box_that_can_read_it(types: tuple[str, ...], pro
     assert profile in GATES
 
 
-def answer(message: bytes, why: str = "done") -> Answer:
+def answer(message: bytes, why: str = "done") -> GateAnswer:
     evidence: Any = None
     ended = Ended(why, 0, True, 1, 1, 1, 1, Untrusted(b""))
-    return Answer(io.BytesIO(message), ended, evidence)
+    return GateAnswer(io.BytesIO(message), ended, evidence)
 
 
 def test_a_packet_is_bytes_until_it_is_checked() -> None:
@@ -100,7 +100,7 @@ class Pool:
         if self.start_fails is not None:
             raise self.start_fails
 
-    def run(self, _message: bytes, *, refill: bool) -> Answer:
+    def run(self, _message: bytes, *, refill: bool) -> GateAnswer:
         assert not refill
         if self.run_fails is not None:
             raise self.run_fails
