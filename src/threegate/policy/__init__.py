@@ -1,4 +1,4 @@
-"""What is allowed: policy files in, decisions out.
+"""The policy: files in, decisions out.
 
 `compiler` reads the text of each file as untyped nodes (`nodes`), the schema of each section
 (`sections`, built from `schema` and `leaves`) turns them into one canonical value with line

@@ -65,7 +65,7 @@ _LIMIT_SHAPES: Final = shapes_of(RunLimits)
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """What is put before the check, as bytes."""
+    """Request, approval and signature as bytes, for the check."""
 
     request: bytes
     approval: bytes
@@ -172,7 +172,7 @@ def execution_of(request: ToolRequest) -> Execution:
 
 
 def command_of(request: ToolRequest) -> tuple[str, ...]:
-    """Return the words of a command, for rules to look at."""
+    """Return the words of a command, for the rules."""
     return tuple(word.open_for_validation() for word in request.argv)
 
 
@@ -190,7 +190,7 @@ def executor_for(request: ToolRequest) -> str:
 
 
 def ring_for(policy: Compiled, request: ToolRequest) -> ExecutorProfile:
-    """Return the profile a request runs under; without the network that it does not ask for.
+    """Return the profile of a request, without a network that it does not ask for.
 
     Raises `ProfileRejected`.
     """

@@ -39,7 +39,7 @@ Lines = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Compiled:
-    """A policy that was read and agrees with itself; nobody has signed it yet."""
+    """A policy that was read and is consistent; it is not signed yet."""
 
     sections: Mapping[str, Value] = field(repr=False)
     refs: Mapping[str, Lines] = field(repr=False)
@@ -81,7 +81,7 @@ class Compiled:
         return tuple(item for item in found if isinstance(item, str))
 
     def ref(self, *path: str) -> RuleRef:
-        """Return where the rule at `path` was written."""
+        """Return file and line of the rule at `path`."""
         section, *below = path
         return RuleRef(f"policy/{FILES[section]}", self.refs[section]["/".join(below)])
 
@@ -120,13 +120,13 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Bundle(Compiled):
-    """A policy with its place in the order of applied policies."""
+    """A policy with its number and predecessor."""
 
     generation: int
     previous: str | None
 
     def bundle_bytes(self) -> bytes:
-        """Return the one spelling of this bundle."""
+        """Return the canonical bytes of this bundle."""
         return canonical.encode(
             {
                 "format": FORMAT,
@@ -182,7 +182,7 @@ def read_sections(value: Any) -> tuple[Mapping[str, Value], Mapping[str, Lines]]
 
 
 def signer_lines(signers: Signers) -> Lines:
-    """Return the line of each key; the file has nothing but one key per line."""
+    """Return the line of each key; the file has one key per line."""
     return {entry.key.fingerprint: line for line, entry in enumerate(signers.entries, 1)}
 
 

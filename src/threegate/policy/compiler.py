@@ -115,12 +115,14 @@ def _unknown(name: str) -> PolicyInvalid:
 
 
 def _read(directory: Path, name: str) -> bytes:
+    # O_NONBLOCK: a FIFO in place of a file must not hang the command.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(directory / name, flags)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise invalid(PolicyReason.FILE, place(name, 0), "not a plain file")
+            # One byte more than allowed, so that `decode` refuses a longer file.
             return file.read(limits.MAX_FILE_BYTES + 1)
     except OSError as exc:
         reason = exc.strerror or "unreadable"

@@ -61,7 +61,7 @@ class Execution:
 
 @dataclass(slots=True)
 class _Trial:
-    """Rules tried so far for one question."""
+    """Collects the rules tried for one question."""
 
     policy: Compiled
     tried: list[Tried] = field(default_factory=list)
@@ -272,7 +272,7 @@ def _check_network(trial: _Trial, request: Execution) -> Deny | None:
 
 
 def _check_gateway(trial: _Trial, request: Execution) -> Deny | None:
-    """Refuse a list of hosts, or bytes, beyond what the lane grants any run."""
+    """Refuse hosts or bytes beyond the limits of the lane."""
     for host in sorted(request.hosts):
         decision = _may_pass(trial, host)
         if isinstance(decision, Deny):
@@ -287,7 +287,7 @@ def _check_gateway(trial: _Trial, request: Execution) -> Deny | None:
 
 
 def _may_pass(trial: _Trial, host: str) -> Decision:
-    """Decide whether a run may list `host`; a proxy is told which it lists besides."""
+    """Decide whether a run may list `host`; the proxy of the run gets the list as well."""
     if trial.policy.text(*GATEWAY_RULES[:-1], "network") == OFF:
         return trial.deny("the lane has no network", *GATEWAY_RULES[:-1], "network")
     path = (*GATEWAY_RULES, "hosts")

@@ -12,7 +12,7 @@ from threegate.base.text import visible
 
 @dataclass(frozen=True, slots=True)
 class RuleRef:
-    """Where a rule stands."""
+    """File and line of a rule."""
 
     path: str
     line: int
@@ -23,7 +23,7 @@ class RuleRef:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One rule that was looked at on the way, and what it said."""
+    """One rule that was tried, and its outcome."""
 
     rule: RuleRef | None
     what: str
@@ -53,7 +53,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It may not happen, even with an approval."""
+    """It may not happen, not even with an approval."""
 
     rule: RuleRef | None
     reason: str

@@ -85,7 +85,7 @@ _DOTS: Final = re.compile(r"/(?:\.|%2[Ee]){1,2}(?:/|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A URL this program would ask for."""
+    """A URL that this program may request."""
 
     text: str
     host: str

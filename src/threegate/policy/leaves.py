@@ -1,4 +1,4 @@
-"""Types of single values: how the text is read, what is in range, which way is wider.
+"""Types of single values: how text is parsed, the range, and which change is wider.
 
 SECURITY
     Reads text from policy files.  Each type accepts ASCII listed by its own pattern, so

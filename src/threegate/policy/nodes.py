@@ -56,7 +56,7 @@ def node_of(value: Value) -> Node:
 
 
 def frozen(value: Any) -> Value:
-    """Return a JSON value with no part that can be changed."""
+    """Return an immutable copy of a JSON value."""
     if isinstance(value, dict):
         return MappingProxyType({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list):
@@ -96,12 +96,12 @@ def change(path: Path, old: Value, new: Value, effect: Effect, sentence: str) ->
 
 
 def about(path: Path, text: str) -> str:
-    """Return a sentence that starts with where the rule stands."""
+    """Return a sentence that starts with the path of the rule."""
     return f"{' '.join(path[:-1])}: {text}"
 
 
 def wider_if(condition: bool) -> Effect:  # noqa: FBT001 -- the condition is the whole sentence
-    """Return `widens` when the new side lets more happen, else `narrows`."""
+    """Return `widens` if the new rule permits more, else `narrows`."""
     return "widens" if condition else "narrows"
 
 

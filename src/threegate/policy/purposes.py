@@ -1,4 +1,4 @@
-"""What a proxy is there for: one purpose each, and its rules are those of that purpose alone."""
+"""Purposes of proxies: each proxy has one, and only the rules of that purpose."""
 
 from typing import Final
 

@@ -30,7 +30,7 @@ from threegate.policy.nodes import (
 
 
 class ValueKind(Protocol):
-    """What a key may hold."""
+    """The type of a key's value."""
 
     def read(self, node: Node, path: Path, reader: RuleReader) -> Value:
         """Return the canonical value of `node`, or raise `PolicyInvalid`."""
@@ -90,7 +90,7 @@ class RuleGroup:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A list whose items and order are fixed; written out so that it is read."""
+    """A list whose items and order are fixed; files spell it out for their readers."""
 
     values: tuple[str, ...]
 

@@ -1,1 +1,1 @@
-"""How a gate is confined: profiles, lock, launch, live probes."""
+"""Confinement of gates: profiles, lock, launch, proofs."""

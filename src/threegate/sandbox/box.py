@@ -20,7 +20,7 @@ from threegate.sandbox.view import CANARY, GATE, LIBRARIES, LOWEST_ADDRESS, RUNT
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A place in the box and the Landlock rights on it: r(ead), w(rite), x(execute), i(octl)."""
+    """A path in the sandbox and the Landlock rights on it: r(ead), w(rite), x(execute), i(octl)."""
 
     path: str
     rights: str
@@ -28,7 +28,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """One start, as the second stage carries it out."""
+    """Instructions for the second stage of one start."""
 
     profile: str
     payload: str  # module:function, or `exec` with a program
@@ -82,7 +82,7 @@ PORTS_ABI: Final = 4  # the first Landlock that knows TCP ports
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of a gate: its profile, what it is given, what it should run."""
+    """One start of a gate: its profile, its files and sockets, its payload."""
 
     profile: Profile
     payload: str
@@ -169,7 +169,7 @@ def _files(start: Start, view: View) -> list[str]:
 def orders_for(
     start: Start, view: View, arch: Architecture, *, landlock_abi: int, mdwe: bool
 ) -> Orders:
-    """Return what the second stage must lock, prove and run."""
+    """Return the instructions of the second stage: what to lock, prove and run."""
     profile = start.profile
     proofs = proofs_for(start, view, arch, landlock_abi=landlock_abi, mdwe=mdwe)
     return Orders(
@@ -225,7 +225,7 @@ def _paths(start: Start, view: View) -> tuple[Path, ...]:
 def proofs_for(
     start: Start, view: View, arch: Architecture, *, landlock_abi: int, mdwe: bool
 ) -> tuple[str, ...]:
-    """Return the acts the second stage must try and fail at."""
+    """Return the forbidden acts that the second stage must try."""
     profile = start.profile
     allowed = {FAMILIES[name] for name in profile.families}
     grants = profile.grants

@@ -83,7 +83,7 @@ def _read_up_to(fd: int, size: int) -> bytes:
 
 
 class FrameReader:
-    """Takes bytes as they come and gives the frames in them; used by the host."""
+    """Splits a stream of bytes into frames; used by the host."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -115,7 +115,7 @@ class FrameReader:
 
 
 class MessageReader:
-    """Takes bytes as they come and gives the whole messages in them; notes are refused."""
+    """Joins the frames of a stream to whole messages; notes are refused."""
 
     def __init__(self, max_bytes: int) -> None:
         self._frames, self._held, self._max_bytes = FrameReader(), bytearray(), max_bytes
@@ -136,7 +136,7 @@ class MessageReader:
 
     @property
     def mid_message(self) -> bool:
-        """True if bytes of an unfinished message are held."""
+        """Tell whether bytes of an unfinished message are held."""
         return bool(self._held) or self._frames.mid_frame
 
 

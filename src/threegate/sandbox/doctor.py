@@ -1,4 +1,4 @@
-"""What this machine can enforce, found by doing it: every gate is started and proves its lock.
+"""Checks what this machine can enforce: starts every gate, which then proves its lock.
 
 Modes: `standard` when every gate starts as promised; `strong` when, beyond that, each gate
 has its own uid, a cgroup bounds its whole tree and the host's firewall knows the gates;
@@ -36,7 +36,7 @@ Level = Literal["standard", "strong", "information"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One mechanism: whether it is in force, what for, and how to get it."""
+    """One mechanism: its state, the mode that needs it, and how to get it."""
 
     name: str
     state: State
@@ -145,7 +145,7 @@ def _worker(machine: Machine) -> Check:
 
 
 def _firewall(machine: Machine) -> Check:
-    """Return whether the firewall refuses what a gate outside of any box would send."""
+    """Check that the firewall refuses datagrams of a gate's uid, outside any sandbox."""
     from threegate.sandbox.attacks.scene import says_nothing
 
     held = machine.root and says_nothing(gate_uid(FETCH_RETRIEVE.name))
@@ -184,7 +184,7 @@ def _beyond(machine: Machine) -> list[Check]:
 
 
 def _kvm(machine: Machine, given: dict[str, str]) -> Check:
-    """Return whether the engine can use the accelerator: in its sandbox, with its uid."""
+    """Check that the engine can use the accelerator in its sandbox, with its uid."""
     name: Final = "/dev/kvm"
     if not os.path.exists(name):
         return Check(name, "not-applicable", "information", f"is not here; {_EMULATE}")

@@ -176,7 +176,7 @@ def signed_calls(profile: Profile) -> list[str]:
 
 
 def narrow_filter(profile: Profile, arch: Architecture) -> bytes:
-    """Return the filter a program is started under, or nothing where the profile has none."""
+    """Return the filter of the program that the profile starts; empty if it has none."""
     if profile.name in CALLS:
         rules = rules_of(profile.name)
     elif profile.name == ENGINE.name:

@@ -129,7 +129,7 @@ def error(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A look at one argument: `equal` to a value, any of its `bits` set, or `outside` a list."""
+    """A test of one argument: `equal` to a value, any of its `bits` set, or `outside` a list."""
 
     argument: int
     equal: int | None = None
@@ -140,7 +140,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class CallRule:
-    """What happens to a call: the first test that holds decides, otherwise `otherwise`."""
+    """The action for a call: that of the first test that holds, else `otherwise`."""
 
     call: str
     otherwise: int
@@ -209,7 +209,7 @@ def _socket_rules(profile: Profile, denied: int) -> list[CallRule]:
 
 
 def _prctl_rule(denied: int) -> CallRule:
-    """Nothing may undo what keeps the process's memory from crash handlers and tracers."""
+    """Keep the process from becoming dumpable again: crash handlers and tracers read memory."""
     watched = (PR_SET_DUMPABLE, PR_SET_MM, PR_SET_PTRACER)
     tests = (
         (Test(0, outside=watched), ALLOW),

@@ -35,14 +35,14 @@ _TMPFS_FLAGS: Final = 0x2 | 0x4  # nosuid, nodev
 
 
 def staged(sources: list[str]) -> dict[str, str]:
-    """Return where each source that others cannot reach will lie: source -> staged path."""
+    """Return the staged path of each source that other accounts cannot reach."""
     known: dict[str, bool] = {}
     hidden = [s for s in dict.fromkeys(sources) if not reachable(Path(s), passable=known)]
     return {source: f"{STAGE}/{number}" for number, source in enumerate(hidden)}
 
 
 def groups_of(devices: Iterable[str]) -> list[int]:
-    """Return the groups that may use these devices, where that is how one gets at them."""
+    """Return the groups that give access to these devices, if a group does."""
     found = [os.stat(f"/dev/{name}") for name in devices]
     return sorted({s.st_gid for s in found if s.st_mode & 0o060 == 0o060 and s.st_gid})
 
@@ -50,7 +50,7 @@ def groups_of(devices: Iterable[str]) -> list[int]:
 def become(
     uid: int, places: Mapping[str, str], unshare: int, groups: Sequence[int] = ()
 ) -> Callable[[], None]:
-    """Return what the child must do between fork and exec; an exception ends it there."""
+    """Return the function for the child between fork and exec; an exception ends it."""
     kinds = {source: os.path.isdir(source) for source in places}
 
     def child() -> None:
@@ -100,7 +100,7 @@ _HINTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was in force when a gate started; goes into results and the log."""
+    """The confinement of one start, for results and the log."""
 
     profile: str
     profile_sha256: str
@@ -126,7 +126,7 @@ class Evidence:
 
 
 def view_for(machine: Machine, start: Start) -> View:
-    """Return what the gate will see, apart from what it is given."""
+    """Return the view of the gate, without the files given at start."""
     programs = tuple(Path(start.given[slot]) for slot in start.profile.executables)
     return machine.views.of(start.profile, programs)
 
@@ -156,7 +156,7 @@ def start_process(machine: Machine, start: Start, view: View) -> Started:
 
 
 def _with_inodes(start: Start) -> Start:
-    """Note which sockets are given, for the gate to prove that it sees these and no others."""
+    """Record the inodes of given sockets: the gate proves that it sees these and no others."""
     slots = [b.slot for b in start.profile.binds if b.kind == "socket" and b.slot in start.given]
     try:
         found = {slot: os.stat(start.given[slot]) for slot in slots}
@@ -167,7 +167,7 @@ def _with_inodes(start: Start) -> Start:
 
 
 def _named(start: Start) -> Start:
-    """Return the start with names of its sockets as they are now: a descriptor cannot be bound.
+    """Return the start with the current paths of its sockets: a descriptor cannot be bound.
 
     The kernel binds nothing from another mount namespace, and bubblewrap resolves names itself.
     """

@@ -1,4 +1,4 @@
-"""What this machine offers for confinement; its processor and the rate of that clock.
+"""The mechanisms of this machine for confinement, its processor and the rate of its clock.
 
 A missing mechanism is noted if another one carries its promise alone; otherwise it is refused
 with a sentence that says what to do.
@@ -34,7 +34,7 @@ _MATH: Final = ("avx", "avx2", "fma", "fma4")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The mechanisms at hand."""
+    """The mechanisms of one machine."""
 
     bwrap: str
     arch: Architecture
@@ -48,7 +48,7 @@ class Machine:
         return gate_uid(profile) if self.root else None
 
     def refuse_uncarried(self, profile: Profile) -> None:
-        """Raise `GateUnavailable` where an old kernel leaves a promise that nothing else keeps.
+        """Raise `GateUnavailable` if this kernel is too old for a promise of the profile.
 
         A gate with the host's network is held to its ports by Landlock alone.
         """
@@ -143,7 +143,7 @@ def tsc_khz() -> int:
 
 
 def _both(read: Callable[[], int]) -> tuple[float, int]:
-    """Return both clocks at one moment: on a busy machine one look may take milliseconds."""
+    """Return both clocks at one moment; on a busy machine one reading may take milliseconds."""
     looks = []
     for _ in range(_TRIES):
         before, count, after = time.perf_counter_ns(), read(), time.perf_counter_ns()

@@ -1,4 +1,4 @@
-"""What a profile is: the data of one process's box."""
+"""The form of a profile: the data of one process's sandbox."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -17,7 +17,7 @@ Grant = Literal["ptrace", "memfd", "chroot", "proc", "seqpacket"]
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A place in the box for something of the host, given at start."""
+    """A path in the sandbox for a file, directory or socket of the host, given at start."""
 
     slot: str
     inside: str

@@ -24,13 +24,13 @@ _MAX_LINKS: Final = 16
 
 
 def find_program(name: str) -> Path | None:
-    """Return where a program is that no other account can exchange; nothing if there is none."""
+    """Return the path of a program that no other account can replace, or None."""
     found = (Path(directory, name) for directory in SEARCH)
     return next((path for path in found if is_unexchangeable(path)), None)
 
 
 def is_unexchangeable(program: Path) -> bool:
-    """Tell whether this is a program, and nobody but the system and us can put another there."""
+    """Tell whether this is a program that only the system and we can replace."""
     try:
         real = program.resolve(strict=True)
         if not stat.S_ISREG(real.stat().st_mode) or not os.access(real, os.X_OK):

@@ -89,14 +89,14 @@ class Counted:
 
 @dataclass(slots=True)
 class Reach:
-    """What one gate may reach, from the time it may ask for names."""
+    """The addresses that one gate may reach."""
 
     nft: Path
     uid: int
     addresses: tuple[Address, ...] = ()
 
     def hold(self, addresses: Collection[Address]) -> None:
-        """Let it connect to these, and to nothing else from now on; raise `GateUnavailable`."""
+        """Let it connect to these addresses only, from now on; raise `GateUnavailable`."""
         self.addresses = tuple(addresses)
         self._load(names=False)
         if self._reads_back() != {str(one) for one in addresses}:
@@ -143,7 +143,7 @@ class Reach:
 
 @contextmanager
 def reaching(profile: str) -> Iterator[Reach]:
-    """Hold the gate with this profile, for as long as this lasts: names first, then addresses.
+    """Limit the gate of this profile within the context: to name servers, then to addresses.
 
     Waits for another run that has one.  Raises `GateUnavailable` where the kernel cannot.
     """
@@ -161,7 +161,7 @@ def reaching(profile: str) -> Iterator[Reach]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep every other run of this network out: a uid has one list of addresses in a network.
+    """Exclude other runs in this network: a uid has one list of addresses per network.
 
     Tables belong to a network namespace, so a run in another one need not wait.
     """

@@ -80,7 +80,7 @@ def private_directory(within: Path, prefix: str) -> Iterator[PrivateDirectory]:
 
 
 def abandoned(base: int, start: str) -> list[str]:
-    """Return private directories of our account here whose process is dead, by how they begin."""
+    """Return private directories of our account with this prefix whose process is dead."""
     with os.scandir(base) as entries:
         names = [entry.name for entry in entries]
     return [name for name in names if name.startswith(start) and _is_abandoned(base, name)]

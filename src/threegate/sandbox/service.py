@@ -1,4 +1,4 @@
-"""Gates that stay: a service that answers and sends notes, and a program that answers nobody.
+"""Gates that stay: a service that answers and sends notes, and a program without answers.
 
 The kernel ends a box with the thread that started it, so a service has a thread of its own.
 That thread also reads what the gate says: a gate whose notes nobody reads would block.
@@ -172,7 +172,7 @@ class ServiceGate:
 
 
 class Companion:
-    """One boxed program; the kernel ends it with the thread that started it."""
+    """One program in a sandbox; the kernel ends it with the thread that started it."""
 
     def __init__(self, machine: Machine, start: Start) -> None:
         """Start the program; `ready` says whether its lock holds."""

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
-    """What a gate said, how it ended, and what confined it."""
+    """The answer of a gate, how it ended, and its confinement."""
 
     message: IO[bytes]  # for the caller to close
     ended: Ended
@@ -56,7 +56,7 @@ class GateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a session said to one question; anything but `done` has ended the session.
+    """The answer of a session to one question; any state but `done` has ended the session.
 
     `sent` is False if the session turned out to be unusable before it was asked: then the
     gate saw no byte of this question, and nothing of what was wrong is this job's doing.
@@ -188,7 +188,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the next question can be asked."""
+        """Tell whether the session can take another question."""
         usable = self._ended is None and self._asked < MAX_ASKS
         return usable and not self._line.started.has_ended()
 
@@ -203,11 +203,11 @@ class Session:
         return self._guarded(lambda: self._ask(request, deadline_seconds))
 
     def kill(self) -> None:
-        """Kill it from another thread than the one that asks; that one sees to the rest."""
+        """Kill it from another thread; the thread that asks does the rest."""
         kill_meanwhile(self._line.started)
 
     def close(self) -> Ended:
-        """Tell the gate that no more comes and see it to its end; twice is once."""
+        """Close the gate's input and wait for its end; a second call does nothing."""
         if self._ended is None:
             self._guarded(self._hang_up)
         assert self._ended is not None

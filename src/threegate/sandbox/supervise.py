@@ -39,7 +39,7 @@ class Started:
 
 
 def discard(started: Started) -> None:
-    """End a gate that was given nothing; returns when its box is empty."""
+    """End a gate that got no message; returns when its sandbox is empty."""
     kill(started)
     _end(started)
 
@@ -53,7 +53,7 @@ def kill(started: Started) -> None:
 
 
 def kill_meanwhile(started: Started) -> None:
-    """Kill a gate that another thread may see to its end this very moment."""
+    """Kill a gate whose end another thread may be waiting for."""
     if started.process.returncode is None:
         with suppress(ChildProcessError, ProcessLookupError):  # it was reaped between two steps
             kill(started)
@@ -151,7 +151,7 @@ class Line:
         return self._listen(end, lambda: False)
 
     def settle(self) -> str | None:
-        """Between two questions, look whether the gate said more than it was asked."""
+        """Check between two questions that the gate sent nothing more."""
         if self._waiting:  # an answer to half a question
             return "protocol"
         self._answer = None
@@ -162,7 +162,7 @@ class Line:
         return "protocol" if self._reader.mid_frame else None
 
     def hang_up(self) -> None:
-        """Tell the gate that nothing more comes."""
+        """Close the gate's input."""
         self._in.close()
 
     def end(self, why: str | None) -> Ended:
@@ -184,7 +184,7 @@ class Line:
         )
 
     def _why(self, code: int, *, told_to_end: bool) -> str:
-        """Say how a gate ended that nobody had to kill."""
+        """Return how a gate ended that was not killed."""
         if not self.is_ready:
             return "not-ready"
         if code < 0 or code > 128:
@@ -211,7 +211,7 @@ class Line:
         return None
 
     def _write(self) -> None:
-        """Send as much as fits, and be told when more does."""
+        """Send as much as fits now; poll for the rest."""
         try:
             sent = os.write(self._in.fileno(), self._waiting[:_PIECE_BYTES])
             self._waiting = self._waiting[sent:]

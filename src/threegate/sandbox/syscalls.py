@@ -147,7 +147,7 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a filter must know of the machine."""
+    """The facts of an architecture that a filter needs."""
 
     name: str
     audit: int  # the value the kernel puts into seccomp_data.arch
@@ -161,7 +161,7 @@ _LAST_KNOWN: Final = 470
 
 
 def architecture(machine: str | None = None) -> Architecture:
-    """Return the facts of this machine, or raise `GateUnavailable` where nobody checked them."""
+    """Return the facts of this architecture, or raise `GateUnavailable` for an unknown one."""
     name = machine or platform.machine()
     if name not in _AUDIT or sys.maxsize < 2**32:
         detail = f"no sandbox for the architecture {name}"

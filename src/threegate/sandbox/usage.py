@@ -1,4 +1,4 @@
-"""What a gate used, measured from outside it.
+"""Resources that a gate used, measured from outside.
 
 CPU time: bubblewrap leaves the first process of the box behind when it ends.  The host is
 its new parent and waits for it, so the kernel's own sum over that process and everything
@@ -46,7 +46,7 @@ Process: TypeAlias = tuple[int, int]  # number and start: a number is given agai
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """How a child of ours ended, with what the kernel charged to it."""
+    """How a child of ours ended, with the kernel's account of its resources."""
 
     status: int
     cpu_seconds: float
@@ -68,7 +68,7 @@ class Meter:
         self._known: dict[Process, int] = {}  # programs of the last job looked at, and their sizes
 
     def look_if_due(self) -> float:
-        """Look again if the last time is long enough ago; return when it will be, in seconds."""
+        """Look again if it is due; return the seconds until the next time."""
         now = time.monotonic()
         if now >= self._due:
             self.look()
@@ -78,7 +78,7 @@ class Meter:
         return max(0.0, due - now)
 
     def begin_job(self) -> None:
-        """Look at what the gate started, from now until `end_job`."""
+        """Measure programs that the gate starts, until `end_job`."""
         first = self.first_process()
         if self._gate is None and first is not None:
             # Its oldest child; what is left of a job when its parent ends comes behind it.
@@ -86,7 +86,7 @@ class Meter:
         self._job = Job(first, self._gate, self._known)
 
     def end_job(self) -> int:
-        """Return the largest memory of what the gate started, as seen since `begin_job`."""
+        """Return the largest memory of programs that the gate started since `begin_job`."""
         assert self._job is not None
         job, self._job = self._job, None
         if job.sizes:
@@ -95,7 +95,7 @@ class Meter:
         return job.largest_bytes
 
     def look(self) -> None:
-        """Note what every process in the box has used so far."""
+        """Record the resources that every process in the sandbox has used so far."""
         self._due = time.monotonic() + LOOK_SECONDS
         total = 0
         for pid in self.processes():

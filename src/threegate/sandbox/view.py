@@ -56,7 +56,7 @@ _NATIVE_BASE: Final = ("_ctypes", "resource", "_struct")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Something of the host, and where it lies inside; an empty source hides the place."""
+    """A file or directory of the host and its path inside; an empty source hides the path."""
 
     source: str
     inside: str
@@ -64,7 +64,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All mounts of a gate, in order, its interpreter, and its devices that are here."""
+    """All mounts of a gate, in order, its interpreter, and its devices that exist here."""
 
     mounts: tuple[Mount, ...]
     interpreter: str
@@ -74,7 +74,7 @@ class View:
 
 
 def view_of(profile: Profile, extra_programs: tuple[Path, ...] = ()) -> View:
-    """Return what a gate of this profile sees, apart from what it is given at start."""
+    """Return the view of a profile, without the files given at start."""
     python = Path(sys.executable).resolve()
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     stdlib = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})).resolve()
@@ -215,7 +215,7 @@ def _libraries(objects: list[Path], loader: str) -> dict[str, str]:
 
 
 def _directory(path: str) -> str:
-    """Return where a library lies inside; a private place would tell names of the host."""
+    """Return the directory of a library inside; a private path would reveal names of the host."""
     directory = os.path.realpath(os.path.dirname(path))
     return directory if directory.startswith("/usr/") else LIBRARIES
 

@@ -1,4 +1,4 @@
-"""The Monty worker's own box: a list of calls, everything else ends the process.
+"""The Monty worker's own confinement: a list of system calls; any other ends the process.
 
 The worker is started by `native/launcher.c` inside the tool-lite box, whose namespaces,
 Landlock rules and filter it inherits.  The header both C files include is made from the
@@ -87,7 +87,7 @@ DIGESTS: Final = "digests.json"  # of what was compiled there
 
 @dataclass(frozen=True, slots=True)
 class WorkerFiles:
-    """What a Monty worker is started from, and the digests that go into evidence."""
+    """The files of a Monty worker, and their digests for the evidence."""
 
     launcher: Path
     lock: Path
@@ -105,7 +105,7 @@ class WorkerFiles:
         }
 
     def checked_digests(self, arch: str) -> dict[str, str]:
-        """Return the digests, or raise `GateUnavailable` if the interpreter is another one."""
+        """Return the digests, or raise `GateUnavailable` if they are not the expected ones."""
         found = self.digests()
         if found["monty"] != MONTY_SHA256.get(arch):
             hint = "run `make setup`: it installs the interpreter this version was tested with"

@@ -42,6 +42,7 @@ def approved_request(presented: Presented, bundle: Bundle, *, at: int) -> ToolRe
 
 def check_inputs(bundle: Bundle, request: ToolRequest, given: Mapping[str, Given]) -> None:
     """Raise `PolicyDenied` unless these are the inputs that were approved."""
+    # An input more is refused too: the program could read what no human approved.
     if sorted(given) != sorted(item.name for item in request.inputs):
         raise PolicyDenied("the inputs are not those of the request", code=OTHER_INPUTS)
     most = bundle.integer(*LANES, request.backend, "max", "input_bytes")

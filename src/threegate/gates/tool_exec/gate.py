@@ -140,6 +140,7 @@ def open_with(data: bytes) -> Bundle | GateRefused:
         bundle = parse_bundle(data)
     except PolicyInvalid as exc:
         return GREETING.refused(exc.code, sentence(exc.message))
+    # The policy pins the source of these functions: they run outside the interpreter's limits.
     ours = digests()
     for name, pinned in sorted(function_digests(bundle).items()):
         if ours.get(name) != pinned:
@@ -149,7 +150,7 @@ def open_with(data: bytes) -> Bundle | GateRefused:
 
 
 def run(pool: WorkerPool, bundle: Bundle, job: LiteJob) -> LiteOutcome:
-    """Return how a job ended; one whose approval does not cover it does not begin."""
+    """Return how a job ended; without a valid approval it does not begin."""
     try:
         request = approved(bundle, job, now=int(time.time()))
     except PolicyDenied as exc:
@@ -163,6 +164,7 @@ def run(pool: WorkerPool, bundle: Bundle, job: LiteJob) -> LiteOutcome:
 def approved(bundle: Bundle, job: LiteJob, *, now: int) -> ToolRequest:
     """Return the request if everything about it was approved, or raise `PolicyDenied`."""
     presented = Presented(job.request, job.approval, job.signature)
+    # A replay checks the approval at the time of the original run.
     at = now if job.mode == "run" else job.at
     request = approved_request(presented, bundle, at=at)
     if request.backend != "monty":
@@ -180,7 +182,7 @@ def _denied(code: str, message: str) -> LiteOutcome:
 
 
 def job_for(bundle: Bundle, request: ToolRequest, job: LiteJob) -> lane.LiteTask:
-    """Return what the lane runs: the limits of the request, and never more than policy's."""
+    """Return the task for the lane, with the limits of the request, at most those of policy."""
     return lane.LiteTask(
         code=request.code.open_for_validation(),
         inputs=job.inputs,
@@ -204,7 +206,7 @@ def function_bounds(bundle: Bundle, names: tuple[str, ...]) -> dict[str, Functio
 
 
 def bounds_for(bundle: Bundle, profile: str) -> SourceBounds:
-    """Return what code may look like under a profile of the lane."""
+    """Return the bounds of source code under a profile of the lane."""
     ring = compile_ring(bundle, compiler.MONTY, profile)
     return SourceBounds(
         source_bytes=bundle.integer(*MONTY, "max", "source_bytes"),

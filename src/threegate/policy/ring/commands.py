@@ -62,7 +62,7 @@ def base(word: str) -> str:
 
 
 def names_of(program: str) -> set[str]:
-    """Return what a program may be known as: `vim.tiny` is a vim, `perl5.36-x86_64-linux` a perl.
+    """Return the names of a program: `vim.tiny` is a vim, `perl5.36-x86_64-linux` a perl.
 
     Its own name, and that name cut at the first character that is not a letter.
     """
@@ -125,7 +125,7 @@ def parts_of(word: str) -> Iterator[str]:
 
 
 def _all_there(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """True if the words contain every word of a pattern, in any order."""
+    """Tell whether the words contain every word of a pattern, in any order."""
     return all(_is_there(item, words) for item in wanted)
 
 
@@ -147,13 +147,13 @@ def _letters(words: Sequence[str]) -> Iterator[str]:
 
 
 def is_long(option: str, word: str) -> bool:
-    """Tell whether a word is this long option, cut short as far as anybody would take it."""
+    """Tell whether a word is this long option, or an abbreviation that programs accept."""
     given = word.partition("=")[0]
     return len(given) > 2 and given.startswith("--") and option.startswith(given)
 
 
 def denied_word(rule: ArgumentRule, argv: Sequence[str]) -> str | None:
-    """Return what a command tells a program of this rule that it must not, or leaves out."""
+    """Return the word of a command that this rule denies, or the required one it lacks."""
     behind = False
     names: set[str] = set()  # of the word before
     for at, word in enumerate(argv):

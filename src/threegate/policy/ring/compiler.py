@@ -1,4 +1,4 @@
-"""From policy to what one kind of executor enforces: a pure function, run by host and gate.
+"""Compiles a ring profile for one kind of executor: a pure function, run by host and gate.
 
 A profile that an executor could not hold code to is rejected with the rule's file and line,
 and nothing starts.  The rules, in order; the first that fails decides:
@@ -40,7 +40,7 @@ HEAVY_SHELL: Final = "heavy-shell"
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What one kind of executor can hold code to."""
+    """The rules that one kind of executor can enforce."""
 
     lane: str | None  # whose network and places it has; none without a code mode
     code_mode: bool = True
@@ -89,7 +89,7 @@ EXECUTORS: Final[Mapping[str, Abilities]] = MappingProxyType(
 
 
 def without(network: str) -> Mapping[str, Abilities]:
-    """Return the executors as they are on a machine that cannot hold one to this network."""
+    """Return the executors of a machine that cannot enforce this network rule."""
     return {
         kind: replace(able, networks=able.networks - {network}) for kind, able in EXECUTORS.items()
     }
@@ -114,7 +114,7 @@ _HINT: Final = "`threegate ring why` shows what a profile lets a request do"
 
 
 class ProfileRejected(PolicyDenied):
-    """An executor could not hold code to this profile, so it runs nothing under it."""
+    """An executor cannot enforce this profile, so it runs nothing under it."""
 
     code = NOT_ENFORCEABLE
 
@@ -190,7 +190,7 @@ def compile_ring(
 
 
 def offline(ring: ExecutorProfile) -> ExecutorProfile:
-    """Return a profile as it is for a run that asks for no network."""
+    """Return a profile without its network."""
     imports = tuple(name for name in ring.imports if name != GATEWAY_CLIENT)
     return replace(ring, network=OFF, imports=imports)
 
@@ -214,7 +214,7 @@ def compile_no_op(kind: str, proved: frozenset[str], *, executors: Executors = E
 def may_enforce(
     policy: Compiled, kind: str, name: str, *, executors: Executors = EXECUTORS
 ) -> Decision:
-    """Decide whether an executor of this kind can hold code to the profile `name`."""
+    """Decide whether an executor of this kind can enforce the profile `name`."""
     try:
         compile_ring(policy, kind, name, executors=executors)
     except ProfileRejected as exc:
@@ -225,7 +225,7 @@ def may_enforce(
 
 
 def beyond_every_executor(policy: Compiled) -> Iterator[tuple[RuleRef, str]]:
-    """Yield where a profile is offered that no executor of the lane could enforce, and why.
+    """Yield each offered profile that no executor of the lane can enforce: its place, the reason.
 
     Networks are left out: which of them there are is a matter of the machine.
     """
@@ -261,7 +261,7 @@ def _unenforceable(
 def _beyond(
     policy: Compiled, kind: str, name: str, able: Abilities
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each rule beside the network that an executor could not hold code to."""
+    """Yield each rule, except that of the network, that an executor cannot enforce."""
     path = (_SECTION, RING, name)
     assert able.lane is not None
     if not able.imports:  # an empty list means none: that too must be enforced
@@ -298,7 +298,7 @@ def _places(policy: Compiled, name: str) -> Iterator[tuple[str, str]]:
 
 
 def rules_about(policy: Compiled, binaries: Collection[str]) -> Iterator[ArgumentRule]:
-    """Yield the argument rules about these programs, and only what they say of them."""
+    """Yield the argument rules, reduced to these programs."""
     names = [(name, names_of(name)) for name in sorted({*map(base, binaries)})]
     for name in sorted(policy.words(_SECTION, ARGUMENT_RULES)):
         path = (_SECTION, ARGUMENT_RULES, name)

@@ -1,4 +1,4 @@
-"""The narrowest profile under which a denied run would not have been denied, as a draft.
+"""Drafts the narrowest profile that would have allowed a denied run.
 
     allowed_imports    what the code imports and its profile allows, and what was refused only
                        because no rule allows it
@@ -75,7 +75,7 @@ _PROGRAM: Final = re.compile(f"/usr/(?:{_PART}/)+{_PART}")
 
 @dataclass(frozen=True, slots=True)
 class LearnedUse:
-    """What a run used and was refused, as its result says."""
+    """What a run used, and what it was refused, by its result."""
 
     used: Collection[str] = ()  # top-level modules, by statements of the code
     modules: Collection[str] = ()  # refused
@@ -135,7 +135,7 @@ def _has(known: Collection[str] | None, module: str) -> bool:
 
 
 def _no_program(path: str) -> str:
-    """Return why no profile could allow a program, or nothing."""
+    """Return why no profile can allow a program, or nothing."""
     if _PROGRAM.fullmatch(path) is None:
         return "is not a program of the image"
     if base(path).startswith(PYTHON_PROGRAMS):
@@ -234,7 +234,7 @@ def _imported(file: str, data: bytes) -> Rules:
 
 
 def import_text(file: str, data: bytes, name: str) -> str:
-    """Return the lines of our own policy that say what a foreign file says."""
+    """Return the lines of our policy that are equivalent to a foreign file."""
     rules = import_ring(file, data)
     return profile_text(name, {key: _words(value) for key, value in rules.items()})
 

@@ -40,7 +40,7 @@ OWN_PROXY: Final = "own"
 
 
 class ProxyWord(Word):
-    """Which proxy FETCH goes through: ours, or one that somebody else runs and answers for."""
+    """The proxy of FETCH: ours, or one that somebody else runs."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The boxes this program starts its gates in, as they were when the policy was applied.
+"""The sandbox profiles of the gates, as they were when the policy was applied.
 
 No file says this: profiles belong to the program.  The host hands them over as plain data
 when a policy is compiled, so that the signer signs them too, and a program with wider

@@ -1,4 +1,4 @@
-"""`handoff.policy.md`: how much may wait where, for how long, and what an approval may be."""
+"""`handoff.policy.md`: limits of the handoff's states, and of approvals."""
 
 from typing import Final
 

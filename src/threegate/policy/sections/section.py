@@ -1,4 +1,4 @@
-"""What a section of the policy is: one file, one record of rules, and what must agree in it.
+"""A section of the policy: one file, one record of rules, and its consistency check.
 
 SECURITY
     Reads policy files and stored bundles through one reader: a bundle is turned back
@@ -42,7 +42,7 @@ class RuleSection:
     check: Callable[[Rules, RuleReader], None]
 
     def read_block(self, block: BlockNode) -> tuple[Rules, RuleReader]:
-        """Return the rules in the block of a policy file, and where each of them stands."""
+        """Return the rules in the block of a policy file, and the line of each."""
         reader = RuleReader(self.file)
         return self._read(self._without_header(block, reader), reader), reader
 

@@ -69,7 +69,7 @@ def rule_of(name: str, rules: Rules) -> ArgumentRule:
 
 
 def check_rules(rules: Rules, section: str, reader: RuleReader) -> None:
-    """Hold every rule against its own examples, or raise `PolicyInvalid` with the line."""
+    """Check every rule against its own examples, or raise `PolicyInvalid` with the line."""
     for name in block_of(rules, ARGUMENT_RULES):
         rule = rule_of(name, block_of(rules, ARGUMENT_RULES, name))
         path = (section, ARGUMENT_RULES, name)
@@ -344,7 +344,7 @@ def _check_defaults(settings: Rules, path: Path, reader: RuleReader) -> None:
 
 
 def _check_monty_profile(rules: Rules, name: str, reader: RuleReader) -> None:
-    """Refuse what the interpreter could not enforce: it has no network and starts nothing."""
+    """Refuse rules that the interpreter cannot enforce: it has no network and starts nothing."""
     profile = block_of(rules, RING, name)
     path = (NAME_OF_SECTION, RING, name)
     if profile["executor_network"] != "off":

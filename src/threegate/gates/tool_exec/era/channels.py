@@ -38,13 +38,14 @@ class Lines:
         self._takers: dict[int, Callable[[bytes], None]] = {}
 
     def listen(self, fd: int, take: Callable[[bytes], None]) -> None:
-        """Call `take` with what comes from a descriptor; with nothing when it ends."""
+        """Call `take` with the bytes of a descriptor; with no bytes when it ends."""
+        # A peer that stops reading must not block the gate.
         os.set_blocking(fd, False)
         self._takers[fd] = take
         self._poll.register(fd, select.POLLIN)
 
     def wait(self, deadline: float) -> None:
-        """Wait until something came and was taken, or raise `Late`."""
+        """Wait for bytes and hand them over, or raise `Late`."""
         for fd, _ in self._poll.poll(_left_ms(deadline)):
             piece = _read(fd)
             if piece is None:
@@ -128,7 +129,7 @@ class Monitor:
             self._lines.wait(deadline)
 
     def state(self, deadline: float) -> str:
-        """Return the word for the machine's state, if it is one that ends it."""
+        """Return the machine's state, if it is one in which it never runs again."""
         found = self.command("query-status", deadline)
         status = found.get("status") if isinstance(found, dict) else None
         return status if isinstance(status, str) and status in STOPPED else ""
@@ -152,6 +153,7 @@ class Monitor:
         if not isinstance(said, dict):
             raise MonitorBroken
         if "return" in said or "error" in said:
+            # An owned engine may send answers that no command asked for.
             if len(self._answers) >= MAX_WAITING:
                 raise MonitorBroken
             self._answers.append(said)

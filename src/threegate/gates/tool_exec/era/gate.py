@@ -98,7 +98,7 @@ def probe(ask: Probe) -> Probed | GuestFailed:
 
 
 def run(job: HeavyJob) -> HeavyOutcome:
-    """Return how a job ended; one whose approval does not cover it does not begin."""
+    """Return how a job ended; without a valid approval it does not begin."""
     try:
         bundle, request = approved(job, now=int(time.time()))
     except PolicyDenied as exc:
@@ -142,6 +142,7 @@ def approved(job: HeavyJob, *, now: int) -> tuple[Bundle, ToolRequest]:
     request = approved_request(presented, bundle, at=now)
     if request.backend != "era":
         raise PolicyDenied("this gate runs the era lane only", code=OTHER_LANE)
+    # A guest has no network device: every other word would promise something it does not have.
     if network_word(request.network) not in ("none", GATEWAY):
         raise PolicyDenied("there is no such network for this lane", code=NO_NETWORK)
     _check_shape(bundle, request, job.shape)

@@ -51,6 +51,7 @@ class Taken:
 
     def take(self, kind: int, body: Untrusted[bytes]) -> None:
         """Take one frame; raise `ProtocolBroken` or `Over`."""
+        # A file is whole or missing: nothing may come between its frames.
         if self.due and kind != guest.DATA:
             raise ProtocolBroken("a file ended early")
         if kind in (guest.STDOUT, guest.STDERR):
@@ -87,11 +88,13 @@ class Taken:
             raise ProtocolBroken("a file that was not asked for")
         held = sum(map(len, self.files.values()))
         most = min(self.bounds.disk_bytes, MAX_FILES_BYTES) - held
+        # The size is the guest's claim, so it is refused before a byte is kept.
         if size > min(most, self.bounds.files[name]):
             raise Over("limit:disk")
         self.files[name], self.due = bytearray(), size
 
     def _fill(self, data: bytes) -> None:
+        # A guest could send empty frames without end.
         if not data or len(data) > self.due:
             raise ProtocolBroken("more of a file than it said")
         name = next(reversed(self.files))
@@ -101,7 +104,7 @@ class Taken:
     def outcome(
         self, state: str, exit_code: int | None = None, note: str | None = None
     ) -> HeavyOutcome:
-        """Return what is kept of the job; files only of one that came to its end."""
+        """Return the outcome; files are included only if the job came to its end."""
         ended = state in ("ok", "error")
         files = sorted(self.files.items()) if ended else []
         return HeavyOutcome(

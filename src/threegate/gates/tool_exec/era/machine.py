@@ -31,10 +31,12 @@ from threegate.gates.tool_exec.era.guest_messages import GuestFacts
 from threegate.gates.tool_exec.era.messages import SNAPSHOT_NAME, Channels, GuestKind, GuestShape
 from threegate.policy.ring.executor_profile import ExecutorProfile
 
+# Without these limits QEMU throttles a snapshot, and copies changed pages in several rounds.
 _BANDWIDTH: Final = 2**40
 _DOWNTIME_MS: Final = 10_000
 _LOOK_SECONDS: Final = 0.02
 _ASK_SECONDS: Final = 5.0
+# One whole frame, and one read that began before it was complete.
 MAX_HELD_BYTES: Final = guest.HEADER.size + guest.MAX_FRAME_BYTES + PIECE_BYTES
 
 
@@ -116,7 +118,7 @@ class GuestMachine:
         return _parsed(lambda: guest.parse_ready(body, nonce))
 
     def wake(self, deadline: float) -> GuestFacts:
-        """Give a clone entropy of its own, if the host has not; return what it looks like."""
+        """Send a clone fresh entropy, if the host has not; return its facts."""
         nonce, self._greeted = self._greeted, ""
         if not nonce:
             nonce, frame = guest.hello()
@@ -133,7 +135,7 @@ class GuestMachine:
             self.send(guest.frame(guest.DATA, piece), deadline)
 
     def snapshot(self, deadline: float) -> None:
-        """Have the engine write the machine to the descriptor the host gave it."""
+        """Let the engine write a snapshot to the descriptor that the host gave it."""
         assert isinstance(self.monitor, Monitor), "only a machine has a snapshot"
         ask = self.monitor.command
         try:

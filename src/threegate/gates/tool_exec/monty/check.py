@@ -85,7 +85,7 @@ def check(
 
 
 def compiles(pool: WorkerPool, code: str) -> SourceRefusal | None:
-    """Return what keeps the interpreter from compiling `code`, if anything does."""
+    """Return why the interpreter cannot compile `code`, or None."""
     try:
         with pool.checkout(limits=LIMITS) as session:
             _stopped_before(session, code)
@@ -146,7 +146,7 @@ def _missing(pool: WorkerPool, tree: ast.Module, given: set[str]) -> SourceRefus
 
 
 def _questions(tree: ast.Module, given: set[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield a line that needs one thing, where the code needs it, and what to call it."""
+    """Yield a line of code that needs one name, the line that uses it, and its label."""
     known = set(dir(builtins)) - defined(tree) - given
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -185,7 +185,7 @@ def _stubs(functions: Sequence[str], inputs: Sequence[str]) -> str:
 
 
 def _warnings(pool: WorkerPool, code: str, stubs: str) -> tuple[SourceRefusal, ...]:
-    """Return what the type checker says, which may be wrong about a program that runs."""
+    """Return the findings of the type checker; a program with some may still run."""
     stubs = f"{stubs}\n{_unused(code)}: Any\n"
     try:
         with pool.checkout(

@@ -79,6 +79,7 @@ def call(name: str, bounds: Bounds, arguments: Sequence[Any]) -> Any:
         list(arguments), most_bytes=bounds.input_bytes + plain.PART_BYTES, depth=bounds.depth + 1
     )
     value = function.run(*arguments)
+    # The value may be larger than the arguments.
     measure(value, most_bytes=bounds.output_bytes, depth=bounds.depth)
     return value
 
@@ -154,7 +155,7 @@ def _error(kind: str, message: str) -> dict[str, str]:
 
 
 def _stand_in(name: str) -> Any:
-    """Return what the interpreter takes for a function of the host, known by its name."""
+    """Return a function that the interpreter treats as one of the host, by its name."""
 
     def stand_in(*_: Any) -> None:
         raise AssertionError("calls are answered one by one")

@@ -107,6 +107,7 @@ def _message(inner: BaseException) -> str:
 def _shown(frames: list[Frame], lines: list[str]) -> list[str]:
     if not frames:
         return []
+    # A deep recursion is recognised by its first and its last frames.
     half = MAX_FRAMES // 2
     shown = [_line(frame, lines) for frame in frames]
     if len(shown) > MAX_FRAMES:

@@ -34,6 +34,7 @@ class WorkerPool:
     """Fresh workers, one at a time."""
 
     def __init__(self, binary: str = LAUNCHER) -> None:
+        # One checkout per worker: no program runs where another one ran.
         self._monty = Monty(
             binary_path=binary,
             min_processes=1,

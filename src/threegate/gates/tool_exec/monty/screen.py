@@ -45,7 +45,7 @@ class SourceBounds:
 
 
 def screen(source: str, bounds: SourceBounds) -> SourceRefusal | None:
-    """Return the first thing that keeps `source` out of the lite lane, if any."""
+    """Return the first construct that the lite lane refuses, if any."""
     if len(source.encode("utf-8", "surrogatepass")) > bounds.source_bytes:
         return SourceRefusal("size", 1, f"the program has more than {bounds.source_bytes} bytes")
     try:
@@ -123,7 +123,7 @@ EXCEPTIONS: Final = frozenset(
 
 
 def gaps(tree: ast.Module) -> Iterator[SourceRefusal]:
-    """Yield what the interpreter would accept and not do."""
+    """Yield constructs that the interpreter accepts and does not execute as Python does."""
     ours = defined(tree)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -136,7 +136,7 @@ def gaps(tree: ast.Module) -> Iterator[SourceRefusal]:
 
 
 def defined(tree: ast.Module) -> frozenset[str]:
-    """Return every name the code itself gives to something."""
+    """Return every name that the code defines."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -61,7 +61,7 @@ MAX_VIOLATIONS = 64
 
 
 def spelled(message: Message) -> bytes:
-    """Return the one spelling of a message."""
+    """Return the canonical JSON of a message."""
     text = json.dumps(message, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8")
 
@@ -78,7 +78,7 @@ class Port:
         self._write(body)
 
     def tell(self, kind: int, message: Message) -> None:
-        """Write one frame of JSON, in its one spelling."""
+        """Write one frame of canonical JSON."""
         self.say(kind, spelled(message))
 
     def hear(self) -> tuple[int, bytes]:
@@ -179,7 +179,7 @@ class Agent:
 
 
 def run(port: Port, job: Message, executor: Interpreter | Commands) -> None:
-    """Run one job to its end, and hand over what it left."""
+    """Run one job to its end, and send its files."""
     _, code = port.hear()
     if isinstance(executor, Commands) and _refused(port, job):
         return
@@ -309,6 +309,7 @@ def end_all() -> None:
 def hand_over(port: Port, name: str) -> None:
     """Send one file the request names, if the job left it as a plain file."""
     try:
+        # The job made this entry: a link is not followed, and a pipe is not waited for.
         fd = os.open(f"/out/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
@@ -321,10 +322,10 @@ def hand_over(port: Port, name: str) -> None:
 
 
 def main() -> None:
-    """Be the agent."""
+    """Run the agent."""
     os.environ.clear()  # the interpreter itself puts a locale there
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    prefer_killing(-1000)
+    prefer_killing(-1000)  # the job before the agent
     os.set_blocking(_TELL, False)
     signal.set_wakeup_fd(_TELL, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

@@ -42,12 +42,12 @@ REFUSED = 13  # how a process ends in which something was tried and refused
 
 
 def report(*words: str) -> None:
-    """Say one line to the agent."""
+    """Write one line to the agent."""
     posix.write(REPORTS, "\x1f".join(words).encode("ascii", "backslashreplace") + b"\n")
 
 
 def order() -> "Message":
-    """Return what the agent says next."""
+    """Return the next message of the agent."""
     size = int.from_bytes(_read(4), "big")
     found: Message = marshal.loads(_read(size))  # noqa: S302  # the agent's own words
     return found
@@ -64,7 +64,7 @@ def _read(size: int) -> bytes:
 
 
 class Hook:
-    """Judges imports by user code; what allowed packages import is their own affair."""
+    """Checks imports by user code; imports by allowed packages are not checked."""
 
     def __init__(self, ring: "Message", closure: list[str]) -> None:
         self.imports = frozenset(ring["imports"])
@@ -169,7 +169,7 @@ def _is_import_system(frame: "FrameType") -> bool:
 
 
 def load(names: list[str]) -> list[str]:
-    """Import what code may want, before the snapshot; return what is there."""
+    """Import modules for the code before the snapshot; return those that were found."""
     found = []
     for name in names:
         try:
@@ -194,7 +194,7 @@ def seal(hook: Hook) -> None:
 
 
 def prove(asked: "Message") -> list[str]:
-    """Try what the ring forbids; return the names of what was refused, and rightly.
+    """Try what the ring forbids; return the names of the attempts that were refused.
 
     Nothing to try is nothing proved.
     """
@@ -230,7 +230,7 @@ def _is_absent(path: str) -> bool:
 
 
 def _ends_refused(act: "Callable[[str], bool]", path: str) -> bool:
-    """Do something in a process of its own; tell whether it was refused there."""
+    """Run a function in a child process; tell whether it was refused there."""
     pid = posix.fork()
     if pid == 0:
         code = 1
@@ -297,7 +297,7 @@ def _without_us(trace: "TracebackType | None") -> "TracebackType | None":
 
 
 def finish(code: int) -> int:
-    """Do what the interpreter does last."""
+    """Do the interpreter's last steps."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:

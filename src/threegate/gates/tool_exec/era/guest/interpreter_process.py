@@ -54,6 +54,7 @@ class Interpreter:
                 if own_view:
                     kernel.own_mounts()
                 become((out, err, orders, reports), (*ring["binaries"], PYTHON))
+                # -I and -S: no environment, no site, no path of the agent.
                 os.execve(PYTHON, [PYTHON, "-I", "-S", "-B", PROGRAM], {})
             finally:
                 os._exit(127)

@@ -1,4 +1,4 @@
-"""`inference.local`: the one place in a guest from which hosts can be asked, if its run may.
+"""`inference.local`: the socket in a guest through which a run may ask its listed hosts.
 
 A socket of the guest's own, served by a process that passes each ask to the port that leads
 out and brings the answer back, one after the other.  Without a network in the ring there is no
@@ -21,7 +21,7 @@ from functools import partial
 PLACE = "/run/inference.local"
 PORT_NAME = "threegate.gates.run_gateway"
 PORTS = "/sys/class/virtio-ports"
-RELAY_UID = 1001
+RELAY_UID = 1001  # not the job's, which could otherwise kill or trace the relay
 HEADER = struct.Struct(">BI")
 ANSWER = 11
 MAX_FRAME_BYTES = 1 << 28
@@ -42,7 +42,7 @@ def way_out(*, clone: bool) -> str | None:
 
 
 def is_offline(*, clone: bool) -> bool:
-    """Tell whether there is no way out, and nobody who would listen at its place."""
+    """Tell whether there is no port to a gateway and no socket for one."""
     return way_out(clone=clone) is None and not os.path.exists(PLACE)
 
 
@@ -114,7 +114,7 @@ def _received(client: socket.socket, size: int) -> bytes:
 
 
 def _read(port: int, size: int) -> bytes:
-    """Read from the port; nothing comes for a moment after a resume, and when nobody is there."""
+    """Read from the port, which may be empty for a moment after a resume."""
     data = bytearray()
     end = time.monotonic() + GONE_SECONDS
     while len(data) < size:
