@@ -146,7 +146,7 @@ def test_where_policy_asks_the_operators_own_wish_waits(place: Place) -> None:
     assert place.arrived()[before:] == []
     (request,) = careful("request", "list", "--json", "--state", "held").json["items"]
     searched = careful("fetch", "search", "ice", "--source", "crossref", code=77)
-    assert "hint: a search cannot be held" in searched.out
+    assert "hint: a list cannot be held" in searched.out
     approved = careful("review", "approve", request["id"], "--yes")
     assert f"`threegate fetch {request['id'][:15]}`" in approved.err
     careful("fetch", *ALONE, request["id"])

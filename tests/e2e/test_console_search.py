@@ -30,6 +30,9 @@ def test_a_search_asks_one_source_and_only_what_was_ticked_is_fetched() -> None:
     (host, line), *others = [(one["host"], unquote_plus(one["line"])) for one in asked]
     assert (host, f"query={WORDS}&" in line) == ("api.crossref.org", True), line
     lines = [line for _, line in others]
+    hosts = {host for host, line in others if "cited_by:" in line or "/references?" in line}
+    assert hosts == {"api.openalex.org", "api.semanticscholar.org"}, "control: a list was asked for"
+    assert not any(str(works.SILENT.doi) in line for line in lines), "nothing of it was fetched"
     named, *unnamed = (works.RETRACTED.doi, works.ARTICLE.doi, works.SECOND_ARTICLE.doi)
     assert any(str(named) in line for line in lines), "control: what was ticked was asked for"
     assert not any(str(doi) in line for doi in unnamed for line in lines), "nothing else was"

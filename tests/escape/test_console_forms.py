@@ -101,7 +101,7 @@ def test_a_tick_names_a_candidate_and_nothing_else(served: Scene) -> None:
     status, words = post(tab, path, fields)
     assert (status, "tick the items to fetch" in words) == (422, True)
     status, words = post(tab, f"/candidates/{other}", {**fields, "pick-1": "yes"})
-    assert (status, "not the packet of a search" in words) == (422, True)
+    assert (status, "not the packet of a list" in words) == (422, True)
     status, words = post(tab, path, {**fields, "pick-1": "yes", "csrf": "x"})
     assert (status, "TG-CON-007" in words) == (403, True)
     assert held(served) == before
@@ -123,6 +123,16 @@ def test_a_console_that_runs_nothing_searches_nowhere(served: Scene) -> None:
     assert (status, "started with --no-run and sends nothing" in words) == (422, True)
     status, words = post(tab, "/search", {**fields, "csrf": "x"})
     assert (status, "TG-CON-007" in words) == (403, True)
+    (packet,) = served.hold(paper(9, "x"))
+    tab = served.tab(f"/related/{packet}")
+    assert "doi:10.5555/tg.9" in tab.text()
+    assert tab.js("document.querySelector('main form')") is None
+    for relation in ("references", "cited-by"):
+        fields = {"relation": relation, "csrf": csrf}
+        status, words = post(tab, f"/related/{packet}", fields)
+        assert (status, "started with --no-run and sends nothing" in words) == (422, True)
+    status, words = post(tab, f"/related/{packet}", {"relation": "everything", "csrf": csrf})
+    assert (status, "none of the choices" in words) == (422, True)
     assert not [one for one in served.console.events if one["event"].startswith("search")]
 
 

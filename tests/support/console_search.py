@@ -13,6 +13,7 @@ from tests.support.origins import works
 
 WORDS = "lake ice"
 REFUSED = "sea ice"  # searched when policy wants an approval
+CITING = f"one.innerText.includes({works.RETRACTED.title.removeprefix('RETRACTED: ')!r})"
 HERE = "document.querySelectorAll('main input[type=checkbox]').length > 0"
 
 
@@ -45,6 +46,23 @@ def search(day: Day) -> None:
     assert (ended["outcome"], ended["code"]) == ("made", ""), ended
 
 
+def follow(day: Day) -> None:
+    """List what the fetched work cites, from its page."""
+    day.go("/packets")
+    named = (
+        f"[...document.querySelectorAll('.card')].find((one) => {CITING}).querySelector('a').href"
+    )
+    day.go(str(day.tab.js(f"new URL({named}).pathname")))
+    day.follow("main a[href^='/related/']")
+    assert f"doi:{works.RETRACTED.doi}" in day.tab.text()
+    day.keep("related")
+    day.follow("main button[type=submit]")
+    day.tab.wait(f"location.pathname.startsWith('/candidates/') && {HERE}")
+    text = day.tab.text()
+    assert "Found at crossref" in text, text
+    assert f"doi:{works.SILENT.doi}" in text
+
+
 def refuse(scene: Scene, day: Day) -> None:
     """Have policy want an approval for what the operator asks, and search again."""
     file = scene.root / "policy" / "fetch.policy.md"
@@ -56,7 +74,7 @@ def refuse(scene: Scene, day: Day) -> None:
     day.follow("main button[type=submit]")
     day.tab.wait("!document.getElementById('asking')")
     text = day.tab.text()
-    assert "a search cannot be held for approval" in text, text
+    assert "a list cannot be held for approval" in text, text
     assert "policy/fetch.policy.md:" in text
     assert day.tab.js("document.getElementById('words').value") == REFUSED, "to be corrected"
     csrf = str(day.tab.js("document.querySelector('main [name=csrf]').value"))
@@ -72,6 +90,7 @@ def main(base: Path) -> None:
     with scene_of(Cli(base, base / "ws", {})) as scene:
         day = Day(scene, base / "pictures")
         search(day)
+        follow(day)
         refuse(scene, day)
         assert [one for one in scene.console.events if one["event"] == "bug"] == []
 

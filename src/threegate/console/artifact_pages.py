@@ -41,7 +41,7 @@ from threegate.host.report.pdf import as_pdf
 from threegate.host.report.sources import relabelled
 from threegate.host.workspace.index import IndexRow
 from threegate.host.workspace.live import LiveWorkspace
-from threegate.host.workspace.packets import PacketOrigin, is_search
+from threegate.host.workspace.packets import PacketOrigin, is_search, names_of
 from threegate.host.workspace.places import ArtifactReader, refuse_absent
 from threegate.host.workspace.text_form import ShownArtifact, field_lines, section_texts, shown
 
@@ -145,6 +145,7 @@ async def artifact(call: Call) -> Response:
         origin=read.origin,
         sought=None if place is None else any(mark for _, text in texts for _, mark in text),
         chooses=isinstance(found, ResearchPacket) and is_search(found),
+        is_work=isinstance(found, ResearchPacket) and bool(names_of(found)),
     )
 
 

@@ -1,10 +1,11 @@
-"""Pages for sources: fetch by reference, search at a source, and choose from what it found.
+"""Pages for sources: fetch by reference, list candidates at sources, and choose from them.
 
 SECURITY
     References and ticked candidates become a request that waits for the operator's signature, so
-    a click alone fetches nothing.  A search is the only page that contacts the web at once: the
-    words that the operator typed go to one source, through the proxy and under the rules of
-    `threegate fetch search`.  Nothing leaves if policy wants an approval for it or the console runs
+    a click alone fetches nothing.  Two pages contact the web at once, through the proxy and under
+    the rules of `threegate fetch`: a search sends the words that the operator typed to one source;
+    references and cited-by send an identifier of the work to the sources of such lists.  Nothing
+    leaves if policy wants an approval for it or the console runs
     nothing.  Titles are foreign text.  A tick is the number of a candidate in a packet, and the
     reference is read again from that packet, so neither a form nor a title can name another one.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from threegate.artifacts.references import MAX_ROWS, SEARCHABLE, WANTS, Reference
+from threegate.artifacts.references import MAX_ROWS, RELATIONS, SEARCHABLE, WANTS, Reference
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.base.forms import CONFIDENTIALITY
@@ -31,10 +32,12 @@ from threegate.console.workspace_threads import (
 )
 from threegate.host.bibliography.formats import EntryUnreadable
 from threegate.host.bibliography.reader import read_list
+from threegate.host.fetch import candidates as listed
 from threegate.host.fetch import session as fetch_session
+from threegate.host.fetch.candidates import PacketHere, SearchCandidate
 from threegate.host.fetch.items import FetchMoment
-from threegate.host.fetch.targets import hold, search_target
-from threegate.host.fetch.text_form import SearchCandidate, candidates
+from threegate.host.fetch.related import known_work, related_target
+from threegate.host.fetch.targets import FetchTarget, hold, search_target
 from threegate.host.settings import Settings
 from threegate.host.workspace.live import LiveWorkspace
 from threegate.host.workspace.packets import is_search
@@ -109,6 +112,20 @@ class SearchTerms:
     source: str
     rows: int
     confidentiality: str
+    relation: str = ""  # of a list of works around one work, which `words` names by its packet
+
+    def target(self, live: LiveWorkspace) -> FetchTarget:
+        """Return what is asked, or raise `UsageError`."""
+        bundle, rows, level = live.ws.bundle, self.rows, self.confidentiality
+        if not self.relation:
+            return search_target(
+                self.words, bundle, source=self.source, rows=rows, confidentiality=level
+            )
+        work = known_work(live.ws.store, live.index, self.words)
+        sources = RELATIONS[self.relation]
+        return related_target(
+            self.relation, work, bundle, sources=sources, rows=rows, confidentiality=level
+        )
 
 
 @dataclass(slots=True)
@@ -118,6 +135,7 @@ class SearchJob(ConsoleJob):
     words: str = ""
     source: str = ""
     packet: str = ""
+    relation: str = ""
 
 
 class SearchRunner(JobRunner[SearchJob]):
@@ -135,7 +153,7 @@ class SearchRunner(JobRunner[SearchJob]):
         if not self.runs:
             hint = "`threegate fetch search WORDS --source S` does, and its packet opens here"
             raise UsageError("this console was started with --no-run and sends nothing", hint=hint)
-        job = SearchJob(words=sought.words, source=sought.source)
+        job = SearchJob(words=sought.words, source=sought.source, relation=sought.relation)
         self.begin(job, lambda live: self._work(live, job, sought))
 
     def stop(self) -> None:
@@ -152,13 +170,10 @@ class SearchRunner(JobRunner[SearchJob]):
             self._tell("searching", words=moment.words)
 
         live.ws.refuse_wrong_clock()
-        target = search_target(
-            sought.words,
-            live.ws.bundle,
-            source=sought.source,
-            rows=sought.rows,
-            confidentiality=sought.confidentiality,
-        )
+        target = sought.target(live)
+        if sought.relation:
+            job.words = target.reference
+            job.source = ", ".join(question.source for question in target.questions)
         _, reports = fetch_session.fetch(
             live.ws,
             self._settings,
@@ -184,7 +199,7 @@ _TICK: Final = "pick-"
 async def search(call: Call) -> Response:
     """Show the form, and the current or last search."""
     job, again = call.app.searching.job, {}
-    if job is not None and job.error is not None:  # to be tried again, or corrected
+    if job is not None and job.error is not None and not job.relation:  # to be corrected
         again = {"words": job.words, "source": job.source}
     return _search_form(call, again, [])
 
@@ -229,6 +244,40 @@ def _sought(typed: Mapping[str, str]) -> SearchTerms:
     )
 
 
+async def related(call: Call) -> Response:
+    """Show the form for works around the work of a packet."""
+    return await _related_form(call, [])
+
+
+async def _related_form(call: Call, problems: Sequence[str]) -> Response:
+    named = await call.app.reading.do(partial(_reference_of, call.subject))
+    return call.show(
+        "related",
+        status_of(problems),
+        id=call.subject,
+        reference=named,
+        runs=call.app.searching.runs,
+        busy=call.app.searching.busy,
+        problems=problems,
+        relations=RELATIONS,
+    )
+
+
+def _reference_of(packet_id: str, live: LiveWorkspace) -> str:
+    return known_work(live.ws.store, live.index, packet_id).reference.text
+
+
+async def start_related(call: Call) -> Response:
+    """Ask for the works that this one cites, or that cite it."""
+    try:
+        relation = one_of(tuple(RELATIONS), call.request.form().get("relation", ""))
+        terms = SearchTerms(call.subject, "", MAX_ROWS, CONFIDENTIALITY[0], relation)
+        call.app.searching.start(terms)
+    except ThreeGateError as exc:
+        return await _related_form(call, lines_of(exc))
+    return redirect("/search")
+
+
 async def state(call: Call) -> Response:
     """Tell a page whether its search is over, and where its results are."""
     job = call.app.searching.job
@@ -243,7 +292,7 @@ async def found(call: Call) -> Response:
 
 
 async def _found_form(call: Call, typed: Mapping[str, str], problems: Sequence[str]) -> Response:
-    packet, listed = await call.app.reading.do(partial(_read, call.subject))
+    packet, entries = await call.app.reading.do(partial(_read, call.subject))
     fields = {name: typed.get(name, "") for name in ("purpose", "want", "confidentiality")}
     if not fields["confidentiality"]:
         fields["confidentiality"] = packet.confidentiality
@@ -252,7 +301,8 @@ async def _found_form(call: Call, typed: Mapping[str, str], problems: Sequence[s
         status_of(problems),
         id=call.subject,
         packet=packet,
-        found=listed,
+        found=entries,
+        sources=", ".join([packet.source, *(one.source for one in packet.also)]),
         typed=fields,
         ticked=_ticks(typed),
         problems=problems,
@@ -261,12 +311,15 @@ async def _found_form(call: Call, typed: Mapping[str, str], problems: Sequence[s
     )
 
 
-def _read(packet_id: str, live: LiveWorkspace) -> tuple[ResearchPacket, list[SearchCandidate]]:
+def _read(
+    packet_id: str, live: LiveWorkspace
+) -> tuple[ResearchPacket, list[tuple[SearchCandidate, PacketHere | None]]]:
     refuse_absent(live.ws.store, packet_id)
     packet = live.ws.store.read(packet_id)
     if not isinstance(packet, ResearchPacket) or not is_search(packet):
-        raise UsageError("that is not the packet of a search")
-    return packet, list(candidates(packet))
+        raise UsageError("that is not the packet of a list")
+    here = listed.packets_here(live.index)
+    return packet, [(one, here(one)) for one in listed.candidates(packet)]
 
 
 def _ticks(typed: Mapping[str, str]) -> list[str]:
@@ -285,27 +338,22 @@ async def picked(call: Call) -> Response:
 
 
 def _held(packet_id: str, typed: Mapping[str, str], live: LiveWorkspace) -> list[str]:
-    _, listed = _read(packet_id, live)
-    return hold_wanted(_chosen(listed, _ticks(typed)), typed, live)
-
-
-def _chosen(listed: Sequence[SearchCandidate], ticks: Sequence[str]) -> list[Reference]:
-    """Return the references of the ticked candidates, each once."""
-    named = {str(one.number): one.reference for one in listed}
-    chosen: dict[Reference, None] = {}
-    for tick in ticks:
-        reference = named.get(tick)
-        if reference is None:
-            raise UsageError("a ticked item cannot be fetched")
-        chosen[reference] = None
-    if not chosen:
+    _, entries = _read(packet_id, live)
+    ticks = _ticks(typed)
+    if not ticks:
         raise UsageError("tick the items to fetch")
-    return list(chosen)
+    offered = {str(one.number): one for one, _ in entries if one.reference is not None}
+    if not offered.keys() >= set(ticks):
+        raise UsageError("a ticked item cannot be fetched")
+    return hold_wanted(listed.chosen(offered.values(), [int(tick) for tick in ticks]), typed, live)
 
 
 PAGES: Final = (
     ConsolePage("/fetch", fetch, fetch_wanted, title="Fetch", listed=True),
     ConsolePage("/search", search, start, title="Search at a source", under="/fetch"),
     ConsolePage("/search/state", state),
+    ConsolePage(
+        "/related/(rp-[0-9a-f]{64})", related, start_related, title="Related works", under="/fetch"
+    ),
     ConsolePage("/candidates/(rp-[0-9a-f]{64})", found, picked, under="/fetch"),
 )

@@ -1,10 +1,11 @@
 """Works in the shapes in which the sources answer, JSON and XML."""
 
+import hashlib
 import json
 from typing import Any
 from xml.sax.saxutils import escape
 
-from tests.support.origins.works import Work
+from tests.support.origins.works import CITES, Work
 
 
 def body(value: object) -> bytes:
@@ -71,6 +72,8 @@ def crossref_work(work: Work) -> dict[str, Any]:
         "is-referenced-by-count": 3,
         "relation": {},
     }
+    if work in CITES:
+        found["reference"] = crossref_references(work)
     if work.retraction is not None:
         found["updated-by"] = [
             {
@@ -82,6 +85,20 @@ def crossref_work(work: Work) -> dict[str, Any]:
             }
         ]
     return found
+
+
+def crossref_references(work: Work) -> list[dict[str, str]]:
+    """Return what a work cites, as publishers deposit it: with a DOI, or as they print it."""
+    cited = []
+    for number, one in enumerate(CITES[work], 1):
+        year = str(one.date[0])
+        entry = {"key": f"ref{number}", "author": one.authors[0][1], "year": year}
+        if one.doi is None:
+            entry["unstructured"] = f"{one.authors[0][1]}. {one.title}. {year}."
+        else:
+            entry |= {"DOI": one.doi, "doi-asserted-by": "crossref", "journal-title": one.journal}
+        cited.append(entry)
+    return cited
 
 
 def datacite(work: Work) -> bytes:
@@ -204,24 +221,32 @@ def europepmc_work(work: Work) -> dict[str, Any]:
 
 
 def semanticscholar(work: Work) -> bytes:
+    return body(semanticscholar_paper(work))
+
+
+def semanticscholar_list(key: str, papers: list[Work]) -> bytes:
+    """Return the papers on one side of citations; `key` is `citedPaper` or `citingPaper`."""
+    found = [{"isInfluential": False, key: semanticscholar_paper(one)} for one in papers]
+    return body({"offset": 0, "data": found})
+
+
+def semanticscholar_paper(work: Work) -> dict[str, Any]:
     ids = {"DOI": work.doi, "ArXiv": work.arxiv, "PubMed": work.pmid}
-    return body(
-        {
-            "paperId": "0" * 39 + "7",
-            "externalIds": {key: value for key, value in ids.items() if value is not None},
-            "url": "https://www.semanticscholar.org/paper/7",
-            "title": work.title,
-            "abstract": work.abstract,
-            "venue": work.journal,
-            "year": work.date[0],
-            "publicationDate": work.day,
-            "journal": {"name": work.journal},
-            "openAccessPdf": None,
-            "authors": [
-                {"authorId": None, "name": f"{given} {family}"} for given, family in work.authors
-            ],
-        }
-    )
+    return {
+        "paperId": hashlib.sha1(work.title.encode(), usedforsecurity=False).hexdigest(),
+        "externalIds": {key: value for key, value in ids.items() if value is not None},
+        "url": "https://www.semanticscholar.org/paper/7",
+        "title": work.title,
+        "abstract": work.abstract,
+        "venue": work.journal,
+        "year": work.date[0],
+        "publicationDate": work.day,
+        "journal": {"name": work.journal},
+        "openAccessPdf": None,
+        "authors": [
+            {"authorId": None, "name": f"{given} {family}"} for given, family in work.authors
+        ],
+    }
 
 
 def unpaywall(work: Work) -> bytes:

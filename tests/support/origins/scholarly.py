@@ -150,6 +150,8 @@ def _arxiv_files(request: Request) -> Response:
 def _openalex(request: Request) -> Response:
     if "search" in request.query:
         return Response(answers.openalex_list(matching(request.query["search"])))
+    if "filter" in request.query:
+        return Response(answers.openalex_list(_related(*request.query["filter"].split(":"))))
     name = request.path.removeprefix("/works/")
     work = find(doi=name[4:]) if name.startswith("doi:") else find(openalex=name)
     if work is works.GAPS:
@@ -157,6 +159,15 @@ def _openalex(request: Request) -> Response:
     if work is None or work.registrar == "datacite":
         return Response(b"<!doctype html><title>404 Not Found</title>", "text/html", 404)
     return Response(answers.openalex(work))
+
+
+def _related(relation: str, name: str) -> list[works.Work]:
+    """Return the works that a filter of OpenAlex finds; a preprint without its number has none."""
+    work = find(openalex=name)
+    if work is None:
+        return []
+    found = works.citing(work) if relation == "cites" else works.CITES.get(work, ())
+    return [one for one in found if one.openalex is not None or one is works.INJECTING]
 
 
 def _pubmed(request: Request) -> Response:
@@ -189,10 +200,19 @@ def _europepmc_search(query: str) -> Response:
 
 def _semanticscholar(request: Request) -> Response:
     scheme, _, value = request.path.rpartition("/graph/v1/paper/")[2].partition(":")
-    work = find(**{scheme.lower(): value})
+    name, _, relation = value.rpartition("/")
+    if relation not in ("references", "citations"):
+        name, relation = value, ""
+    work = find(**{scheme.lower(): name})
     if work is None:
         return Response(b'{"error":"Paper with id not found"}', status=404)
-    return Response(answers.semanticscholar(work))
+    if not relation:
+        return Response(answers.semanticscholar(work))
+    if work is works.RETRACTED:  # its publisher withholds what it cites
+        return Response(b'{"data":null,"citingPaperInfo":{"paperId":null}}')
+    cited = relation == "references"
+    found = list(works.CITES.get(work, ())) if cited else works.citing(work)
+    return Response(answers.semanticscholar_list("citedPaper" if cited else "citingPaper", found))
 
 
 def _unpaywall(request: Request) -> Response:

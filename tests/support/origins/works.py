@@ -179,6 +179,20 @@ WORKS = (
 )
 
 
+# Who cites whom.  What is cited has no say in it: a hostile work cites whom it likes.
+CITES = {
+    ARTICLE: (SECOND_ARTICLE, RETRACTED, PREPRINT),
+    PUBMED_ARTICLE: (ARTICLE,),
+    INJECTING: (ARTICLE,),
+    RETRACTED: (SILENT,),
+}
+
+
+def citing(work: Work) -> list[Work]:
+    """Return the works that cite this one."""
+    return [one for one, cited in CITES.items() if work in cited]
+
+
 def find(**wanted: str) -> Work | None:
     """Return the work with this identifier: `find(doi=...)`; case does not count."""
     ((scheme, value),) = wanted.items()

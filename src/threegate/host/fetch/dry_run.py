@@ -69,7 +69,7 @@ def dry_run_totals(bundle: Bundle, targets: Sequence[FetchTarget]) -> DryRunTota
     """Judge every reference by its first question, as a run does."""
     judged = [(target, decide(bundle, target, target.questions[0])) for target in targets]
     denied = [(target, found) for target, found in judged if not is_allowed(found, target)]
-    # A search cannot be held: it is refused where policy says `ask`.
+    # A list cannot be held: it is refused where policy says `ask`.
     waiting = sum(isinstance(found, Ask) and target.scheme != SEARCH for target, found in denied)
     return DryRunTotals(len(targets), len(denied) - waiting, waiting)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import sha256_hex
-from threegate.artifacts.references import Question, without_contact
+from threegate.artifacts.references import SEARCH_PREFIX, Question, without_contact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import GateUnavailable, PolicyDenied, ThreeGateError
 from threegate.base.text import visible
@@ -93,9 +93,10 @@ def no_network() -> GateUnavailable:
 def unknown(target: FetchTarget, told: ThreeGateError) -> GateUnavailable:
     """Return the error that every source answered and none knows the work."""
     if target.scheme == SEARCH:
-        return GateUnavailable(
-            "nothing was found", code=told.code, hint="try other words, or another --source"
-        )
+        if target.reference.startswith(SEARCH_PREFIX):
+            hint = "try other words, or another --source"
+            return GateUnavailable("nothing was found", code=told.code, hint=hint)
+        return GateUnavailable("no source lists any", code=told.code)
     return GateUnavailable(told.message, code=told.code, hint=_SPELLING)
 
 

@@ -255,7 +255,7 @@ def refusal(bundle: Bundle, target: FetchTarget) -> PolicyDenied | None:
 def _way_on(decision: Decision) -> str:
     """Return a hint; references can be held for approval, a search cannot."""
     if isinstance(decision, Ask):
-        return "a search cannot be held for approval: give `fetch` the references themselves"
+        return "a list cannot be held for approval: give `fetch` the references themselves"
     if decision.rule is not None:
         return "`threegate policy explain URL` shows every rule that was tried"
     return "hosts are listed in policy/fetch.policy.md; then `threegate policy apply`"

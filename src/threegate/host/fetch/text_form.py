@@ -2,79 +2,31 @@
 
 SECURITY
     Opens text of hostile sources for display; `Output` spells out every character.  Warnings come
-    before anything a source says.  The reference printed for a search result, which users paste
-    into commands, is never that text: it is the spelling of a reference that the grammar parsed.
+    before anything a source says.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from threegate.artifacts.ids import short
-from threegate.artifacts.references import SCHEMES, Reference, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.fetch.candidates import (
+    Here,
+    candidate_document,
+    candidates,
+    listed,
+    nothing_here,
+)
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.output import counted
-from threegate.host.provenance.headlines import cautions, packet_headline, unmarked
+from threegate.host.provenance.headlines import cautions, packet_headline
 from threegate.host.workspace.packets import RETRIEVED_HERE
-
-_LABEL: Final = "candidate "
-
-
-@dataclass(frozen=True, slots=True)
-class SearchCandidate:
-    """One search result."""
-
-    number: int
-    reference: Reference | None  # None if the source gives no usable identifier
-    title: str  # foreign
-    published: str  # foreign
-    retraction: str  # foreign
-
-    @property
-    def headline(self) -> str:
-        """The title without a retraction notice, which is shown separately."""
-        return unmarked(self.title) if self.retraction == "retracted" else self.title
-
-
-def candidates(packet: ResearchPacket) -> Iterator[SearchCandidate]:
-    """Yield the results in the packet of a search, in order."""
-    found = zip(packet.excerpts, packet.texts, strict=True)
-    for number, (excerpt, text) in enumerate(found, 1):
-        if excerpt.label.open_for_validation().startswith(_LABEL):
-            lines = text.open_for_display().split("\n")
-            fields = dict(line.split(": ", 1) for line in reversed(lines) if ": " in line)
-            named = [fields.get(name, "") for name in ("title", "published", "retraction")]
-            yield SearchCandidate(number, _best(lines), *named)
-
-
-def _best(lines: list[str]) -> Reference | None:
-    """Return the best identifier among the lines of a result."""
-    found: list[Reference] = []
-    for line in lines:
-        try:
-            # Excerpts escape `<` before a letter, and some old DOIs contain it.
-            found.append(parse_reference(line.replace("%3C", "<")))
-        except ValueError:
-            continue
-    found = [one for one in found if one.scheme != "url"]
-    return min(found, key=lambda one: SCHEMES.index(one.scheme), default=None)
-
-
-def listed(packet: ResearchPacket) -> Iterator[str]:
-    """Yield one line per result; the foreign part comes last."""
-    for one in candidates(packet):
-        name = "no reference" if one.reference is None else one.reference.text
-        status = f"{one.retraction.upper()}: " if one.retraction else ""
-        year = f" ({one.published[:4]})" if one.published else ""
-        yield f"{one.number}. {name}  {status}{one.headline}{year}"
-
 
 STATUSES = ("made", "already", "refused", "failed")
 _TOLD = {"made": "made", "already": "already here"}
 
 
-def lines(report: FetchReport) -> Iterator[str]:
+def lines(report: FetchReport, here: Here = nothing_here) -> Iterator[str]:
     """Yield one line, with gaps, hazards and hints below it."""
     reference = report.target.reference
     if report.packet is not None and report.packet_id is not None:
@@ -85,7 +37,7 @@ def lines(report: FetchReport) -> Iterator[str]:
         head = f"{_TOLD[report.status]} {short(report.packet_id)} {reference}{warned}"
         # In quotes and last: a title cannot imitate a mark of ours.
         yield f'{head}: "{found.text}"'
-        yield from (f"  {text}" for text in listed(report.packet))
+        yield from (f"  {text}" for text in listed(report.packet, here))
         yield from (f"  {text}" for text in _below(report.packet))
         return
     error = report.error
@@ -104,7 +56,7 @@ def _below(packet: ResearchPacket) -> Iterator[str]:
         yield "found: " + ", ".join(f"{item.name} {item.count}" for item in packet.hazards)
 
 
-def document(report: FetchReport) -> dict[str, Any]:
+def document(report: FetchReport, here: Here = nothing_here) -> dict[str, Any]:
     """Return the same for scripts."""
     packet, error = report.packet, report.error
     found: dict[str, Any] = {
@@ -117,19 +69,15 @@ def document(report: FetchReport) -> dict[str, Any]:
         "retraction": None if packet is None else packet.retraction,
         "gaps": [] if packet is None else [_gap(item) for item in packet.gaps],
         "hazards": {} if packet is None else {item.name: item.count for item in packet.hazards},
-        "candidates": [] if packet is None else [_candidate(one) for one in candidates(packet)],
+        "candidates": []
+        if packet is None
+        else [candidate_document(one, here) for one in candidates(packet)],
         "error": None,
         "quarantine": report.kept,
     }
     if error is not None:
         found["error"] = {"code": error.code, "reason": error.message, "hint": error.hint}
     return found
-
-
-def _candidate(one: SearchCandidate) -> dict[str, str | None]:
-    reference = None if one.reference is None else one.reference.text
-    said = {"title": one.title, "published": one.published, "retraction": one.retraction}
-    return {"reference": reference, **{name: text or None for name, text in said.items()}}
 
 
 def _gap(gap: Any) -> dict[str, str]:

@@ -162,7 +162,9 @@ def names_of(packet: ResearchPacket) -> tuple[Name, ...]:
     spelled = [(one.scheme, one.value.open_for_validation()) for one in packet.identifiers]
     given = (*spelled, _asked(reference))
     return tuple(
-        sorted({_name(scheme, value) for scheme, value in given if scheme in WORK_SCHEMES})
+        sorted(
+            {normalized_name(scheme, value) for scheme, value in given if scheme in WORK_SCHEMES}
+        )
     )
 
 
@@ -188,7 +190,7 @@ def _asked(reference: str) -> Name:
     return found.scheme, found.value
 
 
-def _name(scheme: str, value: str) -> Name:
+def normalized_name(scheme: str, value: str) -> Name:
     """Return an identifier in one spelling, whichever of the usual ones a source chose."""
     value = unquote(value.strip())
     if scheme == "pmcid" and value.isdigit():
@@ -204,7 +206,7 @@ def _name(scheme: str, value: str) -> Name:
             break
     value = value.translate(_LOWER)
     if scheme == "doi" and value.startswith(_ARXIV_DOI):
-        return _name("arxiv", value.removeprefix(_ARXIV_DOI))
+        return normalized_name("arxiv", value.removeprefix(_ARXIV_DOI))
     if scheme == "arxiv":  # all versions are one work
         value = _VERSION.sub("", value)
     return scheme, value

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.holdings import found_by_search, paper
-from threegate.host.fetch.text_form import candidates, listed
+from threegate.host.fetch.candidates import candidates, listed
 from threegate.host.workspace.packets import is_search
 
 
@@ -17,7 +17,7 @@ def test_each_candidate_has_the_reference_that_says_most() -> None:
         "title: Old\ndoi:10.1002/1(2000)42:2%3Caid>3.0.co;2-v",
     )
     assert list(listed(shown)) == [
-        "1. doi:10.5555/a  Ice (2024)",
+        "1. doi:10.5555/a  Ice (A; B, 2024)",
         "2. arxiv:1706.03762v5  RETRACTED: Older ice",
         "3. no reference  none given",
         "4. doi:10.1002/1(2000)42:2<aid>3.0.co;2-v  Old",

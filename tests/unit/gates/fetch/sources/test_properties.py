@@ -50,8 +50,9 @@ KEYS = sorted({
     "data", "date-parts", "dates", "descriptions", "doi", "externalIds", "family", "id", "ids",
     "is_retracted", "issued", "items", "license", "link", "locations", "message", "message-type",
     "name", "oa_locations", "paperId", "primary_location", "pubTypeList", "publicationDate",
-    "publication_date", "reference", "relatedIdentifiers", "result", "resultList", "results", "rightsList",
-    "status", "title", "titles", "type", "update-to", "updated-by", "year", "z_authors",
+    "publication_date", "reference", "relatedIdentifiers", "result", "resultList", "results",
+    "rightsList", "status", "title", "titles", "type", "update-to", "updated-by", "year",
+    "z_authors",
 })  # fmt: skip
 LEAVES = st.one_of(
     st.none(),

@@ -150,6 +150,7 @@ def test_a_retraction_that_one_list_knows_is_in_the_joined_one() -> None:
     assert [merge_lists(one)[0].retraction.status for one in lists] == ["retracted", "none"]
 
 
+# claim TG-C-540
 def test_an_entry_with_many_names_takes_no_other_out_of_the_list() -> None:
     one, other = works("10.5555/a", "10.5555/b")
     ids = {"DOI": "10.5555/a", "ArXiv": "1706.03762"}
