@@ -164,9 +164,9 @@ def test_where_policy_denies_nobody_is_asked(place: Place) -> None:
 
 
 def test_options_of_a_search_are_refused_elsewhere(cli: PlaceCli) -> None:
-    for option in (("--source", "crossref"), ("--rows", "5")):
+    for option in (("--source", "crossref"), ("--rows", "5"), ("--get", "1")):
         told = cli("fetch", "--dry-run", ARTICLE, *option, code=2)
-        assert "--source and --rows belong to a search" in told.err
+        assert "--source, --rows and --get belong to a list" in told.err
 
 
 def test_run_points_at_fetch(cli: PlaceCli, fetched: Done) -> None:
