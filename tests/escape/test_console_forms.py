@@ -132,7 +132,7 @@ def test_a_console_that_runs_nothing_searches_nowhere(served: Scene) -> None:
         status, words = post(tab, f"/related/{packet}", fields)
         assert (status, "started with --no-run and sends nothing" in words) == (422, True)
     status, words = post(tab, f"/related/{packet}", {"relation": "everything", "csrf": csrf})
-    assert (status, "none of the choices" in words) == (422, True)
+    assert (status, "not one of the choices" in words) == (422, True)
     assert not [one for one in served.console.events if one["event"].startswith("search")]
 
 
