@@ -30,7 +30,8 @@ from threegate.artifacts.research_packet import Identifier, ResearchPacket
 from threegate.audit.entry import Entry
 from threegate.base.untrusted import Untrusted
 from threegate.gates.model.embedder.messages import VECTOR_BYTES
-from threegate.handoff.admission import FETCH, admit_packet
+from threegate.handoff.admission import FETCH
+from threegate.handoff.packet_admission import admit_packet
 from threegate.host.ask.answer import TypedQuestion, answer_by_extracts
 from threegate.host.provenance.headlines import answers_on_retracted, warnings
 from threegate.host.report.sources import relabelled

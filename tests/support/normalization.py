@@ -29,7 +29,8 @@ from threegate.gates.fetch.normalize.messages import (
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.normalize.text import Read
 from threegate.gates.fetch.sources.metadata import Metadata, Outcome
-from threegate.handoff.admission import FETCH, admit_packet
+from threegate.handoff.admission import FETCH
+from threegate.handoff.packet_admission import admit_packet
 from threegate.handoff.store import Store
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine

@@ -19,9 +19,10 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.audit.verify import verify_log
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import approvals, states
-from threegate.handoff.admission import FETCH, admit, admit_packet
+from threegate.handoff.admission import FETCH, admit
 from threegate.handoff.claims import End, RunClaim, claim_group, finish_group
 from threegate.handoff.journal import Put
+from threegate.handoff.packet_admission import admit_packet
 from threegate.handoff.store import AUDIT, Store
 from threegate.handoff.verify import FileFold, Finding, verify_files
 from threegate.host.keys.operator import DEFAULT_PRINCIPAL, Operator, remember

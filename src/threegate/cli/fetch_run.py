@@ -2,15 +2,11 @@
 
 import argparse
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, ThreeGateError
+from threegate.cli.interrupt import patience
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -146,7 +142,10 @@ def perform(
     from threegate.host.fetch.session import fetch
 
     known = here or nothing_here
-    with _patience(context) as stop, context.out.board(context.environ) as draw:
+    with (
+        patience(context, first="storing what is complete", second=_AGAIN) as stop,
+        context.out.board(context.environ) as draw,
+    ):
         progress = text_form.FetchProgress(draw, note=context.out.note)
         work, reports = fetch(
             ws,
@@ -260,22 +259,3 @@ def finish(context: Context, done: FetchDone, code: int) -> int:
         context.out.note(f"interrupted: {_AGAIN}")
         return EX_INTERRUPTED
     return code
-
-
-@contextmanager
-def _patience(context: Context) -> Iterator[threading.Event]:
-    """Let an interrupt end the run after what is complete, and a second one end it at once."""
-    stop = threading.Event()
-
-    def interrupted(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            context.out.urgent(f"stopped: {_AGAIN}")
-            os._exit(EX_INTERRUPTED)  # boxes end with us
-        stop.set()
-        context.out.urgent("interrupted: storing what is complete; again to stop at once")
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -14,6 +14,7 @@ from threegate.cli import (
     doctor,
     fetch,
     image,
+    import_files,
     infra,
     init,
     key,
@@ -52,6 +53,7 @@ exit codes:
 
 _GROUPS: Final = (
     init,
+    import_files,
     validate,
     admit,
     status,

@@ -1,17 +1,12 @@
 """`threegate run`: execute what a human approved."""
 
 import argparse
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED, HandoffTampered
 from threegate.cli.grammar import CommandGroup
+from threegate.cli.interrupt import patience
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -31,6 +26,7 @@ claimed under the old rules.
 The exit code is 0 if every request left a result, also for a program that failed. A request whose
 file was moved or changed by hand is named
 and left alone; the others run, and the exit code is 76."""
+_WAITS = "what was under way waits in `threegate review`"
 
 
 def add(commands: CommandGroup) -> None:
@@ -62,22 +58,22 @@ def run(args: argparse.Namespace, context: Context) -> int:
         code = _tell_aside(args, context, aside, found, told)
         chosen = [request_id for request_id in found if request_id not in aside]
         places = context.settings
-        image = partial(current, config_home=places.config_home)
         heavy = partial(
             HeavyLane,
             ws.bundle,
             places.cache_home,
-            image,
+            partial(current, config_home=places.config_home),
             say=context.out.note,
             outward=outward_of(ws.root, places, ws.clock),
         )
-        with context.out.progress("running", len(chosen)) as show, _patience(context) as stop:
-            for number, report in enumerate(
-                run_requests(ws, chosen, stop=stop.is_set, heavy=heavy), 1
-            ):
+        with (
+            context.out.progress("running", len(chosen)) as show,
+            patience(context, first="ending what was begun", second=_WAITS) as stop,
+        ):
+            reports = run_requests(ws, chosen, stop=stop.is_set, heavy=heavy)
+            for number, report in enumerate(reports, 1):
                 show(number)
-                if report.error is not None:
-                    code = code or report.error.exit_code
+                code = code or (report.error.exit_code if report.error is not None else 0)
                 if args.json:
                     told.append(_plain(report))
                 else:
@@ -87,25 +83,6 @@ def run(args: argparse.Namespace, context: Context) -> int:
     elif not found:
         context.out.line("nothing is approved")
     return EX_INTERRUPTED if stop.is_set() else code
-
-
-@contextmanager
-def _patience(context: Context) -> Iterator[threading.Event]:
-    """Let an interrupt end the run after what is claimed, and a second one end it at once."""
-    stop = threading.Event()
-
-    def interrupted(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            context.out.urgent("stopped: what was under way waits in `threegate review`")
-            os._exit(EX_INTERRUPTED)  # sandboxes end with us, and their claims with the lease
-        stop.set()
-        context.out.urgent("interrupted: ending what was begun; again to stop at once")
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _chosen(args: argparse.Namespace, ws: "Workspace") -> list[str]:

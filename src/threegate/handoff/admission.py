@@ -185,11 +185,11 @@ def _judge(
             raise item.error
         if item.id in pending or store.locate(item.id) is not None:
             return Admission("already", digest, item.id), None
-        _refuse_gone(store, item.id)
+        refuse_gone(store, item.id)
         verdict = compared.get(item.id)
         if isinstance(verdict, ArtifactRejected):
             raise verdict
-        _check_in_place(store, item.artifact, pending)
+        check_in_place(store, item.artifact, pending)
     except ArtifactRejected as exc:
         # Keeping forgotten bytes in quarantine would undo the forgetting.
         gone = exc.code in (FORGOTTEN, WITHDRAWN)
@@ -198,14 +198,15 @@ def _judge(
     return Admission("accepted", digest, item.id), None
 
 
-def _refuse_gone(store: Store, artifact_id: str) -> None:
+def refuse_gone(store: Store, artifact_id: str) -> None:
+    """Refuse an artifact that was forgotten or withdrawn here."""
     if store.holds(states.TOMBSTONES, f"{artifact_id}.json"):
         raise ArtifactRejected(f"{artifact_id} was forgotten here", code=FORGOTTEN)
     if store.holds(states.QUARANTINE, f"{artifact_id}.md"):
         raise ArtifactRejected(f"{artifact_id} was withdrawn here", code=WITHDRAWN)
 
 
-def _check_in_place(
+def check_in_place(
     store: Store,
     artifact: Artifact,
     pending: Mapping[str, _Parsed],
@@ -255,52 +256,15 @@ def admit_request(store: Store, request: ToolRequest, *, blobs: Sequence[bytes])
     request_id = make_id("tr", data)
     brought = {sha256_hex(blob): blob for blob in blobs}
     with store.locked() as journal:
-        _refuse_gone(store, request_id)
+        refuse_gone(store, request_id)
         for digest in brought:
             refuse_forgotten(store, digest)
-        _check_in_place(store, request, {}, brought)
+        check_in_place(store, request, {}, brought)
         new = [digest for digest in brought if not store.has_blob(digest)]
         acts: list[Act] = [Put(states.BLOBS, digest, brought[digest]) for digest in new]
         acts.append(Put(destination(request, "tr"), f"{request_id}.md", data))
         journal.run("request", acts)
     return request_id
-
-
-def admit_packet(
-    store: Store,
-    packet: Untrusted[bytes],
-    *,
-    blobs: Sequence[bytes],
-    op: str,
-    detail: Mapping[str, Any],
-    again: bool = False,
-) -> tuple[str, bool]:
-    """Store a packet and the raw bytes it was made from, all or nothing.
-
-    Returns its id and whether it is new.  `again` stores one that is here once more, so that
-    the log names another operation for it.  Raises `ArtifactRejected`, and then nothing was stored.
-    """
-    artifact = registry.parse(packet)
-    data = packet.open_for_validation()
-    packet_id = make_id("rp", data)
-    place = destination(artifact, "rp")
-    brought = {sha256_hex(blob): blob for blob in blobs}
-    with store.locked() as journal:
-        _refuse_gone(store, packet_id)
-        for digest in (digest_of(packet_id), *brought):
-            refuse_forgotten(store, digest)
-        if store.locate(packet_id) is not None and not again:
-            return packet_id, False
-        _check_in_place(store, artifact, {})
-        # The packet first: the log's detail for the whole change is attached to its name.
-        acts: list[Act] = [Put(place, f"{packet_id}.md", data)]
-        acts += [
-            Put(states.BLOBS, digest, blob)
-            for digest, blob in brought.items()
-            if not store.has_blob(digest)
-        ]
-        journal.run(op, acts, detail)
-    return packet_id, True
 
 
 def admit_answer(
@@ -323,8 +287,8 @@ def admit_answer(
                 raise item.error
             assert item.id is not None
             assert item.artifact is not None
-            _refuse_gone(store, item.id)
-            _check_in_place(store, item.artifact, pending)
+            refuse_gone(store, item.id)
+            check_in_place(store, item.artifact, pending)
             pending[item.id] = item
         journal.run("ask", [_accept(key, item) for key, item in pending.items()], detail)
     first, *rest = pending

@@ -35,10 +35,10 @@ from threegate.gates.fetch.normalize.messages import MAX_RECORD_BYTES, Retrieval
 from threegate.handoff.admission import (
     WITHDRAWN,
     Admission,
-    admit_packet,
     is_forgotten,
     quarantine_pieces,
 )
+from threegate.handoff.packet_admission import admit_packet
 from threegate.handoff.refusals import FORGOTTEN
 from threegate.host.atomic_file import new_file
 from threegate.host.fetch.remake import (

@@ -30,11 +30,11 @@ from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.handoff import states
 from threegate.handoff.admission import (
     WITHDRAWN,
-    admit_packet,
     is_forgotten,
     quarantine_pieces,
 )
 from threegate.handoff.journal import Act, Put
+from threegate.handoff.packet_admission import admit_packet
 from threegate.handoff.refusals import FORGOTTEN
 from threegate.handoff.store import Store
 from threegate.host.fetch.normalize_pool import Answered

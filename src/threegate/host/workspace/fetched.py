@@ -1,4 +1,4 @@
-"""Cache of earlier fetches: validators of responses, and the packet that each plan led to.
+"""Cache of earlier fetches and imports: validators of responses, packets of plans and of files.
 
 Derived, sealed (`derived.py`) and deletable: without it every question is asked again in full.  The
 response to an unchanged URL is read from the retrieval record stored under its digest; a packet
@@ -28,7 +28,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord, parse_record
 from threegate.gates.fetch.retrieve.messages import Got
 from threegate.handoff import states
-from threegate.handoff.admission import FETCH
+from threegate.handoff.admission import FETCH, IMPORT
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.host.workspace.derived import Derived, note_rebuilt, remove_derived
@@ -36,7 +36,7 @@ from threegate.policy.hosts import parse_url
 
 FILE: Final = "fetched.sqlite"
 OP: Final = FETCH  # of the batch that stores a packet
-VERSION: Final = 1
+VERSION: Final = 2
 _KEY_LEFT_OUT: Final = re.compile(rf"[?&][^?&=]+={REDACTED}\Z")
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
@@ -45,6 +45,10 @@ CREATE TABLE IF NOT EXISTS kept (
     PRIMARY KEY (url, accept, level)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS packets (
     plan TEXT, packet TEXT, checked TEXT, PRIMARY KEY (plan, checked, packet)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    root TEXT, level TEXT, location TEXT, packet TEXT, sha256 TEXT,
+    PRIMARY KEY (root, level, location)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS files_by_bytes ON files (sha256, level);
 """
 
 
@@ -55,6 +59,14 @@ class KnownAnswer:
     etag: str | None
     last_modified: str | None
     answer: KeptAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFile:
+    """The newest packet of an imported file, and the digest of its bytes."""
+
+    packet: str
+    sha256: str
 
 
 class FetchCache:
@@ -137,6 +149,33 @@ class FetchCache:
             row = (plan, packet, checked)
             db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
 
+    def files_below(self, root: str, level: str) -> dict[str, ImportedFile]:
+        """Return the newest packet of every file that was imported from a root, by location."""
+        with _errors():
+            rows = self._sound().execute(
+                "SELECT location, packet, sha256 FROM files WHERE root = ? AND level = ?",
+                (root, level),
+            )
+            return {where: ImportedFile(packet, digest) for where, packet, digest in rows}
+
+    def packet_of_bytes(self, digest: str, level: str) -> str | None:
+        """Return a packet that was imported from these bytes, if one is still here."""
+        with _errors():
+            rows = (
+                self._sound()
+                .execute(
+                    "SELECT packet FROM files WHERE sha256 = ? AND level = ? LIMIT 16",
+                    (digest, level),
+                )
+                .fetchall()
+            )
+        return next((one for (one,) in rows if self._store.locate(one) is not None), None)
+
+    def catch_up(self) -> None:
+        """Take in what was stored since the last look."""
+        with _errors():
+            self._catch_up()
+
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         self._sound()
@@ -162,6 +201,7 @@ class FetchCache:
             first = next(entries, None)
             if first is not None and start and first.digest != seen[2]:  # another history
                 db.execute("DELETE FROM packets")
+                db.execute("DELETE FROM files")
                 entries = log.entries(0)
             for entry in entries:
                 self._take(db, entry)
@@ -175,10 +215,16 @@ class FetchCache:
 
     def _take(self, db: sqlite3.Connection, entry: Entry) -> None:
         data: Any = entry.data
-        if entry.kind != INTENT or data.get("op") != OP:
+        if entry.kind != INTENT or data.get("op") not in (OP, IMPORT):
             return
         detail, name = data.get("detail"), str(data.get("name"))
-        if isinstance(detail, dict) and name.startswith("rp-"):
+        if not isinstance(detail, dict) or not name.startswith("rp-"):
+            return
+        if data["op"] == IMPORT:
+            both = str(detail.get("root")), str(detail.get("level"))
+            rows = [(*both, *map(str, one)) for one in detail.get("files", ())]
+            db.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+        else:
             row = (str(detail.get("plan")), name.removesuffix(".md"), str(detail.get("checked")))
             db.execute("INSERT OR IGNORE INTO packets VALUES (?, ?, ?)", row)
 

@@ -1,0 +1,217 @@
+"""`threegate import`: files and folders become research packets."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from threegate.base.errors import EX_INTERRUPTED
+from threegate.base.forms import CONFIDENTIALITY
+from threegate.cli.grammar import CommandGroup
+from threegate.cli.interrupt import patience
+from threegate.host.command_context import Context
+
+if TYPE_CHECKING:
+    from threegate.host.importing.selection import FileSelection, Identity
+    from threegate.host.workspace.workspace import Workspace
+
+_ABOUT = """\
+PATH is a file or a folder. Each file is read in a sandbox without network, one file per
+process, and becomes a research packet. The file itself stays as it is; a copy of its bytes is
+kept beside the packet. The format is detected from the content. A file that cannot be read is
+refused with the reason, and its bytes are in quarantine.
+
+Bytes that were imported before are already here. A changed file becomes a new packet that names
+the one it replaces; a removed file is named, and its packet stays. The same command again goes on
+where it was interrupted.
+
+Symbolic links are not followed, and names that begin with a dot are left out. Packets hold paths
+relative to PATH, never absolute ones. What a file says about itself (title, authors) is a claim.
+
+The exit code is 0 if every file is here, 65 if one was refused."""
+_AGAIN = "the same command again goes on from here"
+_WATCH_SECONDS = 2.0
+
+
+def add(commands: CommandGroup) -> None:
+    """Add the command."""
+    parser = commands.command(
+        "import",
+        "turn files and folders into research packets",
+        run=run,
+        about=_ABOUT,
+        examples=(
+            "import paper.pdf notes.md",
+            "import ~/papers --recursive",
+            "import ~/papers -r --include '*.pdf' --exclude 'drafts/*' --dry-run",
+            "import ~/notes -r --watch",
+        ),
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("-r", "--recursive", action="store_true", help="folders in folders too")
+    for name, words in (("include", "only files like this"), ("exclude", "no files like this")):
+        parser.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="GLOB",
+            help=f"{words}: a name or a path below PATH",
+        )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be read")
+    parser.add_argument("--again", action="store_true", help="try files that were refused before")
+    parser.add_argument(
+        "--watch", action="store_true", help="go on importing what changes, until Ctrl-C"
+    )
+    level = CONFIDENTIALITY[1]
+    parser.add_argument(
+        "--confidentiality",
+        choices=CONFIDENTIALITY,
+        default=level,
+        help=f"of the packets; {level}, if not said",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> int:
+    """Import what was named."""
+    from threegate.base.errors import UsageError
+
+    if args.watch and (args.dry_run or args.json):
+        raise UsageError("--watch goes with neither --dry-run nor --json")
+    selection = _selected(args, context)
+    if args.dry_run:
+        return _rehearse(args, context, selection)
+    with context.workspace(args) as ws:
+        ws.refuse_wrong_clock()
+        with patience(context, first="storing what is complete", second=_AGAIN) as stop:
+            code, made = _import(args, context, ws, selection, stop.is_set)
+            while args.watch and not stop.wait(_WATCH_SECONDS):
+                fresh = _changed(selection, selection := _selected(args, context))
+                if fresh.files:
+                    more, new = _import(args, context, ws, fresh, stop.is_set)
+                    code, made = code or more, made or new
+        if made and not stop.is_set():
+            _prepare(context, ws)
+    if stop.is_set() and not args.watch:
+        context.out.note(f"interrupted: {_AGAIN}")
+        return EX_INTERRUPTED
+    return code
+
+
+def _prepare(context: Context, ws: "Workspace") -> None:
+    from threegate.host.ask.nearness import prepare_new
+
+    prepare_new(context, ws)
+
+
+def _selected(args: argparse.Namespace, context: Context) -> "FileSelection":
+    from threegate.host.importing.selection import select
+
+    return select(
+        args.paths,
+        context.settings.cwd,
+        recursive=args.recursive,
+        include=args.include,
+        exclude=args.exclude,
+    )
+
+
+def _changed(before: "FileSelection", now: "FileSelection") -> "FileSelection":
+    """Return the files that are new or changed and have been still for one look."""
+    from dataclasses import replace
+
+    known: set[tuple[str, tuple[str, ...], Identity]] = {
+        (file.root.key, file.parts, file.identity) for file in before.files
+    }
+    fresh = [f for f in now.files if (f.root.key, f.parts, f.identity) not in known]
+    return replace(now, files=fresh, unusable=[], whole_roots=[])
+
+
+def _rehearse(args: argparse.Namespace, context: Context, selection: "FileSelection") -> int:
+    from threegate.base.errors import ArtifactRejected
+    from threegate.host.importing.batch import MAX_FILE_BYTES
+    from threegate.host.importing.selection import read
+    from threegate.host.importing.types import detect
+
+    told: list[dict[str, Any]] = []
+    for file in selection.files:
+        found: dict[str, Any] = {"file": file.reference, "bytes": file.identity[2]}
+        try:
+            found |= {"type": detect(file.parts[-1], read(file, MAX_FILE_BYTES)), "reason": None}
+        except ArtifactRejected as exc:
+            found |= {"type": None, "reason": exc.message}
+        told.append(found)
+    refused = [{"file": name, "type": None, "reason": e.message} for name, e in selection.unusable]
+    told += refused
+    if args.json:
+        context.out.document({"files": told})
+        return 0
+    for one in told:
+        what = one["type"] or f"refused: {one['reason']}"
+        context.out.line(f"{what}  {one['file']}")
+    _tell_left_out(context, selection)
+    context.out.note("dry run: nothing was imported")
+    return 0
+
+
+def _import(
+    args: argparse.Namespace,
+    context: Context,
+    ws: "Workspace",
+    selection: "FileSelection",
+    stop: Callable[[], bool],
+) -> tuple[int, bool]:
+    """Import a selection, tell it, and return the exit code and whether there is a new packet."""
+    from threegate.host.importing.batch import STATUSES, FileImport
+    from threegate.host.importing.text_form import document, lines
+
+    counts = dict.fromkeys(STATUSES, 0)
+    told: list[dict[str, Any]] = []
+    task = FileImport(ws, level=args.confidentiality, again=args.again, stop=stop)
+    started = time.monotonic()
+    with closing(task), context.out.board(context.environ) as draw:
+        for report in task.run(selection):
+            counts[report.status] += 1
+            if args.json:
+                told.append(document(report))
+            else:
+                for text in lines(report):
+                    context.out.line(text)
+                context.out.flush()  # a pipe shows each file as it is done, too
+            draw(_progress(sum(counts.values()), len(selection.files), started))
+    if args.json:
+        context.out.document({"files": told})
+    elif len(selection.files) != 1 or selection.folders:
+        _tell_left_out(context, selection)
+        context.out.note(_totals(counts))
+    return (os.EX_DATAERR if counts["refused"] else 0), counts["made"] > 0
+
+
+def _progress(done: int, total: int, started: float) -> list[str]:
+    seconds = max(time.monotonic() - started, 0.001)
+    left = round(seconds * (total - done) / done) if done else 0
+    rate = f"{done / seconds:.1f} files/s"
+    return [f"importing: {done} of {total}, {rate}, {left // 60}:{left % 60:02} left"]
+
+
+def _totals(counts: dict[str, int]) -> str:
+    words = {"made": "imported", "already": "already here", "refused": "refused", "gone": "gone"}
+    said = [f"{count} {words[name]}" for name, count in counts.items() if count]
+    return ", ".join(said) or "no files"
+
+
+def _tell_left_out(context: Context, selection: "FileSelection") -> None:
+    from threegate.host.output import counted
+
+    for text in _left_out(selection, counted):
+        context.out.note(text)
+
+
+def _left_out(selection: "FileSelection", counted: Callable[..., str]) -> Iterator[str]:
+    if selection.folders:
+        yield f"{counted(selection.folders, 'folder')} not entered: --recursive does"
+    if selection.hidden:
+        yield f"{counted(selection.hidden, 'name')} with a dot in front left out"
+    if selection.left_out:
+        yield f"{counted(selection.left_out, 'name')} left out by --include or --exclude"

@@ -1,0 +1,173 @@
+"""Which files an import takes, and how their paths are spelled."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threegate.base.errors import ArtifactRejected, UsageError
+from threegate.base.forms import LOCATION
+from threegate.host.importing import selection as module
+from threegate.host.importing.selection import FileSelection, FoundFile, Root, read, select
+
+
+def taken(found: FileSelection) -> list[str]:
+    return [file.reference for file in found.files]
+
+
+def refused(found: FileSelection) -> dict[str, str]:
+    return {name: error.message for name, error in found.unusable}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "papers"
+    (place / "sub").mkdir(parents=True)
+    (place / "a.txt").write_text("a")
+    (place / "sub" / "b.md").write_text("b")
+    (place / ".hidden.txt").write_text("h")
+    return place
+
+
+def test_a_folder_without_recursive_gives_its_own_files_only(folder: Path, tmp_path: Path) -> None:
+    found = select([folder.name], tmp_path, recursive=False)
+    assert (taken(found), found.folders, found.hidden) == (["file:a.txt"], 1, 1)
+    assert not found.whole_roots, "removals are not known without a whole walk"
+
+
+def test_recursive_enters_folders_and_paths_are_relative(folder: Path, tmp_path: Path) -> None:
+    found = select(["papers"], tmp_path, recursive=True)
+    assert taken(found) == ["file:a.txt", "file:sub/b.md"]
+    assert not any(str(tmp_path) in file.location for file in found.files)
+    assert [root.path for root in found.whole_roots] == [folder]
+
+
+def test_patterns_choose_by_name_and_by_path(folder: Path, tmp_path: Path) -> None:
+    assert (folder / "sub" / "b.md").exists(), "control"
+    assert taken(select(["papers"], tmp_path, recursive=True, include=["*.md"])) == [
+        "file:sub/b.md"
+    ]
+    assert taken(select(["papers"], tmp_path, recursive=True, exclude=["sub"])) == ["file:a.txt"]
+    assert taken(select(["papers"], tmp_path, recursive=True, exclude=["sub/*"])) == ["file:a.txt"]
+
+
+def test_links_fifos_and_sockets_are_refused_beside_a_plain_file(
+    folder: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("outside")
+    (folder / "link.txt").symlink_to(secret)
+    (folder / "folder").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    found = select(["papers"], tmp_path, recursive=True)
+    assert taken(found) == ["file:a.txt", "file:sub/b.md"], "control: plain files are taken"
+    assert refused(found) == {
+        "file:folder": "a symbolic link is not followed",
+        "file:link.txt": "a symbolic link is not followed",
+        "file:pipe": "it is a FIFO, not a file",
+    }
+
+
+def test_a_link_that_is_named_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("x")
+    (tmp_path / "link.txt").symlink_to("plain.txt")
+    found = select(["plain.txt", "link.txt"], tmp_path, recursive=False)
+    assert taken(found) == ["file:plain.txt"]
+    assert refused(found) == {"file:link.txt": "a symbolic link is not followed"}
+
+
+def test_a_folder_exchanged_for_a_link_after_the_walk_is_not_followed(
+    folder: Path, tmp_path: Path
+) -> None:
+    found = select(["papers"], tmp_path, recursive=True)
+    inner = found.files[1]
+    assert read(inner, 100) == b"b", "control: it is read while it is a folder"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b.md").write_text("another file")
+    (folder / "sub").rename(folder / "old")
+    (folder / "sub").symlink_to(elsewhere)
+    with pytest.raises(ArtifactRejected, match="cannot be opened"):
+        read(inner, 100)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"first half")
+    (file,) = select(["a.txt"], tmp_path, recursive=False).files
+    assert read(file, 100) == b"first half", "control"
+    real = os.fstat
+    calls: list[int] = []
+
+    def growing(fd: int) -> os.stat_result:
+        if calls:
+            path.write_bytes(b"first half and the second")
+        calls.append(fd)
+        return real(fd)
+
+    monkeypatch.setattr(os, "fstat", growing)
+    with pytest.raises(ArtifactRejected, match="changed while it was read"):
+        read(file, 100)
+
+
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * 101)
+    (file,) = select(["a.txt"], tmp_path, recursive=False).files
+    assert len(read(file, 101)) == 101, "control"
+    with pytest.raises(ArtifactRejected, match="101 bytes, limit 100"):
+        read(file, 100)
+
+
+def test_a_path_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        select(["nowhere"], tmp_path, recursive=False)
+
+
+def test_a_tree_deeper_than_the_limit_ends_with_a_reason(tmp_path: Path) -> None:
+    place = tmp_path / "deep"
+    deepest = place.joinpath(*["d"] * (module.MAX_DEPTH + 5))
+    deepest.mkdir(parents=True)
+    (place / "a.txt").write_text("a")
+    found = select(["deep"], tmp_path, recursive=True)
+    assert taken(found) == ["file:a.txt"]
+    assert list(refused(found).values()) == [f"below {module.MAX_DEPTH} folders"]
+
+
+def test_opening_a_fifo_that_replaced_a_file_never_waits(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("x")
+    (file,) = select(["a.txt"], tmp_path, recursive=False).files
+    path.unlink()
+    os.mkfifo(path)
+    ended = threading.Event()
+
+    def reading() -> None:
+        with pytest.raises(ArtifactRejected, match="not a regular file"):
+            read(file, 100)
+        ended.set()
+
+    thread = threading.Thread(target=reading, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert ended.is_set()
+
+
+NAMES = st.binary(min_size=1, max_size=40).filter(
+    lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b"..")
+)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_any_name_has_one_location_that_packets_accept(names: list[bytes]) -> None:
+    parts = tuple(map(os.fsdecode, names))
+    file = FoundFile(Root(Path("/r"), "0" * 64), parts, (0, 0, 0, 0, 0))
+    assert LOCATION.fits(file.location), file.location
+    assert len(file.location.split("/")) == len(names)
+    assert not {".", ".."} & set(file.location.removeprefix("file:").split("/"))
+    assert file.reference.startswith("file:")
+    assert file.reference.isprintable() or " " in file.reference or not file.reference.isascii()
