@@ -141,11 +141,8 @@ def perform(
     from threegate.host.fetch.candidates import nothing_here
     from threegate.host.fetch.session import fetch
 
-    known = here or nothing_here
-    with (
-        patience(context, first="storing what is complete", second=_AGAIN) as stop,
-        context.out.board(context.environ) as draw,
-    ):
+    known, words = here or nothing_here, {"first": "storing what is complete", "second": _AGAIN}
+    with patience(context, **words) as stop, context.out.board(context.environ) as draw:
         progress = text_form.FetchProgress(draw, note=context.out.note)
         work, reports = fetch(
             ws,
