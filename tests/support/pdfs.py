@@ -41,15 +41,26 @@ class PdfWriter:
         return bytes(made)
 
 
-def pdf(*contents: bytes, title: str = "", author: str = "", box: str = "0 0 612 792") -> bytes:
-    """Return a PDF with one page for each content stream; `/F1` is Helvetica."""
+def pdf(
+    *contents: bytes,
+    title: str = "",
+    author: str = "",
+    box: str = "0 0 612 792",
+    font: bytes = b"Helvetica",
+    labels: bytes = b"",
+) -> bytes:
+    """Return a PDF with one page for each content stream; `/F1` is `font`, `/F2` its bold."""
     writer = PdfWriter()
-    font = writer.add(_FONT)
+    plain = writer.add(_FONT.replace(b"Helvetica", font))
+    bold = writer.add(_FONT.replace(b"Helvetica", font + b"-Bold"))
     kids = []
     for content in contents:
         stream = writer.stream(content)
-        kids.append(_page(writer, b"<</Font<</F1 %d 0 R>>>>" % font, stream, box))
+        fonts = b"<</Font<</F1 %d 0 R/F2 %d 0 R>>>>" % (plain, bold)
+        kids.append(_page(writer, fonts, stream, box))
     _finish(writer, kids)
+    if labels:
+        writer.objects[1] = b"<</Type/Catalog/Pages 2 0 R/PageLabels<</Nums[%b]>>>>" % labels
     if title or author:
         info = b"<</Title %b/Author %b>>" % (_utf16(title), _utf16(author))
         writer.trailer = b"/Info %d 0 R" % writer.add(info)

@@ -56,6 +56,7 @@ HAZARDS: Final = (
     "injection-like",
     "invisible",
     "markup-escaped",
+    "recognised",
     "truncated",
 )
 

@@ -18,13 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.gates.fetch.normalize.readers.pdf_boxes import Box
-from threegate.gates.fetch.normalize.readers.pdfium import (
-    FORM,
-    PATH,
-    TEXT,
-    Drawn,
-    Handle,
-)
+from threegate.gates.fetch.normalize.readers.pdf_objects import FORM, PATH, TEXT, Drawn
+from threegate.gates.fetch.normalize.readers.pdfium import Handle
 
 MIN_POINTS: Final = 2.0  # below this nobody reads, and nobody prints
 MAX_CLEAR_ALPHA: Final = 12  # of 255

@@ -1,4 +1,4 @@
-"""PDF: the text of each page, without what nobody sees on it.
+"""PDF: the text of each page in reading order, without what nobody sees on it.
 
 SECURITY
     Reads hostile bytes with PDFium, in the box of `fetch-pdf` (see `pdfium`).  Bounds below
@@ -16,7 +16,13 @@ from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import pdfium
 from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
 from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
-from threegate.gates.fetch.normalize.text import Document, Part, Unread
+from threegate.gates.fetch.normalize.readers.pdf_lines import lines_of, runs_from_the_right
+from threegate.gates.fetch.normalize.readers.pdf_objects import Painting, pixels_of
+from threegate.gates.fetch.normalize.readers.pdf_order import blocks_of
+from threegate.gates.fetch.normalize.readers.pdf_scans import recognised
+from threegate.gates.fetch.normalize.readers.pdf_sections import PageText, parts_of
+from threegate.gates.fetch.normalize.readers.pdf_tables import arranged
+from threegate.gates.fetch.normalize.text import Document, Unread
 from threegate.gates.fetch.sources.fields import Record
 from threegate.gates.fetch.sources.metadata import Metadata
 
@@ -33,29 +39,30 @@ _LIST: Final = re.compile(rb"\[((?:[\s/A-Za-z0-9#]|%[^\r\n\[]*+)++)\]")
 _ESCAPED: Final = re.compile(rb"#([0-9a-fA-F]{2})")
 _PACKING: Final = re.compile(rb"/(?:FlateDecode|Fl|LZWDecode|LZW|RunLengthDecode|RL)\b")
 _REASONS: Final = {"the PDF needs a password": "encrypted"}
-# PDFium's own signs for a hyphen at the end of a line, where it leaves the break out.
-_LINES: Final = (("\r\n", "\n"), ("\r", "\n"), ("\x02", "-\n"), ("\ufffe", "-\n"), ("\0", ""))
+_MAX_LABEL_CHARS: Final = 24
 
 
 @dataclass(slots=True)
 class _Found:
-    parts: list[Part] = field(default_factory=list)
+    pages: list[PageText] = field(default_factory=list)
     chars: int = 0
     hidden: int = 0
     undecided: int = 0
+    recognised: int = 0  # pages
     truncated: int = 0
 
     def hazards(self) -> dict[str, int]:
         counts = {
             "hidden-text": self.hidden,
             "hidden-undecided": self.undecided,
+            "recognised": self.recognised,
             "truncated": self.truncated,
         }
         return {name: count for name, count in counts.items() if count}
 
 
 def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
-    """Return the text of a PDF, one part per page; raise `Unread`."""
+    """Return the text of a PDF in parts, none longer than a page; raise `Unread`."""
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_PDF_BYTES:
         raise Unread("too-large", f"{len(untrusted)} bytes, limit {MAX_PDF_BYTES}")
@@ -83,68 +90,64 @@ def _read(document: pdfium.Document, doubts: int) -> Document:
                 missing, in_a_row = missing + 1, in_a_row + 1
             else:
                 in_a_row = 0
-                _read_page(page, number + 1, found)
+                _read_page(page, number + 1, _label(document, number), found)
         if found.chars >= MAX_PDF_CHARS or in_a_row >= MAX_UNREADABLE_PAGES:
             found.truncated += document.pages - number - 1
             break
     else:
         found.truncated += max(0, document.pages - MAX_PDF_PAGES)
     found.truncated += missing
-    if not found.parts:
+    if not found.pages:
         raise _nothing(document.pages, missing, found)
-    return Document(tuple(found.parts), _about(document), found=found.hazards())
+    return Document(tuple(parts_of(found.pages)), _about(document), found=found.hazards())
+
+
+def _label(document: pdfium.Document, number: int) -> str:
+    """Return what a page is called; its number if it has no name of its own."""
+    return document.label(number).strip()[:_MAX_LABEL_CHARS] or str(number + 1)
 
 
 def _nothing(pages: int, missing: int, found: _Found) -> Unread:
     if not pages or missing == min(pages, MAX_PDF_PAGES) or found.truncated >= pages:
         return Unread("damaged", "no page of the PDF can be read")
-    if found.hidden:  # what a scanner recognised lies invisible behind its picture
-        detail = f"no visible text; {found.hidden} characters are hidden, as behind a scan"
-        return Unread("empty", detail)
-    return Unread("empty", "no text on any page")
+    if found.hidden:
+        return Unread("empty", f"no visible text; {found.hidden} characters are hidden")
+    return Unread("empty", "no text on any page; a scan needs text recognition (OCR) first")
 
 
-def _read_page(page: pdfium.Page, number: int, found: _Found) -> None:
+def _read_page(page: pdfium.Page, number: int, label: str, found: _Found) -> None:
     count = min(page.chars, MAX_PAGE_CHARS)
     found.truncated += int(page.chars > count)
-    things = [*page.drawn(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH), *page.notes(MAX_PAGE_NOTES)]
+    painting = Painting(page.handle)
+    things = [*painting.things(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH), *painting.notes(MAX_PAGE_NOTES)]
     verdict = judge(things, page.box())
-    found.undecided += verdict.undecided + page.cut
+    found.undecided += verdict.undecided + painting.cut
+    scanned = recognised(things, verdict, page.box(), pixels_of)
+    verdict.hidden -= scanned
+    found.recognised += bool(scanned)
+    text = page.text(count)
     if verdict.hidden or verdict.partly:
-        text, hidden = _visible(page, count, verdict)
+        text, hidden = _visible(page, text, verdict)
         found.hidden += hidden
-    else:
-        text = page.text(0, count)
-    for old, new in _LINES:
-        text = text.replace(old, new)
     found.chars += len(text)
-    if text.strip():
-        found.parts.append(Part(Untrusted(f"page {number}"), Untrusted(text), number))
+    lines = arranged(lines_of(page, text))
+    if lines:
+        blocks = blocks_of(lines, leftwards=runs_from_the_right(text))
+        found.pages.append(PageText(number, label, blocks))
 
 
-def _visible(page: pdfium.Page, count: int, verdict: Verdict) -> tuple[str, int]:
-    """Return the text of a page without what is hidden, and how many letters were."""
-    area, kept, hidden = page.box(), [], 0
-    start, now = 0, False
-    for char in range(count):
-        handle = page.object_of(char)
-        if handle is None:
-            continue  # a space PDFium put in: it goes with what stands before it
-        gone = handle in verdict.hidden or (
-            handle in verdict.partly and not inside(page.char_box(char), area)
-        )
-        if gone != now:
-            piece = page.text(start, char - start)
-            hidden += _letters(piece) if now else 0
-            kept.append("\n" if now else piece)
-            start, now = char, gone
-    piece = page.text(start, count - start)
-    kept.append("" if now else piece)
-    return "".join(kept), hidden + (_letters(piece) if now else 0)
-
-
-def _letters(text: str) -> int:
-    return sum(map(len, text.split()))
+def _visible(page: pdfium.Page, text: str, verdict: Verdict) -> tuple[str, int]:
+    """Return the text of a page with breaks for what is hidden, and how many letters that is."""
+    area, kept, hidden, gone = page.box(), list(text), 0, False
+    for char, handle in enumerate(page.objects(len(text))):
+        if handle is not None:  # a space that PDFium put in goes with what is before it
+            gone = handle in verdict.hidden or (
+                handle in verdict.partly and not inside(page.char_box(char), area)
+            )
+        if gone:
+            hidden += not text[char].isspace()
+            kept[char] = "\n"
+    return "".join(kept), hidden
 
 
 def _about(document: pdfium.Document) -> Metadata:

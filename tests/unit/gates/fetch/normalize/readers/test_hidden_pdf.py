@@ -15,7 +15,7 @@ from threegate.gates.fetch.normalize.readers.hidden_pdf import judge
 from threegate.gates.fetch.normalize.readers.pdf import read
 from threegate.gates.fetch.normalize.readers.pdf_boxes import Box
 from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
-from threegate.gates.fetch.normalize.readers.pdfium import IMAGE, PATH, SHADING, TEXT, Drawn
+from threegate.gates.fetch.normalize.readers.pdf_objects import IMAGE, PATH, SHADING, TEXT, Drawn
 
 MAX_SECONDS = 10.0  # for what takes a tenth of one, and minutes with the square of the size
 PAGE: Box = (0, 0, 600, 800)

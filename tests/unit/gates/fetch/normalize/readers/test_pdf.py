@@ -37,10 +37,10 @@ def test_each_page_is_a_part_with_its_number() -> None:
     assert not found.found
 
 
-def test_a_hyphen_at_the_end_of_a_line_stays_where_it_was() -> None:
+def test_a_hyphen_between_numbers_at_the_end_of_a_line_stays() -> None:
     """Numbers would run together without it: 2010-2015."""
     found = read(pdf(line("from 2010-") + line("2015 and so on", y=688)))
-    assert texts(found) == [(1, "from 2010-\n2015 and so on")]
+    assert texts(found) == [(1, "from 2010-2015 and so on")]
 
 
 def test_what_a_document_says_of_itself() -> None:
@@ -61,8 +61,9 @@ def test_documents_that_cannot_be_read() -> None:
     assert refused(b"%PDF-1.7\nnothing") == ("damaged", "the PDF is not a PDF or is broken")
     assert refused(encrypted()) == ("encrypted", "the PDF needs a password")
     assert refused(cycle()) == ("damaged", "no page of the PDF can be read")
-    assert refused(pdf(b"")) == ("empty", "no text on any page")
-    hidden = ("empty", "no visible text; 6 characters are hidden, as behind a scan")
+    no_text = "no text on any page; a scan needs text recognition (OCR) first"
+    assert refused(pdf(b"")) == ("empty", no_text)
+    hidden = ("empty", "no visible text; 6 characters are hidden")
     assert refused(pdf(line("hidden", before="3 Tr"))) == hidden
     assert len(read(SMALL).parts) == 2, "control: one like them is read"
 
