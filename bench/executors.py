@@ -27,7 +27,7 @@ from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
 from threegate.host.policy.changes import apply_policy
 from threegate.host.run.lifecycle import run_requests
-from threegate.host.run.ready import make_ready
+from threegate.host.run.ready import job_of, make_ready
 from threegate.host.run.results import STOPPED
 from threegate.host.run.rules import LOOK_SECONDS
 from threegate.host.run.warm.executors import APPLIED, Signed, Status
@@ -219,7 +219,7 @@ def _stopped(served: Scene) -> float:
 def _killed(served: Scene) -> float:
     ws = served.ws
     request_id = approved_request(ws, ENDLESS)
-    job = make_ready(ws, request_id, approvals_by_request(ws.store)).job()
+    job = job_of(make_ready(ws, request_id, approvals_by_request(ws.store)))
     box = LiteKind().start(ws.bundle).box
     ended: list[str] = []
     thread = threading.Thread(

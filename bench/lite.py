@@ -20,7 +20,7 @@ from bench.lite_whole import LEVEL, group_rows, one_by_one, single_rows, value_o
 from bench.measure import Watch, noise, say
 from threegate.handoff.approvals import approvals_by_request
 from threegate.host.run.lite import Boxes
-from threegate.host.run.ready import make_ready
+from threegate.host.run.ready import job_of, make_ready
 from threegate.host.workspace.workspace import Workspace
 
 MOST_TIMES_RAW: Final = 1.2
@@ -60,7 +60,7 @@ class _Ours:
 
     def __call__(self, program: Program) -> Any:
         ready = self._ready[program.name]
-        ran = self._boxes.box(LEVEL).run(ready.job(), wall_ms=ready.request.limits.wall_ms)
+        ran = self._boxes.box(LEVEL).run(job_of(ready), wall_ms=ready.request.limits.wall_ms)
         assert ran.outcome.exit == "ok", ran.outcome
         return json.loads(ran.outcome.value)
 

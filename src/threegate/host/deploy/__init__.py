@@ -1,1 +1,1 @@
-"""The three levels around FETCH as files, made from the policy in force: text in, text out."""
+"""Files for servers, generated from the policy in force: text in, text out."""

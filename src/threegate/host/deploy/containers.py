@@ -1,8 +1,8 @@
-"""Containers: the proxy with the network, everybody else with none, for podman or Docker.
+"""Containers for podman or Docker: the proxy has the network, the others have none.
 
-Each container holds the program and the boxes it starts: a box inside a container is two walls.
-The file of system calls leaves out what no box needs to be built; podman's own list forbids
-`sethostname`, and Docker's `unshare`, without which there is no box.
+Each container holds the program and the sandboxes it starts, so there are two boundaries.  Our
+seccomp file forbids system calls that no sandbox needs; podman's own list forbids `sethostname`,
+and Docker's `unshare`, without which no sandbox starts.
 """
 
 import json
@@ -56,8 +56,8 @@ def services(place: Place) -> tuple[Service, ...]:
     serve = ("proxy", "serve", "--socket", SOCKET, "--bundle", BUNDLE)
     proxy = ("socket:/run/threegate", f"../bundle.json:{BUNDLE}:ro")
     return (
-        # The host's network, not a bridge: there it knows the machine's own addresses, and the
-        # firewall knows its uid.
+        # The host's network, not a bridge: the proxy sees the machine's own addresses, and the
+        # firewall sees its uid.
         Service("proxy", place.uids["proxy"], "host", proxy, serve, "1g", 64),
         Service("fetch", owner, "none", (*workspace, "socket:/run/threegate:ro"), (), "8g", 256),
         Service("core", owner, "none", workspace, (), "24g", 256),

@@ -33,7 +33,7 @@ def generate(policy: Compiled, where: Place) -> dict[str, str]:
         "containers/seccomp.json": containers.seccomp(),
     }
     found |= {f"systemd/{name}": text for name, text in units(where).items()}
-    if isinstance(policy, Bundle):  # what a proxy that runs as somebody else decides by
+    if isinstance(policy, Bundle):  # read by a proxy that runs under another account
         found[BUNDLE] = policy.bundle_bytes().decode("utf-8")
     return found
 
@@ -51,14 +51,14 @@ def write(directory: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def _put(path: Path, text: str) -> None:
-    """Replace one file; readable by all, for others than us will load it."""
+    """Replace one file; readable by all, because other accounts load it."""
     for above in (path.parent.parent, path.parent):
         if not above.is_dir():
             above.mkdir(mode=0o755)
             above.chmod(0o755)
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
-    with temporary.open("x", encoding="utf-8") as file:  # through no link that lies there
+    with temporary.open("x", encoding="utf-8") as file:  # follows no link at that name
         file.write(text)
     temporary.chmod(0o755 if path.suffix == ".sh" else 0o644)
     temporary.replace(path)
@@ -72,7 +72,7 @@ def refuse_differences(directory: Path, policy: Compiled) -> int:
         return len(files)
     more = f" and {len(wrong) - _MOST_SHOWN} more" if len(wrong) > _MOST_SHOWN else ""
     detail = f"not what the policy in force says: {', '.join(wrong[:_MOST_SHOWN])}{more}"
-    hint = "`threegate infra write` makes them anew; then load them again"
+    hint = "`threegate infra write` writes them again; then load them"
     raise GateUnavailable(detail, code=NOT_IN_STEP, hint=hint)
 
 
@@ -86,7 +86,7 @@ def read_place(directory: Path) -> Place:
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file, None if there is none that could be ours."""
+    """Return the text of a file, None if it cannot be one of ours."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeError):

@@ -1,9 +1,8 @@
-"""The host's firewall: who may send what where, by the uid of the process that owns a socket.
+"""The host's firewall: which account may send where, by the uid of the process that owns a socket.
 
-One table of our own, replaced as a whole, so that no rule of anybody else is touched.  It
-holds gates that have a uid of their own: those that root starts, and the services.  Two
-variants differ in what becomes of everybody else: `laptop` leaves them alone, `strict` lets
-them speak to this machine only.
+One nftables table, replaced as a whole, so that no other rule is touched.  It restricts gates with
+their own uid: those that root starts, and the services.  The variants differ for all other
+accounts: `laptop` does not restrict them, `strict` lets them reach this machine only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -65,7 +64,7 @@ def _lines(policy: Compiled, place: Place, *, strict: bool) -> Iterator[str]:
 
 
 def _silent(place: Place) -> list[str]:
-    """Return the uids that nobody with a way to the network has, each with its names."""
+    """Return the uids without any way to the network, each with its names."""
     speaking = {"proxy", "run-proxy", SQUID, GATEWAY, "bridge"}
     names: dict[int, list[str]] = {}
     for name, uid in place.uids.items():
@@ -87,7 +86,7 @@ def _set(name: str, kind: str, items: Iterable[object], flags: str = " flags int
 
 
 def _dialling(name: str, place: Place) -> str:
-    """Return what somebody may do who dials for FETCH: names of the resolver, 443 outside."""
+    """Return the rules of an account that dials for FETCH: the resolver, and port 443 outside."""
     values = {
         "resolvers": "".join(f"{_to(address)} accept\n    " for address in place.resolvers),
         "isatap": "".join(
@@ -108,13 +107,13 @@ def _to(resolver: Address) -> str:
 
 def _gates(policy: Compiled, place: Place) -> Iterator[str]:
     uids = place.uids
-    # Squid answers on loopback; whoever else asks it there goes around the socket.
+    # Squid listens on loopback; any other account that connects there bypasses the socket.
     squid = f"ip daddr 127.0.0.1 tcp dport {place.port}"
     yield f'    meta skuid {uids[GATEWAY]} oifname "lo" {squid} accept\n'
     yield f"    meta skuid {uids[GATEWAY]} counter name {GATEWAY}_refused {_REJECT}\n"
     yield f'    oifname "lo" {squid} counter name {GATEWAY}_refused {_REJECT}\n'
     yield f"    meta skuid {uids[SQUID]} goto {SQUID}\n"
-    # A run's proxy may reach less than that while it lives, by a table of its own.
+    # A run's proxy is restricted further while it lives, by its own table.
     yield f"    meta skuid {{ {uids['proxy']}, {uids['run-proxy']} }} goto proxy\n"
     model = _model_port(policy)
     if model is not None:

@@ -1,6 +1,6 @@
-"""What the files need to know of a machine besides the policy: accounts and addresses.
+"""Accounts and addresses of one machine, which the generated files need besides the policy.
 
-It stands beside them in `place.json`, so that they can be made and compared again.
+They are kept in `place.json` beside the files, so that these can be generated and compared again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from threegate.sandbox.profiles import PROFILES
 FORMAT: Final = "infra/1"
 FILE: Final = "place.json"
 MAX_UID: Final = 2**32 - 3
-# Who owns the workspace and starts gates; who runs Squid; who carries its socket to it.
+# The owner of the workspace, who starts gates; Squid's account; the account of Squid's socket.
 OWNER, SQUID, GATEWAY = "owner", "squid", "gateway"
-# systemd and Debian hand out nothing between 60578 and 60705.
+# systemd and Debian assign no uid between 60578 and 60705.
 _OTHERS: Final = {OWNER: 60590, SQUID: 60690, GATEWAY: 60691}
 LOOPBACK_RESOLVER: Final = "127.0.0.53"  # systemd-resolved
 
@@ -28,7 +28,7 @@ Address = IPv4Address | IPv6Address
 
 
 def default_uids() -> dict[str, int]:
-    """Return the account of everybody: gates have those that root starts them with."""
+    """Return the uid of every account; root starts gates with theirs."""
     gates = {name: FIRST_GATE_UID + number for number, name in enumerate(PROFILES)}
     return {**_OTHERS, **gates}
 
@@ -71,7 +71,7 @@ def parse_place(data: bytes) -> Place:
             addresses_of(value["own"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        hint = "`threegate infra write` makes it anew"
+        hint = "`threegate infra write` writes it again"
         raise UsageError(f"{FILE} is not readable", hint=hint) from exc
     return place
 
@@ -79,7 +79,7 @@ def parse_place(data: bytes) -> Place:
 def uids_of(words: Sequence[str]) -> Mapping[str, int]:
     """Return every account, those that `words` name (`proxy=999`) as given; or raise `UsageError`.
 
-    `fetch` and `tool` stand for all boxes of that gate.
+    `fetch` and `tool` mean all sandboxes of that gate.
     """
     uids = default_uids()
     for word in words:
@@ -97,11 +97,11 @@ def uids_of(words: Sequence[str]) -> Mapping[str, int]:
 
 
 def _refuse_shared(uids: Mapping[str, int]) -> None:
-    """Refuse a uid that may use the network for somebody who may not."""
+    """Refuse to share a uid that may use the network."""
     for name in ("proxy", "run-proxy", SQUID, GATEWAY, "bridge"):
         same = [other for other, uid in uids.items() if uid == uids[name] and other != name]
         if same:
-            hint = "whoever has a way to the network needs a uid that is its alone"
+            hint = "an account that may use the network needs its own uid"
             raise UsageError(f"{name} and {same[0]} have the same uid {uids[name]}", hint=hint)
 
 

@@ -1,10 +1,10 @@
-"""Squid as a gateway: `GET https://...` in the clear from FETCH, TLS to the origin from here.
+"""Squid as a gateway: `GET https://...` in clear text from FETCH, TLS to the origin.
 
-Unlike a tunnel, a gateway sees the whole URL, the type and the size, and holds them outside of
-FETCH.  Names are judged before anything is resolved: a question to a name server is a message.
+Unlike a tunnel, a gateway sees the whole URL, the type and the size, and checks them outside of
+FETCH.  Names are judged before anything is resolved, because a DNS query is itself a message.
 
-What it cannot say is said in docs/deployment.md: a name is resolved once for the check and
-looked up again in Squid's own cache for the connection.  The firewall holds the address.
+docs/deployment.md names the limit: Squid resolves a name once for the check and takes it from its
+cache for the connection.  The firewall enforces the address.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """systemd units: the proxy, Squid with its socket, the firewall, and the gates without a network.
 
-A unit that starts boxes keeps what bubblewrap needs: namespaces, mounts, a writable /proc/sys of
-its own namespace.  Squid's needs none of that and has less.
+A unit that starts sandboxes keeps what bubblewrap needs: namespaces, mounts, and a writable
+/proc/sys of its own namespace.  Squid's unit needs none of that and is restricted further.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 KeyringMode=private
 """
-# What starts no box can do without what builds one.
+# For units that start no sandbox: they need nothing that builds one.
 _NO_BOXES: Final = """\
 MemoryDenyWriteExecute=yes
 ProcSubset=pid
@@ -82,7 +82,7 @@ def _accounts(place: Place) -> str:
 
 
 def _outside_only(place: Place) -> str:
-    """Return the addresses of the table as a filter of the unit: no firewall is needed for it."""
+    """Return the refused addresses as a filter of the unit, which works without a firewall."""
     denied = "".join(f"IPAddressDeny={item}\n" for item in (*refused_v4(), *refused_v6()))
     allowed = "".join(f"IPAddressAllow={address}\n" for address in place.resolvers)
     return f"{denied}{allowed}"

@@ -23,7 +23,7 @@ from threegate.base.text import quote
 from threegate.gates.fetch.retrieve.messages import Authority
 from threegate.handoff import states
 from threegate.handoff.approvals import approvals_by_request
-from threegate.handoff.claims import MAX_CLAIMS, End, RunClaim, claim_group, finish_group
+from threegate.handoff.claims import MAX_CLAIMS, claim_group, finish_group
 from threegate.host.fetch.budgets import budgets_of
 from threegate.host.fetch.credentials import credential_for
 from threegate.host.fetch.items import FetchMoment, FetchReport
@@ -31,32 +31,21 @@ from threegate.host.fetch.network import Network, Places
 from threegate.host.fetch.normalize_pool import Makers
 from threegate.host.fetch.run import FetchEvent, FetchRun
 from threegate.host.fetch.targets import ApprovedFetch, FetchTarget, target_for
-from threegate.host.policy.coverage import NOT_APPROVED, covering, void_if_refused, waits_for_review
+from threegate.host.policy.coverage import (
+    NOT_APPROVED,
+    ReadyRequest,
+    ready_request,
+    void_if_refused,
+)
 from threegate.host.settings import Settings
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.approvals import Presented
 from threegate.sandbox.machine import find_machine
 
 RESERVE_BYTES: Final = 8 * 1024 * 1024  # for log and packets of one request
 APPROVED: Final = states.directory_of("fr", "approved")
 _AGAIN: Final = "`threegate fetch` with its references makes a new request"
 
-
-@dataclass(frozen=True, slots=True)
-class ReadyFetch:
-    """A request that may be fetched, and the approval that covers it."""
-
-    request_id: str
-    approval_id: str
-    max_uses: int
-    request: FetchRequest
-    presented: Presented
-
-    def authority(self) -> ApprovedFetch:
-        """Return the authority for its questions."""
-        given = self.presented
-        authority = Authority(given.request, given.approval, given.signature)
-        return ApprovedFetch(self.request_id, authority, self.request.integrity)
+ReadyFetch = ReadyRequest[FetchRequest]
 
 
 @dataclass(slots=True)
@@ -85,8 +74,7 @@ def claim_requests(ws: Workspace, request_ids: Sequence[str]) -> ClaimedFetches:
             void_if_refused(ws, request_id, approvals.get(request_id, ()), exc)
             claimed.refused.append((request_id, exc))
     for group in (ready[at : at + MAX_CLAIMS] for at in range(0, len(ready), MAX_CLAIMS)):
-        claims = [RunClaim(item.request_id, item.approval_id, item.max_uses) for item in group]
-        gone = claim_group(ws.store, claims, reserve_bytes=RESERVE_BYTES)
+        gone = claim_group(ws.store, [item.claim for item in group], reserve_bytes=RESERVE_BYTES)
         claimed.refused += [(item.request_id, item.error) for item in gone]
         lost = {item.request_id for item in gone}
         claimed.ready += [item for item in group if item.request_id not in lost]
@@ -97,22 +85,10 @@ def make_ready(
     ws: Workspace, request_id: str, approvals: Mapping[str, Sequence[str]]
 ) -> ReadyFetch:
     """Return a request that may be fetched, or raise the reason it may not; nothing is spent."""
-    place = ws.store.locate(request_id)
-    if place is None:
-        raise UsageError(f"no request {request_id} in this workspace")
-    if place != APPROVED:
-        raise _not_approved(request_id, states.state_of(place))
-    request = ws.store.read_bytes(request_id)
-    approved, presented = covering(ws, request_id, request, approvals.get(request_id, ()))
-    assert isinstance(approved.request, FetchRequest)
-    uses = approved.approval.max_uses
-    return ReadyFetch(request_id, approved.approval_id, uses, approved.request, presented)
+    return ready_request(ws, request_id, approvals, FetchRequest, _not_approved)
 
 
-def _not_approved(request_id: str, state: str) -> ThreeGateError:
-    name = short(request_id)
-    if state in ("draft", "held"):
-        return waits_for_review(request_id)
+def _not_approved(name: str, state: str) -> ThreeGateError:
     if state == "claimed":
         hint = "if no other command is fetching it, `threegate review` releases it"
         return UsageError(f"{name} is being fetched", hint=hint)
@@ -124,7 +100,9 @@ def targets_of(
     ws: Workspace, ready: ReadyFetch, note: Callable[[str], None]
 ) -> Iterator[FetchTarget]:
     """Yield the targets of an approved request; unusable references are noted and skipped."""
-    request = ready.request
+    request, given = ready.request, ready.presented
+    authority = Authority(given.request, given.approval, given.signature)
+    approved = ApprovedFetch(ready.request_id, authority, request.integrity)
     for reference in request.references:
         text = reference.open_for_validation()
         try:
@@ -138,19 +116,14 @@ def targets_of(
             want=request.want,
             enrich=DEFAULT_ENRICH,
             confidentiality=request.confidentiality,
-            approved=ready.authority(),
+            approved=approved,
         )
 
 
 def finish_requests(ws: Workspace, ready: Sequence[ReadyFetch], *, unfinished: set[str]) -> None:
     """End every claim: done, or back to review if the run stopped early."""
-    ends = []
-    for item in ready:
-        to = "approved" if item.max_uses > 1 else "done"
-        to = "held" if item.request_id in unfinished else to
-        ends.append(End(item.request_id, to, (), item.approval_id))
-    if ends:
-        finish_group(ws.store, ends)
+    if ready:
+        finish_group(ws.store, [one.end(held=one.request_id in unfinished) for one in ready])
 
 
 FULL_TEXT: Final = "full-text"

@@ -1,8 +1,8 @@
-"""What a guest image is made of: the packages of each layer, what is left out, what is added.
+"""The recipe of a guest image: packages of each layer, paths that stay out, files that are added.
 
-The packages are named one by one.  Nothing is taken because something depends on it: what
-Debian's Python libraries depend on ends at compilers, Tk and X11, and a guest has none of them.
-A test starts the guest and uses every library, so a package that is missing is found.
+The packages are named one by one, without their dependencies: those of Debian's Python libraries
+end at compilers, Tk and X11, and a guest has none of them.  A test starts the guest and uses every
+library, so a missing package is found.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ SCIENCE: Final = (
 )
 LAYERS: Final[Mapping[str, tuple[str, ...]]] = {"base": BASE, "science": SCIENCE}
 
-# Paths that stay out, by what they start with: nobody reads documents in a guest, nothing is
-# installed or compiled there, nobody logs in, and no network can be reached.
+# Prefixes of paths that stay out: nobody reads documents in a guest, nothing is installed or
+# compiled there, nobody logs in, and there is no network.
 LEFT_OUT: Final = (
     *("etc/", "var/", "usr/sbin/", "usr/include/", "usr/share/doc/", "usr/share/man/"),
     *("usr/share/info/", "usr/share/locale/", "usr/share/lintian/", "usr/share/bug/"),
@@ -55,7 +55,7 @@ LEFT_OUT: Final = (
     *("usr/share/zoneinfo/right/", "usr/share/zoneinfo/posix/", "usr/share/matplotlib/sample"),
     "usr/share/matplotlib/mpl-data/sample_data/",
 )
-# Programs that need a network, another root or a terminal, or show what a guest has none of.
+# Programs that need a network, another root or a terminal, or show things that a guest lacks.
 BINARIES_LEFT_OUT: Final = frozenset(
     {
         *("catchsegv", "getconf", "getent", "iconv", "ldd", "locale", "localedef", "pldd"),
@@ -76,7 +76,7 @@ BINARIES_LEFT_OUT: Final = frozenset(
 # Parts of Python packages that are tests of themselves.
 TESTS_LEFT_OUT: Final = ("/tests/", "/test/")
 
-# What maintainer scripts would have done: links by `update-alternatives`, and plain ones.
+# Links that maintainer scripts make, with `update-alternatives` or directly.
 LINKS: Final[Mapping[str, Mapping[str, str]]] = {
     "base": {
         "bin": "usr/bin",
@@ -92,7 +92,7 @@ LINKS: Final[Mapping[str, Mapping[str, str]]] = {
         "usr/lib/x86_64-linux-gnu/libopenblas.so.0": "openblas-pthread/libopenblas.so.0",
     },
 }
-# Where something is mounted or put, with its mode, and the few files every program looks for.
+# Mount points with their modes, and the few files that every program looks for.
 DIRECTORIES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("dev", "etc", "in", "out", "proc", "run", "sys", "usr/sbin"), 0o755),
     "threegate/agent": 0o755,
@@ -106,10 +106,10 @@ FILES: Final[Mapping[str, bytes]] = {
     "etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
     "etc/hosts": b"127.0.0.1 localhost\n",
 }
-# What Debian's packages keep below /etc and a program needs all the same.
+# Files below /etc that a program needs.
 KEPT: Final = ("etc/matplotlibrc",)
 
-# The guest's devices and file systems; what these need is found in the modules themselves.
+# The guest's devices and file systems; each module lists the modules that it needs.
 MODULES: Final = ("virtio_mmio", "virtio_blk", "virtio_console", "erofs", "overlay")
 
 

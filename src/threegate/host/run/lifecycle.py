@@ -1,13 +1,13 @@
 """Running approved requests: check, claim, run, store, many at a time.
 
-Requests go in groups.  While the boxes work on one group the host stores the results of
-the one before and claims the next, each in one change of the workspace.  A use is spent
-with the claim, durably, before anything runs: what a crash interrupts does not run again
-by itself, it goes back to the human.
+Requests go in groups.  While the sandboxes work on one group, the host stores the results of the
+previous one and claims the next, each in one change of the workspace.  A use is spent with the
+claim, durably, before anything runs: a request that a crash interrupts does not run again on its
+own, it goes back to the human.
 
 SECURITY
-    Keeps the answers of boxes that ran hostile code.  What is not an answer is not parsed
-    further: it goes to quarantine as it is, and its run counts as crashed.
+    Keeps the answers of sandboxes that ran hostile code.  A malformed answer is not parsed further:
+    it goes to quarantine as bytes, and its run counts as crashed.
 """
 
 import os
@@ -32,13 +32,13 @@ from threegate.gates.tool_exec.monty.messages import REFUSED_APPROVAL, LiteOutco
 from threegate.handoff import states
 from threegate.handoff.admission import why_file
 from threegate.handoff.approvals import approvals_by_request
-from threegate.handoff.claims import End, RunClaim, claim_group, finish_group
+from threegate.handoff.claims import End, claim_group, finish_group
 from threegate.handoff.journal import Act, Put
 from threegate.host.policy.coverage import void_if_refused
 from threegate.host.run.heavy.backend import HeavyRun
 from threegate.host.run.heavy.lane import HeavyAnswer, Lane
 from threegate.host.run.lite import Boxes, LiteRun, SomeBoxes
-from threegate.host.run.ready import Ready, make_ready
+from threegate.host.run.ready import Ready, job_of, make_ready
 from threegate.host.run.results import Confinement, MadeResult, Measured, make_result
 from threegate.host.run.rules import Rules
 from threegate.host.workspace.workspace import Workspace
@@ -51,9 +51,9 @@ NO_LANE: Final = "TG-GATE-002"
 GROUP: Final = 32
 GROUP_INPUT_BYTES: Final = 64 * 1024 * 1024
 MAX_BOXES: Final = 2
-MAX_TRIES: Final = 3  # to find a box that lives; a job that a box has seen is never tried again
+MAX_TRIES: Final = 3  # to find a living sandbox; a job that a sandbox has seen is never tried again
 RESULT_BYTES: Final = 8 * 1024 * 1024  # of one result with its blobs and log entries
-# Not quarantine, where few runs leave anything: rubbish from elsewhere must not stop all of them.
+# Without quarantine, where few runs leave anything: foreign rubbish there must not stop all runs.
 LEFT_IN: Final = (
     states.directory_of("res", "accepted"),
     states.directory_of("tr", "done"),
@@ -61,13 +61,13 @@ LEFT_IN: Final = (
 )
 # Nothing of the request was handed to its worker or guest.
 DID_NOT_BEGIN: Final = (REFUSED_APPROVAL, NOT_AS_PROMISED, DID_NOT_WAKE)
-MAX_RUBBISH_BYTES: Final = 64 * 1024  # of an answer that is none: enough to see what it was
-_NOT_AN_ANSWER: Final = ArtifactRejected("a box answered what is not an answer", code="TG-LITE-002")
+MAX_RUBBISH_BYTES: Final = 64 * 1024  # of a malformed answer: enough to see what it was
+_NOT_AN_ANSWER: Final = ArtifactRejected("the answer of a sandbox is malformed", code="TG-LITE-002")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of one request: a result, or the reason there is none."""
+    """The result of one request, or the reason there is none."""
 
     request_id: str
     made: MadeResult | None
@@ -76,7 +76,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A run that came to an end, in the box that served it."""
+    """A finished run of the lite lane, and what confined it."""
 
     started: str
     ran: LiteRun
@@ -97,12 +97,11 @@ def run_requests(
     heavy: Callable[[], Lane] | None = None,
     lite: Callable[[Bundle], SomeBoxes] | None = None,
 ) -> Iterator[Report]:
-    """Run every request that may run, and say of each what became of it.
+    """Run every request that may run; yield a report for each.
 
-    Nothing more is claimed once `stop` says so; what is claimed runs to its end, unless its
-    rules are replaced and policy says that it is stopped.  `heavy` opens the heavy lane when the
-    first request for it comes.  `lite` says where boxes of the lite lane come from if they are
-    not to be started here.
+    Nothing more is claimed once `stop` returns True; claimed requests run to their end, unless
+    their rules are replaced and policy stops them.  `heavy` opens the heavy lane when the first
+    request for it comes.  `lite` supplies lite sandboxes; without it they are started here.
     """
     ws.refuse_wrong_clock()
     under_way: deque[list[_Started]] = deque()
@@ -116,12 +115,14 @@ def run_requests(
         try:
             try:
                 yield from _begun(ws, request_ids, rules, (lane, machines), under_way, stop=stop)
-            except ThreeGateError as exc:  # told after what was begun: another policy, say
+            except (
+                ThreeGateError
+            ) as exc:  # raised after the started runs are stored: another policy, say
                 failed = exc
             while under_way:
                 yield from _store(ws, under_way)
         finally:
-            while under_way:  # after an interrupt too: what was claimed is stored
+            while under_way:  # after an interrupt too: claimed runs are stored
                 _store(ws, under_way)
         if failed is not None:
             raise failed
@@ -160,7 +161,7 @@ def _begun(
 
 
 def _groups(ws: Workspace, request_ids: Iterable[str]) -> Iterator[list[Ready] | Report]:
-    """Yield what can be claimed together: of one level, bounded in number and bytes."""
+    """Yield groups that can be claimed together: of one level, bounded in number and bytes."""
     approvals = approvals_by_request(ws.store)
     group: list[Ready] = []
     size = 0
@@ -175,20 +176,23 @@ def _groups(ws: Workspace, request_ids: Iterable[str]) -> Iterator[list[Ready] |
             yield group
             group, size = [], 0
         group.append(ready)
-        size += ready.input_bytes
+        size += _input_bytes(ready)
     if group:
         yield group
+
+
+def _input_bytes(ready: Ready) -> int:
+    return sum(len(document) for _, document in ready.inputs)
 
 
 def _fits(group: Sequence[Ready], size: int, ready: Ready) -> bool:
     same = ready.request.confidentiality == group[0].request.confidentiality
     if "era" in (ready.request.backend, group[0].request.backend):
         return False  # one machine at a time, each proved for its own request
-    return same and len(group) < GROUP and size + ready.input_bytes <= GROUP_INPUT_BYTES
+    return same and len(group) < GROUP and size + _input_bytes(ready) <= GROUP_INPUT_BYTES
 
 
 def _claim(ws: Workspace, group: Sequence[Ready], rules: Rules) -> tuple[list[Ready], list[Report]]:
-    claims = [RunClaim(item.request_id, item.approval_id, item.max_uses) for item in group]
     reserve = ws.bundle.integer("handoff", "reserve_bytes")
     limits = [item.request.limits for item in group]
     most = max(one.output_bytes + one.disk_bytes for one in limits)
@@ -198,14 +202,14 @@ def _claim(ws: Workspace, group: Sequence[Ready], rules: Rules) -> tuple[list[Re
         rules.refuse_changed()
         _refuse_full(ws, group)
 
-    refused = claim_group(ws.store, claims, reserve_bytes=each, check=check)
+    refused = claim_group(ws.store, [item.claim for item in group], reserve_bytes=each, check=check)
     gone = {item.request_id: item.error for item in refused}
     reports = [Report(request_id, None, error) for request_id, error in gone.items()]
     return [item for item in group if item.request_id not in gone], reports
 
 
 def _refuse_full(ws: Workspace, group: Sequence[Ready]) -> None:
-    """Raise `QuotaExceeded` unless there is room for what runs leave: it is stored anyhow."""
+    """Raise `QuotaExceeded` unless there is room for the results, which are stored in any case."""
     journal = ws.store.journal
     planned = journal.usage.copy()
     for item in group:
@@ -216,12 +220,12 @@ def _refuse_full(ws: Workspace, group: Sequence[Ready]) -> None:
 
 
 def _store(ws: Workspace, under_way: deque[list[_Started]]) -> list[Report]:
-    """Wait for the oldest group, and store what it left in as few changes as it takes.
+    """Wait for the oldest group, and store its results in as few changes as possible.
 
-    An error nobody thought of is raised when everything else is stored.
+    An unexpected error is raised after everything else is stored.
     """
-    # It stays under way while it is waited for: an interrupt comes here more than anywhere.
-    # Once for all of them: woken for each, the host would take the processor from the boxes.
+    # The group stays in the queue while we wait: most interrupts arrive here.
+    # One wait for all: waking for each would take the processor from the sandboxes.
     answers: list[Future[Any]] = [item.answer for item in under_way[0]]
     wait(answers)
     ended = [_ended(ws, item) for item in under_way[0]]
@@ -234,21 +238,19 @@ def _store(ws: Workspace, under_way: deque[list[_Started]]) -> list[Report]:
 
 
 def _ended(ws: Workspace, item: _Started) -> tuple[End, Report | Exception]:
-    """Wait for a run; return how its claim ends, and what is told of it."""
+    """Wait for a run; return the end of its claim, and its report or error."""
     ready = item.ready
     held = End(ready.request_id, "held", [])  # without an answer a human decides again
     try:
         made, acts = _made(ws, ready, item.answer.result())
-    except ThreeGateError as exc:  # no box could be started
+    except ThreeGateError as exc:  # no sandbox could be started
         return held, Report(ready.request_id, None, exc)
-    except Exception as exc:  # noqa: BLE001  # raised again by whoever stores the others
+    except Exception as exc:  # noqa: BLE001  # raised again once the others are stored
         return held, exc
-    # It stays approved while its approval has uses left.  What the box would not begin because
-    # its approval ended in the queue did not run: a human decides again.
-    to = "approved" if ready.max_uses > 1 else "done"
-    # The use stays spent: that is durable before anything starts, so that no crash grants one.
-    to = "held" if made.result.exit in DID_NOT_BEGIN else to
-    return End(ready.request_id, to, acts, ready.approval_id), Report(ready.request_id, made)
+    # If the sandbox refused it, because the approval ended in the queue, a human decides again.
+    # The use stays spent: the claim is durable before anything starts, so no crash grants a use.
+    end = ready.end(acts, held=made.result.exit in DID_NOT_BEGIN)
+    return end, Report(ready.request_id, made)
 
 
 def _made(
@@ -280,12 +282,12 @@ def _made(
 def _ring(ws: Workspace, request: ToolRequest) -> ExecutorProfile | None:
     try:
         return ring_for(ws.bundle, request)
-    except ProfileRejected:  # then its gate refused it as well, and nothing ran
+    except ProfileRejected:  # its gate refused it as well, and nothing ran
         return None
 
 
 class _Lane:
-    """A few boxes, and the threads that wait for their answers."""
+    """The sandboxes of the lite lane, and the threads that wait for their answers."""
 
     def __init__(
         self,
@@ -303,11 +305,11 @@ class _Lane:
         self._threads = ThreadPoolExecutor(len(self._all), "lite")
 
     def prove(self, confidentiality: str) -> None:
-        """Raise `GateUnavailable` unless a box for this level can be had; the others start too."""
+        """Raise `GateUnavailable` unless a sandbox for this level starts; the others start too."""
         if confidentiality in self._proven:
             return
         for _ in self._all[1:]:
-            # One that cannot start says so to the first job that is given to it.
+            # A sandbox that cannot start reports it to its first job.
             self._threads.submit(self._open, confidentiality)
         self._open(confidentiality)
         self._proven.add(confidentiality)
@@ -320,7 +322,7 @@ class _Lane:
             self._idle.put(boxes)
 
     def start(self, ready: Ready) -> _Started:
-        """Hand a claimed request to the next box that is free."""
+        """Hand a claimed request to the next free sandbox."""
         return _Started(ready, self._threads.submit(self._run, ready))
 
     def _run(self, ready: Ready) -> _Answer:
@@ -331,10 +333,10 @@ class _Lane:
                 box = boxes.box(ready.request.confidentiality)
                 started = self._ws.now()
                 with self._rules.running(box.kill) as run:
-                    ran = box.run(ready.job(), wall_ms=ready.request.limits.wall_ms)
+                    ran = box.run(job_of(ready), wall_ms=ready.request.limits.wall_ms)
                 if ran.sent:
                     return _Answer(started, run.judged(ran), box.box)
-            raise GateUnavailable("boxes of the lite lane end before they are given a job")
+            raise GateUnavailable("sandboxes of the lite lane end before they are given a job")
         finally:
             self._idle.put(boxes)
 
@@ -361,7 +363,7 @@ class _Heavy:
         self._threads = ThreadPoolExecutor(1, "heavy")
 
     def refusal(self, ready: Ready) -> ThreeGateError | None:
-        """Return why no machine can be had for a request, or None once one has answered."""
+        """Return why no machine serves a request, or None once one has answered."""
         try:
             if self._open is None:
                 return GateUnavailable("there is no era lane here", code=NO_LANE)

@@ -1,12 +1,12 @@
-"""Sessions with the lite lane: one box, many jobs, each in a fresh worker.
+"""Sessions with the lite lane: one sandbox, many jobs, each in a fresh worker.
 
-A box serves one policy and one level of confidentiality: should a program ever own the
-process that runs it, what that process saw before is of the same level.  It is replaced
-after a number of jobs, and after any job that did not end as jobs end.
+A sandbox serves one policy and one level of confidentiality: if a program ever owns the process
+that runs it, that process has only seen jobs of the same level.  It is replaced after a number of
+jobs, and after any job with an unusual end.
 
 SECURITY
-    Reads the answers of a process that runs hostile code.  What is not an answer in the
-    protocol ends the box, and the run it stood for counts as crashed.
+    Reads the answers of a process that runs hostile code.  An answer that breaks the protocol ends
+    the sandbox, and its run counts as crashed.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,8 +41,8 @@ from threegate.sandbox.worker import WorkerFiles, find_worker
 MAX_JOBS: Final = 1000
 OPENING_SECONDS: Final = 20.0
 CHECK_SECONDS: Final = 30.0
-# The lane ends a program a quarter of a second after its limit.  This is for a lane that
-# does not, and leaves room for a worker to start on a machine that is busy.
+# The lane ends a program a quarter of a second after its limit.  This grace is for a lane that
+# does not, and for a worker that starts slowly on a busy machine.
 GRACE_SECONDS: Final = 2.0
 
 A = TypeVar("A")
@@ -57,8 +57,8 @@ class LiteRun:
     outcome: LiteOutcome
     wall_ms: int
     peak_memory_bytes: int
-    refused: Untrusted[bytes] | None = None  # an answer that was not one
-    sent: bool = True  # False: the box was gone before it saw a byte of the job
+    refused: Untrusted[bytes] | None = None  # a malformed answer
+    sent: bool = True  # False: the sandbox ended before it saw a byte of the job
 
 
 class SomeBox(Protocol):
@@ -99,7 +99,7 @@ class LiteBox:
         return self._session.alive and self._ordinary and self._jobs < MAX_JOBS
 
     def run(self, job: LiteJob, *, wall_ms: int) -> LiteRun:
-        """Run an approved request; whatever happens in the box is an outcome."""
+        """Run an approved request; every event in the sandbox is an outcome."""
         self._jobs += 1
         deadline = wall_ms / 1000 + GRACE_SECONDS
         reply = self._session.ask(job.to_bytes(), deadline_seconds=deadline)
@@ -120,7 +120,7 @@ class LiteBox:
         return self.answer(check.to_bytes(), tool_lite.parse_checked)
 
     def answer(self, asked: bytes, parse: Callable[[Untrusted[bytes]], A]) -> A:
-        """Return what the box says to a question that is no job, or raise `GateUnavailable`."""
+        """Return the answer to a question other than a job, or raise `GateUnavailable`."""
         reply = self._session.ask(asked, deadline_seconds=CHECK_SECONDS)
         try:
             if reply.why == "done":
@@ -150,7 +150,7 @@ class LiteBox:
 
 
 class Boxes:
-    """The boxes of one thread: at most one at a time, for the level last asked for."""
+    """The sandboxes of one thread: at most one at a time, for the level last asked for."""
 
     def __init__(self, bundle: Bundle, machine: Machine | None = None) -> None:
         self._bundle, self._machine = bundle, machine
@@ -214,7 +214,7 @@ def start_box(bundle: Bundle, machine: Machine, *, signed: Bundle) -> LiteBox:
 
 
 def _checked_digests(worker: WorkerFiles, arch: str) -> dict[str, str]:
-    with _DIGESTING:  # boxes that start at the same time: the first finds out for all
+    with _DIGESTING:  # sandboxes that start at once: the first computes the digests for all
         return _digests(worker, arch)
 
 

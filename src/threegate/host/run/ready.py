@@ -11,7 +11,7 @@ SECURITY
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from threegate.artifacts.ids import digest_of, prefix_of, short
@@ -20,51 +20,28 @@ from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.gates.tool_exec.monty.messages import LiteJob
 from threegate.handoff import states
 from threegate.handoff.store import Store
-from threegate.host.policy.coverage import covering, waits_for_review
+from threegate.host.policy.coverage import ReadyRequest, ready_request
 from threegate.host.workspace.text_form import shown
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.approvals import Presented
 from threegate.policy.bundle import Bundle
 
-OTHER_INPUTS: Final = "TG-APR-016"  # as the box says it
+OTHER_INPUTS: Final = "TG-APR-016"  # the code that the sandbox uses
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A request that may run, with everything its box is given."""
-
-    request_id: str
-    approval_id: str
-    max_uses: int
-    request: ToolRequest
-    presented: Presented
-    inputs: tuple[tuple[str, bytes], ...]
-
-    @property
-    def input_bytes(self) -> int:
-        """Return the size of all inputs."""
-        return sum(len(document) for _, document in self.inputs)
-
-    def job(self) -> LiteJob:
-        """Return what a box of the lite lane is told."""
-        given = self.presented
-        return LiteJob("run", 0, given.request, given.approval, given.signature, self.inputs)
+Ready = ReadyRequest[ToolRequest]
 
 
 def make_ready(ws: Workspace, request_id: str, approvals: Mapping[str, Sequence[str]]) -> Ready:
-    """Return what may run, or raise the reason it may not; nothing is spent."""
+    """Return a request that may run, or raise the reason it may not; nothing is spent."""
     _refuse_other_lanes(request_id)
-    place = ws.store.locate(request_id)
-    if place is None:
-        raise UsageError(f"no request {request_id} in this workspace")
-    if place != states.directory_of("tr", "approved"):
-        raise _not_approved(request_id, states.state_of(place))
-    request = ws.store.read_bytes(request_id)
-    approved, presented = covering(ws, request_id, request, approvals.get(request_id, ()))
-    assert isinstance(approved.request, ToolRequest)
-    inputs = read_inputs(ws.store, ws.bundle, approved.request)
-    uses = approved.approval.max_uses
-    return Ready(request_id, approved.approval_id, uses, approved.request, presented, inputs)
+    found = ready_request(ws, request_id, approvals, ToolRequest, _not_approved)
+    return replace(found, inputs=read_inputs(ws.store, ws.bundle, found.request))
+
+
+def job_of(ready: Ready) -> LiteJob:
+    """Return the job for a sandbox of the lite lane."""
+    given = ready.presented
+    return LiteJob("run", 0, given.request, given.approval, given.signature, ready.inputs)
 
 
 def read_inputs(
@@ -73,7 +50,7 @@ def read_inputs(
     """Return the documents a request names, as far as policy lets a run have them."""
     inputs: list[tuple[str, bytes]] = []
     left = bundle.integer("tool-exec", "lanes", request.backend, "max", "input_bytes")
-    # One by one: a request may name the same large bytes 64 times, and say that they are few.
+    # One by one: a request may name the same large blob 64 times with a small stated size.
     for name, document in documents_of(store, request):
         left -= len(document)
         if left < 0:
@@ -91,10 +68,7 @@ def _refuse_other_lanes(request_id: str) -> None:
         raise UsageError(f"{short(request_id)} is not a request", hint=hint)
 
 
-def _not_approved(request_id: str, state: str) -> ThreeGateError:
-    name = short(request_id)
-    if state in ("draft", "held"):
-        return waits_for_review(request_id)
+def _not_approved(name: str, state: str) -> ThreeGateError:
     if state == "claimed":
         hint = "if no other command runs it, `threegate run` gives it back to you"
         return UsageError(f"{name} is being run", hint=hint)

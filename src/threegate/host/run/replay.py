@@ -1,8 +1,8 @@
-"""Running an old request again to see whether it ends the same.
+"""A second run of an old request, to see whether it ends the same.
 
-What is replayed was approved once and ran here, as the log says: the box judges that approval
-at the time of the result, under the policy of that time.  Nothing is stored but the comparison,
-in the audit log; a replay spends no use and makes no result.
+The log says that the request was approved and ran here.  The sandbox judges that approval at the
+time of the result, under the policy of that time.  Only the comparison is stored, in the audit log;
+a replay spends no use and makes no result.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def replay(ws: Workspace, result_id: str) -> Replayed:
         why = f"it ended with {recorded.exit}, which depends on the machine and the moment"
         return Replayed(CANNOT, result_id, recorded, None, why)
     if recorded.exit == REFUSED_APPROVAL:  # its use is spent, but this would be the first run
-        why = "nothing ran: the box did not accept its approval"
+        why = "nothing ran: the sandbox did not accept its approval"
         return Replayed(CANNOT, result_id, recorded, None, why)
     try:
         again = _run_again(ws, recorded)
@@ -77,10 +77,10 @@ def replay(ws: Workspace, result_id: str) -> Replayed:
 
 
 def _refuse_unused(ws: Workspace, recorded: ToolResult) -> None:
-    """Refuse what no use of its approval was spent for: a replay is never the first run.
+    """Refuse a result whose approval was never used: a replay is never the first run.
 
-    Else a result somebody wrote would have a request run whose approval is unspent, or was
-    revoked before anything ran.
+    Otherwise a forged result would run a request whose approval is unspent, or was revoked before
+    anything ran.
     """
     if not was_used(ws.store, recorded.approval):
         name = short(recorded.request)

@@ -44,11 +44,11 @@ from threegate.policy.ring.executor_profile import (
 )
 
 MONTY_WORKER: Final = "monty-worker"
-MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream as it stands in the artifact
+MAX_SPELLED_CHARS: Final = 1024 * 1024  # of one stream inside the artifact
 EXCERPT_CHARS: Final = 64 * 1024  # of a stream whose bytes are a blob
 _INDENT_CHARS: Final = 4
 STOPPED: Final = "limit:policy"  # ended because its rules were replaced
-# Not the program's doing alone: another machine, or this one on another day, may end otherwise.
+# These depend on more than the program: another machine, or another day, may end otherwise.
 NOT_REPRODUCIBLE: Final = ("limit:time", "limit:memory", STOPPED, "crashed")
 Outcome = tool_lite.LiteOutcome | HeavyOutcome
 _Three = tuple[Capture, Capture, Capture]
@@ -64,7 +64,7 @@ class Measured:
     started: str
     wall_ms: int
     peak_memory_bytes: int
-    cpu_ms: int | None = None  # None: the lane's word counts, as far as the clock allows
+    cpu_ms: int | None = None  # None: the lane reports it, bounded by the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def make_result(
 ) -> MadeResult:
     """Return the result of a run of the request `ids[0]` under the approval `ids[1]`.
 
-    `ring` is the profile it ran under, `passed` what its gateway told.  Raises
+    `ring` is the profile it ran under, `passed` the notes of its gateway.  Raises
     `ArtifactRejected` for an outcome no result may carry.
     """
     left = _left(outcome)
@@ -164,7 +164,7 @@ def _digest(
 
 def _made(result: ToolResult, blobs: tuple[bytes, ...]) -> MadeResult:
     data = registry.emit(result)
-    registry.parse(Untrusted(data))  # what is stored is what any reader will accept
+    registry.parse(Untrusted(data))  # store only what every reader will accept
     return MadeResult(make_id("res", data), data, blobs, result)
 
 
@@ -175,7 +175,7 @@ def _blobs(left: "_Left", captures: "_Three") -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What a run left, whichever lane it ran in."""
+    """The outputs of a run, in the same form for both lanes."""
 
     exit_code: int | None
     streams: tuple[bytes, bytes, bytes]
@@ -195,7 +195,7 @@ def _left(outcome: Outcome) -> _Left:
 
 
 def _refuse_more(request: ToolRequest, left: _Left) -> None:
-    # The lane keeps to it; a box that is owned need not.
+    # The lane enforces these limits; an owned sandbox need not.
     if sum(map(len, left.streams)) > request.limits.output_bytes + MAX_ERROR_BYTES:
         raise reject(ArtifactReason.OVERSIZE, "more output than the request may leave")
     most = {item.name: item.max_bytes for item in request.outputs}
@@ -224,7 +224,7 @@ def _capture_all(
 
 
 def _errors(outcome: Outcome) -> bytes:
-    """Return standard error; of what did not run, the reason."""
+    """Return standard error, or the reason if nothing ran."""
     if outcome.message is not None:
         return f"{outcome.message} [{outcome.code}]".encode()
     if isinstance(outcome, tool_lite.LiteOutcome) and outcome.refusal is not None:
@@ -243,7 +243,7 @@ def _captured(raw: bytes, *, truncated: bool) -> tuple[Capture, Untrusted[str]]:
 
 
 def _plain_text(raw: bytes) -> str | None:
-    """Return a stream as text if it may stand in an artifact as it is."""
+    """Return a stream as text if an artifact may hold it unchanged."""
     if len(raw) + _INDENT_CHARS * raw.count(b"\n") > MAX_SPELLED_CHARS:
         return None
     try:
@@ -258,7 +258,7 @@ def violations_of(
 ) -> tuple[Violation, ...]:
     """Return what the ring refused; nothing where no profile was in force.
 
-    What a gateway refused is known outside the guest, and stands first.
+    Refusals by the gateway are known outside the guest, and come first.
     """
     if ring is None:
         return ()

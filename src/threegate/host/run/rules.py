@@ -1,12 +1,12 @@
-"""The rules that claimed requests run under, and what becomes of a run once they are replaced.
+"""The rules that claimed requests run under, and the end of runs whose rules are replaced.
 
-Whoever applies a policy writes it to the workspace and is done.  While something runs, under
-`run` or `serve`, a thread here follows the log.  Every policy since the claim has its word, so it
-makes no difference whether one was seen before the next came.
+A command that applies a policy writes it to the workspace and ends.  While something runs, under
+`run` or `serve`, a thread here follows the log.  Every policy since the claim counts, so a policy
+that was replaced before the thread looked is not missed.
 
 SECURITY
     Reads the policy in force as every command does.  If this module is wrong, a run goes on
-    under rules that were taken back.  A thread that cannot go on ends what it watches over.
+    under rules that were withdrawn.  If the thread fails, it ends every run that it watches.
 """
 
 import threading
@@ -36,9 +36,9 @@ from threegate.policy.bundle import Bundle
 REPLACED: Final = "TG-PSH-004"
 ROLLED_BACK: Final = "TG-PSH-001"  # as a box says it
 PUSH: Final = ("tool-exec", "push")
-# What an approval binds, and the boxes: a run under the same ones is under the same rules.
+# The sections that an approval binds, and the sandboxes: equal sections are the same rules.
 RULES_OF_RUNS: Final = ("tool-exec", "signers", "gates")
-# What a run with a network has of FETCH: whom its gateway believes, and through whom it asks.
+# What a run with a network takes from FETCH: the gateway's trust anchors and its proxy.
 NETWORK_OF_RUNS: Final = (("fetch", "trust_anchors"), ("fetch", "proxy"))
 LOOK_SECONDS: Final = 0.1
 
@@ -53,7 +53,7 @@ class Running:
     stopped: bool = False
 
     def judged(self, ran: R) -> R:
-        """Return how it ended; that its rules were replaced is nobody's word but ours.
+        """Return how it ended; only this host may say that its rules were replaced.
 
         Raises `GateUnavailable` if it was ended before its guest was handed anything.
         """
@@ -83,7 +83,9 @@ class Rules:
                 raise _changed()
             self._pointer = self._seen = journal.current
             self._mark = mark_of(ws.root)
-        self._store: Store | None = None  # of the thread: its lock keeps out who opened another
+        self._store: Store | None = (
+            None  # the thread's own: its lock excludes other stores, not other threads
+        )
         self._lock, self._runs = threading.Lock(), list[Running]()
         self._stopped, self._over = False, threading.Event()
         self._thread = threading.Thread(target=self._follow, name="rules")
@@ -131,7 +133,7 @@ class Rules:
             while not self._over.wait(LOOK_SECONDS):
                 self._look()
         finally:
-            if not self._over.is_set():  # whatever it was: nobody follows any more
+            if not self._over.is_set():  # the thread failed: nobody follows the log any more
                 self._stop()
             if self._store is not None:
                 self._store.close()
@@ -142,7 +144,9 @@ class Rules:
             return
         try:
             self._store = self._store or Store.open(self._ws.root, clock=self._ws.clock)
-            with self._store.locked() as journal:  # what an applier left half done is settled
+            with (
+                self._store.locked() as journal
+            ):  # locking completes or undoes what a killed command left
                 applied.read_recorded_pointer(self._store)
                 news = _since(self._store, self._last) if journal.current != self._seen else []
                 seen = journal.current
@@ -163,7 +167,7 @@ class Rules:
             self._stopped = True
             for run in self._runs:
                 run.stopped = True
-                with suppress(OSError):  # of one that cannot be killed: the others can
+                with suppress(OSError):  # one that cannot be killed must not save the others
                     run.end()
 
 
@@ -177,7 +181,7 @@ def _changed() -> PolicyDenied:
 
 
 def _since(store: Store, last: Bundle) -> list[Bundle]:
-    """Return the policies applied since one, the newest first; raise if it is none of them."""
+    """Return the policies applied since one, the newest first; raise if they do not follow it."""
     news = list(applied.since(store, applied.read_current(store), last.digest))
     if news and news[-1].previous != last.digest:
         message = f"generation {news[0].generation} does not follow {last.generation}"

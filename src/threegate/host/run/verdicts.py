@@ -45,7 +45,7 @@ class PolicyAnswer:
 
     question: str  # foreign parts are quoted
     decision: Decision
-    needed: bool = True  # a request is denied if this is; else it goes without
+    needed: bool = True  # False: without it the request still goes ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Plan:
 
     text: str  # foreign
     asks: tuple[tuple[Question, Decision], ...]
-    refusal: Deny | None = None  # why it is no reference
+    refusal: Deny | None = None  # why it is not a reference
 
 
 def decisions(bundle: Bundle, artifact: Artifact) -> Iterator[PolicyAnswer]:
@@ -82,7 +82,7 @@ def _answers(plan: Plan) -> Iterator[PolicyAnswer]:
 
 
 def plans(bundle: Bundle, request: FetchRequest) -> Iterator[Plan]:
-    """Yield what is asked for each reference: by the very function that FETCH asks by."""
+    """Yield what is asked for each reference: by the same function that FETCH uses."""
     contact = bundle.value("fetch", "contact")
     for reference in request.references:
         text = reference.open_for_display()
@@ -103,12 +103,12 @@ def compile_here(policy: Compiled, kind: str, name: str) -> ExecutorProfile:
 
 
 def may_enforce_here(policy: Compiled, kind: str, name: str) -> Decision:
-    """Decide whether an executor of this machine can hold code to the profile `name`."""
+    """Decide whether an executor of this machine can enforce the profile `name`."""
     return may_enforce(policy, kind, name, executors=_executors_for(policy, name))
 
 
 def _executors_for(policy: Compiled, name: str) -> Executors:
-    """Return what executors can hold code to here; the kernel is asked if the profile needs it."""
+    """Return what executors can enforce here; the kernel is asked if the profile needs it."""
     if says_kernel(policy, name) and missing() is not None:
         return without(KERNEL)
     return EXECUTORS

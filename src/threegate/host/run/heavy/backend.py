@@ -48,12 +48,12 @@ KVM: Final = "qemu-kvm"
 EMULATION: Final = "qemu-emulation"
 NO_ENGINE: Final = "TG-ERA-001"
 MIB: Final = 1024 * 1024
-IN_DISK_BYTES: Final = 4 * 1024 * MIB + 64 * MIB  # the same for all: a snapshot knows its size
+IN_DISK_BYTES: Final = 4 * 1024 * MIB + 64 * MIB  # the same for all: a snapshot records its size
 GRACE_SECONDS: Final = 30.0
 OpenEngine = Callable[[], Companion]
 NOT_USABLE: Final = "TG-ERA-002"
 NO_ROOM: Final = "TG-ERA-003"
-NO_ACCELERATOR: Final = "TG-ERA-007"  # lasting: nothing a second try could change
+NO_ACCELERATOR: Final = "TG-ERA-007"  # lasting: a second try cannot succeed
 PATIENCE_SECONDS: Final = 0.3
 _KVM_REFUSED: Final = "failed to initialize kvm"  # QEMU's own words
 A = TypeVar("A")
@@ -62,7 +62,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class EnginePlace:
-    """Where machines run: what confines them here, and the policy that signed their boxes."""
+    """Where machines run: what confines them, and the policy that signed their sandboxes."""
 
     machine: Machine
     bundle: Bundle
@@ -92,7 +92,7 @@ class EnginePlace:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the gate said in the end, and how both boxes ended."""
+    """The final answer of the gate, and how all sandboxes ended."""
 
     message: bytes
     gate: Ended
@@ -109,8 +109,8 @@ class Use:
     snapshot: int | None = None  # to resume from; None: boot
     inputs: int | None = None  # a disk of inputs, read-only
     snapshot_to: int | None = None  # where the engine writes one
-    patience_seconds: float = 0.0  # for an engine that fails to say why
-    begun: Callable[[Companion], None] = lambda _: None  # is told the engine, which it may kill
+    patience_seconds: float = 0.0  # so that a failing engine can print its reason
+    begun: Callable[[Companion], None] = lambda _: None  # called with the engine, which it may kill
     has_gateway: bool = False  # the guest has a second channel
     gateway: int | None = None  # the engine's end of it; None: it leads nowhere
 
@@ -135,7 +135,7 @@ def talk(
         kept = [channels.agent, channels.monitor, *([] if use.inputs is None else [use.inputs])]
         gate = open_box(WaitingGate, place.machine, place.bundle, TOOL_HEAVY, keep_fds=(*kept,))
         try:
-            ends.close()  # whoever of them ends first, the others must hear it
+            ends.close()  # when one sandbox ends, the others must see it
             for engine in started:
                 engine.ready()
             asked = use.ask(channels, use.inputs or 0).to_bytes()
@@ -186,7 +186,9 @@ class Asked:
     signature: bytes
     inputs: tuple[tuple[str, bytes], ...]
     wall_ms: int
-    begun: Callable[[Companion], None] = lambda _: None  # is told the machine, to end it early
+    begun: Callable[[Companion], None] = lambda _: (
+        None
+    )  # called with the machine, so that it can be ended early
     gateway: int | None = None  # the engine's end of the channel to its gateway
 
 
@@ -200,7 +202,7 @@ class HeavyRun:
     peak_memory_bytes: int
     evidence: tuple[Evidence, ...]  # of the gate, of the boxes of its engine
     template: str
-    refused: Untrusted[bytes] | None = None  # an answer that was not one
+    refused: Untrusted[bytes] | None = None  # a malformed answer
 
 
 class Backend(Protocol):
@@ -212,14 +214,14 @@ class Backend(Protocol):
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
         """Make ready what later runs of this kind share, or raise `GateUnavailable`.
 
-        `say` hears what takes long.
+        `say` is called before a step that takes long.
         """
 
     def probe(self, want: Want) -> tuple[str, ...]:
         """Start a machine and have it answer; return what was promised and held."""
 
     def run(self, want: Want, asked: Asked) -> HeavyRun:
-        """Run one job in a machine of its own; whatever happens there is an outcome."""
+        """Run one job in a machine of its own; every event in it is an outcome."""
 
     def under(self, bundle: Bundle) -> Self:
         """Return the same engine under another policy; what was prepared is shared."""
@@ -248,7 +250,7 @@ def answered(
 
 
 def input_disk(stack: ExitStack, inputs: tuple[tuple[str, bytes], ...], scratch: Path) -> int:
-    """Return a read-only disk with the inputs on it; nobody can write to it any more."""
+    """Return a read-only disk that holds the inputs; no descriptor can write to it."""
     documents = dict(inputs)
     layout = lay_out({name: ErofsFile(len(data)) for name, data in inputs})
     if layout.size > IN_DISK_BYTES:
@@ -306,9 +308,9 @@ def _ending(talk: Conversation) -> str:
 
 
 def _said(talk: Conversation) -> str:
-    """Return the last words of an engine, spelled out: they are not ours."""
-    told = talk.engine.stderr.open_for_display().decode("utf-8", "replace").strip()
-    last = told.rpartition("\n")[2]
+    """Return the last line that an engine printed, escaped: it is foreign text."""
+    shown = talk.engine.stderr.open_for_display().decode("utf-8", "replace").strip()
+    last = shown.rpartition("\n")[2]
     return f" ({quote(last, 160)})" if last else ""
 
 

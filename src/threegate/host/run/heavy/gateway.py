@@ -67,7 +67,7 @@ OPEN_SECONDS: Final = 20.0
 KEY_BYTES: Final = 16
 _DIGEST: Final = "sha256:"
 RULE: Final = "executor_network"
-# Which rule of the lane's `gateway` says no; any other reason is the profile's own rule.
+# The rule of the lane's `gateway` behind each refusal; other reasons are the profile's own rule.
 _RULES: Final = {
     said.HOST: "hosts",
     said.ADDRESS: "hosts",
@@ -89,7 +89,7 @@ class Outward:
 
     root: Path  # of the workspace: its log, and the CA files that the policy lists
     runtime: Path | None
-    credentials: Callable[[], Sequence[str]]  # all that are kept: none of them may leave
+    credentials: Callable[[], Sequence[str]]  # every stored credential: none of them may leave
     clock: Callable[[], int]
 
 
@@ -100,15 +100,15 @@ def outward_of(root: Path, settings: Settings, clock: Callable[[], int] = unix_n
 
 @dataclass(slots=True)
 class Passed:
-    """What a run asked and what became of it, as its gateway told it."""
+    """What a run asked and what was answered, by the notes of its gateway."""
 
     places: Mapping[str, str]
-    told: list[GatewayNote] = field(default_factory=list)
+    notes: list[GatewayNote] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
 
     def carried(self) -> tuple[Carried, ...]:
         """Return what passed, by host."""
-        sent = [one for one in self.told if one.up]
+        sent = [one for one in self.notes if one.up]
         hosts = sorted({one.host for one in sent})
         return tuple(
             Carried(
@@ -123,7 +123,7 @@ class Passed:
     def violations(self) -> tuple[Violation, ...]:
         """Return what was refused, each once, with the rule that refused it."""
         found: dict[tuple[str, str, int], None] = {}
-        for one in self.told:
+        for one in self.notes:
             if one.reason in self.places:
                 argument = f"{one.method} {one.host or '?'}: {one.reason}"[:200]
                 found[self.places[one.reason], argument, one.line] = None
@@ -158,13 +158,13 @@ def refuse_unusable(bundle: Bundle, ring: ExecutorProfile, outward: Outward | No
 def opened_gateway(
     bundle: Bundle, network: GatewayTerms, ring: ExecutorProfile, outward: Outward
 ) -> Iterator[tuple[int, Passed]]:
-    """Open the gateway of one run; yield the engine's end, and what is told while it lives.
+    """Open the gateway of one run; yield the engine's end, and the notes so far.
 
-    Raises `GateUnavailable` if it cannot be opened, or has ended meanwhile by itself.
+    Raises `GateUnavailable` if it cannot be opened, or has ended meanwhile.
     """
     passed = Passed(places_of(bundle, ring))
     with ExitStack() as stack:
-        store = Store.open(outward.root, clock=outward.clock)  # of our own: see `Noter`
+        store = Store.open(outward.root, clock=outward.clock)  # its own store: see `LogWriter`
         stack.callback(store.close)
         noter = LogWriter(store)
         proxy = partial(started_proxy, bundle)
@@ -177,15 +177,15 @@ def opened_gateway(
         engine, channel = channels.pair(ours, theirs)
 
         def note(data: bytes) -> None:
-            told = parse_note(Untrusted(data))
-            noter.note(ASKED, told.plain())
-            passed.told.append(told)
+            found = parse_note(Untrusted(data))
+            noter.note(ASKED, found.plain())
+            passed.notes.append(found)
 
         given = {"proxy": str(place), "certificates": certificates()}
         kind = partial(ServiceGate, note=note, failed=partial(ended, GATEWAY))
         gate = open_box(kind, find_machine(), bundle, GATEWAY, given, keep_fds=(channel,))
         stack.callback(gate.close)
-        stack.callback(ours.close)  # first: a gateway whose guest is gone ends by itself
+        stack.callback(ours.close)  # first: a gateway whose guest is gone ends
         opening = _opening(bundle, network, passed.places, outward, channel)
         gate.ask(opening.to_bytes(), parse_opened, seconds=OPEN_SECONDS)
         passed.evidence.append(gate.evidence)
@@ -203,7 +203,7 @@ def _proxy(
     noter: LogWriter,
     passed: Passed,
 ) -> Iterator[Path]:
-    """Start the proxy of one run; yield its socket.  Raises what ended it by itself."""
+    """Start the proxy of one run; yield its socket.  Raises the reason if it ended early."""
     ended: list[ThreeGateError] = []
     with listening(outward.runtime, purpose="run") as place:
         make = partial(
@@ -252,7 +252,7 @@ def _opening(
 
 @contextmanager
 def started_proxy(bundle: Bundle, make: MakeProxy) -> Iterator[Evidence]:
-    """Start a proxy that nothing but its own rules holds to its hosts; yield what was proved."""
+    """Start a proxy that only its own rules restrict to its hosts; yield the evidence."""
     proxy = make()
     try:
         yield proxy.start(bundle)
@@ -262,7 +262,7 @@ def started_proxy(bundle: Bundle, make: MakeProxy) -> Iterator[Evidence]:
 
 @contextmanager
 def held_proxy(bundle: Bundle, noter: LogWriter, make: MakeProxy) -> Iterator[Evidence]:
-    """Start a proxy and have the kernel hold it; yield what was proved.
+    """Start a proxy that the kernel restricts to its hosts; yield the evidence.
 
     Raises `GateUnavailable`, at the end too if the kernel's rules went away meanwhile.
     """
@@ -279,14 +279,14 @@ def held_proxy(bundle: Bundle, noter: LogWriter, make: MakeProxy) -> Iterator[Ev
 
 
 def _hold(bundle: Bundle, proxy: Proxy, reach: Reach, noter: LogWriter) -> None:
-    """Let it reach what it found and nothing else, and have it try."""
+    """Let the proxy reach the addresses it found and nothing else, and have it try others."""
     refuse_inside(proxy.pinned)
     noter.announce(HELD, {"addresses": [str(one) for one in proxy.pinned]})
     reach.hold(proxy.pinned)
     before = reach.counted().refused
-    proxy.reload(bundle)  # it tries what must be refused, and serves nobody before that
+    proxy.reload(bundle)  # it tries forbidden addresses, and serves nobody before that
     if reach.counted().refused - before < TRIES:
-        detail = "the kernel was not seen to refuse what it must"
+        detail = "the kernel did not refuse the addresses that it must refuse"
         raise GateUnavailable(detail, code=NO_FILTER)
 
 

@@ -1,8 +1,7 @@
-"""The heavy lane as `run` uses it: which engine policy lets it have, and one machine per job.
+"""The heavy lane: the strongest working engine that policy names, and one machine per job.
 
-An engine that does not work here is never replaced by a weaker one that policy does not
-name.  Where policy names several, the strongest that works is taken, and the result says
-which one it was.
+An engine that does not work here is never replaced by a weaker one that policy does not name.  The
+result names the engine that was used.
 """
 
 import threading
@@ -74,7 +73,7 @@ FindImage = Callable[[Images], Image]
 
 @dataclass(frozen=True, slots=True)
 class HeavyAnswer:
-    """A run that came to an end, and what confined it."""
+    """A finished run, and what confined it."""
 
     started: str
     ran: HeavyRun
@@ -106,9 +105,9 @@ def _wanted(
     cpus: int, memory_mib: int, manifest: Manifest, ring: ExecutorProfile, *, command: bool
 ) -> Want:
     allowed, layers = {*ring.imports}, layers_for(manifest, ring)
-    # Its fonts are listed once, before the snapshot, and not in every run.
+    # Loads the list of fonts once, before the snapshot, and not in every run.
     more = {"matplotlib.pyplot"} if "matplotlib" in allowed and "science" in layers else set()
-    # A command starts a program of its own: nothing that was loaded before would help it.
+    # A command starts its own program: modules that are loaded already do not help it.
     imports = () if command else tuple(sorted(allowed | more))
     return Want(cpus, memory_mib, layers, imports, ring)
 
@@ -140,7 +139,7 @@ def profiles_of(engine: str) -> tuple[Profile, ...]:
 
 
 class Lane(Protocol):
-    """The heavy lane as whoever runs requests sees it."""
+    """The heavy lane, as the lifecycle of runs uses it."""
 
     def prove(self, ready: Ready) -> None:
         """Raise `GateUnavailable` unless a machine for this request has answered here."""
@@ -149,14 +148,14 @@ class Lane(Protocol):
         """Run a claimed request in a machine that was proved for it."""
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
 
     def close(self) -> None:
         """Let go of what there is."""
 
 
 class Stopper:
-    """The machine that runs, if one does; ended from any thread, and then every later one."""
+    """The running machine, if any; `stop` ends it and every later one, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -250,7 +249,9 @@ class HeavyLane:
         raise found
 
     def _prepared(self, name: str, wanted: Callable[[Manifest], Want]) -> tuple[Backend, Want]:
-        for profile in profiles_of(name):  # before a use is spent: a run may start nothing here
+        for profile in profiles_of(
+            name
+        ):  # before a use is spent: an unapplied profile starts nothing
             refuse_unapplied_profile(self._bundle, profile)
         if name not in self._backends:
             self._backends[name] = open_backend(self._bundle, name, self._cache, self._find_image)
@@ -303,7 +304,7 @@ class HeavyLane:
             return backend.run(want, replace(asked, gateway=port)), passed
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
         self._stopper.stop()
 
     def close(self) -> None:
@@ -313,7 +314,7 @@ class HeavyLane:
 
 
 def _programs(digests: dict[str, str], request: ToolRequest) -> dict[str, str]:
-    """Return what a profile of programs was, by the bytes in the image: all, and the command's."""
+    """Return digests of the profile's programs in the image: of all, and of the command's own."""
     if not digests:
         return {}
     found = {"ring-programs-sha256": sha256_hex(canonical.encode(digests))}
@@ -327,7 +328,7 @@ def _programs(digests: dict[str, str], request: ToolRequest) -> dict[str, str]:
 def _box(
     backend: Backend, ran: HeavyRun, programs: dict[str, str], passed: Passed | None = None
 ) -> Confinement:
-    """Return what confined a run: its boxes as proved, and the guest's own word."""
+    """Return what confined a run: its sandboxes as proved, and the guest's own report."""
     gate, engine, *others = (*ran.evidence, *([] if passed is None else passed.evidence))
     versions = {
         **backend.versions(),
@@ -338,7 +339,7 @@ def _box(
         "template-sha256": ran.template,
         "threegate": __version__,
     }
-    if ran.outcome.note is not None:  # why the machine stopped: our word, not the guest's
+    if ran.outcome.note is not None:  # why the machine stopped, in our words, not the guest's
         versions[ENDED] = ran.outcome.note.replace(" ", "-")[:MAX_VERSION_CHARS]
     proofs = [*gate.proofs, *(f"engine-{proof}" for proof in engine.proofs)]
     proofs += [f"{other.profile}-{proof}" for other in others for proof in other.proofs]

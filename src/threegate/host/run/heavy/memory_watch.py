@@ -1,13 +1,13 @@
 """The memory of a guest, watched from outside.
 
-A user-space kernel keeps the memory of its guest, with every file the guest writes, in one
-file without a name; what the kernel needs itself is its own memory.  Both are looked at fifty
-times a second, and one that has more than it may is ended.  What can be taken between two
-looks is bounded by the box: no file larger than the next whole GiB.
+A user-space kernel keeps the memory of its guest, with every file the guest writes, in one unnamed
+file; the kernel's own memory is separate.  Both are read fifty times a second, and a guest above
+its limit is ended.  The sandbox bounds the growth between two looks: no file larger than the next
+whole GiB.
 
 SECURITY
-    Looks at a kernel that may be owned by its guest.  One that hides its file in another
-    process still shows it as resident memory there.  One that cannot be looked at is ended.
+    Looks at a kernel that its guest may own.  A file hidden in another process still shows as
+    resident memory there.  A kernel that cannot be read is ended.
 """
 
 import os
@@ -29,7 +29,7 @@ _FIELD: Final = re.compile(rb"^(RssAnon|RssShmem):\s+([0-9]+) kB$", re.MULTILINE
 
 @dataclass(slots=True)
 class MemoryWatch:
-    """What was seen of one guest."""
+    """The memory of one guest, as seen so far."""
 
     most_bytes: int
     largest_bytes: int = 0
@@ -41,7 +41,7 @@ class MemoryWatch:
         try:
             guest, own = _memory(processes)
         except PermissionError:
-            # Its box shows nothing to its own user until the lock is proved and it has begun.
+            # A sandbox shows nothing, even to its user, until its lock is proved.
             self.hidden += 1
             self.over = self.largest_bytes > 0 or self.hidden > HIDDEN_LOOKS
             return not self.over

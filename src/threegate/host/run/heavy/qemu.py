@@ -230,7 +230,7 @@ def converse(
         else:
             wiring.give_engine(monitor, name=SNAPSHOT_NAME, fd=use.snapshot_to)
         engine = _engine(place, parts, shape, handed, tsc_khz=tsc_khz)
-        # Found by a clone the moment it goes on, while the gate is still being confined.
+        # A clone reads this as soon as it resumes, while the gate is still being confined.
         greeted = "" if use.snapshot is None else wiring.greet_guest(agent)
         return talk(place, (engine,), Channels(agent, monitor, greeted), use, ends=ends)
 
@@ -238,7 +238,7 @@ def converse(
 def _engine(
     place: EnginePlace, parts: Parts, shape: MachineShape, handed: Handed, *, tsc_khz: int
 ) -> OpenEngine:
-    # Narrower than what was signed: this guest's memory, and no accelerator it does not use.
+    # Narrower than the signed profile: this guest's memory, and no accelerator it does not use.
     profile = replace(
         ENGINE,
         memory_bytes=min(ENGINE.memory_bytes, shape.memory_bytes + OVERHEAD_BYTES),
@@ -265,9 +265,9 @@ class QemuBackend:
         self._compared = False
 
     def prepare(self, want: Want, say: Say = lambda _: None) -> None:
-        """Boot a guest once and keep it as a snapshot; an old one that is mute is made anew."""
+        """Boot a guest once and keep a snapshot; one that does not answer is rebuilt."""
         if (known := self._found.get(want)) is not None and known.is_probed:
-            return None  # compared before, by this very command
+            return None  # compared before, by this command
         made_from = self._made_from(want)
         template = self._templates.find(made_from)
         if template is None or not template.is_probed:
@@ -278,7 +278,7 @@ class QemuBackend:
             except GateUnavailable as exc:
                 if exc.code != NOT_USABLE:
                     raise
-                say(f"the snapshot that was kept does not answer ({self.name})")
+                say(f"the kept snapshot does not answer ({self.name})")
                 self._templates.drop(template)
         say(f"booting a guest of {want.memory_mib} MiB for a snapshot, once ({self.name})")
         most = self._shape(want).memory_bytes + SNAPSHOT_SPARE_BYTES
@@ -393,7 +393,7 @@ class QemuBackend:
             "imports": list(want.imports),
             "layers": list(want.layers),
             "memory_mib": want.memory_mib,
-            # A guest goes on with the processor it was booted on, and with the rate it was told.
+            # A guest keeps the processor it was booted on, and the clock rate it was given.
             "processor": processor_digest(),
             "tsc_100mhz": round(self._rate() / 100_000),
             "ring": want.ring.digest,

@@ -59,7 +59,7 @@ RUNSC: Final = "runsc"
 KIND: Final = "user-space kernel, not a microVM"
 BINARY: Final = Path("/usr/bin/runsc")
 AGENT: Final = ("/usr/bin/python3", "-I", "-S", "-B", "/threegate/agent/__main__.py", "0")
-# What the agent needs to make places for its job and to give up root; the job has none.
+# The agent needs these to make directories for its job and to give up root; the job has none.
 _CAPABILITIES: Final = (
     *("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"),
     *("CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"),
@@ -111,9 +111,9 @@ class Ends:
 
     control: int  # listens
     spec: int
-    started: int  # where it tells that it has started
+    started: int  # where it reports its start
     files: int  # to the process that shows the image
-    mounts: int  # what that process made of the mounts
+    mounts: int  # the mounts as that process made them
     streams: tuple[int, int, int]  # the agent's
 
 
@@ -208,7 +208,7 @@ def converse(place: EnginePlace, guest: Guest, use: Use) -> tuple[Conversation, 
 
 def _kernel(place: EnginePlace, guest: Guest, ends: Ends) -> OpenEngine:
     memory = guest.memory_mib * MIB
-    # Narrower than what was signed: this guest's memory, in whole GiB, as the kernel takes it.
+    # Narrower than the signed profile: this guest's memory, in whole GiB as the kernel takes it.
     profile = replace(
         RUNSC_KERNEL,
         memory_bytes=min(RUNSC_KERNEL.memory_bytes, memory + ADDRESSES_BYTES),
@@ -308,7 +308,7 @@ def _shape(want: Want) -> tool_heavy.GuestShape:
 
 
 def _judged(outcome: HeavyOutcome, watch: MemoryWatch) -> HeavyOutcome:
-    """Return what ended a job: the watch over its memory, if it was that."""
+    """Return the outcome of a job, corrected if the memory watch ended it."""
     if watch.over and outcome.exit == "crashed":
         return replace(outcome, exit="limit:memory", note=None)
     return outcome

@@ -88,7 +88,7 @@ class Snapshots:
         return None
 
     def make(self, made_from: dict[str, Any], write: Write, *, most_bytes: int) -> Snapshot:
-        """Return the snapshot of these parts, made by `write` unless somebody was faster."""
+        """Return the snapshot of these parts, made by `write` unless another process was faster."""
         with disk_errors("keep a snapshot"):
             self.root.mkdir(parents=True, exist_ok=True)
             with _held(self.root / f"{_key(made_from)}.lock"):
@@ -96,7 +96,7 @@ class Snapshots:
                 return found or self._make(made_from, write, most_bytes)
 
     def drop(self, template: Snapshot) -> None:
-        """Remove a snapshot that does not answer, unless it did to somebody meanwhile."""
+        """Remove a snapshot that does not answer, unless it answered another process meanwhile."""
         with disk_errors("remove a snapshot"), _held(self.root / f"{template.place.name}.lock"):
             if not template.is_probed:
                 shutil.rmtree(template.place, ignore_errors=True)
@@ -153,8 +153,8 @@ def _accelerator() -> str:
         found = _ACCELERATOR.stat()
     except OSError:
         return "none"
-    told = (found.st_rdev, found.st_ino, found.st_mode, found.st_uid, found.st_gid)
-    return hashlib.sha256(repr(told).encode("ascii")).hexdigest()[:16]
+    device = (found.st_rdev, found.st_ino, found.st_mode, found.st_uid, found.st_gid)
+    return hashlib.sha256(repr(device).encode("ascii")).hexdigest()[:16]
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _held(path: Path, *, wait: bool = True) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is(path, lock.fileno()):
                 break
-            stack.close()  # the one before us removed it: a lock on it keeps nobody out
+            stack.close()  # the previous holder removed it: a lock on it excludes nobody
         stack.callback(path.unlink, missing_ok=True)
         yield
 
@@ -192,7 +192,7 @@ def _spooled(path: Path, write: Write, most_bytes: int) -> tuple[str, tuple[str,
 
     def take(reading: ExitStack, source: int, file: IO[bytes]) -> None:
         left = most_bytes
-        with reading:  # closed at once if the disk is full: who writes must not wait for nobody
+        with reading:  # closed at once if the disk is full: the writer must not block for ever
             while piece := os.read(source, PIECE_BYTES):
                 file.write(piece)
                 digest.update(piece)
@@ -210,5 +210,5 @@ def _spooled(path: Path, write: Write, most_bytes: int) -> tuple[str, tuple[str,
             imports = write(target)
         finally:
             writing.close()
-            taking.result()  # its error is the reason, and what the writer made of it is not
+            taking.result()  # raised first: the writer's own error is only a consequence
     return digest.hexdigest(), imports

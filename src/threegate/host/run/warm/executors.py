@@ -29,14 +29,14 @@ APPLIED: Final = "applied"
 RESTART: Final = "restart-required"
 UNAVAILABLE: Final = "unavailable"
 STATES: Final = (APPLIED, RESTART, UNAVAILABLE)
-NONE: Final = "none"  # policy has no such executor: it stands in no table
+NONE: Final = "none"  # policy has no such executor, and no table lists it
 OTHER_RULES: Final = "TG-PSH-003"
 QUARANTINED: Final = "TG-PSH-005"
 STARTING: Final = "starting"
 MAX_REASON_CHARS: Final = 200
 STATE: Final = "executors.state"
 PUSH: Final = "executors.push"  # somebody asks every executor to be read back
-# A table that lies further back is not looked for, so it is said again before.
+# Readers look back this far, so the table is repeated before it is older.
 LOOK_BACK_ENTRIES: Final = 1536
 AGAIN_ENTRIES: Final = 384
 
@@ -111,10 +111,10 @@ class Executor(Protocol):
         """Hand it the next rules; raises `PolicyDenied` if it refuses them."""
 
     def enforced(self) -> object:
-        """Have it try everything again; return what it says it enforces."""
+        """Have it try every forbidden act again; return what it says it enforces."""
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
 
     def close(self) -> None:
         """End it."""
@@ -144,7 +144,7 @@ class Kind(Protocol[E_co]):
 
 @dataclass(eq=False, slots=True)
 class Slot(Generic[E]):
-    """The place of one executor; whoever holds the pool's lock may look."""
+    """The place of one executor; read it only with the pool's lock."""
 
     status: Status
     executor: E | None = None
@@ -161,7 +161,7 @@ class Slot(Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An executor of a process that lives, and when it was said to be as it is."""
+    """An executor of a living process, and the entry that last reported it."""
 
     status: Status
     pid: int
@@ -173,7 +173,7 @@ class Row:
         return {**self.status.plain(), "entry": self.entry, "pid": self.pid, "time": self.time}
 
     def has_answered(self, asked: int, bundle: Bundle) -> bool:
-        """Tell whether it has said, since an entry of the log, what it made of a policy."""
+        """Tell whether it has answered to a policy since an entry of the log."""
         if self.entry < asked or self.status.state == RESTART:
             return False
         return self.status.state != APPLIED or self.enforces(bundle)
@@ -181,7 +181,7 @@ class Row:
     def enforces(self, bundle: Bundle) -> bool:
         """Tell whether it was read back with a policy, or with a later one."""
         found = self.status
-        later = found.generation > bundle.generation  # a number alone is no policy
+        later = found.generation > bundle.generation  # a number alone does not identify a policy
         return found.state == APPLIED and (found.policy == bundle.digest or later)
 
 
@@ -199,7 +199,7 @@ class Board:
             self._write(status)
 
     def tell_again(self) -> None:
-        """Write the table if it would soon not be found any more."""
+        """Write the table if its last entry is about to be too old to be found."""
         with self._lock:
             if self._store.journal.log.size - self._said > AGAIN_ENTRIES:
                 self._write()

@@ -63,7 +63,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._follow, name="executors")
         self._last = ""  # digest of what was pushed last
         self._seen = 0  # entries of the log
-        self._bad = ""  # what was said last about a policy that does not count
+        self._bad = ""  # last message about a policy that does not count
 
     def pool(
         self,
@@ -85,7 +85,7 @@ class Keeper:
         self._thread.start()
 
     def close(self) -> None:
-        """End every executor that waits; whoever took one must have given it back."""
+        """End every executor that waits; borrowed ones must have been returned."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -101,8 +101,8 @@ class Keeper:
             with ExitStack() as stack:
                 ws = open_workspace(self._root)
                 stack.callback(ws.close)
-                # Its lock keeps out who opened it otherwise, and not other threads of ours:
-                # those of the executors write through one of their own.
+                # A store's lock excludes other stores, not other threads that share it:
+                # the threads of executors write through their own store.
                 writing = Store.open(self._root, clock=ws.clock)
                 stack.callback(writing.close)
                 self._keep(ws, writing)
@@ -168,7 +168,7 @@ def _since(store: Store, bundle: Bundle, last: str) -> list[Signed]:
     """Return the policies since the last one that was pushed, the newest at the end."""
     found: list[Signed] = []
     for one in islice(applied.since(store, bundle, last), MAX_STEPS if last else 1):
-        with suppress(FileNotFoundError):  # of an earlier one; then executors are started anew
+        with suppress(FileNotFoundError):  # of an earlier one; then executors are restarted
             armored = store.read_file(places.BUNDLES, f"{one.digest}.sig")
             found.append(Signed(one, armored))
     return found[::-1]

@@ -39,7 +39,7 @@ from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import ENGINE, RUNSC_FILES, RUNSC_KERNEL, TOOL_HEAVY, TOOL_LITE
 
 LITE_BOXES: Final = (EVERY_GATE, TOOL_LITE.name, worker.NAME)
-# A box that works has more descriptors open than one that has just begun.
+# A working sandbox has more open descriptors than one that has just started.
 ONLY_AT_START: Final = "descriptors:"
 HEAVY_LANE: Final = ("tool-exec", "lanes", "era")
 HEAVY_BOXES: Final = (
@@ -69,14 +69,14 @@ class LiteExecutor:
             raise PolicyDenied(answer.message, code=answer.code)
 
     def enforced(self) -> Enforced:
-        """Have it try everything again; return what it says it enforces."""
+        """Have it try every forbidden act again; return what it says it enforces."""
         found = self.box.answer(self._prove.to_bytes(), parse_enforced)
         if found.tried != self._prove.tries:
             raise GateUnavailable("it did not try its lock again", code=OTHER_RULES)
         return replace(found, tried=())
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
         self.box.kill()
 
     def close(self) -> None:
@@ -114,12 +114,12 @@ class LiteKind:
 
 
 def boxes_differ(old: Bundle, new: Bundle, names: Sequence[str]) -> str:
-    """Return a reason if the boxes of these names are signed otherwise, or nothing."""
+    """Return a reason if the signed profiles of these sandboxes differ, or nothing."""
     before, after = old.value(GATES), new.value(GATES)
     assert isinstance(before, Mapping)
     assert isinstance(after, Mapping)
     changed = [name for name in names if before.get(name) != after.get(name)]
-    return f"the box of {changed[0]} was signed otherwise" if changed else ""
+    return f"the signed sandbox of {changed[0]} changed" if changed else ""
 
 
 class LentBox:
@@ -211,7 +211,7 @@ class HeavyExecutor:
         return Resumable(self._bundle.generation, self._bundle.digest, self._want.ring.digest)
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
         self.lane.stop()
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ class WarmLane:
         return self._taken().executor.lane.run(ready, started)
 
     def stop(self) -> None:
-        """End it from any thread, whatever it does."""
+        """End it, from any thread and in any state."""
         if self._lent is not None:
             self._lent.executor.stop()
 

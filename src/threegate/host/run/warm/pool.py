@@ -1,12 +1,12 @@
-"""Executors of one kind that wait, each for one job, and what a push does to them.
+"""A pool of executors of one kind, each waiting for one job, and the effect of a push on them.
 
-Each has a thread of its own, which starts it, hands it new rules while it waits, reads back what
-it enforces, and only then says so: first in the log, then to whoever looks for an executor.  One
-that runs is not touched: it ends with its job, and who runs that follows the rules of runs.
+Each executor has a thread, which starts it, hands it new rules while it waits, reads back the rules
+that it enforces, and only then publishes them: first in the log, then to callers of `take`.  A
+running executor is not touched: it ends with its job, and `run.rules` follows the policy for it.
 
 SECURITY
-    Decides under which rules an executor may be given work: exactly those it was read back
-    with, and none while it is being changed.  If this module is wrong, a run that was approved
+    Decides under which rules an executor may be given work: exactly those it was read back with,
+    and none while it is being changed.  If this module is wrong, a run that was approved
     under one policy meets another one.
 """
 
@@ -39,9 +39,9 @@ from threegate.policy.bundle import Bundle
 
 AGAIN_SECONDS: Final = 30.0  # after an executor could not be started
 WAIT_SECONDS: Final = 120.0  # for one that is being started or changed
-IDLE_SECONDS: Final = 600.0  # then it is replaced: what it runs may not be on disk any more
+IDLE_SECONDS: Final = 600.0  # then it is replaced: the program it runs may have changed on disk
 LOOK_SECONDS: Final = 1.0
-MAX_STEPS: Final = 32  # generations an executor is led through; beyond, it is started anew
+MAX_STEPS: Final = 32  # generations an executor is led through; beyond, it is restarted
 
 
 @dataclass(eq=False, slots=True)
@@ -87,7 +87,7 @@ class ExecutorPool(Generic[E]):
             for slot in self.slots
         ]
 
-    # What others ask of it.
+    # Called by others.
 
     def open(self) -> None:
         """Begin to keep executors."""
@@ -112,7 +112,7 @@ class ExecutorPool(Generic[E]):
         with self._changed:
             now = self._target
             if now is not None and signed.bundle.digest == now.bundle.digest:
-                return  # a quarantine stays until somebody asks again
+                return  # a quarantine stays until the next request to push
             if now is not None and signed.bundle.generation <= now.bundle.generation:
                 message = f"generation {signed.bundle.generation} is not newer than what is pushed"
                 raise PolicyDenied(message, code=ROLLED_BACK)
@@ -122,14 +122,14 @@ class ExecutorPool(Generic[E]):
             self._changed.notify_all()
 
     def again(self) -> None:
-        """Have every executor read back again, and tried again what could not be had."""
+        """Have every executor read back again, and failed ones started again."""
         with self._changed:
             self._refused = None
             self._ask_all()
             self._changed.notify_all()
 
     def refuse(self, error: ThreeGateError) -> None:
-        """Take note of a policy that does not count; what happens, the last that did says."""
+        """Note a policy that does not count; the last one that did says what happens."""
         with self._changed:
             if self._target is None:
                 return
@@ -153,14 +153,14 @@ class ExecutorPool(Generic[E]):
     def take_back(self, lent: Lent[E], *, used: bool) -> None:
         """Take an executor back; see `Lent.give_back`."""
         if used:
-            with self._changed:  # from here on nobody stops what is being closed
+            with self._changed:  # from here on nobody stops an executor that is being closed
                 lent.slot.executor = lent.slot.bundle = None
             lent.executor.close()
         with self._changed:
             lent.slot.taken = False
             self._changed.notify_all()
 
-    # What the thread of an executor does.
+    # Run by the thread of an executor.
 
     def _keep(self, slot: Slot[E]) -> None:
         while True:
@@ -180,9 +180,9 @@ class ExecutorPool(Generic[E]):
                 return False
             slot.working, slot.answering = True, slot.asked
         try:
-            self._told(slot, act)
-        except Exception as exc:  # noqa: BLE001  # of the log: then nothing works, or is said to
-            if not slot.taken:  # who took it sees it to its end
+            self._carry_out(slot, act)
+        except Exception as exc:  # noqa: BLE001  # the log failed: then no executor may work
+            if not slot.taken:  # its borrower ends it
                 self._drop(slot)
             with self._changed:
                 slot.status = failed(slot.status, exc)
@@ -193,14 +193,14 @@ class ExecutorPool(Generic[E]):
                 self._changed.notify_all()
         return True
 
-    def _told(self, slot: Slot[E], act: Callable[[], None]) -> None:
-        """Do it; that an executor or its kind cannot is a failure like any, and is said."""
+    def _carry_out(self, slot: Slot[E], act: Callable[[], None]) -> None:
+        """Do it; a failure of an executor or its kind becomes its published state."""
         try:
             act()
         except (ThreeGateError, OSError) as exc:
-            if slot.taken:  # it was to be flagged, and the log did not take that
+            if slot.taken:  # the log refused the flag
                 raise
-            # What its rules refuse, they refuse again.
+            # A refusal by the rules is final until the next push.
             self._fail(slot, exc, again=not isinstance(exc, PolicyDenied))
 
     def _due(self, slot: Slot[E]) -> Callable[[], None] | None:
@@ -215,8 +215,8 @@ class ExecutorPool(Generic[E]):
             gone = slot.status.state == NONE and executor is None
             return None if gone else partial(self._retire, slot)
         if self._refused is not None:
-            told = slot.status.code == QUARANTINED and executor is None
-            return None if told else partial(self._quarantine, slot)
+            done = slot.status.code == QUARANTINED and executor is None
+            return None if done else partial(self._quarantine, slot)
         stale = self.clock() - slot.since > self.idle_seconds
         if executor is not None and (stale or not executor.alive):
             return partial(self._drop, slot)
@@ -263,10 +263,10 @@ class ExecutorPool(Generic[E]):
         self._read_back(slot, slot.executor, slot.bundle)
 
     def _read_back(self, slot: Slot[E], executor: E, bundle: Bundle) -> None:
-        """Believe an executor only if it answers what we work out ourselves; then say so."""
+        """Accept an executor only if it answers what the host computes; then publish it."""
         slot.executor, slot.bundle = executor, None
         if executor.enforced() != self.kind.expected(bundle):
-            message = f"it does not enforce generation {bundle.generation}, whatever it says"
+            message = f"it does not enforce generation {bundle.generation}"
             self._fail(slot, GateUnavailable(message, code=OTHER_RULES), again=False)
             return
         name, number = slot.status.executor, bundle.generation
@@ -299,8 +299,8 @@ class ExecutorPool(Generic[E]):
     def _quarantine(self, slot: Slot[E]) -> None:
         self._drop(slot)
         why = self._refused
-        told = "a policy that does not count" if why is None else f"{why.message} [{why.code}]"
-        error = GateUnavailable(f"in quarantine: {told}", code=QUARANTINED)
+        reason = "a policy that does not count" if why is None else f"{why.message} [{why.code}]"
+        error = GateUnavailable(f"in quarantine: {reason}", code=QUARANTINED)
         self._tell(slot, failed(slot.status, error))
 
     def _retire(self, slot: Slot[E]) -> None:
@@ -320,16 +320,16 @@ class ExecutorPool(Generic[E]):
             executor.close()
 
     def _tell(self, slot: Slot[E], status: Status) -> None:
-        """Say how an executor is, if that is news or was asked for; first in the log."""
+        """Publish the state of an executor if it changed or was asked for; first in the log."""
         answers = status.state != RESTART and slot.answered < slot.answering
         if status != slot.status or answers:
             self.tell(status)  # durable before anybody may rely on it
         with self._changed:
             slot.status = status
-            # Who asked after this was begun gets another answer.
+            # A request after this step began gets another answer.
             slot.answered = slot.answering if answers else slot.answered
 
-    # What is looked up while the lock is held.
+    # Called with the lock held.
 
     def _fits(self, slot: Slot[E], bundle: Bundle) -> bool:
         free = not (slot.working or slot.taken or self._closed) and self._refused is None
@@ -340,7 +340,7 @@ class ExecutorPool(Generic[E]):
         return same and acknowledged and slot.executor.alive
 
     def _refuse_hopeless(self, bundle: Bundle, *, late: bool) -> None:
-        """Raise `GateUnavailable` if nothing that is under way brings what is looked for."""
+        """Raise `GateUnavailable` if no pending step can supply an executor for these rules."""
         if self._closed:
             raise GateUnavailable("executors are shutting down")
         if self._refused is not None:
@@ -364,7 +364,7 @@ class ExecutorPool(Generic[E]):
         return slot.status.policy != self._target.bundle.digest
 
     def _ask_all(self) -> None:
-        """Have every executor answer once, whatever it answered before."""
+        """Have every executor answer once more."""
         for slot in self.slots:
             slot.stuck, slot.again_at = False, 0.0
             slot.asked += 1

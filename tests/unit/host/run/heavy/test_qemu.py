@@ -158,7 +158,7 @@ def test_a_kept_snapshot_that_does_not_answer_is_made_anew_once(
     opened(tmp_path).prepare(WANT, said.append)
     assert (engines.booted, engines.probed[2:]) == (2, [b"1", b"2"])
     assert [text.partition(" (")[0] for text in said] == [
-        "the snapshot that was kept does not answer",
+        "the kept snapshot does not answer",
         "booting a guest of 128 MiB for a snapshot, once",
     ]
     opened(tmp_path).prepare(WANT)
