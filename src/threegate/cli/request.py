@@ -239,8 +239,8 @@ def _checked(
     """Return the code with its functions and inputs, from its request or from the options."""
     from threegate.base.errors import UsageError
     from threegate.host.request.code import LaneUse, widest
+    from threegate.host.request.creation import read_functions
     from threegate.host.request.inputs import check_name
-    from threegate.host.request.options import read_functions
 
     if program.request is not None:
         if args.input or args.function or args.ring:

@@ -19,7 +19,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.console.messages import MAX_UPLOAD_BYTES, Response, UploadedFile, redirect
 from threegate.console.page import Call, ConsolePage, lines_of, one_of, status_of, text_of
 from threegate.host.output import counted
-from threegate.host.request.code import NotExpressible, asking, code_of
+from threegate.host.request.code import NotExpressible, asking, code_of, offered_functions
 from threegate.host.request.creation import (
     DEFAULT_BACKEND,
     NO_RISKS,
@@ -29,7 +29,6 @@ from threegate.host.request.creation import (
     make_request,
 )
 from threegate.host.request.inputs import InputFiles, largest_input
-from threegate.host.request.options import offered_functions
 from threegate.host.review.characters import on_one_line
 from threegate.host.workspace.live import LiveWorkspace
 from threegate.policy.bundle import Bundle

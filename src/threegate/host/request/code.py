@@ -29,7 +29,6 @@ from threegate.gates.tool_exec.monty.messages import (
 )
 from threegate.handoff.refusals import keep_refusal
 from threegate.host.request.inputs import looks_like_artifact
-from threegate.host.request.options import offered_functions
 from threegate.host.workspace.drafts import completer
 from threegate.host.workspace.offered_files import STDIN, named, read_regular, read_standard_input
 from threegate.host.workspace.places import refuse_absent, resolve
@@ -177,6 +176,11 @@ def answer_of(ask: Ask, code: str, use: LaneUse) -> ExpressAnswer:
     )
 
 
+def offered_functions(bundle: Bundle) -> list[str]:
+    """Return the external functions that policy offers."""
+    return sorted(bundle.words("tool-exec", "functions"))
+
+
 def widest(bundle: Bundle, inputs: Iterable[str]) -> LaneUse:
     """Return the most that policy can give a program in the lite lane."""
     profile = bundle.text("tool-exec", "lanes", "monty", "default_profile")
@@ -248,7 +252,7 @@ def _read(name: str, stdin: BinaryIO, most: int) -> Untrusted[bytes]:
 def _program(artifact: Artifact, what: str) -> Program:
     if not isinstance(artifact, ToolRequest):
         hint = "`threegate request list` shows those that are here"
-        raise UsageError(f"{what} is no tool request", hint=hint)
+        raise UsageError(f"{what} is not a tool request", hint=hint)
     return Program(artifact.code.open_for_validation(), artifact)
 
 

@@ -10,7 +10,7 @@ SECURITY
     later approves its bytes, not these options.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from threegate.artifacts.codec import decode
 from threegate.artifacts.labels import Labels, join_all
 from threegate.artifacts.reasons import ArtifactReason, reject
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.base.errors import PolicyDenied, UsageError
+from threegate.base.errors import PolicyDenied, ThreeGateError, UsageError
 from threegate.base.forms import CONFIDENTIALITY
 from threegate.base.limits import MAX_REQUEST_BYTES
+from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.tool_exec.monty.messages import RefusalFound
 from threegate.handoff.admission import admit_request
@@ -32,28 +33,28 @@ from threegate.host.request.code import (
     NotExpressible,
     answer_of,
     judge,
+    offered_functions,
     widest,
 )
-from threegate.host.request.inputs import Brought, InputFiles, read_inputs
-from threegate.host.request.options import (
-    read_functions,
-    read_limits,
-    read_network,
-    read_outputs,
-)
+from threegate.host.request.inputs import Brought, InputFiles, read_inputs, split_pair
 from threegate.host.run.verdicts import decisions
 from threegate.host.workspace.drafts import complete_request
 from threegate.host.workspace.offered_files import named
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
+from threegate.policy.decide import GATEWAY_RULES
 from threegate.policy.decision import Deny
-from threegate.policy.leaves import BYTES
+from threegate.policy.leaves import BYTES, Number
+from threegate.policy.sections.tool_exec import ERA_RANGES, FUNCTIONS, MONTY_RANGES, REQUEST_LIMITS
 
 DEFAULT_BACKEND: Final = "monty"
 DEFAULT_CONFIDENTIALITY: Final = "internal"
 NO_RISKS: Final = "None stated."
 REASONS: Final = ("not-expressible", "files", "binary")
 NOT_EXPRESSIBLE: Final = REASONS[0]
+ALL: Final = "all"
+_SECTION: Final = "tool-exec"
+_RANGES: Final[Mapping[str, Mapping[str, Number]]] = {"monty": MONTY_RANGES, "era": ERA_RANGES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,108 @@ def _given(ws: Workspace, wanted: Wanted, inputs: Sequence[Brought]) -> dict[str
         "confidentiality": _confidentiality(wanted, inputs),
     }
     return given if wanted.profile is None else {**given, "profile": wanted.profile}
+
+
+def read_limits(bundle: Bundle, backend: str, stated: Sequence[str]) -> dict[str, int]:
+    """Return the limits asked for, in the unit of their key; none is above the lane's."""
+    found: dict[str, int] = {}
+    for text in stated:
+        key, value = split_pair("--limit", text)
+        if key not in REQUEST_LIMITS:
+            hint = f"one of {', '.join(REQUEST_LIMITS)}"
+            raise UsageError(f"no limit is called {quote(key)}", hint=hint)
+        if key in found:
+            raise UsageError(f"--limit {key} is given twice")
+        found[key] = _limit(bundle, backend, key, value)
+    return found
+
+
+def _limit(bundle: Bundle, backend: str, key: str, value: str) -> int:
+    leaf = _RANGES[backend][key]
+    try:
+        number = leaf.unit.parse(value)
+    except ValueError as exc:
+        raise UsageError(f"--limit {key}={quote(value)}: {exc}") from exc
+    path = (_SECTION, "lanes", backend, "max", key)
+    most = bundle.integer(*path)
+    if number > most:
+        allowed = leaf.unit.show(most)
+        detail = f"{key} of {leaf.unit.show(number)} is above the {allowed} of {bundle.ref(*path)}"
+        hint = f"ask for at most {allowed}, or raise it there and `threegate policy apply`"
+        raise PolicyDenied(detail, hint=hint)
+    if number < leaf.low:
+        raise UsageError(f"--limit {key}={quote(value)}: the least is {leaf.unit.show(leaf.low)}")
+    return number
+
+
+def read_functions(bundle: Bundle, backend: str, stated: Sequence[str]) -> list[str]:
+    """Return the external functions asked for; `all` is every one that policy offers."""
+    if stated and backend != "monty":
+        raise UsageError("external functions belong to the monty lane")
+    offered = offered_functions(bundle)
+    found: set[str] = set()
+    for name in stated:
+        if name == ALL:
+            found |= set(offered)
+        elif name in offered:
+            found.add(name)
+        else:
+            raise _not_offered(bundle, name, offered)
+    return sorted(found)
+
+
+def _not_offered(bundle: Bundle, name: str, offered: Sequence[str]) -> ThreeGateError:
+    hint = f"policy offers {', '.join(offered) or 'none'}"
+    if name not in FUNCTIONS:
+        return UsageError(f"no external function is called {quote(name)}", hint=hint)
+    where = bundle.ref(_SECTION, "functions")
+    return PolicyDenied(f"function {name} is not offered by {where}", hint=hint)
+
+
+def read_network(
+    bundle: Bundle, backend: str, hosts: Sequence[str], up: str | None, down: str | None
+) -> str | dict[str, Any]:
+    """Return the network asked for: none, or the gateway to these hosts."""
+    if not hosts:
+        if up is not None or down is not None:
+            raise UsageError("--up-bytes and --down-bytes go with --allow-host")
+        return "none"
+    if backend != "era":
+        raise UsageError("--allow-host goes with --backend era alone: Monty has no network")
+    sizes = {"up_bytes": up, "down_bytes": down}
+    found = {key: _size(bundle, key, text) for key, text in sizes.items()}
+    return {"hosts": sorted(set(hosts)), **found}
+
+
+def _size(bundle: Bundle, key: str, text: str | None) -> int:
+    """Return the bytes asked for, or all that policy grants a run."""
+    most = bundle.integer(*GATEWAY_RULES, key)
+    if text is None:
+        return most
+    option = f"--{key.replace('_', '-')}"
+    try:
+        number = BYTES.parse(text)
+    except ValueError as exc:
+        raise UsageError(f"{option} {quote(text)}: {exc}") from exc
+    if number > most:
+        where = bundle.ref(*GATEWAY_RULES, key)
+        hint = f"ask for at most {BYTES.show(most)}"
+        raise PolicyDenied(f"{option} is above the {BYTES.show(most)} of {where}", hint=hint)
+    return number
+
+
+def read_outputs(stated: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the files a run will leave, each with the most it may hold."""
+    found: dict[str, int] = {}
+    for text in stated:
+        name, value = split_pair("--output", text)
+        if name in found:
+            raise UsageError(f"--output {quote(name)} is given twice")
+        try:
+            found[name] = BYTES.parse(value)
+        except ValueError as exc:
+            raise UsageError(f"--output {quote(text)}: {exc}") from exc
+    return [{"name": name, "max_bytes": most} for name, most in sorted(found.items())]
 
 
 def _confidentiality(wanted: Wanted, inputs: Sequence[Brought]) -> str:

@@ -27,7 +27,6 @@ from threegate.base.schema import Mismatch
 from threegate.base.text import quote, visible
 from threegate.base.untrusted import Untrusted
 from threegate.handoff import states
-from threegate.host.request.options import split_pair
 from threegate.host.workspace.offered_files import named, read_regular
 from threegate.host.workspace.places import refuse_absent, resolve
 from threegate.host.workspace.workspace import Workspace
@@ -154,6 +153,14 @@ class InputFiles:
     name: str
     filename: str  # foreign; its end says whether it is JSON
     data: Untrusted[bytes]
+
+
+def split_pair(option: str, text: str) -> tuple[str, str]:
+    """Return both sides of NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not (name and sign and value):
+        raise UsageError(f"{option} {quote(text)} is not NAME=VALUE")
+    return name, value
 
 
 def read_inputs(

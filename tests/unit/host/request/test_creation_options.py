@@ -6,12 +6,7 @@ import pytest
 
 from tests.support.policies import altered, policy
 from threegate.base.errors import ThreeGateError
-from threegate.host.request.options import (
-    read_functions,
-    read_limits,
-    read_network,
-    read_outputs,
-)
+from threegate.host.request.creation import read_functions, read_limits, read_network, read_outputs
 
 BUNDLE = policy().bundle()
 FOUR = ["json_dumps", "json_loads", "regex_findall", "sha256_hex"]
