@@ -122,6 +122,7 @@ def _check(analysis: Analysis) -> None:
         raise reject(ArtifactReason.INCONSISTENT, "model is null for extractive, and only for it")
     if len(analysis.claims) != len(analysis.claim_texts):
         raise reject(ArtifactReason.INCONSISTENT, "claims and texts differ in number")
+    # A source that was read and not listed would lose its labels and its retraction.
     readable = set(analysis.derived_from)
     named = {*analysis.selection, *([analysis.continues] if analysis.continues else [])}
     if not named <= readable:
@@ -132,6 +133,7 @@ def _check(analysis: Analysis) -> None:
     for number, (cite, quote) in enumerate(zip(cites, analysis.quotes, strict=True), 1):
         _check_cite(number, cite, quote.open_for_validation(), readable)
     for number, claim in enumerate(analysis.claims, 1):
+        # A label without a quote would vouch for words that nobody compared.
         if not claim.cites and claim.label != "unchecked":
             raise reject(ArtifactReason.INCONSISTENT, f"claim {number} has a label but no quote")
 
@@ -139,6 +141,7 @@ def _check(analysis: Analysis) -> None:
 def _check_cite(number: int, cite: Cite, quote: str, readable: set[str]) -> None:
     if cite.artifact not in readable:
         raise reject(ArtifactReason.INCONSISTENT, f"quote {number} cites what was not readable")
+    # The digest ties the quote to its place; reports look it up again in the source.
     if (cite.length, cite.sha256) != (len(quote), sha256_hex(quote.encode("utf-8"))):
         raise reject(ArtifactReason.DIGEST_MISMATCH, f"quote {number} is not the text it names")
 

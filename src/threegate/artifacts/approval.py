@@ -84,11 +84,13 @@ class Approval:
 def _check(approval: Approval) -> None:
     if approval.not_before >= approval.not_after:
         raise reject(ArtifactReason.INCONSISTENT, "not_after is not later than not_before")
+    # An approval of one kind must not be readable as one of the other kind.
     is_fetch = approval.request.startswith("fr-")
     if is_fetch != (approval.backend == "fetch") or is_fetch != (approval.limits is None):
         raise reject(
             ArtifactReason.INCONSISTENT, "request, backend and limits are of different kinds"
         )
+    # With a section missing, a change of its rules would not void the approval.
     if tuple(item.name for item in approval.policy) != BOUND_SECTIONS[approval.backend]:
         raise reject(
             ArtifactReason.INCONSISTENT, "policy does not name the sections that decide this"

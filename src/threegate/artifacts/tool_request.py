@@ -91,10 +91,12 @@ def check_command(argv: list[str]) -> None:
     for argument in argv[1:]:
         if _OPERATOR.match(argument):
             raise reject(ArtifactReason.COMMAND, f"{quote(argument)} is a shell operator")
+        # Runs never retrieve: a remote place belongs into a fetch request.
         if _URL.search(argument):
             raise reject(
                 ArtifactReason.RETRIEVAL, f"argument {quote(argument)} names a remote place"
             )
+        # A run must not start the next one.
         if _REQUEST_ID.search(argument):
             raise reject(
                 ArtifactReason.NAMES_REQUEST, f"argument {quote(argument)} names a request"
@@ -273,6 +275,7 @@ def _check(request: ToolRequest) -> None:
     code = request.code.open_for_validation()
     if request.code_sha256 != sha256_hex(code.encode("utf-8")):
         raise reject(ArtifactReason.DIGEST_MISMATCH, "code_sha256 is not the digest of the code")
+    # With both, a reviewer could read one while the other runs.
     if bool(code) == bool(request.argv):
         raise reject(
             ArtifactReason.BACKEND, "a request has either code or argv, not both and not neither"
@@ -292,6 +295,7 @@ def _check_monty(request: ToolRequest) -> None:
         "argv": bool(request.argv),
         "outputs": bool(request.outputs),
         "network": request.network != "none",
+        # The lite lane has one thread and no disk; other values would mislead the reviewer.
         "limits": (asked.cpus, asked.processes, asked.disk_bytes) != (1, 1, 0),
     }
     for name, present in forbidden.items():
@@ -326,6 +330,7 @@ def _check_refusal(refusal: MontyRefusal, code_sha256: str) -> None:
         line=refusal.line,
         reason=refusal.reason.open_for_validation(),
     )
+    # A stored refusal of other code must not open the heavy lane.
     if refusal.record != sha256_hex(record):
         raise reject(ArtifactReason.REFUSAL, "the attached refusal is not one of this code")
 

@@ -172,6 +172,7 @@ def outcome_sha256(
     files: tuple[OutputFile, ...],
 ) -> str:
     """Return the digest that a re-execution must reproduce."""
+    # No times and no resources: they differ in every run.
     streams = [[item.sha256, item.truncated] for item in captures]
     left = [plain_record(_FILE_SHAPES, item) for item in files]
     outcome = {"exit": exit_state, "exit_code": exit_code, "files": left, "streams": streams}
@@ -183,6 +184,7 @@ def _check(result: ToolResult) -> None:
     texts = (result.value_text, result.stdout_text, result.stderr_text)
     for name, capture, text in zip(("value", "stdout", "stderr"), captures, texts, strict=True):
         raw = text.open_for_validation().encode("utf-8")
+        # An escaped text is not the captured bytes; those are a blob of this digest.
         if not capture.escaped and (len(raw), sha256_hex(raw)) != (capture.bytes, capture.sha256):
             raise reject(ArtifactReason.DIGEST_MISMATCH, f"{name} is not the text it names")
     outcome = outcome_sha256(

@@ -79,6 +79,7 @@ def _no_echo(terminal: int) -> Iterator[None]:
 
     before = termios.tcgetattr(terminal)
     quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    # TCSAFLUSH drops input typed before: it was echoed.
     termios.tcsetattr(terminal, termios.TCSAFLUSH, quiet)
     try:
         yield

@@ -189,6 +189,7 @@ def run_revoke(args: argparse.Namespace, context: Context) -> int:
             ws,
             context.signer(args, ws),
             fingerprint=entry.key.fingerprint,
+            # Not the current second: the key may have signed this very change in it.
             since=_next_second(ws.clock) if since is None else since,
         )
     return _changed(args, context, bundle, f"revoked {entry.key.fingerprint}")

@@ -67,6 +67,7 @@ def _run(argv: Sequence[str], environ: Mapping[str, str], out: Output) -> int:
         settings = Settings.from_environment(environ)
     except FileNotFoundError as exc:
         raise UsageError("the current directory is gone") from exc
+    # Python sets `sys.stdin` to None if descriptor 0 was closed.
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     code: int = args.run(args, Context(settings, environ, out, stdin))
     return code
@@ -79,6 +80,7 @@ def _explain(exc: Exception, out: Output, *, debug: bool) -> None:
     if debug:
         out.trace("".join(traceback.format_exception(exc)))
     frames = traceback.extract_tb(exc.__traceback__)
+    # The last frame of ours: a line inside a library says little in a bug report.
     ours = [frame for frame in frames if "threegate" in Path(frame.filename).parts] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
     out.error(ThreeGateError(f"unexpected {type(exc).__name__} at {where}", hint=_REPORT))

@@ -55,6 +55,7 @@ class BrowserSession:
 
     def is_form_of(self, token: str) -> bool:
         """Tell whether a form was made for this session."""
+        # Constant time: an early exit would leak the token byte by byte.
         return hmac.compare_digest(token.encode("utf-8"), self.csrf.encode("ascii"))
 
     def show(self, request: str, digest: str, now: float) -> str:
@@ -97,6 +98,7 @@ class Sessions:
 
     def enter(self, token: str, agent: str) -> str | None:
         """Return the cookie of a new session for a token that was not used yet."""
+        # Popped before any check: a link works once, even if it is refused.
         end = self._links.pop(_digest(token), None)
         now = self._clock()
         if end is None or now > end:
@@ -113,6 +115,7 @@ class Sessions:
         now = self._clock()
         self._drop_old(now)
         found = self._sessions.get(_digest(cookie))
+        # Defence in depth: a cookie copied to a browser with another user agent is refused.
         if found is None or found.agent != _digest(agent):
             return None
         found.seen = now
@@ -225,12 +228,14 @@ def refusal(request: Request, hosts: frozenset[str]) -> RefusedRequest | None:
         )
     origin = request.headers.get("origin")
     ours = f"http://{host}"
+    # CSRF: browsers send `Origin` with every POST, and none with a GET of our own pages.
     if origin != ours and (origin is not None or request.method == "POST"):
         return RefusedRequest(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
     # A link elsewhere is not followed into the console; the link of the terminal has no page.
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("same-origin", "none") and not request.path.startswith(LOGIN):
         return RefusedRequest(HTTPStatus.FORBIDDEN, WRONG_ORIGIN, "it comes from another page")
+    # A page elsewhere can post `text/plain` without a preflight; only our form types are read.
     if request.method == "POST" and not (
         request.headers.get("content-type") == FORM or brings_files(request)
     ):

@@ -111,6 +111,7 @@ class App:
         began = time.perf_counter()
         response = await self._answer(request)
         seconds = time.perf_counter() - began
+        # The token of a login link must not reach the log.
         path = "/login" if request.path.startswith(access.LOGIN) else request.path
         self.metrics.answered(response.status, seconds)
         if response.refused and not self._reported(response.refused):
@@ -131,6 +132,7 @@ class App:
             refused = access.RefusedRequest(HTTPStatus.TOO_MANY_REQUESTS, access.TOO_MANY, words)
         if refused is not None:
             return self.refuse(refused)
+        # No session is needed from here to the login: our own files and counts, no artifacts.
         if request.path in _STATIC and request.method == "GET":
             return _static(*_STATIC[request.path])
         if request.path == "/metrics" and request.method == "GET":
@@ -176,11 +178,13 @@ class App:
         if cookie is None:
             return self._unknown()
         self.events.tell("login", sessions=len(self.sessions))
+        # HttpOnly, SameSite: neither a script nor a page elsewhere can use the cookie.
         kept = f"{self.cookie}={cookie}; Path=/; HttpOnly; SameSite=Strict"
         return redirect("/inbox", ("Set-Cookie", kept))
 
     async def _within(self, request: Request, session: BrowserSession) -> Response:
         try:
+            # CSRF: the token is checked before any handler sees the form.
             if request.method == "POST" and not session.is_form_of(request.form().get("csrf", "")):
                 words = "the form is not of this session"
                 return self.refuse(

@@ -173,9 +173,11 @@ async def raw(call: Call) -> Response:
 async def approve(call: Call) -> Response:
     """Sign and keep an approval of what was shown, or say why not."""
     form = call.request.form()
+    # Any attempt spends the token, so a refused form cannot be replayed.
     view = call.session.take(form.get("view", ""))
     if view is None:
         raise PolicyDenied("this form was used already, or is too old", code=STALE, hint=_AGAIN)
+    # A form of one request, posted to the path of another.
     if view.request != call.subject or view.digest != form.get("shown", ""):
         raise PolicyDenied("the form is for something else", code=NOT_SHOWN, hint=_AGAIN)
     if call.app.clock() - view.since < LEAST_LOOK_SECONDS:
@@ -199,6 +201,7 @@ def approved(
 ) -> approval.GivenApproval:
     """Return the approval of what `view` showed; raise if any of it changed."""
     sheet = read_sheet(live.ws, view.request, live.index)
+    # TOCTOU: request, policy or flags may have changed since the page was shown.
     if digest_of(sheet) != view.digest:
         detail = f"{short(view.request)} has changed since it was shown"
         raise PolicyDenied(detail, code=NOT_SHOWN, hint=_AGAIN)

@@ -50,12 +50,14 @@ def uid_of(connection: socket.socket) -> int | None:
     """Return the owner of the other end, None if the kernel does not say."""
     if connection.family == socket.AF_UNIX:
         size = struct.calcsize("3i")
+        # The kernel filled these in at connect(2); the peer cannot forge them.
         found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         return int(struct.unpack("3i", found)[1])
     try:
         here, there = connection.getsockname(), connection.getpeername()
     except OSError:  # it broke off already
         return None
+    # TCP has no SO_PEERCRED: the owner is in the kernel's table of connections.
     return uid_in(_TABLE.read_text("ascii"), near=there, far=here)
 
 
@@ -121,6 +123,7 @@ class ConsoleServer:
         task = asyncio.current_task()
         assert task is not None
         connection = writer.get_extra_info("socket")
+        # Before the first byte is read: another account gets no parser to attack.
         if len(self._open) >= MAX_CONNECTIONS or not is_ours(connection):
             self._refused(TOO_MANY if len(self._open) >= MAX_CONNECTIONS else OTHER_USER)
             writer.transport.abort()
@@ -165,6 +168,7 @@ class _Conversation:
             self.answering = False
             if self.ending:
                 return
+            # An unread rest would be parsed as the next request (request smuggling).
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
@@ -179,6 +183,7 @@ class _Conversation:
             return None
         head = read_request(first.method, first.target, list(first.headers))
         most = await self._room(head)
+        # By the announced length, before memory is spent on the body.
         if int(head.headers.get("content-length", 0)) > most:
             raise BodyTooLong(f"it is longer than {BYTES.show(most)}")
         if most <= MAX_BODY_BYTES:
@@ -196,6 +201,7 @@ class _Conversation:
         async with asyncio.timeout(seconds):
             while isinstance(event := await self._event(), h11.Data):
                 body += event.data
+                # A chunked body announces no length.
                 if len(body) > most:
                     raise BodyTooLong(f"it is longer than {BYTES.show(most)}")
         return bytes(body) if isinstance(event, h11.EndOfMessage) else None

@@ -108,6 +108,7 @@ class Publisher:
             begun = out.tell()
             progress(begun)
             about = {"sha256": file.sha256, "url": file.url}
+            # Durable before the question: a crash must not hide that a host was contacted.
             self._writer.announce(ASKED, {**about, "bytes": file.bytes, "from": begun})
             try:
                 hosts = self._parts(file, out, progress, end)
@@ -132,6 +133,7 @@ class Publisher:
                     raise _not_served(answer.message)
                 continue
             tries = 0
+            # A server that ignores the range would corrupt the file.
             _refuse_other(file, answer, out.tell(), self._part_bytes)
             out.write(answer.body)
             out.flush()

@@ -104,6 +104,7 @@ def announce(ws: Workspace, model: ChosenModel, readable: Sequence[str], level: 
         "model": model.name,
         "policy": ws.bundle.digest,
     }
+    # Durable before the first byte leaves: a crash must not hide a transfer.
     LogWriter(ws.store).announce(LEAVES, data)
 
 

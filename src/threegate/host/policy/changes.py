@@ -49,11 +49,13 @@ def apply_policy(ws: Workspace, compiled: Compiled, signer: Signer, *, op: str) 
         bundle.bundle_bytes(),
         Untrusted(armored),
         namespace=applied.NAMESPACE,
+        # The signers in force judge the change: the new files cannot add their own signer.
         signers=ws.bundle.signers,
         at=at,
     )
     detail = {"generation": bundle.generation, "signer": signed.fingerprint, **_widened(ws, bundle)}
     with ws.store.locked() as journal:
+        # Signing may take minutes: another command may have applied a policy since.
         if applied.read_current(ws.store).digest != ws.bundle.digest:
             raise UsageError("the policy was changed by another command meanwhile; look again")
         journal.run(op, applied.acts_to_apply(bundle, armored, at=at), detail)
@@ -86,6 +88,7 @@ def _change_signers(ws: Workspace, signers: Signers, signer: Signer, *, op: str)
     if others:
         hint = "`threegate policy diff` shows it; apply it first"
         raise UsageError("the policy was edited and not applied", hint=hint)
+    # Written before the change: after a crash `settle` publishes or removes it.
     pending = applied.pending_file(ws.root)
     with storage_errors(f"write {SIGNERS_FILE}"):
         write_durably(pending, emit(signers))

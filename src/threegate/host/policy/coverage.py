@@ -101,6 +101,7 @@ def _covering(
         code=NOT_APPROVED,
         hint="`threegate review` asks again",
     )
+    # The candidates are a hint from file names; signature and fields are checked here.
     for approval_id in candidates:
         try:
             presented = present(ws.store, request, approval_id)

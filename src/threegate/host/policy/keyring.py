@@ -145,6 +145,7 @@ def without_key(ws: Workspace, entry: AllowedSigner, since: int) -> Signers:
     signers = ws.bundle.signers.revoke(entry.key.fingerprint, since=since)
     if signers == ws.bundle.signers:
         raise UsageError(f"key {entry.key.fingerprint} is revoked since then already")
+    # Judged a second later, when the revocation already holds.
     refuse_last_signer(signers, max(since, ws.clock() + 1))
     return signers
 
@@ -165,6 +166,7 @@ def rotate(
     """
     now, signers = ws.clock(), ws.bundle.signers
     entry = find_key(signers, old)
+    # Rotating an expired or revoked key would revive its rights.
     entry.refuse(namespace=_one_namespace(entry), at=now)
     if signers.find(new.public) is not None:
         raise UsageError(f"key {new.public.fingerprint} is listed already")

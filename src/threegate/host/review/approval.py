@@ -184,6 +184,7 @@ def approve(
     """
     terms = terms or Terms()
     refuse(ws, sheet, terms)
+    # The key is checked before the human is asked to touch a token for nothing.
     approver = signer_named(ws, key)
     approval = draft(ws.bundle, sheet, terms, approver=approver, now=ws.clock())
     data = registry.emit(approval)
@@ -191,6 +192,7 @@ def approve(
     # The human may have taken minutes to touch a token: check everything again (TOCTOU).
     _refuse_changed(ws, sheet)
     ws.refuse_wrong_clock()
+    # The executor's own check: an approval that it would refuse is never kept.
     checked = check_approval(
         Presented(sheet.data, data, signature),
         ws.bundle,
@@ -288,6 +290,7 @@ def _refuse_changed(ws: Workspace, sheet: ReviewSheet) -> None:
         detail = f"{short(sheet.id)} is not what was shown"
         raise PolicyDenied(detail, code=OTHER_BYTES, hint=hint)
     with ws.store.locked():
+        # Under the lock: another command may be putting a policy in force.
         in_force = applied.read_current(ws.store).digest
     if sheet.policy != in_force or ws.bundle.digest != in_force:
         hint = _AGAIN.format(short(sheet.id))

@@ -49,6 +49,7 @@ def read_current(store: Store) -> Bundle:
     """
     digest, at = read_recorded_pointer(store)
     bundle = read_bundle(store, digest)
+    # Only the first bundle may be signed by its own signers: `init` accepted it explicitly.
     signers = bundle if bundle.previous is None else read_bundle(store, bundle.previous)
     check_signature(store, bundle, by=signers, at=at)
     return bundle
@@ -107,6 +108,7 @@ def read_pointer(store: Store) -> tuple[str, int]:
     try:
         value: Mapping[str, Any] = canonical.decode(data)
         digest, at = value["digest"], value["applied"]
+        # `true` is an int to isinstance, so the type is compared.
         if value["format"] != "current/1" or not is_digest(digest) or type(at) is not int:
             raise ValueError("not a pointer")
     except (ValueError, KeyError, TypeError) as exc:
@@ -117,6 +119,7 @@ def read_pointer(store: Store) -> tuple[str, int]:
 def read_recorded_pointer(store: Store) -> tuple[str, int]:
     """Return the result of `read_pointer` if the log recorded it; the caller holds the lock."""
     digest, at = read_pointer(store)
+    # Rollback attack: an old pointer restored by hand names an older, validly signed policy.
     if sha256_hex(_pointer(digest, at)) != store.journal.current:
         detail = f"{states.BUNDLES}/{CURRENT} is not the one the log recorded"
         raise HandoffTampered(detail, code="TG-HND-009")

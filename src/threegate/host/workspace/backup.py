@@ -199,6 +199,7 @@ def backup(ws: Workspace, target: Path, *, progress: Progress = silent) -> Backe
     moment = _take_moment(ws)
     fold = FileFold()
     with progress("verifying the log, entry", None) as show:
+        # A backup of a damaged log would pass for a good one.
         report = verify_log(ws.root / AUDIT, upto=moment.head, visit=fold.feed, progress=show)
     if report.problem is not None or fold.problem is not None or fold.pending:
         raise AuditTampered(str(report.problem or fold.problem or "the log ends inside a change"))
@@ -219,6 +220,7 @@ def _refuse_target(ws: Workspace, target: Path) -> None:
 def _take_moment(ws: Workspace) -> _Moment:
     store = ws.store
     with store.locked() as journal:
+        # Files whose content changes under one name: read now, under the lock.
         places = [(states.LEASES, name) for name in store.names(states.LEASES)]
         places.append((states.BUNDLES, applied.CURRENT))
         accepted = states.directory_of("ap", "accepted")

@@ -217,6 +217,7 @@ def _remove(ws: Workspace, index: Index, stone: _Tombstone, seen: int) -> None:
     store = ws.store
     holders = _holders(store, index, stone.id)  # before the lock: rebuilding the index takes it
     with store.locked() as journal:
+        # The tombstone was checked against the signers of the earlier policy.
         if applied.read_current(store).digest != ws.bundle.digest:
             raise UsageError("another command changed the policy meanwhile; look again")
         if prefix_of(stone.id) != BLOB:

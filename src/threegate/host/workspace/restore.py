@@ -86,12 +86,14 @@ def restore(
         archive = ArchiveReader(file)
         manifest = parse_manifest(archive.next(MANIFEST_NAME, max_bytes=MAX_MANIFEST_BYTES))
         with _new_directory(root) as place:
+            # The log first: it names the files that must follow, with their digests.
             fold = _restore_log(archive, manifest, place, checkpoints, progress)
             _restore_extras(archive, manifest, place)
             _restore_files(archive, manifest, place, fold, progress)
             archive.end()
             _verify(place, checkpoints, clock, progress)
             signers = _record(place, manifest, clock)
+            # The marker last: a directory without it is not a workspace.
             write_marker(place, manifest.marker)
     made, workspace = manifest.created, manifest.marker.id
     return Restored(root, workspace, made, manifest.checkpoint, len(fold.files), signers)
@@ -100,6 +102,7 @@ def restore(
 @contextmanager
 def _open_source(source: Path) -> Iterator[BinaryIO]:
     try:
+        # O_NONBLOCK: opening a FIFO would wait for its writer for ever.
         fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as exc:
         why = (exc.strerror or "unreadable").lower()

@@ -101,9 +101,11 @@ def prepare_root(root: Path) -> None:
 
 def _move_out(place: Path, root: Path) -> None:
     """Move a finished workspace to its place, completely or not at all."""
+    # The marker moves last: until then the directory is not a workspace.
     names = sorted(os.listdir(place), key=lambda name: name == workspace.MARKER)
     record = {name: _identity(place / name) for name in names}
     with storage_errors("make the workspace"):
+        # Durable before the first rename, so that the next `init` can undo a killed one.
         (place / _RECORD).write_bytes(canonical.encode(record))
         fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

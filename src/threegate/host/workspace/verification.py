@@ -84,6 +84,7 @@ class _LogWalk:
         name, _, suffix = str(entry.data.get("name", "")).partition(".")
         if entry.kind == INTENT and suffix == "json":
             if entry.data.get("to") == states.BUNDLES and is_digest(name):
+                # The first time counts: a later entry cannot give a policy another date.
                 self.applied.setdefault(name, unix_of(entry.time))
             elif entry.data.get("to") == states.TOMBSTONES:
                 self.stones.put((states.TOMBSTONES, name), str(unix_of(entry.time)))
