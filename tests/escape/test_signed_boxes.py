@@ -72,7 +72,7 @@ def test_a_gate_in_a_box_that_nobody_signed_is_refused_and_in_the_signed_one_sta
         with pytest.raises(GateUnavailable) as caught:
             opened(nothing_starts, name, bundle, given)
         assert caught.value.code == "TG-BOX-040"
-        assert caught.value.message.startswith(f"the sandbox of {box} is not the signed one:  ")
+        assert caught.value.message.startswith(f"the sandbox of {box} is not the signed one: ")
         assert "threegate policy apply" in caught.value.hint
     with opened(Companion, name, RIGHT, given) as started:
         assert started.ready().profile == box, "control: in the signed box its lock is proved"
