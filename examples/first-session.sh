@@ -16,7 +16,7 @@ export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache}
 if [ "${MODEL:-}" = none ]; then export XDG_CACHE_HOME=$home/.cache; fi
 export HOME=$home XDG_CONFIG_HOME=$home/.config XDG_STATE_HOME=$home/.local/state
 unset THREEGATE_WORKSPACE SSH_AUTH_SOCK
-cp -r "$here/artifacts" "$here/session" "$here/web" "$home"
+cp -r "$here/artifacts" "$here/library" "$here/session" "$here/web" "$home"
 cd "$home"
 
 if [ -t 1 ]; then
@@ -84,8 +84,18 @@ make_workspace() {
   run 0 'threegate policy apply --yes'
 }
 
+import_files() {
+  say "2. Your own files: a PDF, notes and data. Each is read in a sandbox without network."
+  run 0 'threegate import library --recursive'
+  tell 'A question about them, without any model: sentences of the files, word for word.'
+  run 0 "threegate ask --extractive 'Which flexural strength was measured at -10 °C?' | sed -n '1,12p'"
+  paper=$(newest rp packet search floe Basin loaded failure)
+  tell 'And the quote on its page:'
+  run 0 "threegate packet page $paper 1 --quote '0.98 MPa at -6 °C and 1.24 MPa at -10 °C' --output page.png"
+}
+
 fetch_sources() {
-  say "2. Five sources, by way of the proxy and FETCH. A host that no rule lists is never asked."
+  say "3. Five sources, by way of the proxy and FETCH. A host that no rule lists is never asked."
   code=69
   if [ -n "${TEST_INTERNET_CA:-}" ]; then
     # 69: the kernel cannot hold the proxy to its ports, and says so; then there is no fetch.
@@ -108,11 +118,11 @@ fetch_sources() {
 }
 
 ask_about_them() {
-  say "3. A question. First without any model: sentences of the sources, word for word."
+  say "4. A question. First without any model: sentences of the sources, word for word."
   run 0 "threegate ask --extractive 'Which flexural strength was measured?' --query 'strength MPa'"
   analysis=$(newest an analysis list)
 
-  say "4. Now the model, in a box without network. It picks sentences, the host cuts out the quotes."
+  say "5. Now the model, in a sandbox without network. It picks sentences, the host cuts out the quotes."
   tell 'This takes about a minute on two free cores, if the model is here.'
   local question="How does the flexural strength of ice change with its brine volume? Calculate the mean of the strengths $strengths."
   run '0 69' "threegate ask '$question' --query '$words' --role data-wrangler"
@@ -122,7 +132,7 @@ ask_about_them() {
     tell 'The labels say what was checked, and no more: whether a claim is true is for you to judge. A number' \
       'that no quote has is labelled `number differs`: models that calculate in words are often wrong.'
   else
-    tell 'There is no answer of a model here, and nothing was stored: the answer without a model stands.'
+    tell 'There is no answer of a model here, and nothing was stored: the answer without a model remains.'
   fi
 }
 
@@ -163,7 +173,7 @@ run_the_draft() {
 }
 
 compute() {
-  say "5. A computation: the model drafts, a human decides, a sandbox without files and network runs it."
+  say "6. A computation: the model drafts, a human decides, a sandbox without files and network runs it."
   run_the_draft
   if [ -n "$result" ]; then return; fi
   tell 'So the operator asks for a program of their own, over two packets. The answer goes with them,' \
@@ -186,7 +196,7 @@ compute() {
 
 go_on() {
   if [ -z "$result" ]; then return; fi
-  say "6. The same run again gives the same bytes; and the result is read back, as untrusted data."
+  say "7. The same run again gives the same bytes; and the result is read back, as untrusted data."
   run 0 "threegate replay $result"
   local question='What is the mean strength in MPa?' first=$analysis
   if [ "$modelled" = yes ]; then
@@ -200,17 +210,17 @@ go_on() {
 }
 
 report() {
-  say "7. The report: claims, quotes, sources, approvals, and how to check each of them."
+  say "8. The report: claims, quotes, sources, approvals, and how to check each of them."
   run 0 "threegate report $analysis --output report.md"
   run 0 "threegate report $analysis --format html --output report.html"
   run 0 "threegate report $analysis --format pdf --output report.pdf"
   run 0 "sed -n '/^## What was checked/,/^## Evidence/p' report.md"
   kept=
-  if [ -n "${KEEP:-}" ] && mkdir -p "$KEEP" 2>/dev/null && cp report.* "$KEEP" 2>/dev/null; then kept=$KEEP; fi
+  if [ -n "${KEEP:-}" ] && mkdir -p "$KEEP" 2>/dev/null && cp report.* page.png "$KEEP" 2>/dev/null; then kept=$KEEP; fi
 }
 
 prove() {
-  say "8. What happened is in a hash-chained log. A checkpoint of it, kept elsewhere, needs OpenSSH alone."
+  say "9. What happened is in a hash-chained log. A checkpoint of it, kept elsewhere, needs OpenSSH alone."
   run 0 'threegate audit verify'
   run 0 'threegate audit export usb-stick'
   local size
@@ -219,23 +229,23 @@ prove() {
 }
 
 when_something_is_wrong() {
-  say "9. And when something is wrong? A file whose title would write to your clipboard:"
+  say "10. And when something is wrong? A file whose title would write to your clipboard:"
   run 65 'threegate admit artifacts/packet-hostile-title.md'
   run 0 "threegate quarantine show $(sha256sum artifacts/packet-hostile-title.md | cut -c1-12) | grep title:"
 
-  say "10. Somebody edits a stored packet behind the log's back:"
+  say "11. Somebody edits a stored packet behind the log's back:"
   local stored
   stored=$(grep -l 'MPa' research/handoff/packets/accepted/*.md | head -1)
   run 0 "sed -i 's/[0-9][.][0-9]* MPa/9.99 MPa/' ${stored#"$home/"}"
   run 76 'threegate audit verify'
 
-  say "11. Every gate starts in its box on this machine, tries each forbidden act and fails."
+  say "12. Every gate starts in its sandbox on this machine, tries each forbidden act and fails."
   run '0 69' 'threegate doctor' # 69: it says what this machine lacks
 }
 
 where_to_look_next() {
   say "Done in $((SECONDS - began)) s. Where to look next"
-  if [ -n "$kept" ]; then tell "$kept/report.html" '   the report of this session; report.md and report.pdf lie beside it'; fi
+  if [ -n "$kept" ]; then tell "$kept/report.html" '   the report of this session; report.md, report.pdf and page.png are beside it'; fi
   cat <<'TEXT'
 
    .venv/bin/threegate init DIRECTORY   makes a workspace of yours; the one of this session is gone
@@ -249,6 +259,7 @@ TEXT
 
 main() {
   make_workspace
+  import_files
   fetch_sources
   ask_about_them
   compute

@@ -18,7 +18,7 @@ from tests.support.reports import read_page, read_pdf
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "examples/first-session.sh"
 SECONDS = 900.0
-REPORTS = ("report.html", "report.md", "report.pdf")
+KEPT = ("page.png", "report.html", "report.md", "report.pdf")
 FETCHED = (
     "! wider     fetch: certificate authorities now also sha256:",
     "- narrower ",
@@ -41,6 +41,9 @@ BY_SCRIPT = (
     "\nsame res-",
 )
 ALWAYS = (
+    "imported rp-",
+    "1.24 MPa at -10 °C.",
+    "page 1 of 2; the words are marked",
     "no words were generated",
     "## What was checked",
     "\nverified: ",
@@ -78,7 +81,7 @@ def refuse_left(base: Path) -> None:
     """Nothing stays but the reports that were asked for."""
     assert list((base / "home").iterdir()) == []
     assert list((base / "tmp").iterdir()) == []
-    assert tuple(sorted(one.name for one in (base / "kept").iterdir())) == REPORTS
+    assert tuple(sorted(one.name for one in (base / "kept").iterdir())) == KEPT
     assert "quote found" in (base / "kept/report.md").read_text("utf-8")
     assert read_page((base / "kept/report.html").read_bytes()).foreign
     assert "Report on an-" in "".join(read_pdf((base / "kept/report.pdf").read_bytes()))
