@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support import images, pages, sshlab, vectors
+from tests.support import documents, images, office, pages, sshlab, vectors
 from tests.support.policies import policy
 from threegate.artifacts import draft, registry
 from threegate.artifacts.codec import decode
@@ -30,8 +30,18 @@ from threegate.gates.fetch.normalize.messages import (
     parse_normalize,
     parse_record,
 )
-from threegate.gates.fetch.normalize.readers import html
-from threegate.gates.fetch.normalize.text import Unread
+from threegate.gates.fetch.normalize.readers import (
+    docx,
+    epub,
+    html,
+    latex,
+    markdown,
+    notebook,
+    odt,
+    pptx,
+    xml_text,
+)
+from threegate.gates.fetch.normalize.text import Read, Unread
 from threegate.gates.fetch.retrieve import messages as retrieve
 from threegate.gates.fetch.retrieve.hops import check_url, follow
 from threegate.gates.fetch.retrieve.types import sniff
@@ -53,6 +63,7 @@ from threegate.host.bibliography.reader import read_list
 from threegate.host.images.kernel import LZ4_MAGIC, unpack_lz4
 from threegate.host.images.lock import SHIPPED, parse_lock
 from threegate.host.images.manifest import parse_manifest
+from threegate.host.importing.types import detect
 from threegate.keys import signers
 from threegate.keys.public import parse_public_line
 from threegate.keys.sshsig import parse_signature
@@ -179,6 +190,19 @@ def _page(data: bytes) -> None:
     found = html.read(Untrusted(data), pages.answer())
     if not found.parts or found != html.read(Untrusted(data), pages.answer()):
         raise Finding("a page is read in two ways, or as nothing")
+
+
+def _document(reader: Read, *seeds: bytes) -> Target:
+    def attempt(data: bytes) -> None:
+        if reader(Untrusted(data), pages.answer()) != reader(Untrusted(data), pages.answer()):
+            raise Finding("a document is read in two ways")
+
+    return Target(attempt, (Unread,), lambda: list(seeds))
+
+
+def _file_type(data: bytes) -> None:
+    name, _, rest = data.partition(b"\n")
+    assert "/" in detect(name.decode("latin-1"), rest)
 
 
 def _page_seeds() -> list[bytes]:
@@ -502,6 +526,19 @@ TARGETS: dict[str, Target] = {
     ),
     "kernel-lz4": Target(_lz4, (ValueError,), lambda: [_PACKED]),
     "page": Target(_page, (Unread,), _page_seeds),
+    "markdown": _document(markdown.read, documents.MARKDOWN.encode()),
+    "latex": _document(latex.read, documents.LATEX.encode()),
+    "notebook": _document(notebook.read, documents.NOTEBOOK),
+    "xml": _document(xml_text.read, documents.TEI),
+    "docx": _document(docx.read, office.DOCX, office.MACROS),
+    "odt": _document(odt.read, office.ODT, *office.ODT_HIDDEN.values()),
+    "pptx": _document(pptx.read, office.PPTX),
+    "epub": _document(epub.read, office.EPUB),
+    "file-type": Target(
+        _file_type,
+        (ArtifactRejected,),
+        lambda: [b"a.docx\n" + office.DOCX, b"a.odt\n" + office.ODT, b"a\n<!-- --><html>"],
+    ),
     "shown-text": Target(_shown, (), lambda: ["\u202ea\x1b[2J\u200b\ud7ff".encode()]),
 }
 

@@ -48,6 +48,7 @@ from threegate.base.schema import (
 from threegate.base.untrusted import Untrusted
 
 HAZARDS: Final = (
+    "active-content",
     "bidi",
     "confusable",
     "control",

@@ -11,6 +11,7 @@ from threegate.sandbox.profile_form import GIB, KIB, MIB, Bind, Profile
 from threegate.sandbox.reader_profiles import (
     FETCH_HTML,
     FETCH_NORMALIZE,
+    FETCH_OFFICE,
     FETCH_PDF,
     IMAGE_READER,
     PAGE_DRAWER,
@@ -20,6 +21,7 @@ from threegate.sandbox.runsc_profiles import RUNSC_FILES, RUNSC_KERNEL
 __all__ = [
     "FETCH_HTML",
     "FETCH_NORMALIZE",
+    "FETCH_OFFICE",
     "FETCH_PDF",
     "GIB",
     "IMAGE_READER",
@@ -352,5 +354,6 @@ PROFILES: Final = {
         GATEWAY,
         RUN_PROXY,
         PAGE_DRAWER,
+        FETCH_OFFICE,
     )
 }

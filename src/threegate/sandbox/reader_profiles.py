@@ -52,6 +52,15 @@ FETCH_PDF: Final = replace(
     cpu_seconds=30,
     deadline_seconds=60,
 )
+FETCH_OFFICE: Final = replace(
+    FETCH_NORMALIZE,
+    name="fetch-office",
+    purpose="turns a hostile DOCX, ODT or PPTX into one research packet",
+    modules=(*FETCH_NORMALIZE.modules, "zlib"),
+    memory_bytes=1 * GIB,
+    cpu_seconds=60,
+    deadline_seconds=90,
+)
 IMAGE_READER: Final = replace(
     FETCH_NORMALIZE,
     name="image-reader",

@@ -68,38 +68,78 @@ class Element:
         return "".join(item for item in self.content if isinstance(item, str)).strip()
 
 
-class _Builder:
-    """Collects expat's events; every bound is checked before the node is kept."""
+class XmlEvents:
+    """Receives what expat finds; every bound is checked before the event is handed on.
+
+    A reader of large documents overrides `opened`, `closed` and `said` and keeps no tree.
+    """
+
+    most_bytes, most_nodes = MAX_XML_BYTES, MAX_XML_NODES
 
     def __init__(self) -> None:
+        self._nodes = self._depth = 0
+
+    def opened(self, name: str, namespace: str, attributes: dict[str, str]) -> None:
+        """Take the beginning of an element, with its attributes by local name."""
+
+    def closed(self, name: str) -> None:
+        """Take the end of an element."""
+
+    def said(self, text: str) -> None:
+        """Take a piece of text."""
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        self._count(1 + len(attributes))
+        if self._depth >= MAX_XML_DEPTH:
+            raise XmlRefused("too-deep", f"elements nested deeper than {MAX_XML_DEPTH}")
+        self._depth += 1
+        namespace, _, local = name.rpartition(_SEPARATOR)
+        self.opened(local, namespace, _by_local_name(attributes) if attributes else {})
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        self.closed(name.rpartition(_SEPARATOR)[2])
+
+    def _text(self, data: str) -> None:
+        self._count(1)
+        self.said(data)
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > self.most_nodes:
+            raise XmlRefused("too-large", f"more than {self.most_nodes} nodes")
+
+
+def _by_local_name(attributes: list[str]) -> dict[str, str]:
+    pairs = list(zip(attributes[::2], attributes[1::2], strict=True))
+    found = {key.rpartition(_SEPARATOR)[2]: value for key, value in pairs}
+    if len(found) < len(pairs):  # of two with one local name, the one with a namespace counts
+        pairs.sort(key=lambda pair: _SEPARATOR in pair[0])
+        found = {key.rpartition(_SEPARATOR)[2]: value for key, value in pairs}
+    return found
+
+
+class _Builder(XmlEvents):
+    """Makes a tree."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.root: Element | None = None
         self._open: list[Element] = []
-        self._nodes = 0
 
-    def start(self, name: str, attributes: list[str]) -> None:
-        self._count(1 + len(attributes))
-        if len(self._open) >= MAX_XML_DEPTH:
-            raise XmlRefused("too-deep", f"elements nested deeper than {MAX_XML_DEPTH}")
-        namespace, _, local = name.rpartition(_SEPARATOR)
-        pairs = zip(attributes[::2], attributes[1::2], strict=True)
-        made = Element(local, namespace, {key.rpartition(_SEPARATOR)[2]: v for key, v in pairs})
+    def opened(self, name: str, namespace: str, attributes: dict[str, str]) -> None:
+        made = Element(name, namespace, attributes)
         if self._open:
             self._open[-1].content.append(made)
         else:
             self.root = made
         self._open.append(made)
 
-    def end(self, _name: str) -> None:
+    def closed(self, _name: str) -> None:
         self._open.pop()
 
-    def text(self, data: str) -> None:
-        self._count(1)
-        self._open[-1].content.append(data)
-
-    def _count(self, nodes: int) -> None:
-        self._nodes += nodes
-        if self._nodes > MAX_XML_NODES:
-            raise XmlRefused("too-large", f"more than {MAX_XML_NODES} nodes")
+    def said(self, text: str) -> None:
+        self._open[-1].content.append(text)
 
 
 def _declaration(_version: str, encoding: str | None, _standalone: int) -> None:
@@ -127,13 +167,20 @@ def _outside(*_reference: object) -> int:
 
 def parse_xml(data: Untrusted[bytes]) -> Element:
     """Return the root element of the document in `data`, or raise `XmlRefused`."""
+    builder = _Builder()
+    parse_events(data, builder)
+    assert builder.root is not None, "expat accepts no document without an element"
+    return builder.root
+
+
+def parse_events(data: Untrusted[bytes], into: XmlEvents) -> None:
+    """Hand the elements and texts of the document in `data` to `into`, or raise `XmlRefused`."""
     untrusted = data.open_for_validation()
-    if len(untrusted) > MAX_XML_BYTES:
-        raise XmlRefused("too-large", f"{len(untrusted)} bytes, limit {MAX_XML_BYTES}")
+    if len(untrusted) > into.most_bytes:
+        raise XmlRefused("too-large", f"{len(untrusted)} bytes, limit {into.most_bytes}")
     # UTF-16 has a NUL beside every `<`; expat would read it, whatever encoding it is told.
     if untrusted[:2] in (b"\xfe\xff", b"\xff\xfe") or b"\0" in untrusted:
         raise XmlRefused("encoding", "not UTF-8")
-    builder = _Builder()
     # The encoding is given, so a declaration cannot choose a codec.
     parser = expat.ParserCreate("utf-8", _SEPARATOR)
     parser.buffer_text = True
@@ -146,12 +193,10 @@ def parse_xml(data: Untrusted[bytes]) -> Element:
     parser.UnparsedEntityDeclHandler = _entity_declared
     parser.SkippedEntityHandler = _entity_unknown
     parser.ExternalEntityRefHandler = _outside
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.text
+    parser.StartElementHandler = into._start  # noqa: SLF001 - of a class of this module
+    parser.EndElementHandler = into._end  # noqa: SLF001
+    parser.CharacterDataHandler = into._text  # noqa: SLF001
     try:
         parser.Parse(untrusted, True)  # noqa: FBT003 - expat takes no keyword
     except expat.ExpatError as exc:
         raise XmlRefused("not-xml", f"not well-formed XML in line {exc.lineno}") from exc
-    assert builder.root is not None, "expat accepts no document without an element"
-    return builder.root

@@ -1,7 +1,7 @@
 """From a record and raw bytes to the bytes of a packet: one fresh box each, never used again.
 
-The box is chosen by what the document is: only the box that has a library for pages or for
-PDF files is given one.  A few threads wait for boxes; each keeps one locked and waiting while
+The box is chosen by what the document is: only the box that has a library for pages, PDF files
+or packed files is given one.  A few threads wait for boxes; each keeps one locked and waiting while
 there is more to do, so that the next job does not wait for its start.
 
 SECURITY
@@ -18,6 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
+from threegate.artifacts import media_types
 from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
@@ -31,12 +32,17 @@ from threegate.host.gate_profiles import named_failure
 from threegate.host.open_box import in_words, open_box
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import Machine
-from threegate.sandbox.profiles import FETCH_HTML, FETCH_NORMALIZE, FETCH_PDF, Profile
+from threegate.sandbox.profiles import (
+    FETCH_HTML,
+    FETCH_NORMALIZE,
+    FETCH_OFFICE,
+    FETCH_PDF,
+    Profile,
+)
 from threegate.sandbox.session import GateAnswer, Prestarted
 
 MAKERS: Final = 4  # and no more than there are processors
 BOX_ENDED: Final = "TG-FET-072"
-_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,11 @@ Told = Answered | Stopped
 def profile_for(record: RetrievalRecord) -> Profile:
     """Return the box that can read the documents of a record, and no more than that."""
     types = {answer.read_as for answer in record.answers if answer.role == "document"}
-    if "application/pdf" in types:
+    if media_types.PDF in types:
         return FETCH_PDF
-    return FETCH_HTML if types & _PAGES else FETCH_NORMALIZE
+    if types & media_types.OFFICE:
+        return FETCH_OFFICE
+    return FETCH_HTML if types & media_types.PAGES else FETCH_NORMALIZE
 
 
 def job_for(item: int, record: RetrievalRecord, raws: tuple[bytes, ...]) -> NormalizeJob:

@@ -172,6 +172,8 @@ def _archive(ending: str, data: bytes) -> str:
         return found[0]
     if len(found) > 1:
         raise _two("two kinds of Office file")
+    if ending == "odt" and "content.xml" in names and not found:  # states its type elsewhere
+        return types.ODT
     raise _refused("an archive is not read", _UNPACK)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.normalization import RECORD
 from tests.support.policies import policy
+from threegate.artifacts import media_types
 from threegate.base.errors import GateUnavailable
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import PacketMade, PacketNotMade, RetrievalRecord
@@ -44,6 +45,11 @@ def read_as(*types: str) -> RetrievalRecord:
         (("text/html",), "fetch-html"),
         (("application/xhtml+xml",), "fetch-html"),
         (("application/pdf",), "fetch-pdf"),
+        ((media_types.DOCX,), "fetch-office"),
+        ((media_types.ODT,), "fetch-office"),
+        ((media_types.PPTX,), "fetch-office"),
+        ((media_types.EPUB,), "fetch-html"),
+        ((media_types.MARKDOWN,), "fetch-normalize"),
     ],
 )
 def test_a_document_goes_to_the_box_that_can_read_it(types: tuple[str, ...], profile: str) -> None:

@@ -58,8 +58,9 @@ class Document:
     `about` is what the document says of itself (use `sources.fields.Record` to build it).  It
     counts where no registry was heard; `registered` marks one that came as a registry's own
     record, such as the front matter of JATS, and counts as an answer of that registry.
-    `found` counts hazards by a packet's own names: `hidden-text`, `hidden-undecided`,
-    `recognised`, `truncated`.
+    `found` counts hazards by a packet's own names: `hidden-text`, `hidden-undecided`, `recognised`,
+    `truncated`, and `active-content` (macros, embedded objects, references to outside that an
+    office program would load).
     """
 
     parts: tuple[Part, ...]

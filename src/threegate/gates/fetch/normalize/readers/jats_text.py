@@ -9,6 +9,7 @@ SECURITY
 from collections.abc import Iterator
 from typing import Final
 
+from threegate.artifacts.sources import LOCAL_SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
@@ -29,7 +30,8 @@ def read_root(root: Element, answer: KeptAnswer) -> Document:
     article = articles[0]
     record = Record(answer.source)
     jats.read(article, record)
-    return Document(tuple(_parts(article)), about=record.finished(), registered=True)
+    registered = answer.source not in LOCAL_SOURCES  # a file on disk is anybody's claim
+    return Document(tuple(_parts(article)), record.finished(), registered=registered)
 
 
 def _parts(article: Element) -> Iterator[Part]:

@@ -1,0 +1,20 @@
+"""The payload of a fetch-office box: what `gate` does, and DOCX, ODT and PPTX files too."""
+
+from typing import Final
+
+from threegate.artifacts import media_types
+from threegate.gates.fetch.normalize.gate import serve_with
+from threegate.gates.fetch.normalize.readers import docx, odt, pptx
+from threegate.gates.fetch.normalize.readers.registry import PLAIN
+
+READERS: Final = {
+    **PLAIN,
+    media_types.DOCX: docx.read,
+    media_types.ODT: odt.read,
+    media_types.PPTX: pptx.read,
+}
+
+
+def serve() -> None:
+    """Answer one message."""
+    serve_with(READERS)

@@ -1,0 +1,249 @@
+"""DOCX: text by its headings, then footnotes, endnotes and comments under labels of their own.
+
+Left out and counted as `hidden-text`: text marked as hidden, deletions and moved text of tracked
+changes, text of one point or less, and white text on no ground.  White text in a table or on
+a page with a colour stays and is counted as `hidden-undecided`.  Headers and footers are not read.
+
+SECURITY
+    Reads hostile bytes through `opc`, without keeping a tree.  Macros, fields, embedded objects and
+    references to outside are counted as `active-content`; nothing is run, loaded or followed.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import KeptAnswer
+from threegate.gates.fetch.normalize.readers.flow import Flow
+from threegate.gates.fetch.normalize.readers.opc import OfficeEvents, Package
+from threegate.gates.fetch.normalize.text import Document, Unread
+from threegate.gates.fetch.sources.fields import Record
+
+MAX_CODE_CHARS: Final = 100  # of a field's instruction, whose first word counts
+MAX_STYLE_DEPTH: Final = 10  # of styles that are based on others
+LEAST_HALF_POINTS: Final = 2  # text of this size or less is not seen
+_OFF: Final = ("0", "false", "off", "none")
+_WHITE: Final = "FFFFFF"
+_GONE: Final = ("del", "moveFrom")  # tracked changes; their text is no longer part of the document
+_SKIPPED: Final = ("Fallback",)  # says the same again for older programs
+_ACTIVE_FIELDS: Final = frozenset(
+    {"DATABASE", "DDE", "DDEAUTO", "IMPORT", "INCLUDEPICTURE", "INCLUDETEXT", "LINK", "MACROBUTTON"}
+)
+_SIGNS: Final = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_ASIDES: Final = (("footnotes", "footnotes"), ("endnotes", "endnotes"), ("comments", "comments"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """What a style, a paragraph or a run says; None leaves it to what it is based on."""
+
+    heading: bool | None = None
+    hidden: bool | None = None
+    white: bool | None = None
+    shaded: bool | None = None
+
+
+_PLAIN: Final = _Style()
+
+
+def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
+    """Return the text of a document, or raise `Unread`."""
+    package, flow, record = Package(raw), Flow(), Record(answer.source)
+    main = package.main()
+    styles = _Styles()
+    for part in package.related(main, "styles"):
+        package.walk(part, styles)
+    known = styles.resolved()
+    body = _Body(flow, known)
+    package.walk(main, body)
+    if not body.is_document:
+        raise Unread("other-kind", "not a text document")
+    for kind, label in _ASIDES:
+        for part in package.related(main, kind):
+            flow.begin_aside(label)
+            package.walk(part, _Body(flow, known))
+            flow.end_aside()
+    package.count_active(main, flow)
+    for settings in package.related(main, "settings"):
+        package.count_active(settings, flow)
+    package.read_properties(record)
+    return Document(flow.parts(), record.finished(), found=flow.found())
+
+
+def _changed(style: _Style, name: str, attributes: dict[str, str]) -> _Style:
+    """Return a style after one of its properties was read."""
+    value = attributes.get("val", "")
+    if name == "vanish":
+        return replace(style, hidden=value not in _OFF)
+    if name == "color":
+        return replace(style, white=value.upper() == _WHITE)
+    if name in ("shd", "highlight"):
+        fill = attributes.get("fill", "") if name == "shd" else value
+        return replace(style, shaded=fill.upper() not in ("", "AUTO", "NONE", "WHITE", _WHITE))
+    if name == "sz" and value.isascii() and value.isdigit() and len(value) < 5:
+        return replace(style, hidden=style.hidden or int(value) <= LEAST_HALF_POINTS)
+    if name == "outlineLvl":
+        return replace(style, heading=value in tuple("012345678"))
+    return style
+
+
+class _Styles(OfficeEvents):
+    """Reads which styles are headings, hidden or white."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._styles: dict[str, _Style] = {}
+        self._based_on: dict[str, str] = {}
+        self._at: str | None = None
+
+    def opened(self, name: str, _namespace: str, attributes: dict[str, str]) -> None:
+        if name == "style":
+            self._at = attributes.get("styleId", "")
+            self._styles[self._at] = _PLAIN
+        elif self._at is not None:
+            value = attributes.get("val", "")
+            if name == "basedOn":
+                self._based_on[self._at] = value
+            elif name == "name":
+                heading = value.lower().startswith(("heading ", "title"))
+                self._styles[self._at] = replace(self._styles[self._at], heading=heading or None)
+            else:
+                self._styles[self._at] = _changed(self._styles[self._at], name, attributes)
+
+    def closed(self, name: str) -> None:
+        if name == "style":
+            self._at = None
+
+    def resolved(self) -> dict[str, _Style]:
+        """Return the styles with what they take from those they are based on."""
+        return {name: self._resolved(name) for name in self._styles}
+
+    def _resolved(self, name: str) -> _Style:
+        found, at = self._styles[name], self._based_on.get(name, "")
+        for _ in range(MAX_STYLE_DEPTH):
+            base = self._styles.get(at)
+            if base is None:
+                break
+            found = _joined(found, base)
+            at = self._based_on.get(at, "")
+        return found
+
+
+def _joined(one: _Style, other: _Style) -> _Style:
+    """Return a style; what `one` does not say, `other` says."""
+    return _Style(
+        other.heading if one.heading is None else one.heading,
+        other.hidden if one.hidden is None else one.hidden,
+        other.white if one.white is None else one.white,
+        other.shaded if one.shaded is None else one.shaded,
+    )
+
+
+class _Body(OfficeEvents):
+    """Reads the text of a part."""
+
+    def __init__(self, flow: Flow, styles: dict[str, _Style]) -> None:
+        super().__init__()
+        self.is_document = False
+        self._flow, self._styles = flow, styles
+        self._paragraphs: list[_Style] = []
+        self._run = _PLAIN
+        self._into = ""  # `t`, `delText` or `instrText`, while text is to come
+        self._code = ""
+        self._in_run = self._in_mark = False  # `pPr` holds properties of the paragraph's mark
+        self._gone = self._skipped = 0  # how many such elements are open
+        self._ground = False
+
+    def opened(self, name: str, _namespace: str, attributes: dict[str, str]) -> None:
+        if self._skipped or name in _SKIPPED:
+            self._skipped += 1
+        elif name == "p":
+            self._flow.begin_line()
+            self._paragraphs.append(_PLAIN)
+        elif name == "r":
+            self._in_run, self._run = True, _PLAIN
+        elif name in ("t", "delText", "instrText"):
+            self._into = name
+        elif name == "pPr":
+            self._in_mark = True
+        elif name in _SIGNS and self._in_run:
+            self._flow.write(_SIGNS[name])
+        elif name in _GONE:
+            self._gone += 1
+        elif self._is_table(name):
+            pass
+        else:
+            self._property(name, attributes)
+
+    def _is_table(self, name: str) -> bool:
+        if name == "tr":
+            self._flow.begin_row()
+        elif name == "tc":
+            self._flow.begin_cell()
+        return name in ("tr", "tc")
+
+    def _property(self, name: str, attributes: dict[str, str]) -> None:
+        flow = self._flow
+        if name == "pStyle" and self._paragraphs:
+            style = self._styles.get(attributes.get("val", ""), _PLAIN)
+            self._paragraphs[-1] = _joined(self._paragraphs[-1], style)
+        elif name == "rStyle" and self._in_run:
+            self._run = _joined(self._run, self._styles.get(attributes.get("val", ""), _PLAIN))
+        elif name in ("footnoteReference", "endnoteReference", "commentReference"):
+            flow.write(f"[{name[0]}{attributes.get('id', '')}]")
+        elif name in ("fldSimple", "fldChar"):
+            self._code += attributes.get("instr", "")
+            self._field()
+        elif name in ("object", "altChunk", "control"):
+            flow.active += 1
+        elif name == "background":
+            self._ground = True
+        elif name == "document":
+            self.is_document = True
+        elif self._in_mark and self._paragraphs and name in ("shd", "outlineLvl"):
+            self._paragraphs[-1] = _changed(self._paragraphs[-1], name, attributes)
+        elif self._in_run and not self._in_mark:
+            self._run = _changed(self._run, name, attributes)
+
+    def closed(self, name: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+        elif name == "p":
+            self._flow.end_line(heading=bool(self._paragraphs.pop().heading))
+        elif name == "r":
+            self._in_run = False
+            self._run = _PLAIN
+        elif name == "pPr":
+            self._in_mark = False
+        elif name == "tr":
+            self._flow.end_row()
+        elif name == "tc":
+            self._flow.end_cell()
+        elif name in _GONE:
+            self._gone -= 1
+        self._into = ""
+
+    def said(self, text: str) -> None:
+        if self._skipped or not self._into:
+            return
+        if self._into == "instrText":
+            self._code = (self._code + text)[:MAX_CODE_CHARS]
+        elif self._gone or self._into == "delText":
+            self._flow.hide(text)
+        else:
+            self._flow.write(text, hidden=self._is_hidden())
+
+    def _is_hidden(self) -> bool:
+        look = _joined(self._run, self._paragraphs[-1] if self._paragraphs else _PLAIN)
+        if look.hidden or not look.white or look.shaded:
+            return bool(look.hidden)
+        if self._ground or self._flow.in_table:
+            self._flow.undecided += 1
+            return False
+        return True
+
+    def _field(self) -> None:
+        """Judge the instruction of a field, which may come in pieces."""
+        words = self._code.split(maxsplit=1)
+        self._flow.active += bool(words) and words[0].upper() in _ACTIVE_FIELDS
+        self._code = ""
