@@ -89,6 +89,8 @@ import_files() {
   run 0 'threegate import library --recursive'
   tell 'A question about them, without any model: sentences of the files, word for word.'
   run 0 "threegate ask --extractive 'Which flexural strength was measured at -10 °C?' | sed -n '1,12p'"
+  files=$(threegate packet list --json | sed -n 's/.*"id": "\(rp-[0-9a-f]\{12\}\).*/\1/p')
+  local paper
   paper=$(newest rp packet search floe Basin loaded failure)
   tell 'And the quote on its page:'
   run 0 "threegate packet page $paper 1 --quote '0.98 MPa at -6 °C and 1.24 MPa at -10 °C' --output page.png"
@@ -179,7 +181,7 @@ compute() {
   tell 'So the operator asks for a program of their own, over two packets. The answer goes with them,' \
     'so that what comes out belongs to it.'
   local packets
-  packets=$(threegate packet search --json MPa strength | sed -n 's/.*"id": "\(rp-[0-9a-f]*\)".*/\1/p' | cut -c1-15)
+  packets=$(threegate packet search --json MPa strength | sed -n 's/.*"id": "\(rp-[0-9a-f]\{12\}\).*/\1/p' | grep -vF "$files")
   # shellcheck disable=SC2086  # a list of ids, split on purpose
   set -- $packets
   run 0 "threegate request new --purpose 'Mean and range of the strengths' --code session/strengths.py --input first=$1 --input second=$2 --input answer=$analysis"
