@@ -256,7 +256,7 @@ def test_an_imported_document_is_read_in_its_box_twice_alike(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-# claim TG-C-432
+# claim TG-C-552
 def test_a_hostile_document_is_refused_for_its_reason(name: str) -> None:
     kind, raw, code, words = HOSTILE[name]
     assert ordinary(kind) == "packet", "control: a small one is read"
@@ -266,7 +266,7 @@ def test_a_hostile_document_is_refused_for_its_reason(name: str) -> None:
     assert words in found.answer.message
 
 
-# claim TG-C-431
+# claim TG-C-551
 def test_macros_and_references_to_outside_are_counted_and_left_alone() -> None:
     made = packet(read(office.MACROS, media_types.DOCX))
     assert {item.name: item.count for item in made.hazards} == {"active-content": 7}

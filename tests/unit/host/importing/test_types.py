@@ -102,6 +102,7 @@ def test_a_type_is_found(name: str, data: bytes, kind: str) -> None:
         ("a.txt", b"", "empty", "files with text"),
     ],
 )
+# claim TG-C-553
 def test_what_is_not_read_is_refused_by_name_with_what_to_do(
     name: str, data: bytes, what: str, advice: str
 ) -> None:
@@ -112,6 +113,7 @@ def test_what_is_not_read_is_refused_by_name_with_what_to_do(
     assert advice in caught.value.hint
 
 
+# claim TG-C-553
 def test_a_file_that_is_two_formats_at_once_is_refused() -> None:
     both = archive("[Content_Types].xml", "word/document.xml", "xl/workbook.xml")
     zip_pdf = archive("%PDF-1.7", "[Content_Types].xml", "word/document.xml")

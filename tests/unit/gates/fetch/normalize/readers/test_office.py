@@ -82,7 +82,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-# claim TG-C-430
+# claim TG-C-550
 def test_hidden_text_is_left_out_and_counted(name: str) -> None:
     reader, raw = HIDDEN[name]
     text = "".join(parts(reader, raw).values())
@@ -106,7 +106,7 @@ def test_a_sheet_in_a_book_hides_text() -> None:
     assert read(epub.read, outside).found == {"hidden-undecided": 1}
 
 
-# claim TG-C-431
+# claim TG-C-551
 def test_what_a_program_would_run_or_load_is_counted() -> None:
     assert read(docx.read, office.MACROS).found == {"active-content": 7}
     assert read(odt.read, office.ODT_ACTIVE).found == {"active-content": 3}
@@ -187,7 +187,7 @@ def test_links_in_an_archive_are_not_members() -> None:
     assert why_unread(docx.read, file.getvalue())[0] == "damaged"
 
 
-# claim TG-C-432
+# claim TG-C-552
 def test_an_archive_is_bounded_by_what_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     big = office.docx(office.paragraph("x" * 3_000_000))
     assert parts(docx.read, office.docx(office.paragraph("x" * 1_000))), "control"

@@ -25,6 +25,7 @@ def test_front_matter_is_a_claim() -> None:
     assert claims(read(markdown.read, b"text\n\n# Head\n")) == ("Head", [], None)
 
 
+# claim TG-C-550
 def test_comments_of_markdown_are_left_out_and_counted() -> None:
     document = read(markdown.read, documents.MARKDOWN.encode())
     shown = parts(markdown.read, documents.MARKDOWN.encode())["Methods"]
@@ -70,6 +71,7 @@ def test_the_preamble_of_latex_is_a_claim() -> None:
     assert claims(read(latex.read, documents.LATEX.encode())) == ("On Gates", *CLAIMS[1:])
 
 
+# claim TG-C-550
 def test_text_that_latex_never_prints_is_left_out_and_counted() -> None:
     document = read(latex.read, documents.LATEX.encode())
     text = "".join(parts(latex.read, documents.LATEX.encode()).values())
