@@ -1,15 +1,19 @@
 """`packet page` by the real command: a PNG file, and clear ends where there is none."""
 
+import base64
 import io
+import re
 from pathlib import Path
 
 from PIL import Image
 
 from tests.support.cli import Cli, made, write
+from tests.support.console import opened
+from tests.support.holdings import answer_on
 from tests.support.normalization import fetched, pdf_retrieval, retrieval
 from tests.support.pdfs import line, pdf
+from tests.support.reports import pdf_images
 from threegate.artifacts.ids import sha256_hex
-from threegate.host.workspace.workspace import open_workspace
 
 PDF = pdf(
     line("The strength of sea ice was 1.31 MPa at the sur-") + line("face.", y=680),
@@ -21,10 +25,8 @@ MARKER = (255, 226, 92)
 def stored(tmp_path: Path) -> tuple[Cli, str, str]:
     """Return a user with two packets: one of a PDF, one without."""
     cli = made(tmp_path)
-    assert cli.workspace is not None
-    ws = open_workspace(cli.workspace)
-    ids = fetched(ws.store, pdf_retrieval(PDF)), fetched(ws.store, retrieval())
-    ws.close()
+    with opened(cli) as ws:
+        ids = fetched(ws.store, pdf_retrieval(PDF)), fetched(ws.store, retrieval())
     return cli, *ids
 
 
@@ -126,3 +128,50 @@ def test_a_forgotten_pdf_is_said(tmp_path: Path) -> None:
     done = cli("packet", "page", packet, "1", code=2)
     assert f"the PDF of {packet[:15]} is not here any more" in done.err
     assert "threegate packet show" in done.err
+
+
+def asked(tmp_path: Path) -> tuple[Cli, str, str]:
+    cli, packet, other = stored(tmp_path)
+    cli("withdraw", other, "--reason", "one source is enough", "--yes")
+    answer = cli("ask", "--extractive", "What was the strength of sea ice?", "--json").json
+    return cli, packet, str(answer["id"])
+
+
+def test_a_report_shows_each_quote_on_its_page(tmp_path: Path) -> None:
+    cli, packet, analysis = asked(tmp_path)
+    plain = cli("report", analysis, "--format", "html").raw_out
+    assert b"<img" not in plain, "control: without the option there is no picture"
+    argv = ("report", analysis, "--with-pages", "--format")
+    page = cli(*argv, "html").raw_out
+    found = re.findall(
+        rb'<img [^>]*alt="the page of the quote" src="data:image/png;base64,([^"]*)"', page
+    )
+    assert found
+    shown = base64.b64decode(found[0])
+    assert Image.open(io.BytesIO(shown)).size == (918, 1188)
+    assert is_marked(shown)
+    assert b"The stored PDF, page 1 of 2; the words are marked." in page
+    assert cli(*argv, "html").raw_out == page, "the same workspace gives the same bytes"
+    assert pdf_images(cli(*argv, "pdf").raw_out) == len(found)
+    cli(*argv, "md", "--output", "r.md")
+    text = (tmp_path / "r.md").read_text()
+    assert "![the page of the quote](./r-1.png)" in text
+    assert (tmp_path / "r-1.png").read_bytes() == shown
+    assert cli("packet", "page", packet, "1").raw_out, "control: nothing was removed"
+
+
+def test_a_report_without_the_pdf_says_so_and_is_written(tmp_path: Path) -> None:
+    cli, packet, analysis = asked(tmp_path)
+    cli("forget", f"blob-{sha256_hex(PDF)}", "--reason", "licence", "--yes")
+    page = cli("report", analysis, "--with-pages", "--format", "html").out
+    assert f"No picture of the page: the PDF of {packet[:15]} is not here any more." in page
+    assert "<img" not in page
+
+
+def test_a_run_has_no_pages(tmp_path: Path) -> None:
+    cli, _, _ = stored(tmp_path)
+    with opened(cli) as ws:
+        result = answer_on(ws, {"a.txt": b"words"})[1]
+    done = cli("report", result, "--with-pages", code=2)
+    assert "--with-pages goes with an analysis" in done.err
+    assert cli("report", result).raw_out, "control"

@@ -23,7 +23,10 @@ confined, and the commands that check it.
 Every quote is looked up again and every label is computed again: a report never says more than is
 found now. Foreign text is set apart and is inert in every format. PNG and JPEG images of runs are
 decoded in a sandbox and re-encoded; tables are text. Images of a Markdown file are separate files
-next to it, named FILE-1.png and so on. The same workspace gives the same bytes."""
+next to it, named FILE-1.png and so on. The same workspace gives the same bytes.
+
+With --with-pages each quote from a stored PDF is followed by a picture of its page, with the words
+marked, at most 40 in a report."""
 
 
 def add(commands: CommandGroup) -> None:
@@ -37,6 +40,7 @@ def add(commands: CommandGroup) -> None:
             "report an-0123456789ab",
             "report an-0123456789ab --format html --output ice.html",
             "report an-0123456789ab --format pdf > ice.pdf",
+            "report an-0123456789ab --format html --with-pages --output ice.html",
             "report res-0123456789ab --format html --output run.html",
         ),
         json=False,
@@ -51,6 +55,9 @@ def add(commands: CommandGroup) -> None:
         metavar="FORMAT",
         help="md (default), html or pdf",
     )
+    parser.add_argument(
+        "--with-pages", action="store_true", help="show each quote on the page of its PDF"
+    )
     parser.add_argument("--output", metavar="FILE", help="a new file; else standard output")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
@@ -60,26 +67,36 @@ def run(args: argparse.Namespace, context: Context) -> int:
     if args.force and args.output is None:
         args.refuse("--force goes with --output")
     with context.workspace(args, reading=True) as ws, context.index(ws) as index:
-        level, blocks = _blocks(ws, index, _found(ws, args.id))
+        level, blocks = _blocks(ws, index, _found(ws, args.id), pages=args.with_pages)
     _write(args, context, blocks)
     if level != "public":
         context.out.note(f"this report is {level}")
     return 0
 
 
-def _blocks(ws: "Workspace", index: "Index", artifact_id: str) -> "tuple[str, list[Block]]":
+def _blocks(
+    ws: "Workspace", index: "Index", artifact_id: str, *, pages: bool
+) -> "tuple[str, list[Block]]":
     """Return the confidentiality of a report, and the report."""
     from threegate.artifacts.ids import prefix_of
 
     if prefix_of(artifact_id) == "res":
+        from threegate.base.errors import UsageError
         from threegate.host.report.run_report import gather_run, lay_out_run
 
+        if pages:
+            hint = "a run quotes nothing; leave --with-pages out"
+            raise UsageError("--with-pages goes with an analysis", hint=hint)
         run = gather_run(ws, index, artifact_id)
         return run.confidentiality, lay_out_run(run)
     from threegate.host.report.collection import gather
     from threegate.host.report.layout import lay_out
 
     report = gather(ws, index, artifact_id)
+    if pages:
+        from threegate.host.report.page_drawer import with_pages
+
+        report = with_pages(ws, index.origin, report)
     return report.confidentiality, lay_out(report)
 
 

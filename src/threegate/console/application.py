@@ -36,6 +36,7 @@ from threegate.console.messages import (
     plain,
     redirect,
 )
+from threegate.console.packet_pages import DrawnPages
 from threegate.console.page import PLACE, Call, ConsolePage, PageTemplates
 from threegate.console.server import TOO_MANY
 from threegate.console.workspace_threads import Dispatcher, WorkspaceThread
@@ -83,6 +84,7 @@ class App:
     metrics: Metrics = field(default_factory=Metrics)
     inbox: Inbox = field(default_factory=Inbox)
     pictures: Pictures = field(default_factory=Pictures)
+    drawn: DrawnPages = field(default_factory=DrawnPages)
     downloads: Downloads = field(default_factory=Downloads)
     examining: RateLimit = field(default_factory=lambda: RateLimit(2, 0.1, time.monotonic))
     _all: RateLimit = field(default_factory=lambda: RateLimit(_BURST, _PER_SECOND, time.monotonic))

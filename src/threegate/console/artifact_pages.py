@@ -10,14 +10,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from threegate.artifacts import registry
 from threegate.artifacts.analysis import Analysis
 from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_result import ToolResult
 from threegate.console.file_pages import left_by
-from threegate.console.messages import HTML, Malformed, Response, redirect
-from threegate.console.page import Call, ConsolePage, page_number, pages_of
+from threegate.console.messages import HTML, Response, redirect
+from threegate.console.page import (
+    Call,
+    ConsolePage,
+    TextPlace,
+    at_place,
+    page_number,
+    pages_of,
+    text_place,
+)
 from threegate.host.ask.text_form import Brought, how_made, label_line, plain
 from threegate.host.provenance.graph import Graph, as_svg, as_text, provenance
 from threegate.host.provenance.headlines import (
@@ -37,6 +46,7 @@ from threegate.host.report.facts import Block
 from threegate.host.report.layout import lay_out
 from threegate.host.report.markdown import as_markdown
 from threegate.host.report.page import as_page, policy_of
+from threegate.host.report.page_drawer import can_draw
 from threegate.host.report.pdf import as_pdf
 from threegate.host.report.sources import relabelled
 from threegate.host.workspace.index import IndexRow
@@ -124,12 +134,13 @@ async def artifact(call: Call) -> Response:
             "analysis",
             here="/analyses",
             analysis=read.cited,
+            with_pdf=read.with_pdf,
             headline=read.headline,
             labels=label_line(found, read.brought),
             made=how_made(found),
         )
     view = shown(found)
-    place = _place(call.request.query)
+    place = text_place(call)
     texts = _texts(found, view, place)
     of_run = isinstance(found, ToolResult)
     return call.show(
@@ -146,6 +157,7 @@ async def artifact(call: Call) -> Response:
         sought=None if place is None else any(mark for _, text in texts for _, mark in text),
         chooses=isinstance(found, ResearchPacket) and is_search(found),
         is_work=isinstance(found, ResearchPacket) and bool(names_of(found)),
+        drawn=None if not read.with_pdf else _drawn_page(found, place),
     )
 
 
@@ -157,6 +169,7 @@ class _Read:
     cautions: tuple[str, ...]
     brought: Brought  # of an answer
     cited: dict[str, Any]  # of an answer: claims and sources
+    with_pdf: frozenset[str]  # of the packets it shows, those whose pages can be drawn
 
 
 def _read(artifact_id: str, live: LiveWorkspace) -> _Read:
@@ -170,6 +183,7 @@ def _read(artifact_id: str, live: LiveWorkspace) -> _Read:
         resting = brought_cites(found, brought(store, live.index.origin))
         cited = plain(artifact_id, found, look, resting)
     headline = headline_for(artifact_id, found, look)
+    shown_ids = [artifact_id, *(found.selection if isinstance(found, Analysis) else ())]
     return _Read(
         found,
         headline,
@@ -177,22 +191,23 @@ def _read(artifact_id: str, live: LiveWorkspace) -> _Read:
         _cautions(look, headline, found),
         resting,
         cited,
+        frozenset(one for one in shown_ids if can_draw(look.read(one), one, look.origins)),
     )
 
 
-def _place(query: Any) -> tuple[int, int, int] | None:
-    """Return the text and the characters that a link names."""
-    values = [query.get(name) for name in ("text", "offset", "length")]
-    if None in values:
-        return None
-    if not all(value.isascii() and value.isdigit() and len(value) < 9 for value in values):
-        raise Malformed("that is not a place in a text")
-    first, second, third = map(int, values)
-    return first, second, third
+def _drawn_page(found: Artifact, place: TextPlace | None) -> str:
+    """Return the path of the picture: the page of the quote, or the first one."""
+    assert isinstance(found, ResearchPacket)
+    pages = f"/packet/{registry.id_of(found)}/page"
+    if place is not None and 0 < place[0] <= len(found.excerpts):
+        page = found.excerpts[place[0] - 1].page
+        if page is not None:
+            return at_place(f"{pages}/{page}", place)
+    return f"{pages}/1"
 
 
 def _texts(
-    found: Artifact, view: ShownArtifact, place: tuple[int, int, int] | None
+    found: Artifact, view: ShownArtifact, place: TextPlace | None
 ) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Return each text under its heading, in pieces: the quote, and the rest."""
     made = [(heading, [(text, False)]) for heading, text in section_texts(view.sections)]

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Generic, TypeVar
 from weakref import WeakSet
 
 from threegate.artifacts.ids import sha256_hex
@@ -79,11 +79,35 @@ class Downloads:
 MAX_KEPT: Final = 16  # twice what one page shows
 
 
+T = TypeVar("T")
+
+
+class LastFew(Generic[T]):
+    """The last few values by key; used in one thread only."""
+
+    def __init__(self, most: int) -> None:
+        self._kept: OrderedDict[tuple[str, ...], T] = OrderedDict()
+        self._most = most
+
+    def get(self, key: tuple[str, ...]) -> T | None:
+        """Return a value that was used now."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, key: tuple[str, ...], value: T) -> None:
+        """Keep a value instead of the one that was not used for the longest time."""
+        self._kept[key] = value
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+
 class Pictures:
     """Decoded pictures by policy and digest; used in one thread only."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], ReportImage] = OrderedDict()
+        self._kept: LastFew[ReportImage] = LastFew(MAX_KEPT)
 
     def viewer(self, bundle: Bundle) -> See:
         """Return a function that decodes an image, unless it was decoded under this policy."""
@@ -91,11 +115,9 @@ class Pictures:
 
         def see(data: Untrusted[bytes]) -> ReportImage | str:
             key = bundle.digest, sha256_hex(data.open_for_validation())
-            found = self._kept.pop(key, None) or decode(data)
+            found = self._kept.get(key) or decode(data)
             if isinstance(found, ReportImage):  # a refusal may be that of a busy machine
-                self._kept[key] = found
-                while len(self._kept) > MAX_KEPT:
-                    self._kept.popitem(last=False)
+                self._kept.put(key, found)
             return found
 
         return see

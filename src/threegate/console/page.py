@@ -95,6 +95,28 @@ def page_number(call: Call) -> int:
     return int(text[:7])
 
 
+TextPlace = tuple[int, int, int]  # number of a text, first character, number of characters
+
+
+def text_place(call: Call) -> TextPlace | None:
+    """Return the text and the characters that a query names; raise `Malformed`."""
+    values = [call.request.query.get(name, "") for name in ("text", "offset", "length")]
+    if "" in values:
+        return None
+    if not all(value.isascii() and value.isdigit() and len(value) < 9 for value in values):
+        raise Malformed("that is not a place in a text")
+    first, second, third = map(int, values)
+    return first, second, third
+
+
+def at_place(path: str, place: TextPlace | None) -> str:
+    """Return a path with the query that `text_place` reads."""
+    if place is None:
+        return path
+    text, offset, length = place
+    return f"{path}?text={text}&offset={offset}&length={length}"
+
+
 def pages_of(total: int, size: int) -> int:
     """Return how many pages of a size there are; an empty list has one."""
     return max(1, -(-total // size))

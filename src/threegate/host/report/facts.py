@@ -21,6 +21,25 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportImage:
+    """An image that was decoded in a sandbox and re-encoded."""
+
+    width: int
+    height: int
+    file_width: int  # of the file the run left
+    file_height: int
+    packed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotePage:
+    """The page of a quote as a picture, or why there is none."""
+
+    words: str
+    image: ReportImage | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """One quote of a claim, and whether it was found at its place when the report was made."""
 
@@ -33,6 +52,7 @@ class Quote:
     text: str  # foreign
     standing: str
     page: int | None = None
+    drawn: QuotePage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +103,6 @@ class CheckStep:
 
     command: str
     shows: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReportImage:
-    """An image that was decoded in a sandbox and re-encoded."""
-
-    width: int
-    height: int
-    file_width: int  # of the file the run left
-    file_height: int
-    packed: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +233,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class DrawnPicture:
-    """A foreign image, re-encoded."""
+    """A foreign image, re-encoded; `what` says in our words what it is."""
 
     image: ReportImage
+    what: str = "an image a run left"
 
 
 Block = (

@@ -159,6 +159,10 @@ def _quote(quote: Quote, claim: ReportClaim) -> Iterator[Block]:
         *(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing),
         *("; sha256 ", mono(quote.sha256)),
     )
+    if quote.drawn is not None:
+        yield line(f"{quote.drawn.words}.")
+        if quote.drawn.image is not None:
+            yield DrawnPicture(quote.drawn.image, "the page of the quote")
 
 
 def _sources(report: ReportFacts) -> Iterator[Block]:

@@ -71,15 +71,15 @@ def _block(block: Block, beside: Iterator[str]) -> Iterator[str]:
             yield _fenced(as_text(graph).split("\n"))
         case Cells(rows):
             yield _fenced(in_columns(rows))
-        case DrawnPicture():
-            yield _image(next(beside, None))
+        case DrawnPicture(_, what):
+            yield _image(next(beside, None), what)
 
 
-def _image(name: str | None) -> str:
+def _image(name: str | None, what: str) -> str:
     if name is None:
         return "The image is not in here: it is with `--output FILE`, `--format html` or pdf."
     # Percent signs for everything: what an operator calls a file is not markup either.
-    return f"![an image a run left](./{quote(name, safe='')})"
+    return f"![{what}](./{quote(name, safe='')})"
 
 
 def _line(one: ReportLine) -> str:

@@ -112,8 +112,8 @@ def _block(block: Block) -> Iterator[str]:
             yield f'<div class="picture">{as_svg(graph).replace(_NAMESPACE, "", 1)}</div>'
         case Cells(rows):
             yield f'<table class="foreign">{"".join(_rows(rows))}</table>'
-        case DrawnPicture(image):
-            yield _image(image)
+        case DrawnPicture(image, what):
+            yield _image(image, what)
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -123,12 +123,10 @@ def _rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"<tr>{''.join(cells)}</tr>"
 
 
-def _image(image: ReportImage) -> str:
+def _image(image: ReportImage, what: str) -> str:
     data = base64.b64encode(as_png(image)).decode("ascii")
     size = f'width="{image.width}" height="{image.height}"'
-    return (
-        f'<img class="foreign" {size} alt="an image a run left" src="data:image/png;base64,{data}">'
-    )
+    return f'<img class="foreign" {size} alt="{what}" src="data:image/png;base64,{data}">'
 
 
 def _line(one: ReportLine) -> str:

@@ -8,14 +8,15 @@ SECURITY
     digest of any file in this workspace.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.artifacts.limits import MAX_EXCERPT_CHARS
+from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.base.errors import ArtifactRejected, ProtocolBroken, UsageError
+from threegate.base.errors import ArtifactRejected, ProtocolBroken, ThreeGateError, UsageError
 from threegate.base.text import quote
 from threegate.base.untrusted import Untrusted
 from threegate.gates.page_drawer.messages import (
@@ -34,10 +35,12 @@ from threegate.handoff import states
 from threegate.handoff.store import Store
 from threegate.host.open_box import ended, open_box
 from threegate.host.output import counted
-from threegate.host.report.facts import ReportImage
+from threegate.host.report.facts import Quote, QuotePage, ReportFacts, ReportImage
 from threegate.host.report.pdf_file import packed
-from threegate.host.workspace.packets import BROUGHT, Origins
-from threegate.host.workspace.places import refuse_absent
+from threegate.host.report.sources import FOUND
+from threegate.host.workspace.packets import BROUGHT, Origins, PacketOrigin
+from threegate.host.workspace.places import read_anywhere, refuse_absent
+from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
 from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import PAGE_DRAWER
@@ -75,6 +78,17 @@ def has_pdf(packet: ResearchPacket) -> bool:
     return packet.media_type == PDF
 
 
+def can_draw(artifact: Artifact | None, artifact_id: str, origins: Origins) -> bool:
+    """Tell whether an artifact is a packet whose PDF may be drawn, if it is still here."""
+    is_pdf = isinstance(artifact, ResearchPacket) and has_pdf(artifact)
+    return is_pdf and _is_tied(origins(artifact_id))
+
+
+def _is_tied(origin: PacketOrigin) -> bool:
+    """Tell whether the log ties the raw bytes to the packet."""
+    return origin.name != BROUGHT or origin.consistent
+
+
 def pdf_of(store: Store, origins: Origins, packet_id: str) -> Untrusted[bytes]:
     """Return the stored PDF of a packet; raise `UsageError` if there is none."""
     refuse_absent(store, packet_id)
@@ -83,8 +97,7 @@ def pdf_of(store: Store, origins: Origins, packet_id: str) -> Untrusted[bytes]:
     if not isinstance(packet, ResearchPacket) or not has_pdf(packet):
         hint = f"`threegate packet show {name}` shows its text"
         raise UsageError(f"{name} was not made from a PDF, so it has no pages", hint=hint)
-    origin = origins(packet_id)
-    if origin.name == BROUGHT and not origin.consistent:
+    if not _is_tied(origins(packet_id)):
         hint = "fetch the work here, or admit the packet with its raw bytes"
         raise UsageError(f"{name} was brought without its PDF", hint=hint)
     if not store.has_blob(packet.raw_sha256):
@@ -152,3 +165,49 @@ def _picture(found: DrawnPage, *, sought: bool) -> PagePicture:
     image = ReportImage(*sides, packed(found.width, found.points))
     hit = found.marked != NONE if sought else None
     return PagePicture(image, found.page, found.pages, hit, found.marked == ALL)
+
+
+# Pictures for a report: one for each quote that was found in a packet with a PDF.
+
+MOST_REPORT_PAGES: Final = 40
+REPORT_SCALE_PERCENT: Final = 150
+NO_PICTURE: Final = "No picture of the page"
+
+
+def with_pages(ws: Workspace, origins: Origins, report: ReportFacts) -> ReportFacts:
+    """Return a report with the page of each quote; a page that cannot be drawn is said in words."""
+    pages = _ReportPages(ws, origins)
+    claims = tuple(
+        replace(claim, quotes=tuple(replace(one, drawn=pages.of(one)) for one in claim.quotes))
+        for claim in report.claims
+    )
+    return replace(report, claims=claims)
+
+
+class _ReportPages:
+    """Pages of quotes, each drawn once."""
+
+    def __init__(self, ws: Workspace, origins: Origins) -> None:
+        self._store, self._origins, self._drawer = ws.store, origins, PageDrawer(ws.bundle)
+        self._kept: dict[tuple[str, int, str], QuotePage] = {}
+
+    def of(self, one: Quote) -> QuotePage | None:
+        packet = read_anywhere(self._store, one.artifact)
+        if not isinstance(packet, ResearchPacket) or not has_pdf(packet):
+            return None
+        if one.page is None or one.standing != FOUND:
+            return None
+        key = one.artifact, one.page, one.text
+        if key not in self._kept:
+            if len(self._kept) >= MOST_REPORT_PAGES:
+                return QuotePage(f"{NO_PICTURE}: a report has {MOST_REPORT_PAGES} at most")
+            self._kept[key] = self._drawn(*key)
+        return self._kept[key]
+
+    def _drawn(self, packet_id: str, page: int, text: str) -> QuotePage:
+        try:
+            pdf = pdf_of(self._store, self._origins, packet_id)
+            found = self._drawer.draw(pdf, str(page), text, REPORT_SCALE_PERCENT)
+        except ThreeGateError as exc:
+            return QuotePage(f"{NO_PICTURE}: {exc.message}")
+        return QuotePage(f"The stored PDF, {found.words}", found.image)
