@@ -175,7 +175,7 @@ def _places(page: int, words: str, width: int, height: int) -> tuple[list[Rectan
         return [], False
     try:
         count = min(MAX_PAGE_CHARS, max(0, _chars(text)))
-        read = "".join(_character(_unicode(text, at)) for at in range(count))
+        read = _characters([_unicode(text, at) for at in range(count)])
         spans, whole = find_words(read, words)
         boxes = (box for span in spans for box in _boxes(page, text, span, width, height))
         return list(islice(boxes, MAX_BOXES)), whole
@@ -183,9 +183,16 @@ def _places(page: int, words: str, width: int, height: int) -> tuple[list[Rectan
         _close_text(text)
 
 
-def _character(code: int) -> str:
-    """Return exactly one character, so that places in the text are PDFium's own."""
-    return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else " "
+def _characters(codes: Sequence[int]) -> str:
+    """Return exactly one character for each code, so that places in the text are PDFium's own."""
+    found = [chr(code) if 0 < code <= 0x10FFFF else " " for code in codes]
+    for at, code in enumerate(codes):
+        if 0xD800 <= code < 0xE000:  # half of a character beyond 16 bits
+            after = codes[at + 1] if at + 1 < len(codes) else 0
+            pair = code < 0xDC00 <= after < 0xE000
+            whole = 0x10000 + ((code - 0xD800) << 10) + (after - 0xDC00)
+            found[at] = chr(whole) if pair else " "
+    return "".join(found)
 
 
 def _boxes(

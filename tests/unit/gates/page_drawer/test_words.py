@@ -31,6 +31,8 @@ def found(page: str, words: str) -> tuple[list[str], bool]:
         ("“ice” – it’s", '"ice" - it\'s', "ice” – it’s"),
         ("海冰 的\n强度", "海冰的强度", "海冰 的\n强度"),
         ("x = 𝑎 + b", "x = a + b", "x = 𝑎 + b"),
+        ("x = 𝑎 + b", r"x = \u{d835}\u{dc4e} + b", "x = 𝑎 + b"),
+        ("a\u202eb if c<d", r"a\u{202e}b if c&lt;d", "a\u202eb if c<d"),
     ],
 )
 def test_a_quote_is_found_across_what_layout_does(page: str, words: str, marked: str) -> None:
@@ -57,6 +59,23 @@ def test_a_quote_that_a_footnote_interrupts_is_found_in_pieces() -> None:
         ["The strength of the ice depends on", "its temperature and on its salinity"],
         True,
     )
+
+
+def test_cells_of_a_table_are_found_in_the_order_in_which_they_are_drawn() -> None:
+    page = "Site Station Fram Station Bering Strength 1.31 MPa 1.52 MPa Source: our own."
+    words = "Site | Strength\nStation Fram | 1.31 MPa\nStation Bering | 1.52 MPa"
+    marked, whole = found(page, words)
+    assert whole
+    assert marked == ["Site", "Strength", "Station Fram", "1.31 MPa", "Station Bering", "1.52 MPa"]
+
+
+def test_a_short_line_is_found_near_its_neighbours_and_not_elsewhere() -> None:
+    far = "Another sentence altogether. " * 20
+    page = f"Yes, ice. {far}Ice (see below) The strength of ice was high. {far}"
+    places, whole = find_words(page, "Ice\nThe strength of ice was high")
+    assert whole
+    assert [page[slice(*one)] for one in places] == ["Ice", "The strength of ice was high"]
+    assert places[0][0] == page.index("Ice (see below)")
 
 
 def test_of_a_quote_that_goes_on_elsewhere_a_part_is_found() -> None:
