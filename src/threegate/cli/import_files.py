@@ -130,8 +130,7 @@ def _changed(before: "FileSelection", now: "FileSelection") -> "FileSelection":
 
 def _rehearse(args: argparse.Namespace, context: Context, selection: "FileSelection") -> int:
     from threegate.base.errors import ArtifactRejected
-    from threegate.host.importing.batch import MAX_FILE_BYTES
-    from threegate.host.importing.selection import read
+    from threegate.host.importing.selection import MAX_FILE_BYTES, read
     from threegate.host.importing.types import detect
 
     told: list[dict[str, Any]] = []

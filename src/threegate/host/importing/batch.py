@@ -29,13 +29,12 @@ from threegate.handoff.packet_admission import admit_packets
 from threegate.handoff.refusals import FORGOTTEN
 from threegate.host.fetch.normalize_pool import MAKERS, Answered, Makers, Stopped, Told, job_for
 from threegate.host.fetch.storage import parse_packet
-from threegate.host.importing.selection import FileSelection, FoundFile, Root, read
+from threegate.host.importing.selection import Importable, ImportSelection, Material, Piece, Root
 from threegate.host.importing.types import UNREAD_TYPE, detect
 from threegate.host.workspace.fetched import FetchCache, ImportedFile
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine
 
-MAX_FILE_BYTES: Final = 64 * MIB
 MOST_WAITING: Final = 2 * MAKERS  # files that were read and have no packet yet
 MOST_IN_BATCH: Final = 32  # packets that are stored as one change
 MAX_BATCH_BYTES: Final = 32 * MIB
@@ -66,9 +65,13 @@ class ImportReport:
 class _Reading:
     """A file whose bytes are in a sandbox."""
 
-    file: FoundFile
+    file: Importable
     record: RetrievalRecord
-    raw: bytes = field(repr=False)
+    material: Material
+
+    @property
+    def raws(self) -> tuple[bytes, ...]:
+        return tuple(piece.raw for piece in self.material.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class FileImport:
         self._makers.close()
         self._cache.close()
 
-    def run(self, selection: FileSelection) -> Iterator[ImportReport]:
+    def run(self, selection: ImportSelection) -> Iterator[ImportReport]:
         """Import the files; yield a report for each as soon as it is stored or refused."""
         for reference, error in selection.unusable:
             yield ImportReport(reference, REFUSED, error=error)
@@ -125,26 +128,26 @@ class FileImport:
             for root in selection.whole_roots:
                 yield from self._gone(root, selection)
 
-    def _begin(self, number: int, file: FoundFile, left: int) -> ImportReport | None:
+    def _begin(self, number: int, file: Importable, left: int) -> ImportReport | None:
         """Hand a file to a sandbox, or return what is known without one."""
         try:
-            raw = read(file, MAX_FILE_BYTES)
+            material = file.material()
         except ArtifactRejected as exc:
             return ImportReport(file.reference, REFUSED, error=exc)
-        digest = sha256_hex(raw)
+        digest = material.digest
         self._seen.add(digest)
         before = self._files_of(file.root).get(file.location)
         here = self._packet_here(before, digest)
         if here is not None:
             return ImportReport(file.reference, ALREADY, here)
         try:
-            self._refuse_known(digest)
-            record = self._record(file, before, raw, detect(file.parts[-1], raw))
+            self._refuse_known(material)
+            record = self._record(file, before, material)
         except ArtifactRejected as exc:
-            return self._refused(file, raw, exc)
-        self._reading[number] = _Reading(file, record, raw)
+            return self._refused(file, material, exc)
+        self._reading[number] = reading = _Reading(file, record, material)
         self._makers.expect(left)
-        self._makers.submit(job_for(number, record, (raw,)))
+        self._makers.submit(job_for(number, record, reading.raws))
         return None
 
     def _files_of(self, root: Root) -> dict[str, ImportedFile]:
@@ -159,39 +162,45 @@ class FileImport:
             return self._cache.packet_of_bytes(digest, self._level)
         return None
 
-    def _refuse_known(self, digest: str) -> None:
+    def _refuse_known(self, material: Material) -> None:
         """Refuse bytes that are in quarantine, so that an unchanged folder is not read again."""
+        digest = sha256_hex(material.pieces[0].raw)
+        if len(material.pieces) > 1:  # without the document there are still the others
+            return
         if self._again or not self._ws.store.holds(states.QUARANTINE, f"{digest}.why.json"):
             return
         hint = f"`threegate quarantine show {digest[:12]}` says why; --again tries it again"
         raise ArtifactRejected("refused at an earlier import", code=REFUSED_BEFORE, hint=hint)
 
     def _record(
-        self, file: FoundFile, before: ImportedFile | None, raw: bytes, read_as: str
+        self, file: Importable, before: ImportedFile | None, material: Material
     ) -> RetrievalRecord:
-        answer = KeptAnswer(
-            source="file",
-            role="document",
-            reference=file.reference,
-            url=file.location,
-            hops=(),
-            status=200,
-            media_type="",
-            read_as=read_as,
-            retrieved=self._ws.now(),
-            sha256=sha256_hex(raw),
-            bytes=len(raw),
-            trust_anchor=NO_ANCHOR,
-        )
+        has_document = any(piece.role == "document" for piece in material.pieces)
         return RetrievalRecord(
             reference=file.reference,
             scheme="file",
-            want="full-text",
+            want="full-text" if has_document else "metadata",
             request=None,
             replaces=self._still_here(before),
             confidentiality=self._level,
-            answers=(answer,),
-            misses=(),
+            answers=tuple(self._answer(file, piece) for piece in material.pieces),
+            misses=material.misses,
+        )
+
+    def _answer(self, file: Importable, piece: Piece) -> KeptAnswer:
+        return KeptAnswer(
+            source=piece.source,
+            role=piece.role,
+            reference=file.reference,
+            url=piece.location,
+            hops=(),
+            status=200,
+            media_type="",
+            read_as=piece.read_as or detect(piece.name, piece.raw),
+            retrieved=self._ws.now(),
+            sha256=sha256_hex(piece.raw),
+            bytes=len(piece.raw),
+            trust_anchor=NO_ANCHOR,
         )
 
     def _still_here(self, before: ImportedFile | None) -> str | None:
@@ -211,7 +220,7 @@ class FileImport:
                 raise told.error
             packet = parse_packet(told.packet, reading.record)
         except ArtifactRejected as exc:
-            yield self._refused(reading.file, reading.raw, exc)
+            yield self._refused(reading.file, reading.material, exc)
             return
         if not self._ready:
             self._ready_since = time.monotonic()
@@ -220,7 +229,7 @@ class FileImport:
 
     def _stored(self, *, force: bool) -> Iterator[ImportReport]:
         """Store the packets that are ready, if they are enough for a batch."""
-        size = sum(len(one.reading.raw) for one in self._ready)
+        size = sum(len(raw) for one in self._ready for raw in one.reading.raws)
         is_due = time.monotonic() - self._ready_since >= BATCH_SECONDS
         full = len(self._ready) >= MOST_IN_BATCH or size >= MAX_BATCH_BYTES
         if not self._ready or not (force or full or is_due):
@@ -238,30 +247,33 @@ class FileImport:
 
         for one in batch:
             packet_id = make_id("rp", one.data.open_for_validation())
-            file, digest = one.reading.file, one.reading.record.answers[0].sha256
-            named[packet_id] = [file.location, packet_id, digest]
-        offered = [(one.data, (one.reading.record.to_bytes(), one.reading.raw)) for one in batch]
+            reading = one.reading
+            named[packet_id] = [reading.file.location, packet_id, reading.material.digest]
+        offered = [(one.data, (one.reading.record.to_bytes(), *one.reading.raws)) for one in batch]
         answers = admit_packets(self._ws.store, offered, op=IMPORT, detail=detail)
         for one, answer in zip(batch, answers, strict=True):
             file = one.reading.file
             if isinstance(answer, ArtifactRejected):
-                yield self._refused(file, one.reading.raw, answer)
+                yield self._refused(file, one.reading.material, answer)
                 continue
             self._files_of(file.root)[file.location] = ImportedFile(
-                answer[0], one.reading.record.answers[0].sha256
+                answer[0], one.reading.material.digest
             )
             yield ImportReport(
                 file.reference, MADE, answer[0], one.packet, one.reading.record.replaces
             )
 
-    def _refused(self, file: FoundFile, raw: bytes, error: ArtifactRejected) -> ImportReport:
+    def _refused(
+        self, file: Importable, material: Material, error: ArtifactRejected
+    ) -> ImportReport:
         """Keep what a sandbox refused in quarantine; report what was refused before it."""
         if error.code in (UNREAD_TYPE, REFUSED_BEFORE, FORGOTTEN, WITHDRAWN):
             return ImportReport(file.reference, REFUSED, error=error)
-        quarantine_pieces(self._ws.store, [raw], error, self._ws.now())
-        return ImportReport(file.reference, REFUSED, sha256=sha256_hex(raw), error=error)
+        raws = [piece.raw for piece in material.pieces]
+        quarantine_pieces(self._ws.store, raws, error, self._ws.now())
+        return ImportReport(file.reference, REFUSED, sha256=sha256_hex(raws[0]), error=error)
 
-    def _gone(self, root: Root, selection: FileSelection) -> Iterator[ImportReport]:
+    def _gone(self, root: Root, selection: ImportSelection) -> Iterator[ImportReport]:
         """Yield the imported files that are not below the root any more; a moved one is here."""
         there = {file.location for file in selection.files if file.root.key == root.key}
         for location, known in sorted(self._files_of(root).items()):

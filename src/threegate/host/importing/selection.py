@@ -17,14 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote_from_bytes
 
 from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ArtifactRejected, UsageError
-from threegate.base.limits import MAX_URL_CHARS
+from threegate.base.limits import MAX_URL_CHARS, MIB
 from threegate.base.text import FORBIDDEN
+from threegate.gates.fetch.normalize.messages import Miss
 
+MAX_FILE_BYTES: Final = 64 * MIB
 MAX_DEPTH: Final = 64  # folders below each other
 UNUSABLE: Final = "TG-IMP-001"  # not a file that can be read
 CHANGED: Final = "TG-IMP-002"  # it changed while it was read
@@ -53,6 +55,45 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that a packet is made of."""
+
+    raw: bytes = field(repr=False)
+    location: str
+    source: str = "file"
+    role: str = "document"
+    name: str = ""  # a hint for the type of a document
+    read_as: str | None = None  # None: detected from the bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """All that one packet is made of, the document first."""
+
+    pieces: tuple[Piece, ...]
+    misses: tuple[Miss, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return a digest that changes with any of the pieces."""
+        digests = [sha256_hex(piece.raw) for piece in self.pieces]
+        return digests[0] if len(digests) == 1 else sha256_hex("\n".join(digests).encode())
+
+
+class Importable(Protocol):
+    """Something that becomes one packet; `location` is its name below its root."""
+
+    @property
+    def root(self) -> Root: ...
+    @property
+    def location(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    def material(self) -> Material:
+        """Return what its packet is made of, or raise `ArtifactRejected`."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoundFile:
     """A regular file below a root."""
 
@@ -71,6 +112,23 @@ class FoundFile:
         path = "/".join(self.parts)
         odd = FORBIDDEN.search(path) is not None or set("\n\t<") & set(path)
         return self.location if odd or not _is_utf8(path) else f"file:{path}"
+
+    def material(self) -> Material:
+        """Return the bytes of the file, or raise `ArtifactRejected`."""
+        raw = read(self, MAX_FILE_BYTES)
+        return Material((Piece(raw, self.location, name=self.parts[-1]),))
+
+
+class ImportSelection(Protocol):
+    """What an import takes."""
+
+    @property
+    def files(self) -> Sequence[Importable]: ...
+    @property
+    def unusable(self) -> Sequence[tuple[str, ArtifactRejected]]: ...
+    @property
+    def whole_roots(self) -> Sequence[Root]:
+        """Return the roots of which everything is selected: a removal is seen."""
 
 
 @dataclass(slots=True)
