@@ -27,7 +27,8 @@ from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.fetch.network import ProxyGone
 from threegate.host.fetch.normalize_pool import Answered, NormalizeJob
-from threegate.host.fetch.run import FetchEvent, FetchRun
+from threegate.host.fetch.ports import FetchEvent
+from threegate.host.fetch.run import FetchRun
 from threegate.host.fetch.schedule import FetchTask, TaskDone, TaskStarted
 from threegate.host.fetch.targets import FetchTarget, target_for
 from threegate.host.workspace.workspace import Workspace

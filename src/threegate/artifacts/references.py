@@ -30,6 +30,7 @@ __all__ = [
     "MAX_QUERY_CHARS",
     "MAX_REFERENCE_CHARS",
     "MAX_ROWS",
+    "OPEN_COPY",
     "RELATIONS",
     "SCHEMES",
     "SEARCHABLE",
@@ -38,6 +39,7 @@ __all__ = [
     "Question",
     "Reference",
     "is_question_of",
+    "open_copy_question",
     "parse_reference",
     "questions",
     "related_questions",
@@ -60,6 +62,8 @@ RELATIONS: Final = {
 }
 # References of packets that list candidates and describe no work.
 LIST_PREFIXES: Final = (SEARCH_PREFIX, *(f"{relation}:" for relation in RELATIONS))
+
+OPEN_COPY: Final = "url"  # the source of a document at an address of its own
 
 MAX_QUERY_CHARS: Final = 300
 MAX_ROWS: Final = 100
@@ -112,7 +116,8 @@ def questions(
 ) -> tuple[Question, ...]:
     """Return what is asked for `reference`, in order; a question may depend on an earlier one.
 
-    Links to a full text that an answer offers are data: they are shown, never followed.
+    Links to a full text that an answer offers are data: none of them is a question of the
+    reference.  `open_copy_question` is for those that the host chooses.
     """
     enrich = tuple(enrich)
     if want not in WANTS or not set(enrich) <= set(ENRICHERS):
@@ -145,6 +150,11 @@ def _asked(
     elif url is not None:
         after = source.after.get(reference.scheme) if urls is source.first else None
         yield Question(source.name, "metadata", url, source.accept, after)
+
+
+def open_copy_question(url: str) -> Question:
+    """Return the question for an open copy of a work; no approval covers it."""
+    return Question(OPEN_COPY, "document", url, _ANY)
 
 
 def search_question(source: str, query: str, rows: int, contact: str | None = None) -> Question:

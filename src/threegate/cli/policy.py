@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from threegate.policy.decision import Decision
     from threegate.policy.nodes import Change
 
-_MARKS = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
 _APPLY = """\
 Shows what the files in policy/ would change, asks, signs the new policy with your key and puts
 it in force. The key must be one that the policy in force allows. Executors that wait under
@@ -223,9 +222,10 @@ def _tell(
     context: Context, bundle: "Bundle", compiled: "Compiled", found: "Sequence[Change]"
 ) -> None:
     from threegate.host.workspace.applied import is_in_force
+    from threegate.policy.nodes import change_line
 
     for change in found:
-        context.out.line(f"{_MARKS[change.effect]:<11} {change.sentence}")
+        context.out.line(change_line(change))
     if not found:
         same = is_in_force(bundle, compiled)
         context.out.line("no difference" if same else "no rule differs, only where rules stand")

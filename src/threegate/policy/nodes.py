@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from threegate.base.errors import PolicyInvalid
 
@@ -93,6 +93,14 @@ class Change:
 def change(path: Path, old: Value, new: Value, effect: Effect, sentence: str) -> Change:
     """Return the change at `path`."""
     return Change("/".join(path), old, new, effect, sentence)
+
+
+_MARKS: Final = {"widens": "! wider", "changes": "~ other", "narrows": "- narrower"}
+
+
+def change_line(change: Change) -> str:
+    """Return the line with which a change is shown."""
+    return f"{_MARKS[change.effect]:<11} {change.sentence}"
 
 
 def about(path: Path, text: str) -> str:

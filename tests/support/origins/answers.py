@@ -171,7 +171,11 @@ def openalex_work(work: Work) -> dict[str, Any]:
             "source": {"display_name": work.journal, "issn": ["2049-3630"]},
             "license": "cc-by",
         },
-        "locations": [{"pdf_url": None, "landing_page_url": "https://publisher.example/"}],
+        "best_oa_location": None,
+        "locations": [
+            {"is_oa": False, "pdf_url": None, "landing_page_url": "https://publisher.example/"},
+            *({"is_oa": True, "pdf_url": url, "landing_page_url": None} for url in work.copies),
+        ],
         "open_access": {"is_oa": True, "oa_status": "gold", "oa_url": None},
         "abstract_inverted_index": words,
     }

@@ -231,6 +231,8 @@ def _pages(request: Request) -> Response:
             return Response(works.FIELD_NOTES, "text/html; charset=utf-8")
         case "/notes.txt":
             return Response(works.STORY.encode(), "text/plain; charset=utf-8")
+        case "/open.pdf":
+            return Response(works.pdf([works.STORY, works.MORE]), "application/pdf")
         case "/moved":
             return Response(b"", None, 301, (("Location", "/field-notes"),))
         case "/elsewhere":

@@ -35,6 +35,7 @@ class Work:
     pmcid: str | None = None
     openalex: str | None = None
     retraction: Retraction | None = None
+    copies: tuple[str, ...] = ()  # open copies, the best first
 
     @property
     def day(self) -> str:
@@ -163,6 +164,47 @@ INJECTING = Work(
     doi="10.5555/threegate.injecting.2026.1",
 )
 
+# Its first copies are an address that no rule can allow, one at a host that no policy lists, one
+# that redirects there and one that is gone.
+OPEN = Work(
+    title="An open handbook of ice",
+    authors=(("Hedvig", "Lund"),),
+    date=(2025, 4, 1),
+    journal="Journal of Invented Cryology",
+    abstract="Everything about ice, for everybody.",
+    doi="10.5555/threegate.open.2025.1",
+    openalex="W9100000051",
+    copies=(
+        "http://notes.western-basin.example/open.pdf",
+        "https://publisher.example/open.pdf",
+        "https://notes.western-basin.example/elsewhere",
+        "https://notes.western-basin.example/gone.pdf",
+        "https://notes.western-basin.example/open.pdf",
+        "https://notes.western-basin.example/open-too.pdf",
+    ),
+)
+UNLISTED = Work(
+    title="A handbook of ice at its publisher",
+    authors=(("Hedvig", "Lund"),),
+    date=(2025, 4, 2),
+    journal="Journal of Invented Cryology",
+    abstract="Everything about ice, for everybody who may go there.",
+    doi="10.5555/threegate.unlisted.2025.2",
+    openalex="W9100000052",
+    copies=("https://publisher.example/unlisted.pdf", "https://publisher.example/unlisted"),
+)
+# A hostile record: its copies are addresses of sources that the operator has a key for.
+LURING = Work(
+    title="How to lure a key out of a gate",
+    authors=(("Mal", "Lory"),),
+    date=(2026, 1, 2),
+    journal="Journal of Invented Cryology",
+    abstract="With a link.",
+    doi="10.5555/threegate.luring.2026.2",
+    openalex="W9100000053",
+    copies=("https://api.openalex.org/works/W9100000017?lured=yes",),
+)
+
 WORKS = (
     ARTICLE,
     SECOND_ARTICLE,
@@ -176,6 +218,9 @@ WORKS = (
     GAPS,
     SILENT,
     INJECTING,
+    OPEN,
+    UNLISTED,
+    LURING,
 )
 
 

@@ -8,6 +8,7 @@ SECURITY
     record, so no question is missing without notice.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -126,6 +127,7 @@ class FetchReport:
     hosts: tuple[str, ...] = ()
     error: ThreeGateError | None = None
     kept: str | None = None  # digest of the quarantined bytes
+    notes: tuple[str, ...] = ()  # on a full text that is not here
 
 
 @dataclass(slots=True)
@@ -139,6 +141,17 @@ class FetchItem:
     misses: dict[int, tuple[Miss, NotGot]] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)
     skipped: set[int] = field(default_factory=set)
+    copies: deque[Question] | None = None  # open copies that are left to ask for, once known
+    followed: list[Question] = field(default_factory=list)  # those that were asked for
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Return the questions of the target, and those for open copies."""
+        return (*self.target.questions, *self.followed)
+
+    def is_followed(self, index: int) -> bool:
+        """Tell whether a question is for an address that a source named."""
+        return index >= len(self.target.questions)
 
     @property
     def ended(self) -> int:
@@ -148,7 +161,7 @@ class FetchItem:
     @property
     def is_complete(self) -> bool:
         """Tell whether nothing is left to ask or to wait for."""
-        return self.ended == len(self.target.questions)
+        return self.ended == len(self.questions)
 
     @property
     def size(self) -> int:
@@ -159,11 +172,11 @@ class FetchItem:
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that were asked."""
         asked = sorted(self.sent - self.skipped)
-        return tuple(dict.fromkeys(host_of(self.target.questions[index]) for index in asked))
+        return tuple(dict.fromkeys(host_of(self.questions[index]) for index in asked))
 
     def due(self) -> Iterator[tuple[int, Question]]:
         """Yield the questions to ask now, each once."""
-        for index, question in enumerate(self.target.questions):
+        for index, question in enumerate(self.questions):
             known = question.after is None or question.after in self.statuses
             if index not in self.sent and known:
                 self.sent.add(index)
@@ -171,7 +184,7 @@ class FetchItem:
 
     def _drop_needless(self) -> None:
         """Skip the questions that earlier answers made unnecessary."""
-        for index, question in enumerate(self.target.questions):
+        for index, question in enumerate(self.questions):
             known = question.after is None or question.after in self.statuses
             if index not in self.sent and known and not question.is_due(self.statuses):
                 self.sent.add(index)
@@ -182,7 +195,7 @@ class FetchItem:
 
         Raises `ProtocolBroken` for an answer that does not fit into a record.
         """
-        question = self.target.questions[index]
+        question = self.questions[index]
         answer = KeptAnswer(
             source=question.source,
             role=question.role,
@@ -201,7 +214,7 @@ class FetchItem:
 
     def unchanged(self, index: int, known: KeptAnswer, body: bytes) -> KeptAnswer | None:
         """Add a stored answer that the host says is unchanged."""
-        question = self.target.questions[index]
+        question = self.questions[index]
         named = replace(known, reference=self.target.reference)
         return self.take(index, replace(named, source=question.source, role=question.role), body)
 
@@ -217,14 +230,14 @@ class FetchItem:
 
     def missed(self, index: int, why: NotGot) -> None:
         """Add a failure."""
-        question = self.target.questions[index]
+        question = self.questions[index]
         detail = visible(f"{why.message} [{why.code}]")[-DETAIL_CHARS:]
         miss = Miss(question.source, self.target.reference, why.reason, detail)
         self.misses[index] = (miss, why)
         self._ended(index, why.status)
 
     def _ended(self, index: int, status: int | None) -> None:
-        question = self.target.questions[index]
+        question = self.questions[index]
         if question.role != "document":  # alternatives depend on the metadata of a work only
             self.statuses[question.source] = status
             self._drop_needless()

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from typing import Final
 
 from threegate.artifacts.references import Question
 from threegate.artifacts.research_packet import ResearchPacket
@@ -30,15 +30,16 @@ from threegate.handoff import states
 from threegate.host.fetch import network, normalize_pool, schedule
 from threegate.host.fetch.host_rules import NO_NETWORK, rule_for
 from threegate.host.fetch.items import FetchItem, FetchMoment, FetchReport, no_network, unknown
-from threegate.host.fetch.normalize_pool import NormalizeJob, job_for
+from threegate.host.fetch.normalize_pool import job_for
+from threegate.host.fetch.open_access import has_document, may_follow, notes_on, open_copies
+from threegate.host.fetch.ports import Credentials, FetchEvent, Normalization, Retrieval
 from threegate.host.fetch.retrieve_pool import failed
 from threegate.host.fetch.schedule import FetchTask, Key
-from threegate.host.fetch.storage import FetchLog, PacketStore
+from threegate.host.fetch.storage import FetchLog, PacketStore, parse_packet
 from threegate.host.fetch.targets import FetchTarget, host_of, judged, refusal
 from threegate.host.workspace import applied
 from threegate.host.workspace.fetched import FetchCache, KnownAnswer, not_older
 from threegate.host.workspace.workspace import Workspace
-from threegate.policy.bundle import Bundle
 
 MOST_ITEMS: Final = 64  # under way at once
 MOST_DOCUMENTS: Final = 8  # under way with a document, which may be as large as a rule allows
@@ -48,30 +49,6 @@ PATIENCE_SECONDS: Final = 10.0  # for questions under way when a run is stopped
 LOOK_SECONDS: Final = 1.0  # between two checks for a new policy
 NO_RECORD: Final = "TG-FET-077"
 UNKNOWN: Final = "TG-NRM-003"  # no source knows the work
-
-
-FetchEvent = network.NetworkEvent | normalize_pool.Told
-# The operator's key for a host, if policy names a place for one and it is stored.
-Credentials = Callable[[Bundle, str], str | None]
-
-
-class Retrieval(Protocol):
-    """The side of a run that asks hosts; opened when the first question is due."""
-
-    def open(self) -> None: ...
-    def submit(self, task: FetchTask) -> None: ...
-    def reload(self, bundle: Bundle) -> None: ...
-    def stop(self) -> None: ...
-    def close(self) -> object: ...
-
-
-class Normalization(Protocol):
-    """The side of a run that makes packets."""
-
-    def expect(self, jobs: int) -> None: ...
-    def submit(self, job: NormalizeJob) -> None: ...
-    def reload(self, bundle: Bundle) -> None: ...
-    def close(self) -> None: ...
 
 
 class FetchRun:
@@ -140,7 +117,8 @@ class FetchRun:
             if error is not None:
                 yield FetchReport(number, target, "refused", error=error)
             elif known is not None:
-                yield FetchReport(number, target, "already", *known)
+                notes = notes_on(self._bundle, target, known[1])
+                yield FetchReport(number, target, "already", *known, notes=notes)
             else:
                 self._items[number] = FetchItem(number, target)
                 self._changed.add(number)
@@ -208,7 +186,8 @@ class FetchRun:
             rule.response_bytes,
             etag=None if known is None else known.etag,
             last_modified=None if known is None else known.last_modified,
-            credential=self._credentials(self._bundle, host),
+            # An address that a source named never gets the operator's key.
+            credential=None if item.is_followed(index) else self._credentials(self._bundle, host),
             authority=None if approved is None else approved.authority,
         )
         return FetchTask((item.number, index), host, ask, item.target.confidentiality)
@@ -220,9 +199,8 @@ class FetchRun:
             self._log.rules(self._bundle)
         for task in tasks:
             number, index = task.key
-            target = self._items[number].target
-            keyed = task.ask.credential is not None
-            self._log.asked(target, target.questions[index], keyed=keyed)
+            item, keyed = self._items[number], task.ask.credential is not None
+            self._log.asked(item.target, item.questions[index], keyed=keyed)
         self._log.write(durable=True)
         for task in tasks:
             self._retrieval.submit(task)
@@ -262,8 +240,9 @@ class FetchRun:
             case schedule.TaskDone():
                 self._done(told)
             case normalize_pool.Answered(number):
-                item = self._items.pop(number, None)
-                if item is not None:
+                item = self._items.get(number)
+                if item is not None and not self._asks_copy(item, told):
+                    del self._items[number]
                     yield self._made(item, told)
 
     def _moment(self, task: FetchTask, words: str, seconds: float = 0.0) -> None:
@@ -276,7 +255,7 @@ class FetchRun:
         known, item = self._under_way.pop(told.task.key, None), self._items.get(number)
         if item is None:  # it was abandoned
             return
-        answer, question = told.answer, item.target.questions[index]
+        answer, question = told.answer, item.questions[index]
         self._changed.add(number)
         if answer is None:  # the run was stopped before it left
             return
@@ -300,7 +279,7 @@ class FetchRun:
             kept = item.answered(index, got, self._ws.now())
             # After a redirect the validator belongs to another host.
             if kept is not None and not got.hops:
-                question = item.target.questions[index]
+                question = item.questions[index]
                 self._packets.expect(item.number, question, replace(got, body=b""), kept)
             return
         assert known is not None, "only a conditional question can be answered with 304"
@@ -310,6 +289,22 @@ class FetchRun:
             item.missed(index, failed(NO_RECORD, "the unchanged answer was forgotten meanwhile"))
             return
         item.unchanged(index, known.answer, body)
+
+    def _asks_copy(self, item: FetchItem, told: normalize_pool.Answered) -> bool:
+        """Add the question for the next open copy, if one is wanted; tell whether it did."""
+        if told.packet is None or not may_follow(item.target):
+            return False
+        try:
+            packet = parse_packet(told.packet, item.record())
+        except ArtifactRejected:  # refused for good in `_made`
+            return False
+        if item.copies is None:  # only now: no document was read yet
+            item.copies = deque(open_copies(self._bundle, item.target, packet).questions)
+        if has_document(packet) or not item.copies:
+            return False
+        item.followed.append(item.copies.popleft())
+        self._changed.add(item.number)
+        return True
 
     # -- ends ----------------------------------------------------------------------
 
@@ -329,8 +324,8 @@ class FetchRun:
             return FetchReport(
                 item.number, target, "refused", hosts=item.hosts, error=exc, kept=kept
             )
-        status = "made" if new else "already"
-        return FetchReport(item.number, target, status, packet_id, packet, item.hosts)
+        status, notes = "made" if new else "already", notes_on(self._bundle, target, packet)
+        return FetchReport(item.number, target, status, packet_id, packet, item.hosts, notes=notes)
 
     def _failed(self, item: FetchItem) -> FetchReport:
         del self._items[item.number]

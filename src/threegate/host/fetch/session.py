@@ -29,7 +29,9 @@ from threegate.host.fetch.credentials import credential_for
 from threegate.host.fetch.items import FetchMoment, FetchReport
 from threegate.host.fetch.network import Network, Places
 from threegate.host.fetch.normalize_pool import Makers
-from threegate.host.fetch.run import FetchEvent, FetchRun
+from threegate.host.fetch.open_access import lacks_document, may_follow
+from threegate.host.fetch.ports import FetchEvent
+from threegate.host.fetch.run import FetchRun
 from threegate.host.fetch.targets import ApprovedFetch, FetchTarget, target_for
 from threegate.host.policy.coverage import (
     NOT_APPROVED,
@@ -126,7 +128,6 @@ def finish_requests(ws: Workspace, ready: Sequence[ReadyFetch], *, unfinished: s
         finish_group(ws.store, [one.end(held=one.request_id in unfinished) for one in ready])
 
 
-FULL_TEXT: Final = "full-text"
 Note = Callable[[str], None]
 
 
@@ -167,15 +168,17 @@ def claim_work(
 def _targets(
     ws: Workspace, own: Sequence[FetchTarget], claimed: ClaimedFetches, note: Note
 ) -> tuple[FetchTarget, ...]:
-    """Return every target; note documents that no source provides."""
+    """Return every target; note documents that no source of the reference provides."""
     approved = (target for ready in claimed.ready for target in targets_of(ws, ready, note))
     targets = (*own, *approved)
-    without = [
-        target for target in targets if target.want == FULL_TEXT and not target.wants_document
-    ]
-    if without:
-        named = without[0].reference if len(without) == 1 else f"{len(without)} references"
-        note(f"{named}: no source provides the document; the packet lists links to it")
+    for follows, words in (
+        (True, "an open copy is asked for if policy lists its host"),
+        (False, "no source provides the document; the packet lists links to it"),
+    ):
+        without = [one for one in targets if lacks_document(one) and may_follow(one) == follows]
+        if without:
+            named = without[0].reference if len(without) == 1 else f"{len(without)} references"
+            note(f"{named}: {words}")
     return targets
 
 

@@ -141,6 +141,7 @@ def read_enrich(text: str | None) -> tuple[str, ...]:
 
 
 SEARCH: Final = "search"
+FULL_TEXT: Final = "full-text"
 NOT_ALLOWED: Final = "TG-FET-073"
 NO_HOST: Final = (
     "no rule can allow this: a URL is https:// and a public host name, never an address or a port"
@@ -174,8 +175,8 @@ class FetchTarget:
 
     @property
     def wants_document(self) -> bool:
-        """Tell whether a whole document is asked for, not only records."""
-        return any(item.role == "document" for item in self.questions)
+        """Tell whether a whole document is or may be asked for, not only records."""
+        return self.want == FULL_TEXT or any(item.role == "document" for item in self.questions)
 
     @property
     def plan(self) -> str:

@@ -38,7 +38,7 @@ def lines(report: FetchReport, here: Here = nothing_here) -> Iterator[str]:
         # In quotes and last: a title cannot imitate a mark of ours.
         yield f'{head}: "{found.text}"'
         yield from (f"  {text}" for text in listed(report.packet, here))
-        yield from (f"  {text}" for text in _below(report.packet))
+        yield from (f"  {text}" for text in (*_below(report.packet), *report.notes))
         return
     error = report.error
     assert error is not None, "without a packet there is a reason"
@@ -72,6 +72,7 @@ def document(report: FetchReport, here: Here = nothing_here) -> dict[str, Any]:
         "candidates": []
         if packet is None
         else [candidate_document(one, here) for one in candidates(packet)],
+        "notes": list(report.notes),
         "error": None,
         "quarantine": report.kept,
     }

@@ -176,9 +176,12 @@ def is_search(packet: ResearchPacket) -> bool:
 def joins_names(packet: ResearchPacket) -> bool:
     """Tell whether the packet's identifiers are names of one work: a registry says so.
 
-    A web page or a file may name any number of works, so it joins none of them.
+    A web page or a file may name any number of works, so it joins none of them.  An open copy of
+    a work is a page in the packet of that work; the identifiers there are those of registries.
     """
-    return packet.source not in ("url", *LOCAL_SOURCES)
+    if packet.source in LOCAL_SOURCES:
+        return False
+    return packet.source != "url" or _asked(packet.reference.open_for_validation())[0] != "url"
 
 
 def _asked(reference: str) -> Name:

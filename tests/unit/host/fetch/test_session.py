@@ -41,5 +41,5 @@ def test_a_document_that_no_source_gives_is_told(
     notes: list[str] = []
     work = begin(ws, targets, (), notes.append)
     assert work.targets == tuple(targets), "control: the rest is asked all the same"
-    words = "no source provides the document; the packet lists links to it"
+    words = "an open copy is asked for if policy lists its host"
     assert notes == ([] if told is None else [f"{told}: {words}"])

@@ -92,7 +92,8 @@ def merged(record: RetrievalRecord, heard: Heard) -> Merged:
     """
     said = [Said(_reference(answer.reference), outcome) for answer, outcome in heard.works]
     said += [Said(_reference(m.reference), Missing(m.source, m.reason)) for m in record.misses]
-    registered = [pair for pair in heard.documents if pair[1].registered]
+    # A page is no registry, even if it looks like a record of one.
+    registered = [(a, d) for a, d in heard.documents if d.registered and a.source != "url"]
     # What a page says of itself counts where no registry was heard.
     of_itself = registered if heard.metadata() or registered else heard.documents
     for answer, document in of_itself:

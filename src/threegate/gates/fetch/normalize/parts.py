@@ -2,7 +2,7 @@
 
 SECURITY
     Joins foreign texts into texts that are as foreign.  An address that a source offers is
-    quoted; nobody follows it.
+    quoted; the host asks for open copies only, and only at hosts that policy lists.
 """
 
 from collections.abc import Iterable, Iterator

@@ -91,7 +91,7 @@ class Link:
     """An address the source offers.  It is data: nobody follows it without the allowlist."""
 
     url: Untrusted[str]
-    kind: str  # landing, pdf, xml, full-text
+    kind: str  # landing, pdf, xml, full-text; open-pdf, open-page for open copies
 
 
 @dataclass(frozen=True, slots=True)

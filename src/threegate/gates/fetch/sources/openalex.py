@@ -51,12 +51,17 @@ def _read(item: object, record: Record) -> None:
         record.add_identifier("issn", issn)
     record.set_licence(place.get("license"))
     record.set_licence(work.inner("best_oa_location").get("license"))
-    for location in work.objects("locations"):
-        record.add_link("pdf", location.get("pdf_url"))
-        record.add_link("landing", location.get("landing_page_url"))
-    record.add_link("full-text", work.inner("open_access").get("oa_url"))
+    _links(work, record)
     record.add_abstract(None, _abstract(work, record))
     _retraction(work, record)
+
+
+def _links(work: Fields, record: Record) -> None:
+    for location in (work.inner("best_oa_location"), *work.objects("locations")):
+        is_open = location.get("is_oa") is True
+        record.add_link("open-pdf" if is_open else "pdf", location.get("pdf_url"))
+        record.add_link("open-page" if is_open else "landing", location.get("landing_page_url"))
+    record.add_link("full-text", work.inner("open_access").get("oa_url"))
 
 
 def _identifiers(work: Fields, record: Record) -> None:

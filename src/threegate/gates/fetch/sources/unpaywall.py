@@ -48,9 +48,9 @@ def _read(item: object, record: Record) -> None:
         record.add_identifier("issn", issn)
     record.set_container(work.get("journal_name"))
     record.set_licence(work.inner("best_oa_location").get("license"))
-    for location in work.objects("oa_locations"):
-        record.add_link("pdf", location.get("url_for_pdf"))
-        record.add_link("landing", location.get("url_for_landing_page"))
+    for location in (work.inner("best_oa_location"), *work.objects("oa_locations")):
+        record.add_link("open-pdf", location.get("url_for_pdf"))
+        record.add_link("open-page", location.get("url_for_landing_page"))
 
 
 READER: Final = Reader(SOURCE, JSON_TYPES, json_document, _find, _read)

@@ -164,6 +164,20 @@ def test_a_full_text_of_another_work_is_left_out_with_its_text() -> None:
     assert packet.gaps == (Gap("europepmc", Untrusted(REFERENCE), "not-found"),)
 
 
+def test_an_open_copy_that_looks_like_a_registrys_record_is_none() -> None:
+    article = b"""<article><front><article-meta><article-id pub-id-type="doi">10.5555/tg.1
+    </article-id><article-id pub-id-type="pmcid">PMC666</article-id></article-meta></front>
+    <body><p>Body.</p></body></article>"""
+
+    def told(source: str) -> set[str]:
+        packet = made(crossref(), got(source, article, XML, role="document"))
+        assert "text" in texts(packet)
+        return {name.value.open_for_display() for name in packet.identifiers}
+
+    assert "PMC666" in told("europepmc"), "control: a registry's own"
+    assert "PMC666" not in told("url")
+
+
 def test_a_document_that_cannot_be_read_leaves_the_record_of_the_work() -> None:
     answers = (crossref(abstract="Gates."), page(b"\x00\x01", reference="https://www.example.org/"))
     packet = made(*answers)

@@ -108,6 +108,29 @@ def test_openalex_fields() -> None:
     assert found.retraction.status == "none"
 
 
+def test_openalex_open_copies_are_told_from_other_places() -> None:
+    def place(name: str, is_open: object) -> dict[str, Any]:
+        pdf = f"https://{name}.example/a.pdf"
+        return {"is_oa": is_open, "pdf_url": pdf, "landing_page_url": f"https://{name}.example/"}
+
+    found = ask_openalex(
+        best_oa_location=place("best", True),
+        locations=[place("closed", False), place("odd", "true"), place("open", True)],
+        open_access={"is_oa": True, "oa_url": "https://best.example/a.pdf"},
+    )
+    kinds = {shown(link.url): link.kind for link in found.links if link.kind != "full-text"}
+    assert list(kinds.items()) == [
+        ("https://best.example/a.pdf", "open-pdf"),
+        ("https://best.example/", "open-page"),
+        ("https://closed.example/a.pdf", "pdf"),
+        ("https://closed.example/", "landing"),
+        ("https://odd.example/a.pdf", "pdf"),
+        ("https://odd.example/", "landing"),
+        ("https://open.example/a.pdf", "open-pdf"),
+        ("https://open.example/", "open-page"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("said", "status"),
     [(True, "retracted"), (False, "none"), (None, "unknown"), ("no", "unknown"), (0, "unknown")],
