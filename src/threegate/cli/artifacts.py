@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from threegate.base.errors import HandoffTampered
-from threegate.cli import packet, request, result
+from threegate.cli import packet, packet_lookup, request, result
 from threegate.cli.grammar import CommandGroup, Parser, add_paging
 from threegate.host.command_context import Context
 from threegate.host.workspace.kinds import LISTINGS
@@ -46,6 +46,7 @@ def add(commands: CommandGroup) -> None:
         _add_search(group, word)
         if word == "packet":
             packet.add(group)
+            packet_lookup.add(group)
         if word == "result":
             result.add(group)
 

@@ -11,6 +11,7 @@ from threegate.base.errors import EX_INTERRUPTED
 from threegate.base.forms import CONFIDENTIALITY
 from threegate.cli.grammar import CommandGroup
 from threegate.cli.interrupt import patience
+from threegate.cli.packet_lookup import look_up
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def add(commands: CommandGroup) -> None:
             help=f"{words}: a name or a path below PATH",
         )
     parser.add_argument("--dry-run", action="store_true", help="show what would be read")
+    parser.add_argument(
+        "--lookup",
+        action="store_true",
+        help="then ask registries about identifiers that the files name; see `packet lookup`",
+    )
     parser.add_argument("--again", action="store_true", help="try files that were refused before")
     parser.add_argument(
         "--watch", action="store_true", help="go on importing what changes, until Ctrl-C"
@@ -79,6 +85,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
     if args.watch and (args.dry_run or args.json):
         raise UsageError("--watch goes with neither --dry-run nor --json")
+    if args.lookup and args.json:
+        hint = "`threegate packet lookup --json` after it"
+        raise UsageError("--lookup does not go with --json", hint=hint)
     selection = _selected(args, context)
     if args.dry_run:
         return _rehearse(args, context, selection)
@@ -90,7 +99,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
                 fresh = _changed(selection, selection := _selected(args, context))
                 if fresh.files:
                     more, new = _import(args, context, ws, fresh, stop.is_set)
-                    code, made = code or more, made or new
+                    code, made = code or more, made + new
+        if made and args.lookup and not stop.is_set():
+            code = look_up(args, context, ws, made) or code
         if made and not stop.is_set():
             _prepare(context, ws)
     if stop.is_set() and not args.watch:
@@ -160,18 +171,21 @@ def _import(
     ws: "Workspace",
     selection: "FileSelection",
     stop: Callable[[], bool],
-) -> tuple[int, bool]:
-    """Import a selection, tell it, and return the exit code and whether there is a new packet."""
+) -> tuple[int, list[str]]:
+    """Import a selection, print it, and return the exit code and the new packets."""
     from threegate.host.importing.batch import STATUSES, FileImport
     from threegate.host.importing.text_form import document, lines
 
     counts = dict.fromkeys(STATUSES, 0)
     told: list[dict[str, Any]] = []
+    made: list[str] = []
     task = FileImport(ws, level=args.confidentiality, again=args.again, stop=stop)
     started = time.monotonic()
     with closing(task), context.out.board(context.environ) as draw:
         for report in task.run(selection):
             counts[report.status] += 1
+            if report.status == "made" and report.packet_id is not None:
+                made.append(report.packet_id)
             if args.json:
                 told.append(document(report))
             else:
@@ -184,7 +198,7 @@ def _import(
     elif len(selection.files) != 1 or selection.folders:
         _tell_left_out(context, selection)
         context.out.note(_totals(counts))
-    return (os.EX_DATAERR if counts["refused"] else 0), counts["made"] > 0
+    return (os.EX_DATAERR if counts["refused"] else 0), made
 
 
 def _progress(done: int, total: int, started: float) -> list[str]:

@@ -171,10 +171,12 @@ class FetchCache:
             )
         return next((one for (one,) in rows if self._store.locate(one) is not None), None)
 
-    def catch_up(self) -> None:
-        """Take in what was stored since the last look."""
+    def file_of(self, packet: str) -> tuple[str, str, str] | None:
+        """Return root, level and location of the file whose newest packet this is."""
+        query = "SELECT root, level, location FROM files WHERE packet = ?"
         with _errors():
-            self._catch_up()
+            row = self._sound().execute(query, (packet,)).fetchone()
+        return None if row is None else (row[0], row[1], row[2])
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -30,7 +30,7 @@ from urllib.parse import unquote
 from threegate.artifacts.ids import digest_of, short
 from threegate.artifacts.references import LIST_PREFIXES, parse_reference
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.artifacts.sources import LOCAL_SOURCES, WORK_SCHEMES
+from threegate.artifacts.sources import LOCAL_SOURCES, PRECEDENCE, WORK_SCHEMES
 from threegate.audit.entry import Entry
 from threegate.handoff.admission import ADMIT_CONSISTENT, ADMIT_RETRIEVED, FETCH, IMPORT
 from threegate.handoff.records import INTENT
@@ -177,10 +177,13 @@ def joins_names(packet: ResearchPacket) -> bool:
     """Tell whether the packet's identifiers are names of one work: a registry says so.
 
     A web page or a file may name any number of works, so it joins none of them.  An open copy of
-    a work is a page in the packet of that work; the identifiers there are those of registries.
+    a work is a page in the packet of that work; the identifiers there are those of registries,
+    as are those of a file after a lookup.
     """
     if packet.source in LOCAL_SOURCES:
-        return False
+        return any(
+            one.field == "identifiers" and one.source in PRECEDENCE for one in packet.metadata_from
+        )
     return packet.source != "url" or _asked(packet.reference.open_for_validation())[0] != "url"
 
 

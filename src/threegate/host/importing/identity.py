@@ -1,0 +1,92 @@
+"""Identity of an imported document: identifiers that it names, and whether a record describes it.
+
+A document can name any identifier, so an identifier in it is a proposal.  It counts only if the
+registry's record of that identifier describes this document: its title is in the first pages or in
+the title that the file claims.
+
+SECURITY
+    Compares text of unknown origin.  Pure: no I/O.  Whoever writes a file can copy a title into
+    it: then the file is shown with that work's metadata, and its text stays labelled as text of
+    the file.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from threegate.artifacts.references import Reference, parse_reference
+from threegate.artifacts.research_packet import ResearchPacket
+from threegate.host.provenance.headlines import unmarked
+
+MAX_PROPOSALS: Final = 3
+MAX_HEAD_CHARS: Final = 8_000  # of the first pages
+MOST_PAGES: Final = 2
+LEAST_WORDS: Final = 3  # of a title that is long enough to be compared by itself
+LEAST_SHARE: Final = 0.8  # of its words
+
+# As they are printed in articles.  A DOI ends where a sentence or a bracket does.
+_DOI: Final = re.compile(r"\b10\.[0-9]{4,9}(?:\.[0-9]{1,9}){0,4}/[^\s\"<>|\\^`{}\[\]]{1,120}")
+_ARXIV: Final = re.compile(r"\barXiv:\s?([0-9]{4}\.[0-9]{4,5}(?:v[0-9]{1,2})?)\b", re.IGNORECASE)
+_PMID: Final = re.compile(r"\bPMID:?\s?([1-9][0-9]{4,8})\b")
+_TRAILING: Final = ".,;:)]'\u2019"
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+def proposals(packet: ResearchPacket) -> list[Reference]:
+    """Return the identifiers that a document names, the most telling first."""
+    found = dict[str, Reference]()
+    for text in (*_claimed(packet), *_printed(head_of(packet))):
+        try:
+            reference = parse_reference(text)
+        except ValueError:
+            continue
+        if reference.scheme != "url":
+            found.setdefault(reference.text, reference)
+    return list(islice(found.values(), MAX_PROPOSALS))
+
+
+def head_of(packet: ResearchPacket) -> str:
+    """Return the text of the first pages, or the beginning of a document without pages."""
+    texts = (
+        text.open_for_validation()
+        for one, text in zip(packet.excerpts, packet.texts, strict=True)
+        if one.page is None or one.page <= MOST_PAGES
+    )
+    return "\n".join(texts)[:MAX_HEAD_CHARS]
+
+
+def describes(record: ResearchPacket, document: ResearchPacket) -> bool:
+    """Tell whether the record of a registry is about this document, by title and author."""
+    title = set(_words(unmarked(record.title.open_for_validation())))
+    claimed = document.title.open_for_validation()
+    there = set(_words(f"{claimed}\n{head_of(document)}"))
+    if not title or len(title & there) < LEAST_SHARE * len(title):
+        return False
+    surnames = {words[-1] for one in record.authors if (words := _words(one.open_for_validation()))}
+    # A short title such as "Editorial" is the title of many works.
+    return len(title) >= LEAST_WORDS or bool(surnames & there)
+
+
+def _claimed(packet: ResearchPacket) -> Iterator[str]:
+    for one in packet.identifiers:
+        yield f"{one.scheme}:{one.value.open_for_validation()}"
+
+
+def _printed(text: str) -> Iterator[str]:
+    for match in _ARXIV.finditer(text):
+        yield f"arxiv:{match[1]}"
+    for match in _DOI.finditer(text):
+        found = match[0].rstrip(_TRAILING)
+        # A bracket belongs to a DOI only if it was opened in it.
+        yield f"doi:{found if found.count('(') == found.count(')') else found.partition(')')[0]}"
+    for match in _PMID.finditer(text):
+        yield f"pmid:{match[1]}"
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text without accents and case, those of one letter left out."""
+    plain = unicodedata.normalize("NFKD", text)
+    plain = "".join(one for one in plain if not unicodedata.combining(one)).casefold()
+    return [word for word in _WORD.findall(plain) if len(word) > 1]
