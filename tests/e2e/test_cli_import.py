@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import documents, office
 from tests.support.cli import Cli, made
 from tests.support.pdfs import pdf
 from threegate.artifacts import registry
@@ -207,3 +208,36 @@ def test_watch_imports_a_file_that_appears(cli: Cli, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+DOCUMENTS = {
+    "thesis.docx": (office.DOCX, "Twelve."),
+    "letter.odt": (office.ODT, "12 | 34"),
+    "talk.pptx": (office.PPTX, "Say it slowly."),
+    "book.epub": (office.EPUB, "We open gates."),
+    "note.md": (documents.MARKDOWN.encode(), "See the ice and Gates."),
+    "paper.tex": (documents.LATEX.encode(), "Inline $a_1$."),
+    "work.ipynb": (documents.NOTEBOOK, "print(1)"),
+    "paper.tei.xml": (documents.TEI, "We open 10^6."),
+}
+
+
+def test_each_document_format_becomes_a_packet_and_others_say_what_to_do(
+    cli: Cli, tmp_path: Path
+) -> None:
+    place = tmp_path / "papers"
+    place.mkdir()
+    for name, (raw, _) in DOCUMENTS.items():
+        (place / name).write_bytes(raw)
+    (place / "old.rtf").write_bytes(b"{\\rtf1 x}")
+    (place / "bomb.docx").write_bytes(office.bomb())
+    found = imported(cli, place, "--recursive", code=65)
+    for name, (_, words) in DOCUMENTS.items():
+        one = found[f"file:{name}"]
+        assert one["status"] == "made", one
+        packet = stored(cli, one["id"])
+        assert words in "\n".join(text.open_for_display() for text in packet.texts)
+        assert packet.retraction == "unknown"
+    assert found["file:old.rtf"]["hint"] == "save it as DOCX, ODT or PDF"
+    assert found["file:bomb.docx"]["code"] == "TG-NRM-004"
+    assert "unpacked" in found["file:bomb.docx"]["reason"]

@@ -55,15 +55,15 @@ def paragraph(text: str, *, style: str = "", run: str = "") -> str:
     return f'<w:p>{properties}<w:r>{look}<w:t xml:space="preserve">{text}</w:t></w:r></w:p>'
 
 
-def docx(body: str, *, links: tuple[str, ...] = (), **members: str) -> bytes:
-    """Return a document; keywords are further members, `a__b` for `word/a.b`."""
+def docx(body: str, *, links: tuple[str, ...] = (), more: str = "", **members: str) -> bytes:
+    """Return a document; `more` are styles, keywords further members, `a__b` for `word/a.b`."""
     styles = (
         f'<w:styles xmlns:w="{_W}"><w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
         '<w:style w:styleId="Sub"><w:name w:val="x"/><w:basedOn w:val="H1"/></w:style>'
         '<w:style w:styleId="Gone"><w:name w:val="y"/><w:rPr><w:vanish/></w:rPr></w:style>'
-        '<w:style w:styleId="Loop"><w:basedOn w:val="Loop"/></w:style></w:styles>'
+        f'<w:style w:styleId="Loop"><w:basedOn w:val="Loop"/></w:style>{more}</w:styles>'
     )
-    more = {f"word/{name.replace('__', '.')}": text for name, text in members.items()}
+    further = {f"word/{name.replace('__', '.')}": text for name, text in members.items()}
     return packed(
         {
             "[Content_Types].xml": "<Types/>",
@@ -75,7 +75,7 @@ def docx(body: str, *, links: tuple[str, ...] = (), **members: str) -> bytes:
             "word/styles.xml": styles,
             "word/document.xml": f'<w:document xmlns:w="{_W}" xmlns:mc="{_MC}"><w:body>{body}'
             "</w:body></w:document>",
-            **more,
+            **further,
         }
     )
 
@@ -113,10 +113,19 @@ DOCX_HIDDEN: Final = {
     "white": paragraph("ZZmarker", run=WHITE),
     "tiny": paragraph("ZZmarker", run='<w:sz w:val="2"/>'),
     "deleted": "<w:p><w:del><w:r><w:delText>ZZmarker</w:delText></w:r></w:del></w:p>",
+    "white, and black before": paragraph(
+        "ZZmarker",
+        run=WHITE + '<w:rPrChange><w:rPr><w:color w:val="000000"/></w:rPr></w:rPrChange>',
+    ),
+    "after a text box": "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:txbxContent><w:p><w:r/></w:p>"
+    "</w:txbxContent><w:t>ZZmarker</w:t></w:r></w:p>",
     "moved": "<w:p><w:moveFrom><w:r><w:t>ZZmarker</w:t></w:r></w:moveFrom></w:p>",
 }
 DOCX_SHOWN: Final = {
     "vanish off": paragraph("ZZmarker", run='<w:vanish w:val="0"/>'),
+    "hidden before": paragraph(
+        "ZZmarker", run="<w:rPrChange><w:rPr><w:vanish/></w:rPr></w:rPrChange>"
+    ),
     "the mark of a paragraph": "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>"
     "<w:r><w:t>ZZmarker</w:t></w:r></w:p>",
     "white on a ground": paragraph("ZZmarker", run=WHITE + '<w:shd w:fill="000000"/>'),

@@ -72,6 +72,7 @@ _NOT_ARCHIVED: Final = {  # ZIP files that are not read, by the ending of their 
 }
 _OPENXML: Final = {"word/": types.DOCX, "ppt/": types.PPTX, "xl/": types.XLSX}
 _OPENXML_LIST: Final = "[Content_Types].xml"
+_BOOK_LIST: Final = "META-INF/container.xml"
 _STATED: Final = {  # types that the first member of a file states
     b"application/epub+zip": types.EPUB,
     b"application/vnd.oasis.opendocument.text": types.ODT,
@@ -164,6 +165,8 @@ def _archive(ending: str, data: bytes) -> str:
     if stated in _STATED:
         return _STATED[stated]
     names = list(_members(data))
+    if not names:
+        raise _refused("the file is damaged: its end is missing", "copy or download it again")
     if ending in _NOT_ARCHIVED or any(name.endswith(".iwa") for name in names):
         kind, advice = _NOT_ARCHIVED.get(ending, _NOT_ARCHIVED["pages"])
         raise _refused(f"{kind} is not read", advice)
@@ -172,7 +175,9 @@ def _archive(ending: str, data: bytes) -> str:
         return found[0]
     if len(found) > 1:
         raise _two("two kinds of Office file")
-    if ending == "odt" and "content.xml" in names and not found:  # states its type elsewhere
+    if not found and _BOOK_LIST in names:  # packed by a program that does not state the type first
+        return types.EPUB
+    if not found and ending == "odt" and "content.xml" in names:
         return types.ODT
     raise _refused("an archive is not read", _UNPACK)
 

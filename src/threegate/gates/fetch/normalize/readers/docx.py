@@ -25,7 +25,8 @@ LEAST_HALF_POINTS: Final = 2  # text of this size or less is not seen
 _OFF: Final = ("0", "false", "off", "none")
 _WHITE: Final = "FFFFFF"
 _GONE: Final = ("del", "moveFrom")  # tracked changes; their text is no longer part of the document
-_SKIPPED: Final = ("Fallback",)  # says the same again for older programs
+# `Fallback` says the same again for older programs, the others how something looked before.
+_SKIPPED: Final = ("Fallback", "rPrChange", "pPrChange", "tblPrChange", "tcPrChange", "trPrChange")
 _ACTIVE_FIELDS: Final = frozenset(
     {"DATABASE", "DDE", "DDEAUTO", "IMPORT", "INCLUDEPICTURE", "INCLUDETEXT", "LINK", "MACROBUTTON"}
 )
@@ -95,11 +96,14 @@ class _Styles(OfficeEvents):
         self._styles: dict[str, _Style] = {}
         self._based_on: dict[str, str] = {}
         self._at: str | None = None
+        self._default = ""  # the style of paragraphs that name none
 
     def opened(self, name: str, _namespace: str, attributes: dict[str, str]) -> None:
         if name == "style":
             self._at = attributes.get("styleId", "")
             self._styles[self._at] = _PLAIN
+            if attributes.get("type") == "paragraph" and attributes.get("default") in ("1", "true"):
+                self._default = self._at
         elif self._at is not None:
             value = attributes.get("val", "")
             if name == "basedOn":
@@ -115,8 +119,9 @@ class _Styles(OfficeEvents):
             self._at = None
 
     def resolved(self) -> dict[str, _Style]:
-        """Return the styles with what they take from those they are based on."""
-        return {name: self._resolved(name) for name in self._styles}
+        """Return the styles with what they take from their bases; `""` is the default."""
+        found = {name: self._resolved(name) for name in self._styles}
+        return {**found, "": found.get(self._default, _PLAIN)}
 
     def _resolved(self, name: str) -> _Style:
         found, at = self._styles[name], self._based_on.get(name, "")
@@ -147,10 +152,10 @@ class _Body(OfficeEvents):
         self.is_document = False
         self._flow, self._styles = flow, styles
         self._paragraphs: list[_Style] = []
-        self._run = _PLAIN
+        self._runs: list[_Style] = []  # a text box in a run has runs of its own
         self._into = ""  # `t`, `delText` or `instrText`, while text is to come
         self._code = ""
-        self._in_run = self._in_mark = False  # `pPr` holds properties of the paragraph's mark
+        self._in_mark = False  # `pPr` holds properties of the paragraph's mark
         self._gone = self._skipped = 0  # how many such elements are open
         self._ground = False
 
@@ -159,14 +164,14 @@ class _Body(OfficeEvents):
             self._skipped += 1
         elif name == "p":
             self._flow.begin_line()
-            self._paragraphs.append(_PLAIN)
+            self._paragraphs.append(self._styles.get("", _PLAIN))
         elif name == "r":
-            self._in_run, self._run = True, _PLAIN
+            self._runs.append(_PLAIN)
         elif name in ("t", "delText", "instrText"):
             self._into = name
         elif name == "pPr":
             self._in_mark = True
-        elif name in _SIGNS and self._in_run:
+        elif name in _SIGNS and self._runs:
             self._flow.write(_SIGNS[name])
         elif name in _GONE:
             self._gone += 1
@@ -185,10 +190,10 @@ class _Body(OfficeEvents):
     def _property(self, name: str, attributes: dict[str, str]) -> None:
         flow = self._flow
         if name == "pStyle" and self._paragraphs:
+            self._paragraphs[-1] = self._styles.get(attributes.get("val", ""), _PLAIN)
+        elif name == "rStyle" and self._runs:
             style = self._styles.get(attributes.get("val", ""), _PLAIN)
-            self._paragraphs[-1] = _joined(self._paragraphs[-1], style)
-        elif name == "rStyle" and self._in_run:
-            self._run = _joined(self._run, self._styles.get(attributes.get("val", ""), _PLAIN))
+            self._runs[-1] = _joined(self._runs[-1], style)
         elif name in ("footnoteReference", "endnoteReference", "commentReference"):
             flow.write(f"[{name[0]}{attributes.get('id', '')}]")
         elif name in ("fldSimple", "fldChar"):
@@ -202,8 +207,8 @@ class _Body(OfficeEvents):
             self.is_document = True
         elif self._in_mark and self._paragraphs and name in ("shd", "outlineLvl"):
             self._paragraphs[-1] = _changed(self._paragraphs[-1], name, attributes)
-        elif self._in_run and not self._in_mark:
-            self._run = _changed(self._run, name, attributes)
+        elif self._runs and not self._in_mark:
+            self._runs[-1] = _changed(self._runs[-1], name, attributes)
 
     def closed(self, name: str) -> None:
         if self._skipped:
@@ -211,8 +216,7 @@ class _Body(OfficeEvents):
         elif name == "p":
             self._flow.end_line(heading=bool(self._paragraphs.pop().heading))
         elif name == "r":
-            self._in_run = False
-            self._run = _PLAIN
+            self._runs.pop()
         elif name == "pPr":
             self._in_mark = False
         elif name == "tr":
@@ -234,7 +238,8 @@ class _Body(OfficeEvents):
             self._flow.write(text, hidden=self._is_hidden())
 
     def _is_hidden(self) -> bool:
-        look = _joined(self._run, self._paragraphs[-1] if self._paragraphs else _PLAIN)
+        run = self._runs[-1] if self._runs else _PLAIN
+        look = _joined(run, self._paragraphs[-1] if self._paragraphs else _PLAIN)
         if look.hidden or not look.white or look.shaded:
             return bool(look.hidden)
         if self._ground or self._flow.in_table:

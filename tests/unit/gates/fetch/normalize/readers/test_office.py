@@ -98,6 +98,14 @@ def test_text_that_is_seen_stays(name: str) -> None:
     assert read(docx.read, raw).found == undecided
 
 
+def test_the_style_of_paragraphs_without_one_can_hide_them() -> None:
+    look = "<w:rPr><w:vanish/></w:rPr>"
+    style = f'<w:style w:type="paragraph" w:default="1" w:styleId="N">{look}</w:style>'
+    raw = office.docx(SEEN + office.paragraph("shown", style="H1"), more=style)
+    assert parts(docx.read, raw) == {"shown": "shown"}
+    assert read(docx.read, raw).found == {"hidden-text": len("Seen.")}
+
+
 def test_a_sheet_in_a_book_hides_text() -> None:
     assert read(epub.read, office.EPUB).found == {"hidden-text": len("ZZmarker")}
     shown = office.epub("<p class='n'>ZZmarker</p>", s__css=".m { display: none }")
