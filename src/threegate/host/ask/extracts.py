@@ -24,11 +24,13 @@ from threegate.host.ask.selection import (
     bm25,
     by_score,
     fused,
-    query_words,
-    words_of,
 )
 from threegate.host.provenance.headlines import Retracted
-from threegate.host.provenance.texts import Passage
+from threegate.host.provenance.texts import Key, Passage
+from threegate.host.words.folding import cut
+from threegate.host.words.languages import languages_of
+from threegate.host.words.query import question_terms
+from threegate.host.words.tokens import tokens_of
 
 MOST_SENTENCES: Final = 8
 MOST_BESIDE: Final = 3  # of them next to what a model claims
@@ -44,7 +46,8 @@ class _Sentence:
     number: int
     start: int
     end: int
-    words: tuple[str, ...]
+    language: str  # of its text
+    words: tuple[str, ...]  # as tokens
     place: int  # of its text in the selection, best 0
 
 
@@ -53,7 +56,7 @@ def extract(
 ) -> list[Checked]:
     """Return the sentences of a selection that answer best, in order of their rank."""
     pieces = _pieces(selection)
-    query = query_words(selection.question)
+    query = question_terms(selection.question, {piece.language for piece in pieces})
     scores = bm25(query, [piece.words for piece in pieces])
     places = max(1, len(selection.passages))
     ranked = by_score(
@@ -118,15 +121,27 @@ def _by_meaning(
 
 def _pieces(selection: Selection) -> list[_Sentence]:
     found: list[_Sentence] = []
+    languages = _languages(selection.passages)
     for place, passage in enumerate(selection.passages):
-        text = passage.text.open_for_validation()
+        text, at = passage.text.open_for_validation(), passage.start
+        language = languages[passage.key]
         for start, end in spans(text):
-            words = tuple(words_of(text[start:end]))
+            words = tuple(tokens_of(cut(text[start:end]), language))
             if len(words) >= LEAST_WORDS or passage.artifact.startswith("res-"):
-                at = passage.start
-                found.append(
-                    _Sentence(passage.artifact, passage.number, at + start, at + end, words, place)
-                )
+                where = (passage.artifact, passage.number, at + start, at + end)
+                found.append(_Sentence(*where, language, words, place))
+    return found
+
+
+def _languages(passages: Sequence[Passage]) -> dict[Key, str]:
+    """Return the language of each passage; one that does not tell has that of its artifact."""
+    own: dict[str, list[Passage]] = {}
+    for passage in passages:
+        own.setdefault(passage.artifact, []).append(passage)
+    found: dict[Key, str] = {}
+    for group in own.values():
+        texts = [cut(passage.text.open_for_validation()) for passage in group]
+        found.update(zip((passage.key for passage in group), languages_of(texts), strict=True))
     return found
 
 

@@ -11,69 +11,23 @@ SECURITY
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, Protocol, TypeVar
 
 from threegate.artifacts.ids import prefix_of
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import PolicyDenied, UsageError
 from threegate.host.provenance.texts import Key, Material, Passage, read_material
+from threegate.host.words.query import Term, question_terms, question_words
+from threegate.host.words.tokens import words_of_each
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.packets import is_search
 from threegate.host.workspace.places import refuse_absent, resolve
 from threegate.host.workspace.workspace import Workspace
 from threegate.policy.bundle import Bundle
-
-# Words of a text for ranking: lower case, without the most common ones, plural like singular.
-
-MAX_QUERY_WORDS: Final = 64
-_WORD: Final = re.compile(r"[^\W_]+(?:[.,][0-9]+)*")
-_COMMON_ONES: Final = """
-a about all also am an and any are as at be been between both but by can could did do does done
-each for from get had has have he her here him his how i if in into is it its just many may me
-might more most much must my no nor not of on one only or other our out over own shall she should
-so some such than that the their them then there these they this those to too under up us very was
-we were what when where which while who whom whose why will with would you your
-"""
-_COMMON: Final = frozenset(_COMMON_ONES.split())
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a text as they are compared, in order."""
-    return [_stem(word) for word in _WORD.findall(text.lower())]
-
-
-def query_words(text: str) -> list[str]:
-    """Return the words of a question that say what it is about, each once, as compared."""
-    found = [_stem(word) for word in _asked(text)]
-    return list(dict.fromkeys(found))[:MAX_QUERY_WORDS]
-
-
-def spelled(text: str) -> list[str]:
-    """Return the words of a question in the spellings an index should look for."""
-    found: list[str] = []
-    for word in _asked(text)[:MAX_QUERY_WORDS]:
-        stem = _stem(word)
-        found += [word, stem] if stem != word or not word.isalpha() else [word, f"{word}s"]
-    return list(dict.fromkeys(found))
-
-
-def _asked(text: str) -> Sequence[str]:
-    """Return the words that are not common, or all of them if there are no others."""
-    words = _WORD.findall(text.lower())
-    return [word for word in words if word not in _COMMON] or words
-
-
-def _stem(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
-
 
 # BM25: how well texts match the words of a question. Pure and deterministic.
 
@@ -84,20 +38,32 @@ FUSION: Final = 60  # of reciprocal ranks: the usual constant, nothing depends o
 RankKey = TypeVar("RankKey", bound=Hashable)
 
 
-def bm25(query: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-    """Return the score of each text; 0 for one that has no word of the query."""
-    counts = [Counter(text) for text in texts]
+def bm25(query: Sequence[Term], texts: Sequence[Sequence[str]]) -> list[float]:
+    """Return the score of each text, given as tokens; 0 for one that has no word of the query."""
+    counts = _counts(query, texts)
     average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
     scores = [0.0] * len(texts)
-    for word in query:
-        holding = sum(word in count for count in counts)
+    for term in range(len(query)):
+        holding = sum(term in count for count in counts)
         weight = math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
         for number, count in enumerate(counts):
-            often = count[word]
+            often = count[term]
             if often:
                 length = 1 - B + B * len(texts[number]) / average
                 scores[number] += weight * often * (K1 + 1) / (often + K1 * length)
     return scores
+
+
+def _counts(query: Sequence[Term], texts: Sequence[Sequence[str]]) -> list[Counter[int]]:
+    """Return for each text how often it holds each term, by the term's place in the query."""
+    held: dict[str, list[int]] = {}
+    for token in set().union(*texts):
+        places = [place for place, term in enumerate(query) if term.holds(token)]
+        if places:
+            held[token] = places
+    return [
+        Counter(place for token in text if token in held for place in held[token]) for text in texts
+    ]
 
 
 def by_score(scores: Mapping[RankKey, float]) -> list[RankKey]:
@@ -206,7 +172,7 @@ def select(
         rows = index.search(query, ("rp",), limit=MAX_CANDIDATES, skip=0)
         found = [row.id for row in rows]
     else:
-        found = index.alike(spelled(question), "rp", limit=MAX_CANDIDATES)
+        found = index.alike(question_words(question), "rp", limit=MAX_CANDIDATES)
         near_by = near.packets(question, limits.packets) if near is not None else []
         found = list(dict.fromkeys([*near_by, *found]))[:MAX_CANDIDATES]
     if not found and next(ws.store.ids("rp"), None) is None:
@@ -297,12 +263,15 @@ def _ranked(
 
 def _order(question: str, materials: Sequence[Material], passages: Sequence[Passage]) -> list[Key]:
     """Return the passages that hold words of the question, or whose title does, best first."""
-    titles = {one.id: words_of(one.title.open_for_validation()) for one in materials}
-    texts = [
-        [*titles[passage.artifact], *words_of(passage.text.open_for_validation())]
-        for passage in passages
-    ]
-    scores = bm25(query_words(question), texts)
+    titles = {one.id: one.title.open_for_validation() for one in materials}
+    texts: list[list[str]] = []
+    languages: set[str] = set()
+    for artifact, own in groupby(passages, key=lambda passage: passage.artifact):
+        parts = (passage.text.open_for_validation() for passage in own)
+        (_, title), *found = words_of_each([titles[artifact], *parts])
+        texts += ([*title, *tokens] for _, tokens in found)
+        languages.update(language for language, _ in found)
+    scores = bm25(question_terms(question, languages), texts)
     return by_score({p.key: score for p, score in zip(passages, scores, strict=True)})
 
 

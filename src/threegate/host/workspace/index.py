@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import unidata_version
 
 from threegate.artifacts.ids import prefix_of, short
 from threegate.audit.entry import Entry
@@ -24,6 +25,9 @@ from threegate.handoff import states
 from threegate.handoff.records import INTENT
 from threegate.handoff.store import Store
 from threegate.handoff.verify import Fold
+from threegate.host.words.folding import cut
+from threegate.host.words.query import term_of, typed_terms
+from threegate.host.words.stems import RELEASE
 from threegate.host.workspace import index_rows as queries
 from threegate.host.workspace.derived import (
     DAMAGED,
@@ -32,14 +36,16 @@ from threegate.host.workspace.derived import (
     note_rebuilt,
     remove_derived,
 )
-from threegate.host.workspace.index_rows import SCHEMA, fts_query, origin_row, rows_of, sources_of
+from threegate.host.workspace.index_rows import SCHEMA, origin_row, rows_of, sources_of
 from threegate.host.workspace.packets import UNKNOWN, Name, PacketOrigin, announced, with_bytes
 from threegate.host.workspace.places import quarantined
 from threegate.host.workspace.vectors import drop_vectors
 
 FILE: Final = "index.sqlite"
-VERSION: Final = 5
+# Another release of the stemmers or of Unicode's tables may make other words of the same text.
+VERSION: Final = f"6, stems {RELEASE}, Unicode {unidata_version}"
 COMMIT_EVERY: Final = 1000
+_OF_ARTIFACT: Final = {"names": "id", "contents": "id", "languages": "id", "sources": "child"}
 MAX_TRIES: Final = 20  # while other commands move the files that are being read
 
 
@@ -164,7 +170,9 @@ class Index:
 
     def alike(self, words: Iterable[str], kind: str, *, limit: int) -> list[str]:
         """Return artifacts of a kind that hold any of these words, best match first."""
-        query = " OR ".join(fts_query(word) for word in words)
+        held = self._languages()
+        terms = (term_of(cut(word), held) for word in words)
+        query = " OR ".join(term.fts() for term in terms if term is not None)
         rows = self._rows(queries.ALIKE, (query, kind, limit)) if query else []
         return [str(row[0]) for row in rows]
 
@@ -177,13 +185,21 @@ class Index:
         self, words: str, kinds: tuple[str, ...], *, limit: int, skip: int
     ) -> list[IndexRow]:
         """Return artifacts that hold all words, best match first."""
-        values = (fts_query(words), json.dumps(kinds), limit, skip)
+        values = (self._query(words), json.dumps(kinds), limit, skip)
         return [IndexRow(*row) for row in self._rows(queries.SEARCH, values)]
 
     def count_found(self, words: str, kinds: tuple[str, ...]) -> int:
         """Return how many artifacts hold all words."""
-        values = (fts_query(words), json.dumps(kinds))
+        values = (self._query(words), json.dumps(kinds))
         return int(self._rows(queries.COUNT_FOUND, values).fetchone()[0])
+
+    def _query(self, words: str) -> str:
+        """Return an FTS5 query for all words and "phrases"."""
+        return " AND ".join(term.fts() for term in typed_terms(words, self._languages()))
+
+    def _languages(self) -> list[str]:
+        """Return the languages of the texts, other than English."""
+        return [str(row[0]) for row in self._rows(queries.LANGUAGES, ())]
 
     def derived_from(self, artifact_id: str) -> list[str]:
         """Return everything made from an artifact, itself included, nearest first."""
@@ -293,7 +309,7 @@ class Index:
             if row is not None:
                 self._db.execute("DELETE FROM artifacts WHERE number = ?", row)
                 self._db.execute("DELETE FROM texts WHERE rowid = ?", row)
-            for table, column in (("names", "id"), ("contents", "id"), ("sources", "child")):
+            for table, column in _OF_ARTIFACT.items():
                 query = f"DELETE FROM {table} WHERE {column} = ?"  # noqa: S608  # our own names
                 self._db.execute(query, (artifact_id,))
             self._note_quarantined(artifact_id)
@@ -312,9 +328,10 @@ class Index:
             "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", rows.artifact
         )
         self._db.execute(
-            "INSERT INTO texts (rowid, title, body) VALUES (?, ?, ?)",
+            "INSERT INTO texts (rowid, title, body, compounds) VALUES (?, ?, ?, ?)",
             (cursor.lastrowid, *rows.text),
         )
+        self._insert_all("languages", rows.languages)
         self._insert_all("sources", rows.sources)
         self._insert_all("contents", rows.contents)
         self._insert_all("names", rows.names)

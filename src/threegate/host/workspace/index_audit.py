@@ -35,8 +35,9 @@ _ROWS: Final = {
     "artifacts": "SELECT id, kind, state, title, made, bytes, integrity, confidentiality"
     " FROM artifacts",
     # The left join also finds texts without an artifact; their id is NULL.
-    "texts": "SELECT id, texts.title, texts.body"
+    "texts": "SELECT id, texts.title, texts.body, texts.compounds"
     " FROM texts LEFT JOIN artifacts ON number = texts.rowid",
+    "languages": "SELECT language, id FROM languages",
     "sources": "SELECT child, parent FROM sources",
     "contents": "SELECT id, digest FROM contents",
     "names": "SELECT scheme, value, id, joins, retracted FROM names",
@@ -158,6 +159,7 @@ def _rows_in(store: Store, directory: str, artifact_id: str) -> Iterator[TableRo
     rows = rows_of(artifact_id, states.state_of(directory), data)
     yield "artifacts", rows.artifact
     yield "texts", (artifact_id, *rows.text)
+    yield from _each("languages", rows.languages)
     yield from _each("sources", rows.sources)
     yield from _each("contents", rows.contents)
     yield from _each("names", rows.names)

@@ -1,12 +1,11 @@
 """The tables of the index, its longer queries, and the rows of one artifact.  Pure: no I/O.
 
 SECURITY
-    Parses artifacts again and copies foreign text into rows.  Queries bind values, and a search is
-    split into quoted words, so FTS syntax in it has no effect.  If this module is wrong, a
-    retraction is missed, or something made from a withdrawn artifact stays.
+    Parses artifacts again and copies foreign text into rows.  Queries bind values; the words of a
+    search become quoted tokens (`host/words`), so FTS syntax in it has no effect.  If this module
+    is wrong, a retraction is missed, or something made from a withdrawn artifact stays.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,13 +18,13 @@ from threegate.artifacts.ids import prefix_of, short
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import ToolRequest
-from threegate.base.errors import UsageError
 from threegate.base.untrusted import Untrusted
+from threegate.host.words.tokens import indexed
 from threegate.host.workspace.packets import PacketOrigin, joins_names, names_of
 from threegate.host.workspace.places import blobs_of
 
 SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS seen (version INTEGER, seq INTEGER, digest TEXT);
+CREATE TABLE IF NOT EXISTS seen (version TEXT, seq INTEGER, digest TEXT);
 CREATE TABLE IF NOT EXISTS artifacts (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, kind TEXT, state TEXT, title TEXT,
     made TEXT, bytes INTEGER, integrity TEXT, confidentiality TEXT);
@@ -42,8 +41,12 @@ CREATE INDEX IF NOT EXISTS names_by_id ON names (id);
 CREATE INDEX IF NOT EXISTS names_retracted ON names (id) WHERE retracted;
 CREATE TABLE IF NOT EXISTS origins (id TEXT PRIMARY KEY, name TEXT, by TEXT, consistent INTEGER)
     WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS languages (language TEXT, id TEXT, PRIMARY KEY (language, id))
+    WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS languages_by_id ON languages (id);
+-- Tokens of `host/words`, not the text: SQLite only parts them at blanks.
 CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (
-    title, body, tokenize = "unicode61 remove_diacritics 2");
+    title, body, compounds, tokenize = "ascii tokenchars '.,'");
 """
 
 PAGE: Final = """
@@ -61,7 +64,7 @@ ORDER BY number LIMIT ?2 OFFSET ?3
 """
 ALIKE: Final = """
 SELECT id FROM texts JOIN artifacts ON number = texts.rowid
-WHERE texts MATCH ?1 AND kind = ?2 ORDER BY bm25(texts), number LIMIT ?3
+WHERE texts MATCH ?1 AND kind = ?2 ORDER BY bm25(texts, 1.0, 1.0, 0.5), number LIMIT ?3
 """
 COUNT: Final = """
 SELECT count(*) FROM artifacts
@@ -71,11 +74,20 @@ SEARCH: Final = """
 SELECT id, state, artifacts.title, made, bytes, integrity, confidentiality
 FROM texts JOIN artifacts ON number = texts.rowid
 WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
-ORDER BY bm25(texts, 4.0, 1.0), number LIMIT ?3 OFFSET ?4
+ORDER BY bm25(texts, 4.0, 1.0, 0.5), number LIMIT ?3 OFFSET ?4
 """
 COUNT_FOUND: Final = """
 SELECT count(*) FROM texts JOIN artifacts ON number = texts.rowid
 WHERE texts MATCH ?1 AND kind IN (SELECT value FROM json_each(?2))
+"""
+# Each language once, by one look per language, however many artifacts there are.
+LANGUAGES: Final = """
+WITH RECURSIVE held(language) AS (
+    SELECT min(language) FROM languages
+    UNION ALL
+    SELECT (SELECT min(language) FROM languages WHERE language > held.language)
+    FROM held WHERE held.language IS NOT NULL)
+SELECT language FROM held WHERE language IS NOT NULL
 """
 # All packets that share an identifier, directly or through packets that join identifiers.
 SAME_WORK: Final = """
@@ -101,53 +113,33 @@ WHERE names.id IN (SELECT id FROM given)
 """
 
 
-MAX_QUERY_CHARS: Final = 1000
 TITLE_CHARS: Final = 300
-_WORD: Final = re.compile(r'"([^"]+)"|(\S+)')
 
 
-def fts_query(words: str) -> str:
-    """Return an FTS5 query for all words and "phrases" in `words`, as quoted strings only."""
-    if len(words) > MAX_QUERY_CHARS:
-        raise UsageError(f"query of {len(words)} characters, limit {MAX_QUERY_CHARS}")
-    try:
-        words.encode("utf-8")
-    except UnicodeEncodeError as exc:  # bytes on the command line that are no text
-        raise UsageError("the query is not valid text") from exc
-    found = [phrase or word for phrase, word in _WORD.findall(words.replace("\0", " "))]
-    terms = ['"' + term.replace('"', '""') + '"' for term in found]
-    if not terms:
-        raise UsageError("the query has no words")
-    return " ".join(terms)
-
-
-def described(artifact: Artifact) -> tuple[str, str, str]:
-    """Return title, searchable text and time of an artifact; all foreign text."""
+def described(artifact: Artifact) -> tuple[str, list[str], str]:
+    """Return title, searchable texts and time of an artifact; all foreign text."""
     if isinstance(artifact, ResearchPacket):
         words = [*artifact.authors, *(i.value for i in artifact.identifiers), *artifact.texts]
         title = artifact.title.open_for_display() or artifact.reference.open_for_display()
-        return title[:TITLE_CHARS], _joined(words), artifact.retrieved
+        return title[:TITLE_CHARS], _shown(words), artifact.retrieved
     if isinstance(artifact, FetchRequest):
         title = artifact.references[0].open_for_display()
-        return (
-            title[:TITLE_CHARS],
-            _joined([*artifact.references, artifact.purpose]),
-            artifact.created,
-        )
+        body = _shown([*artifact.references, artifact.purpose])
+        return title[:TITLE_CHARS], body, artifact.created
     if isinstance(artifact, ToolRequest):
-        body = _joined([artifact.purpose, artifact.code, artifact.risks, *artifact.argv])
+        body = _shown([artifact.purpose, artifact.code, artifact.risks, *artifact.argv])
         return _first_line(artifact.purpose.open_for_display()), body, artifact.created
     if isinstance(artifact, Analysis):
-        body = _joined([artifact.question, artifact.answer, *artifact.claim_texts])
+        body = _shown([artifact.question, artifact.answer, *artifact.claim_texts])
         return _first_line(artifact.question.open_for_display()), body, artifact.created
     if isinstance(artifact, Approval):
-        return f"approves {artifact.request}", _joined([artifact.statement]), artifact.not_before
+        return f"approves {artifact.request}", _shown([artifact.statement]), artifact.not_before
     texts = [artifact.value_text, artifact.stdout_text, artifact.stderr_text]
-    return f"{artifact.exit}, of {short(artifact.request)}", _joined(texts), artifact.started
+    return f"{artifact.exit}, of {short(artifact.request)}", _shown(texts), artifact.started
 
 
-def _joined(parts: Iterable[Untrusted[str]]) -> str:
-    return "\n".join(part.open_for_display() for part in parts)
+def _shown(parts: Iterable[Untrusted[str]]) -> list[str]:
+    return [part.open_for_display() for part in parts]
 
 
 def _first_line(text: str) -> str:
@@ -159,7 +151,8 @@ class ArtifactRows:
     """Everything the index holds of one artifact."""
 
     artifact: tuple[Any, ...]
-    text: tuple[str, str]
+    text: tuple[str, str, str]
+    languages: list[tuple[str, str]]
     sources: list[tuple[str, str]]
     contents: list[tuple[str, str]]
     names: list[tuple[Any, ...]]
@@ -169,7 +162,8 @@ def rows_of(artifact_id: str, state: str, data: bytes) -> ArtifactRows:
     """Return the rows of an artifact in a state."""
     artifact = registry.parse(Untrusted(data))
     labels = registry.labels_of(artifact)
-    title, body, made = described(artifact)
+    title, texts, made = described(artifact)
+    words = indexed(title, texts)
     values = (artifact_id, prefix_of(artifact_id), state, title, made, len(data))
     contents, names = [], []
     if isinstance(artifact, FetchRequest | ToolRequest):
@@ -181,7 +175,8 @@ def rows_of(artifact_id: str, state: str, data: bytes) -> ArtifactRows:
         names = [(scheme, value, artifact_id, *said) for scheme, value in found]
     return ArtifactRows(
         (*values, labels.integrity, labels.confidentiality),
-        (title, body),
+        (words.title, words.body, words.compounds),
+        [(language, artifact_id) for language in words.languages],
         sources_of(artifact_id, artifact),
         contents,
         names,

@@ -12,7 +12,6 @@ from tests.support.workspaces import Clock, make_family, soft_signer, take_in
 from threegate.artifacts.ids import digest_of
 from threegate.base.errors import UsageError
 from threegate.host.workspace.index import FILE, Index
-from threegate.host.workspace.index_rows import fts_query
 from threegate.host.workspace.places import blobs_of, place_of, resolve
 from threegate.host.workspace.removal import forget, withdraw
 from threegate.host.workspace.workspace import Workspace, open_workspace
@@ -122,27 +121,3 @@ def test_short_id_finds_what_is_withdrawn_or_forgotten(ws: Workspace) -> None:
     for text in ("rp-000000000000", "rp-12", "blob-" + digest_of(family.packet), "../x"):
         with pytest.raises(UsageError):
             resolve(ws.store, text)
-
-
-@pytest.mark.parametrize(
-    ("words", "query"),
-    [
-        ("ice", '"ice"'),
-        ('ice "sea water"', '"ice" "sea water"'),
-        ("title:x OR NOT (a*", '"title:x" "OR" "NOT" "(a*"'),
-        ('a"b', '"a""b"'),
-        ("a\0b", '"a" "b"'),
-    ],
-)
-def test_query_syntax_in_words_is_inert(ws: Workspace, words: str, query: str) -> None:
-    assert fts_query(words) == query
-    index = Index(ws.store, ws.seals)
-    index.catch_up()
-    assert index.search(words, ("rp",), limit=1, skip=0) == []
-    index.close()
-
-
-@pytest.mark.parametrize("words", ["", "   ", "\0", "x" * 1001])
-def test_query_without_words_or_too_long_is_refused(words: str) -> None:
-    with pytest.raises(UsageError):
-        fts_query(words)
