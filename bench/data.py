@@ -18,6 +18,8 @@ WORDS_PER_SENTENCE = 12
 SENTENCES_PER_TEXT = 10
 TEXTS = 4
 
+COMMON = ("the", "of", "and", "in", "to", "is", "that", "for", "with", "was")
+
 # In every packet, in about one of a hundred, in exactly one.
 EVERYWHERE = "wasser"
 SEASONS = 100
@@ -58,6 +60,7 @@ def sentences() -> tuple[str, ...]:
     chooser = random.Random(0)
     letters = "etaoinshrdlucmfwypvbgkqjxz"
     words = ["".join(chooser.choices(letters, k=chooser.randint(2, 10))) for _ in range(VOCABULARY)]
+    words[: len(COMMON)] = COMMON  # by which a language is told
     common = list(itertools.accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
     return tuple(
         " ".join(chooser.choices(words, cum_weights=common, k=WORDS_PER_SENTENCE)) + "."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import seal_checks
+from bench import words as bench_words
 from bench.data import EVERYWHERE, prose_packets, season_of, serial_of
 from bench.figures import Plain, Sizes, alone, compare, curve, memory_rows
 from bench.measure import Memory, Watch, say, seconds_of
@@ -59,6 +60,7 @@ def run(sizes: Sizes, directory: Path) -> Plain:
         say(f"search: {size} packets, indexed at {size / costs.index[-1][1]:,.0f}/s")
         if size == sizes.packets[-1]:
             rows = _rows(ws, index, size, sizes, costs)
+            rows += bench_words.rows(ws, _seasons(sizes.queries), directory)
             rows += seal_checks.rows(ws, size, sizes, directory)
         index.close()
     ws.close()

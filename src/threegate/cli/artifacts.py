@@ -87,7 +87,9 @@ def _add_search(group: CommandGroup, word: str) -> None:
         run=run_search,
         examples=(f"{word} search sea ice", f"{word} search '\"sea ice\" thickness'"),
     )
-    parser.add_argument("words", nargs="+", metavar="WORD", help="a word or a quoted phrase")
+    parser.add_argument(
+        "words", nargs="+", metavar="WORD", help="a word, in any of its forms, or a quoted phrase"
+    )
     add_paging(parser)
     _about(parser, word)
 

@@ -31,7 +31,9 @@ _POINTS: Final = (
 _SIGNS: Final = "\u0900-\u0963\u0966-\u0d7f"
 
 # A number keeps its decimals: 45.75 is one word.
-_WORD: Final = re.compile(rf"[0-9]+(?:[.,][0-9]+)+|[\w{_POINTS}{_SIGNS}{_NO_SPACES}{_HANGUL}]+")
+_NUMBER: Final = "[0-9]+(?:[.,][0-9]+)+"
+_WORD: Final = re.compile(rf"{_NUMBER}|[\w{_POINTS}{_SIGNS}{_NO_SPACES}{_HANGUL}]+")
+_ASCII_WORD: Final = re.compile(f"{_NUMBER}|[a-z0-9]+")  # the same, in half the time
 _RUN: Final = re.compile(rf"([{_NO_SPACES}{_HANGUL}]+)|[^{_NO_SPACES}{_HANGUL}]+")
 _DROPPED: Final = re.compile(f"[{_POINTS}]+")
 # A line break inside a run is layout; Korean breaks lines at spaces.
@@ -54,7 +56,7 @@ _SPELLED: Final = str.maketrans(
 def cut(text: str) -> list[str]:
     """Return the words of a text in lower case, in order; accents and runs are kept."""
     if text.isascii():
-        return _WORD.findall(text.lower().replace("_", " "))
+        return _ASCII_WORD.findall(text.lower())
     plain = unicodedata.normalize("NFKC", text.translate(_UNSEEN)).casefold()
     plain = plain.replace("i\u0307", "i").replace("_", " ")  # Turkish capital İ
     return _WORD.findall(_BROKEN_RUN.sub("", plain))

@@ -12,6 +12,7 @@ from typing import Final
 
 ENGLISH: Final = "en"
 LOOKED_AT_WORDS: Final = 100
+LEAST_SHARE: Final = 0.03  # of the words: a table of numbers and names has fewer common ones
 LEAST_COMPOUND: Final = 8  # letters of a word that may be made of several
 
 
@@ -103,8 +104,8 @@ _ROWS: Final = (
         "fr",
         "french",
         "é",
-        "au aux avec ce ces cette comme comment dans de des du elle en entre est et être il ils c "
-        "d j je l la le les leur lors mais ne nous on ont ou où par pas plus pour pourquoi qu que "
+        "au aux avec ce ces cette comme comment dans de des du elle en entre est et être il ils d "
+        "je l la le les leur lors mais ne nous on ont ou où par pas plus pour pourquoi qu que "
         "quel quelle quelles quels qui sa se ses si son sont sur un une vous été",
     ),
     _of(
@@ -135,9 +136,9 @@ _ROWS: Final = (
         "ca",
         "catalan",
         "ç",
-        "al als amb aquest aquesta com d de del dels des el els en entre és es han i l la les més "
-        "no o on per perquè però pel pels què que quin quina se sense ser seva seu són sobre "
-        "també un una va",
+        "al als amb aquest aquesta com d de del dels des el els en entre es han i l la les més no "
+        "o on pel pels per perquè però que quin quina què se sense ser seu seva sobre són també "
+        "un una va és",
     ),
     _of(
         "ro",
@@ -151,14 +152,14 @@ _ROWS: Final = (
         "polish",
         "ą",
         "a ale co czy dla do i ich jak jako jest już które który która lub ma między na nie o od "
-        "oraz po pod przez przy są się tak tego to w we z za ze że był była było być dlaczego",
+        "oraz po pod przez przy są się tak tego to we za ze że był była było być dlaczego",
     ),
     _of(
         "cs",
         "czech",
         "č",
-        "a ale ani by byl byla bylo být co do i jak jako je jeho jejich jsou k které který která "
-        "mezi na nebo než o od po pod pro proč při s se si tak také to v ve z za že",
+        "a ale ani by byl byla bylo být co do i jak jako je jeho jejich jsou které který která "
+        "mezi na nebo než o od po pod pro proč při se si tak také to ve za že",
     ),
     _of(
         "hu",
@@ -226,19 +227,21 @@ def languages_of(texts: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _scores(words: Sequence[str]) -> dict[str, int]:
-    counts = Counter(words[:LOOKED_AT_WORDS])
+    """Return the languages that have enough of these words as common ones."""
+    looked_at = words[:LOOKED_AT_WORDS]
+    counts = Counter(looked_at)
     scores: dict[str, int] = {}
     for word in counts.keys() & _WEIGHTS.keys():
         often = counts[word]
         for code, weight in _WEIGHTS[word]:
             scores[code] = scores.get(code, 0) + often * weight
-    return scores
+    least = _WEIGHT * max(1.0, LEAST_SHARE * len(looked_at))
+    return {code: score for code, score in scores.items() if score >= least}
 
 
 def _best(scores: Mapping[str, int]) -> str | None:
-    most = max(scores.values(), default=0)
-    best = [code for code, score in scores.items() if score == most]
-    return best[0] if most >= _WEIGHT and len(best) == 1 else None
+    """Return the language with the highest score; of equal ones the first in the list."""
+    return max(LANGUAGES, key=lambda code: scores.get(code, 0)) if scores else None
 
 
 def is_latin(word: str) -> bool:

@@ -41,12 +41,14 @@ class Term:
 
     forms: tuple[Phrase, ...]
     begins: bool = False  # the last token is the beginning of one: a single character of a run
-    parts: tuple[str, ...] = ()  # stems that may be part of a compound
+    parts: tuple[str, ...] | None = None  # stems that may be part of a compound, if there are any
 
     def fts(self) -> str:
         """Return the term as an FTS5 expression."""
         star = " *" if self.begins else ""
         forms = " OR ".join(f'"{" ".join(form)}"{star}' for form in self.forms)
+        if self.parts is None:  # the column of compounds is empty; a filter costs time
+            return f"({forms})"
         if not self.parts:
             return f"{{title body}} : ({forms})"
         inside = " OR ".join(f'"{" ".join(phrase)}"' for phrase in _inside(self.parts))
@@ -59,7 +61,7 @@ class Term:
         if self.begins:
             return token.startswith(self.forms[0][0])
         is_compound = token[0] in COMPOUND_TAGS and len(token) > LEAST_COMPOUND
-        return is_compound and any(_is_part(part, token[1:]) for part in self.parts)
+        return is_compound and any(_is_part(part, token[1:]) for part in self.parts or ())
 
 
 def _inside(parts: Iterable[str]) -> Iterable[Phrase]:
@@ -86,13 +88,13 @@ def term_of(words: Sequence[str], languages: Iterable[str]) -> Term | None:
     spoken = list(dict.fromkeys([ENGLISH, *languages]))
     forms = dict.fromkeys(_form(cuts, language) for language in spoken)
     last, unspaced = cuts[-1]
-    parts: dict[str, None] = {}
-    if len(cuts) == 1 and last.isalpha() and is_latin(last):
-        for row in (LANGUAGES[one] for one in spoken if LANGUAGES[one].joins_words):
-            part = token_of(row.code, last).removeprefix(row.tag)
-            parts.update({part: None} if len(part) >= LEAST_PART else {})
+    joining = [LANGUAGES[one] for one in spoken if LANGUAGES[one].joins_words]
+    alone = len(cuts) == 1 and last.isalpha() and is_latin(last)
+    stems = (token_of(row.code, last).removeprefix(row.tag) for row in joining if alone)
+    parts = tuple(dict.fromkeys(one for one in stems if len(one) >= LEAST_PART))
     known = tuple(form for form in forms if form)
-    return Term(known, unspaced and len(last) == 1, tuple(parts)) if known else None
+    begins = unspaced and len(last) == 1
+    return Term(known, begins, parts if joining else None) if known else None
 
 
 def _form(cuts: Sequence[tuple[str, bool]], language: str) -> Phrase:

@@ -15,6 +15,7 @@ SECURITY
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from threegate.host.words.folding import MAX_WORD_CHARS, cut, folded, pairs, runs
@@ -101,7 +102,7 @@ def indexed(title: str, parts: Sequence[str]) -> IndexedText:
             compounds.update(dict.fromkeys(one[len(tag) :] for one in long))
     return IndexedText(
         " ".join(found[0][1]),
-        " ".join(token for _, tokens in found[1:] for token in tokens),
+        " ".join(chain.from_iterable(tokens for _, tokens in found[1:])),
         " ".join(group for word in compounds for group in groups(f"{END}{word}{END}")),
         tuple(sorted({language for language, tokens in found if tokens} - {ENGLISH})),
     )
