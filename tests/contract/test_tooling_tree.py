@@ -116,6 +116,7 @@ NEEDED = {
         *("lxml", "lxml-html-clean", "python-dateutil", "pytz", "regex", "tld", "tzdata"),
         *("tzlocal", "urllib3"),
     },
+    "snowballstemmer": set(),
     "xllamacpp": set(),
 }
 

@@ -68,6 +68,7 @@ def matches(db: sqlite3.Connection, match: str) -> int:
 
 
 @given(st.text(min_size=1, max_size=80))
+# claim TG-C-560
 def test_no_text_is_a_syntax_error(typed: str) -> None:
     db = sqlite3.connect(":memory:")
     db.execute(SCHEMA)

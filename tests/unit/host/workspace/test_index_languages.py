@@ -157,6 +157,7 @@ QUOTED = ['hip" OR "ice', '"hip" OR ("ice")', "hip) OR (ice", "hip'; DROP TABLE 
 
 
 @pytest.mark.usefixtures("named")
+# claim TG-C-560
 def test_query_syntax_of_fts5_has_no_effect(index: Index) -> None:
     index.catch_up()
     match = "SELECT rowid FROM texts WHERE texts MATCH ?"
