@@ -89,6 +89,7 @@ class FrontMatter(Strict):
     source: Source
     reference: Line
     request: str | None
+    replaces: str | None
     url: Url
     hops: Annotated[list[Hop], Field(max_length=MAX_HOPS)]
     retrieved: Annotated[str, StringConstraints(pattern=r"^20[0-9]{2}-[0-9:T-]+Z$")]

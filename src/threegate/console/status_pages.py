@@ -36,7 +36,7 @@ class PolicyView:
     sections: list[tuple[str, list[tuple[str, str, str]]]]
     changes: tuple[Change, ...]
     problem: str
-    live_executors: list[Row]
+    executors: list[Row]
 
 
 async def policy(call: Call) -> Response:
