@@ -194,6 +194,9 @@ def _contradictions() -> dict[str, Artifact]:
     first = replace(plain.excerpts[0], length=4)
     return {
         "025-excerpt-without-text": replace(plain, texts=()),
+        "025-file-with-a-web-address": replace(plain, source="file", trust_anchor="none"),
+        "025-file-with-a-trust-anchor": replace(plain, source="file", url="file:a/ice.pdf"),
+        "025-page-with-the-location-of-a-file": replace(plain, url="file:a/ice.pdf"),
         "025-text-without-excerpt": replace(plain, excerpts=()),
         "025-excerpt-of-another-length": replace(plain, excerpts=(first,)),
         "025-approval-ends-before-it-begins": approval(not_after=approval().not_before),

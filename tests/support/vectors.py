@@ -120,6 +120,18 @@ def _packets() -> dict[str, Artifact]:
     schemes = (Identifier("doi", box("10.1/\u00e9")), Identifier("doi", box("10.1/\U0001d4d0")))
     return {
         "rp-plain": packet(),
+        "rp-imported-file": packet(
+            "Ice broke.",
+            source="file",
+            reference=box("file:papers/ice floes.pdf"),
+            replaces="rp-" + digest("earlier"),
+            url="file:papers/ice%20floes.pdf",
+            hops=(),
+            trust_anchor="none",
+        ),
+        "rp-file-of-a-commit": packet(
+            "def f(): ...", source="git", url=f"git:{'ab' * 20}/src/f.py", trust_anchor="none"
+        ),
         "rp-nothing-found": packet(
             title=box(""),
             authors=(),
