@@ -23,6 +23,7 @@ def test_accept_vector_is_read_named_and_spelled_again(vector: Vector) -> None:
 
 
 @pytest.mark.parametrize("vector", REJECT, ids=lambda vector: vector.name)
+# claim TG-C-573
 def test_reject_vector_is_refused_with_its_code(vector: Vector) -> None:
     with pytest.raises(ArtifactRejected) as refusal:
         vector.parse()

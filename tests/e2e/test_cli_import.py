@@ -51,6 +51,7 @@ def packets(cli: Cli) -> list[dict[str, str]]:
     return found
 
 
+# claim TG-C-573
 def test_a_folder_becomes_packets_with_relative_paths_and_raw_bytes(cli: Cli, papers: Path) -> None:
     found = imported(cli, papers, "--recursive")
     assert {name: one["status"] for name, one in found.items()} == {
@@ -68,6 +69,7 @@ def test_a_folder_becomes_packets_with_relative_paths_and_raw_bytes(cli: Cli, pa
     assert "verified" in cli("audit", "verify").out
 
 
+# claim TG-C-572
 def test_no_absolute_path_is_in_a_packet_a_record_or_the_log(cli: Cli, papers: Path) -> None:
     imported(cli, papers, "--recursive")
     assert cli.workspace is not None
@@ -123,6 +125,7 @@ def test_a_dry_run_says_what_would_be_read_and_stores_nothing(cli: Cli, papers: 
     assert packets(cli) == []
 
 
+# claim TG-C-575
 def test_forgotten_bytes_do_not_come_back_by_another_import(cli: Cli, papers: Path) -> None:
     assert imported(cli, papers / "ice.pdf")["file:ice.pdf"]["status"] == "made", "control"
     digest = sha256_hex((papers / "ice.pdf").read_bytes())
@@ -134,6 +137,7 @@ def test_forgotten_bytes_do_not_come_back_by_another_import(cli: Cli, papers: Pa
     assert cli("quarantine", "list", "--json").json["items"] == []
 
 
+# claim TG-C-574
 def test_a_killed_import_loses_nothing_and_repeats_nothing(cli: Cli, tmp_path: Path) -> None:
     place = tmp_path / "many"
     place.mkdir()

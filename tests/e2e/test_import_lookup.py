@@ -40,6 +40,7 @@ def labels(cli: PlaceCli) -> set[str]:
     return {claim["label"] for claim in found["claims"] if "2.40" in claim["text"]}
 
 
+# claim TG-C-576
 def test_a_quote_from_a_file_is_of_a_retracted_work_once_a_registry_was_asked(
     place: Place, cli: PlaceCli
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_quote_from_a_file_is_of_a_retracted_work_once_a_registry_was_asked(
     assert remade.startswith("same ")
 
 
+# claim TG-C-576
 def test_an_identifier_of_another_work_is_not_believed(cli: PlaceCli) -> None:
     path = paper(
         cli, "soup.pdf", "A cookbook of winter soups", works.RETRACTED.doi or "", "A. Cook"

@@ -54,6 +54,7 @@ def test_patterns_choose_by_name_and_by_path(folder: Path, tmp_path: Path) -> No
     assert taken(select(["papers"], tmp_path, recursive=True, exclude=["sub/*"])) == ["file:a.txt"]
 
 
+# claim TG-C-570
 def test_links_fifos_and_sockets_are_refused_beside_a_plain_file(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_link_that_is_named_is_refused(tmp_path: Path) -> None:
     assert refused(found) == {"file:link.txt": "a symbolic link is not followed"}
 
 
+# claim TG-C-570
 def test_a_folder_exchanged_for_a_link_after_the_walk_is_not_followed(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_folder_exchanged_for_a_link_after_the_walk_is_not_followed(
         read(inner, 100)
 
 
+# claim TG-C-571
 def test_a_file_that_grows_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +141,7 @@ def test_a_tree_deeper_than_the_limit_ends_with_a_reason(tmp_path: Path) -> None
     assert list(refused(found).values()) == [f"below {module.MAX_DEPTH} folders"]
 
 
+# claim TG-C-570
 def test_opening_a_fifo_that_replaced_a_file_never_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("x")
