@@ -32,7 +32,7 @@ from threegate.gates.fetch.normalize.text import Unread
 
 RUN = 8
 SECONDS = 30
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 Reader = Callable[[bytes], str]
 
 

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from threegate.gates.fetch.normalize.readers.pdf_boxes import Box
-from threegate.gates.fetch.normalize.readers.pdf_objects import FORM, PATH, TEXT, Drawn
+from threegate.gates.fetch.normalize.readers.pdf_objects import (
+    FORM,
+    MIN_COVER_POINTS,
+    PATH,
+    TEXT,
+    Drawn,
+    PlainText,
+)
 from threegate.gates.fetch.normalize.readers.pdfium import Handle
 
 MIN_POINTS: Final = 2.0  # below this nobody reads, and nobody prints
@@ -30,7 +37,6 @@ MAX_COMPARISONS: Final = 1_000_000  # of texts with what lies under or over them
 INKLESS_MODES: Final = (3, 7)  # painted not at all, or only used to clip
 WHITE: Final = (255, 255, 255)
 
-_MIN_COVER_POINTS: Final = 1.5  # a rule of a table covers nothing that could be read
 MIN_WHOLE_SHARE: Final = 0.999
 MIN_PART_SHARE: Final = 0.25  # of a text, under something else
 _SLACK_POINTS: Final = 1.0
@@ -57,6 +63,15 @@ def judge(things: Iterable[Drawn], page: Box) -> Verdict:
         else:
             sheet.cover(thing)
     return sheet.verdict
+
+
+def is_seen(plain: PlainText, page: Box) -> bool:
+    """Tell whether everybody sees all of the text of a page that has nothing else on it.
+
+    The answer is that of `judge`: no if anything is hidden or undecided, or may be.
+    """
+    on_paper = all(_alike(colour, WHITE) is False for colour in plain.colours)
+    return on_paper and plain.size >= MIN_POINTS and inside(plain.box, page)
 
 
 class _Sheet:
@@ -124,7 +139,7 @@ class _Sheet:
 
     def cover(self, thing: Drawn) -> None:
         left, bottom, right, top = thing.box
-        if right - left < _MIN_COVER_POINTS or top - bottom < _MIN_COVER_POINTS:
+        if right - left < MIN_COVER_POINTS or top - bottom < MIN_COVER_POINTS:
             return
         sheet = _is_sheet(thing)
         if thing.kind == PATH and thing.alpha <= MAX_CLEAR_ALPHA:

@@ -14,7 +14,7 @@ from typing import Final
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import pdfium
-from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, judge
+from threegate.gates.fetch.normalize.readers.hidden_pdf import Verdict, inside, is_seen, judge
 from threegate.gates.fetch.normalize.readers.pdf_dictionaries import count_doubts
 from threegate.gates.fetch.normalize.readers.pdf_lines import lines_of, runs_from_the_right
 from threegate.gates.fetch.normalize.readers.pdf_objects import Painting, pixels_of
@@ -118,22 +118,31 @@ def _nothing(pages: int, missing: int, found: _Found) -> Unread:
 def _read_page(page: pdfium.Page, number: int, label: str, found: _Found) -> None:
     count = min(page.chars, MAX_PAGE_CHARS)
     found.truncated += int(page.chars > count)
-    painting = Painting(page.handle)
-    things = [*painting.things(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH), *painting.notes(MAX_PAGE_NOTES)]
-    verdict = judge(things, page.box())
-    found.undecided += verdict.undecided + painting.cut
-    scanned = recognised(things, verdict, page.box(), pixels_of)
-    verdict.hidden -= scanned
-    found.recognised += bool(scanned)
-    text = page.text(count)
+    verdict = _judged(page, found)
+    text, (left, _, right, _) = page.text(count), page.box()
     if verdict.hidden or verdict.partly:
         text, hidden = _visible(page, text, verdict)
         found.hidden += hidden
     found.chars += len(text)
-    lines = arranged(lines_of(page, text))
+    lines = arranged(lines_of(page, text, right - left))
     if lines:
         blocks = blocks_of(lines, leftwards=runs_from_the_right(text))
         found.pages.append(PageText(number, label, blocks))
+
+
+def _judged(page: pdfium.Page, found: _Found) -> Verdict:
+    """Return which text of a page is not seen, and count what is not known."""
+    painting, area = Painting(page.handle), page.box()
+    plain = painting.plain_text(MAX_PAGE_OBJECTS)
+    if plain is not None and is_seen(plain, area):
+        return Verdict()
+    things = [*painting.things(MAX_PAGE_OBJECTS, MAX_FORM_DEPTH), *painting.notes(MAX_PAGE_NOTES)]
+    verdict = judge(things, area)
+    found.undecided += verdict.undecided + painting.cut
+    scanned = recognised(things, verdict, area, pixels_of)
+    verdict.hidden -= scanned
+    found.recognised += bool(scanned)
+    return verdict
 
 
 def _visible(page: pdfium.Page, text: str, verdict: Verdict) -> tuple[str, int]:

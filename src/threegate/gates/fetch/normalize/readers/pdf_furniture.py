@@ -8,6 +8,7 @@ SECURITY
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 from threegate.gates.fetch.normalize.readers.pdf_lines import Line
@@ -48,7 +49,7 @@ def running_lines(pages: Sequence[Sequence[Block]]) -> list[list[Line]]:
 def _outermost(blocks: Sequence[Block]) -> Iterator[tuple[tuple[str, str], Line]]:
     """Yield the outermost lines of a page by what they say, numbers aside."""
     lines = [line for block in blocks for line in block.lines if not line.turned]
-    lines.sort(key=lambda line: line.bottom)
+    lines.sort(key=attrgetter("bottom"))
     for side, ordered in (("foot", lines), ("head", lines[::-1])):
         rows, last = 0, None
         for line in ordered:

@@ -9,7 +9,7 @@ SECURITY
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from math import hypot
+from math import hypot, isfinite
 from typing import Any, Final, NamedTuple
 
 import pypdfium2_raw.bindings as raw  # type: ignore[import-untyped]
@@ -31,6 +31,7 @@ IMAGE: Final = 3
 SHADING: Final = 4
 FORM: Final = 5
 NOTE: Final = 6  # not of PDFium: an annotation
+MIN_COVER_POINTS: Final = 1.5  # a rule of a table covers nothing that could be read
 
 _objects = function("FPDFPage_CountObjects", INT, HANDLE)
 _object = function("FPDFPage_GetObject", HANDLE, HANDLE, INT)
@@ -81,6 +82,14 @@ class Drawn(NamedTuple):
     odd: bool = False  # a mask, a blend, a pattern, a layer or a replacement text; not of paths
 
 
+class PlainText(NamedTuple):
+    """What a page paints if it paints nothing but plain text and thin lines."""
+
+    colours: frozenset[tuple[int, int, int]]
+    box: Box  # around all of it
+    size: float  # of the smallest em
+
+
 class _Row(NamedTuple):
     """What PDFium tells of a thing in one call each, asked for many things at once."""
 
@@ -109,6 +118,55 @@ class Painting:
         self._word_at = tuple(raw.byref(self._words, 4 * at) for at in range(4))
         self._flag_at = tuple(raw.byref(self._flags, 4 * at) for at in range(2))
         self._name = (raw.c_char * _MAX_NAME_BYTES)()
+
+    def plain_text(self, most: int) -> PlainText | None:
+        """Return what there is to judge on an ordinary page; None if each thing has to be judged.
+
+        Plain is opaque filled text without a clip, a mask, a blend, a mark or a pattern.
+        """
+        count = _objects(self._page)
+        if not 0 < count <= most or any(self.notes(most)):
+            return None
+        handles = list(map(_object, repeat(self._page), range(count)))
+        kinds = list(map(_kind, handles))
+        texts = [handle for handle, kind in zip(handles, kinds, strict=True) if kind == TEXT]
+        if not texts or not self._are_thin(handles, kinds):
+            return None
+        odd = any(map(_mode, texts)) or any(map(_marks, texts)) or any(map(_transparent, texts))
+        if odd or max(map(_clips, map(_clip, texts))) >= 0:
+            return None
+        return self._plain_text(texts)
+
+    def _are_thin(self, handles: Sequence[Handle], kinds: Sequence[int]) -> bool:
+        """Tell whether all that is no text is a line that covers nothing."""
+        others = [
+            (handle, kind) for handle, kind in zip(handles, kinds, strict=True) if kind != TEXT
+        ]
+        if len(others) > _MAX_PLAIN_PATHS or any(kind != PATH for _, kind in others):
+            return False
+        for handle, _ in others:
+            left, bottom, right, top = _filled(_bounds, [handle], raw.c_float)
+            if not min(right - left, top - bottom) < MIN_COVER_POINTS or self._is_thick(handle):
+                return False
+        return True
+
+    def _plain_text(self, texts: Sequence[Handle]) -> PlainText | None:
+        places, inks = _filled(_bounds, texts, raw.c_float), _filled(_fill, texts, raw.c_uint)
+        if not isfinite(sum(places)) or min(inks[3::4]) < _OPAQUE:
+            return None
+        lefts, bottoms, rights, tops = (places[at::4] for at in range(4))
+        colours = frozenset(zip(inks[0::4], inks[1::4], inks[2::4], strict=True))
+        if _PATTERN in colours:
+            return None
+        sizes = [
+            self._em(handle, UPRIGHT)
+            for handle, left, bottom, right, top in zip(
+                texts, lefts, bottoms, rights, tops, strict=True
+            )
+            if top - bottom < _LOOK_CLOSER_POINTS or right - left < _LOOK_CLOSER_POINTS
+        ]
+        box = (min(lefts), min(bottoms), max(rights), max(tops))
+        return PlainText(colours, box, min(sizes, default=_LOOK_CLOSER_POINTS))
 
     def things(self, most: int, deepest: int) -> Iterator[Drawn]:
         """Yield what the page paints, first to last, forms taken apart.
@@ -279,6 +337,7 @@ def _matrix_of(handle: Handle) -> Matrix:
     return found.a, found.b, found.c, found.d, found.e, found.f
 
 
+_MAX_PLAIN_PATHS: Final = 200
 _ROWS: Final = 512  # that are asked for at once
 _LOOK_CLOSER_POINTS: Final = 4.0
 _RECTANGLE_SEGMENTS: Final = 5

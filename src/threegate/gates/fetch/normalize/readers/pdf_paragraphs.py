@@ -6,7 +6,7 @@ SECURITY
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -18,25 +18,32 @@ _MIN_INDENT_EMS: Final = 0.7
 _SHORT_SHARE: Final = 0.3  # of a column that a last line leaves empty
 _SHORT_EMS: Final = 1.5  # that the last line of a sentence leaves empty
 _MIN_PART_CHARS: Final = 3  # of each half of a word with a hyphen of its own
+_MAX_WORD_CHARS: Final = 64  # of the half before a hyphen
 _ENTRY: Final = re.compile(r"[•‣▪◦·∙*–—-]\s|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,4})[.)]\s|\[\d{1,3}\]")
 _BROKEN: Final = re.compile(r"([^\W\d_]+)[-\u2010\xad]$")
 _REST: Final = re.compile(r"[^\W\d_]+")
 _HYPHENS: Final = ("-", "\u2010", "\xad")
 _OPEN_HYPHENS: Final = ("-", "\u2010", "\u2011", "\u2013", "/")
 _SPACELESS: Final = re.compile(f"[{SPACELESS}]")
+# Punctuation becomes spaces, a hyphen within a word stays.
+_TO_SPACES: Final = bytes(
+    0x20 if code < 0x80 and code != 0x2D and not chr(code).isalnum() else code
+    for code in range(256)
+)
 
 
 class Words:
     """The words of a document, which tell how a broken one is spelled."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
-        self._words: frozenset[str] | None = None
+        self._words: frozenset[bytes] = frozenset()
 
     def __contains__(self, word: str) -> bool:
-        if self._words is None:
-            self._words = frozenset(re.findall(r"[\w-]+", " ".join(self._lines).lower()))
-        return word in self._words
+        if not self._words:
+            text = " ".join(self._lines).lower().encode("utf-8", "replace")
+            self._words = frozenset(text.translate(_TO_SPACES).split())
+        return word.encode("utf-8", "replace") in self._words
 
     def joined(self, text: str, line: str) -> str:
         """Return a text that goes on with a line."""
@@ -51,7 +58,7 @@ class Words:
         return f"{text} {line}"
 
     def _mended(self, text: str, line: str) -> str:
-        broken, rest = _BROKEN.search(text), _REST.match(line)
+        broken, rest = _BROKEN.search(text[-_MAX_WORD_CHARS:]), _REST.match(line)
         if text.endswith("\xad"):
             return text[:-1] + line
         if broken is None or rest is None:  # a number, or a dash with nothing before it
@@ -103,7 +110,7 @@ def _begins(block: Block, above: Line, line: Line, *, hanging: bool) -> bool:
     ended = above.text[-1] in ".!?:;。！？" and left_empty > _SHORT_EMS * above.em
     if ended or left_empty > _SHORT_SHARE * (block.right - block.left):
         return True
-    if _ENTRY.match(line.text):
-        return True
+    if _ENTRY.match(line.text) or ". . ." in above.text or "....." in above.text:
+        return True  # an entry of a list, or after one of a table of contents
     indented = _is_indented(block, line)
     return not indented if hanging else indented and not _is_indented(block, above)

@@ -78,8 +78,7 @@ def _body_em(pages: Sequence[PageText]) -> float:
     sizes: Counter[float] = Counter()
     for page in pages:
         for block in page.blocks:
-            for line in block.lines:
-                sizes[round(line.em * 4) / 4] += len(line.text)
+            sizes[round(block.em * 4) / 4] += sum(len(line.text) for line in block.lines)
     return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
 

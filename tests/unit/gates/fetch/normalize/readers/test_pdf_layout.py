@@ -82,6 +82,14 @@ def test_paragraphs_begin_where_a_line_is_indented_or_the_last_one_is_short() ->
     assert [row.split()[0] for row in text.split("\n")] == [lines[0].split()[0], "Indented", "A"]
 
 
+def test_entries_of_a_table_of_contents_and_of_a_list_stay_apart() -> None:
+    lines = [f"{name} {'. ' * (38 - len(name) // 2)}7" for name in ("Gates", "Keepers", "Walls")]
+    lines += ["- one of the entries of a list that has more than one of them, as lists have"]
+    lines += ["- another one"]
+    rows = whole(courier(b"".join(written(lines, LEFT, 700)))).split("\n")
+    assert [row.split()[0] for row in rows] == ["Gates", "Keepers", "Walls", "-", "-"]
+
+
 def test_running_heads_and_page_numbers_are_left_out_once_they_come_back() -> None:
     made = in_columns(prose(1800), 1)
     found = parts(read(Untrusted(made.raw), answer()))
