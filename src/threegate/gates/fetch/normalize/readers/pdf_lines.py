@@ -29,6 +29,7 @@ _LETTER_GAP_EMS: Final = 0.15  # narrower than any space
 _SAME_LINE_SHARE: Final = 0.6  # of the height of a line
 _NO_SPACE_EMS: Final = 0.6  # between characters of a script that has no spaces
 _MAX_PLAIN_SHARE: Final = 0.55  # of the page: a wider line may go across two columns
+_EVERY: Final = 5  # of the wide lines: if one of these has a gap, all are looked at
 _MAX_LETTER_EMS: Final = 0.57  # mean of letters and spaces: more means that there are gaps
 # PDFium's own signs for a hyphen at the end of a line, where it leaves the break out.
 _HYPHENS: Final = "\x02\ufffe"
@@ -146,31 +147,42 @@ def _look_closer(
     page: Page, lines: list[Line], spans: Sequence[tuple[int, int]], turn: int, width: float
 ) -> None:
     """Find the wide gaps of lines that may have some, and the whole extent of others."""
-    firsts: list[int] = []
-    lasts: list[int] = []
-    chosen = []
+    chosen, wide = [], []
     for line, (start, _) in zip(lines, spans, strict=True):
         extent, text = line.right - line.left, line.text
-        full = min(width * _MAX_PLAIN_SHARE, _MAX_LETTER_EMS * line.em * len(text))
-        if extent < full and (text.isascii() or not _UNUSUAL.search(text)):
-            continue
-        first = len(firsts)
-        for word in _WORD.finditer(text):
-            firsts.append(start + word.start())
-            lasts.append(start + word.end() - 1)
-        chosen.append((line, start, slice(first, len(firsts))))
+        if extent >= _MAX_LETTER_EMS * line.em * len(text) or not (
+            text.isascii() or not _UNUSUAL.search(text)
+        ):
+            chosen.append((line, start))
+        elif extent >= width * _MAX_PLAIN_SHARE:
+            wide.append((line, start))
+    _take_words(page, chosen + wide[::_EVERY], turn)
+    if any(line.gaps for line, _ in wide[::_EVERY]):
+        _take_words(page, wide, turn)
+
+
+def _take_words(page: Page, lines: Sequence[tuple[Line, int]], turn: int) -> None:
+    """Look at the words of lines, given with the index of their first characters."""
+    firsts: list[int] = []
+    lasts: list[int] = []
+    parts = []
+    for line, start in lines:
+        spans = [word.span() for word in _WORD.finditer(line.text)]
+        parts.append(slice(len(firsts), len(firsts) + len(spans)))
+        firsts += [start + first for first, _ in spans]
+        lasts += [start + end - 1 for _, end in spans]
     places = _places(page, firsts, lasts, turn)
-    for line, start, part in chosen:
+    for (line, start), part in zip(lines, parts, strict=True):
         words = _Words(
             [at - start for at in firsts[part]],
             [at - start for at in lasts[part]],
             places.lefts[part],
             places.rights[part],
         )
-        _take_words(line, words)
+        _measure(line, words)
 
 
-def _take_words(line: Line, words: _Words) -> None:
+def _measure(line: Line, words: _Words) -> None:
     line.left, line.right = min(words.lefts), max(words.rights)
     text = line.text
     if text.isascii() or not _UNUSUAL.search(text):

@@ -7,7 +7,7 @@ SECURITY
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from math import hypot, isfinite
 from typing import Any, Final, NamedTuple
@@ -125,7 +125,7 @@ class Painting:
         Plain is opaque filled text without a clip, a mask, a blend, a mark or a pattern.
         """
         count = _objects(self._page)
-        if not 0 < count <= most or any(self.notes(most)):
+        if not 0 < count <= most:
             return None
         handles = list(map(_object, repeat(self._page), range(count)))
         kinds = list(map(_kind, handles))
@@ -133,7 +133,7 @@ class Painting:
         if not texts or not self._are_thin(handles, kinds):
             return None
         odd = any(map(_mode, texts)) or any(map(_marks, texts)) or any(map(_transparent, texts))
-        if odd or max(map(_clips, map(_clip, texts))) >= 0:
+        if odd or max(map(_clips, map(_clip, texts))) >= 0 or any(self.notes(most)):
             return None
         return self._plain_text(texts)
 
@@ -190,7 +190,9 @@ class Painting:
             elif row.kind == TEXT:
                 yield self._text_of(row, matrix, odd=odd)
             elif row.kind == PATH:
-                yield from self._path_of(row, matrix)
+                shape = self._path_of(row, matrix)
+                if shape is not None:
+                    yield shape
             elif row.kind:
                 yield _shape_of(row, matrix, row.fill, odd=odd or bool(row.transparent))
         self.cut = True
@@ -209,13 +211,14 @@ class Painting:
             if note:
                 _close_note(note)
 
-    def _path_of(self, row: _Row, matrix: Matrix) -> Iterator[Drawn]:
+    def _path_of(self, row: _Row, matrix: Matrix) -> Drawn | None:
         _draw_mode(row.handle, *self._flag_at)
         if self._flags[0]:
             simple = _segments(row.handle) <= _RECTANGLE_SEGMENTS
-            yield _shape_of(row, matrix, row.fill, simple=simple)
-        elif self._flags[1] and self._is_thick(row.handle):  # a thin outline covers nothing
-            yield _shape_of(row, matrix, self._stroke_of(row.handle))
+            return _shape_of(row, matrix, row.fill, simple=simple)
+        if self._flags[1] and self._is_thick(row.handle):  # a thin outline covers nothing
+            return _shape_of(row, matrix, self._stroke_of(row.handle))
+        return None
 
     def _is_thick(self, handle: Handle) -> bool:
         _stroke_width(handle, self._number_at[0])
@@ -296,13 +299,21 @@ def _rows(getter: Any, holder: Handle, count: int) -> Iterator[_Row]:
     """Yield the things on a page or in a form."""
     for start in range(0, count, _ROWS):
         found = list(map(getter, repeat(holder), range(start, min(count, start + _ROWS))))
-        clips = list(map(_clip, found))
+        kinds = list(map(_kind, found))
         boxes = zip(*[iter(_filled(_bounds, found, raw.c_float))] * 4, strict=True)
         fills = zip(*[iter(_filled(_fill, found, raw.c_uint))] * 4, strict=True)
-        kinds, modes, marks = map(_kind, found), map(_mode, found), map(_marks, found)
-        seen = map(_transparent, found)
-        columns = (found, kinds, boxes, fills, modes, marks, seen, clips, map(_clips, clips))
-        yield from map(_Row, *columns)
+        columns: tuple[Iterable[Any], ...] = (
+            repeat(0),
+            repeat(0),
+            repeat(0),
+            repeat(None),
+            repeat(-1),
+        )
+        if kinds.count(PATH) < len(kinds):  # nobody asks paths for these
+            clips = list(map(_clip, found))
+            seen = map(_transparent, found)
+            columns = (map(_mode, found), map(_marks, found), seen, clips, map(_clips, clips))
+        yield from map(_Row, found, kinds, boxes, fills, *columns)
 
 
 def _filled(function_: Any, handles: Sequence[Handle], kind: Any) -> list[Any]:
