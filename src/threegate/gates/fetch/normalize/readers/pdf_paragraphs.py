@@ -42,7 +42,8 @@ class Words:
     def __contains__(self, word: str) -> bool:
         if not self._words:
             text = " ".join(self._lines).lower().encode("utf-8", "replace")
-            self._words = frozenset(text.translate(_TO_SPACES).split())
+            # The halves of broken words are no words.
+            self._words = frozenset(text.translate(_TO_SPACES).replace(b"- ", b"-\0").split())
         return word.encode("utf-8", "replace") in self._words
 
     def joined(self, text: str, line: str) -> str:
@@ -94,8 +95,9 @@ def paragraphs(block: Block, words: Words) -> list[str]:
 
 def _is_hanging(block: Block) -> bool:
     """Tell whether the first lines of paragraphs stick out, as in a list of references."""
-    indented = sum(_is_indented(block, line) for line in block.lines)
-    return 2 * indented > len(block.lines) - 1 > 0
+    indented = [_is_indented(block, line) for line in block.lines]
+    flat = sum(not (one or other) for one, other in pairwise(indented))
+    return 2 * sum(indented) >= len(indented) > 4 * flat
 
 
 def _is_indented(block: Block, line: Line) -> bool:

@@ -63,13 +63,18 @@ def test_a_line_across_both_columns_divides_them() -> None:
 
 
 def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
-    lines = ["the keeper was an exam-", "ple of patience, a well-", "known one, since 2010-"]
+    lines = [
+        "it is nec-",
+        "essary, for the keeper was an exam-",
+        "ple of patience, a well-",
+        "known one, since 2010-",
+    ]
     lines += ["2015, by Smith-", "Jones; well known was its", "example of care and state-"]
     lines += ["of-the-art gates - they say"]
     text = whole(courier(b"".join(written(lines, LEFT, 700))))
     assert text == (
-        "the keeper was an example of patience, a well-known one, since 2010-2015, by "
-        "Smith-Jones; well known was its example of care and state-of-the-art gates - they say"
+        "it is necessary, for the keeper was an example of patience, a well-known one, since "
+        "2010-2015, by Smith-Jones; well known was its example of care and state-of-the-art gates - they say"
     )
 
 
@@ -80,6 +85,15 @@ def test_paragraphs_begin_where_a_line_is_indented_or_the_last_one_is_short() ->
     content += written(["and it goes on.", "A new one."], LEFT, 700 - PITCH * (len(lines) + 1))
     text = whole(courier(b"".join(content)))
     assert [row.split()[0] for row in text.split("\n")] == [lines[0].split()[0], "Indented", "A"]
+
+
+def test_references_with_hanging_lines_stay_apart() -> None:
+    first = ["Ada Gate and Bob Wall. On gates, walls and what is between the two of", "them. 2024."]
+    content = []
+    for number in range(3):
+        content += written(first[:1], LEFT, 700 - 22 * number)
+        content += written(first[1:], LEFT + 12, 689 - 22 * number)
+    assert whole(courier(b"".join(content))).split("\n") == [" ".join(first)] * 3
 
 
 def test_entries_of_a_table_of_contents_and_of_a_list_stay_apart() -> None:
