@@ -65,9 +65,11 @@ def poppler(*options: str) -> Reader:
 def pypdf_text(raw: bytes) -> str:
     """Return what pypdf gives."""
     import io
+    import logging
 
     import pypdf  # type: ignore[import-not-found]
 
+    logging.disable()  # it warns of every font
     return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(raw)).pages)
 
 

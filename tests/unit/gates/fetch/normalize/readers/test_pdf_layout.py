@@ -74,7 +74,8 @@ def test_a_word_broken_at_the_end_of_a_line_is_whole_again() -> None:
     text = whole(courier(b"".join(written(lines, LEFT, 700))))
     assert text == (
         "it is necessary, for the keeper was an example of patience, a well-known one, since "
-        "2010-2015, by Smith-Jones; well known was its example of care and state-of-the-art gates - they say"
+        "2010-2015, by Smith-Jones; well known was its example of care and state-of-the-art "
+        "gates - they say"
     )
 
 
