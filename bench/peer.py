@@ -111,7 +111,6 @@ class FrontMatter(Strict):
     hazards: list[Hazard]
     gaps: list[Gap]
     excerpts: Annotated[list[Excerpt], Field(max_length=limits.MAX_EXCERPTS)]
-    replaces: str | None
     integrity: Literal["external"]
     confidentiality: Literal["public", "internal", "confidential"]
 

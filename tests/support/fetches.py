@@ -21,7 +21,7 @@ from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ThreeGateError
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate
-from threegate.gates.fetch.normalize.messages import PacketMade, parse_normalize
+from threegate.gates.fetch.normalize.messages import Normalize, PacketMade, parse_normalize
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 from threegate.gates.fetch.retrieve.messages import Got, NotGot
 from threegate.host.fetch.items import FetchMoment, FetchReport
@@ -118,7 +118,9 @@ class Desk:
 
     def submit(self, job: NormalizeJob) -> None:
         self.jobs.append(job)
-        made = gate.answer(parse_normalize(Untrusted(job.message)), PLAIN)
+        asked = parse_normalize(Untrusted(job.message))
+        assert isinstance(asked, Normalize)
+        made = gate.answer(asked, PLAIN)
         assert isinstance(made, PacketMade), made
         self.told.put(self.tamper(Answered(job.item, Untrusted(made.packet), None)))
 

@@ -13,6 +13,7 @@ from threegate.gates.core.messages import Cited, FetchDraft, ModelClaim, TaskSou
 from threegate.gates.fetch.normalize import messages as normalize
 from threegate.gates.fetch.proxy import messages as proxy
 from threegate.gates.fetch.retrieve import messages as retrieve
+from threegate.gates.git_reader import messages as git
 from threegate.gates.image_reader import messages as pixels
 from threegate.gates.model import messages as model
 from threegate.gates.model.chat import messages as chat
@@ -257,12 +258,26 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (drawer.DrawnPage(3, 12, "part", 2, 1, b"\0\xff\n{}\n"), drawer.parse_drawn),
         (drawer.PageNotDrawn("no-such-page", 12), drawer.parse_drawn),
     ),
+    "git-reader": (
+        (git.ListCommit("ab12", sha256=False), git.parse_asked),
+        (git.ReadBlobs(("a" * 40, "b" * 40)), git.parse_asked),
+        (git.CompareBlobs((("src/a.py", None, "a" * 40),)), git.parse_asked),
+        (git.CommitListed("a" * 40, (("%2Ea/b", "file", "b" * 40),)), git.parse_listed),
+        (git.CommitNotListed("too-many"), git.parse_listed),
+        (git.BlobsRead(("read", "missing"), (b"x\n{}\n",)), git.parse_blobs),
+        (git.BlobsCompared(("binary", "read"), b"--- a/x\n"), git.parse_compared),
+    ),
     "normalize": (
         (RECORD, normalize.parse_record),
         (replace(RECORD, request=None, answers=(), misses=()), normalize.parse_record),
         (normalize.Normalize(RECORD.to_bytes(), (b"{}", b"[]")), normalize.parse_normalize),
         (normalize.Normalize(b"", ()), normalize.parse_normalize),
         (normalize.PacketMade(b"packet"), normalize.parse_made),
+        (normalize.NormalizeMany((RECORD.to_bytes(), b"{}")), normalize.parse_normalize),
+        (
+            normalize.ManyMade((normalize.PacketMade(b"packet").to_bytes(),)),
+            normalize.parse_many,
+        ),
         (normalize.PacketNotMade("TG-NRM-001", "nothing was found"), normalize.parse_made),
     ),
     "proxy": (

@@ -58,6 +58,7 @@ HAZARDS: Final = (
     "invisible",
     "markup-escaped",
     "recognised",
+    "secret-like",
     "truncated",
 )
 

@@ -23,6 +23,8 @@ URL: Final = Pattern(_HTTPS, "an https URL without credentials or port", most=MA
 _SEGMENT: Final = r"[!$&-\-0-9:;=@A-Z_a-z~%][!$&-.0-9:;=@A-Z_a-z~%]*"
 _PATH: Final = rf"{_SEGMENT}(?:/{_SEGMENT})*"
 _COMMIT: Final = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_MOST_ORIGIN: Final = 140  # characters of `git:`, two commits and what joins them
+GIT_PATH: Final = Pattern(_PATH, "a relative path", most=MAX_URL_CHARS - _MOST_ORIGIN)
 LOCATION: Final = Pattern(
     rf"{_HTTPS}|file:{_PATH}|git:{_COMMIT}(?:\.\.{_COMMIT})?/{_PATH}",
     "an https URL, or the relative path of an imported file, `file:` or `git:COMMIT/` before it",

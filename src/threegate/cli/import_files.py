@@ -1,15 +1,14 @@
 """`threegate import`: files and folders become research packets."""
 
 import argparse
-import os
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED
 from threegate.base.forms import CONFIDENTIALITY
+from threegate.cli import import_git
 from threegate.cli.grammar import CommandGroup
+from threegate.cli.import_form import NEXT_TIME, perform, prepare, totals
 from threegate.cli.interrupt import patience
 from threegate.cli.packet_lookup import look_up
 from threegate.host.command_context import Context
@@ -31,8 +30,11 @@ where it was interrupted.
 Symbolic links are not followed, and names that begin with a dot are left out. Packets hold paths
 relative to PATH, never absolute ones. What a file says about itself (title, authors) is a claim.
 
+`import git DIR` takes the text files of a commit (a folder of that name is `./git`). A sandbox
+reads the objects; no program, hook, filter or configuration of the repository is used. Vendored
+and generated files are skipped and counted; --include takes them.
+
 The exit code is 0 if every file is here, 65 if one was refused."""
-_AGAIN = "the same command again goes on from here"
 _WATCH_SECONDS = 2.0
 
 
@@ -48,8 +50,15 @@ def add(commands: CommandGroup) -> None:
             "import ~/papers --recursive",
             "import ~/papers -r --include '*.pdf' --exclude 'drafts/*' --dry-run",
             "import ~/notes -r --watch",
+            "import git ~/project --rev v2.1 --paths 'src/*'",
+            "import git ~/project --diff v2.0 --rev v2.1",
         ),
     )
+    _add_options(parser)
+    import_git.add_options(parser)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
     parser.add_argument("-r", "--recursive", action="store_true", help="folders in folders too")
     for name, words in (("include", "only files like this"), ("exclude", "no files like this")):
@@ -83,6 +92,9 @@ def run(args: argparse.Namespace, context: Context) -> int:
     """Import what was named."""
     from threegate.base.errors import UsageError
 
+    if import_git.is_git(args):
+        return import_git.run(args, context)
+    import_git.refuse_options(args)
     if args.watch and (args.dry_run or args.json):
         raise UsageError("--watch goes with neither --dry-run nor --json")
     if args.lookup and args.json:
@@ -93,7 +105,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
         return _rehearse(args, context, selection)
     with context.workspace(args) as ws:
         ws.refuse_wrong_clock()
-        with patience(context, first="storing what is complete", second=_AGAIN) as stop:
+        with patience(context, first="storing what is complete", second=NEXT_TIME) as stop:
             code, made = _import(args, context, ws, selection, stop.is_set)
             while args.watch and not stop.wait(_WATCH_SECONDS):
                 fresh = _changed(selection, selection := _selected(args, context))
@@ -103,17 +115,11 @@ def run(args: argparse.Namespace, context: Context) -> int:
         if made and args.lookup and not stop.is_set():
             code = look_up(args, context, ws, made) or code
         if made and not stop.is_set():
-            _prepare(context, ws)
+            prepare(context, ws)
     if stop.is_set() and not args.watch:
-        context.out.note(f"interrupted: {_AGAIN}")
+        context.out.note(f"interrupted: {NEXT_TIME}")
         return EX_INTERRUPTED
     return code
-
-
-def _prepare(context: Context, ws: "Workspace") -> None:
-    from threegate.host.ask.nearness import prepare_new
-
-    prepare_new(context, ws)
 
 
 def _selected(args: argparse.Namespace, context: Context) -> "FileSelection":
@@ -173,45 +179,13 @@ def _import(
     stop: Callable[[], bool],
 ) -> tuple[int, list[str]]:
     """Import a selection, print it, and return the exit code and the new packets."""
-    from threegate.host.importing.batch import STATUSES, FileImport
-    from threegate.host.importing.text_form import document, lines
-
-    counts = dict.fromkeys(STATUSES, 0)
-    told: list[dict[str, Any]] = []
-    made: list[str] = []
-    task = FileImport(ws, level=args.confidentiality, again=args.again, stop=stop)
-    started = time.monotonic()
-    with closing(task), context.out.board(context.environ) as draw:
-        for report in task.run(selection):
-            counts[report.status] += 1
-            if report.status == "made" and report.packet_id is not None:
-                made.append(report.packet_id)
-            if args.json:
-                told.append(document(report))
-            else:
-                for text in lines(report):
-                    context.out.line(text)
-                context.out.flush()  # a pipe shows each file as it is done, too
-            draw(_progress(sum(counts.values()), len(selection.files), started))
+    done = perform(args, context, ws, selection, stop)
     if args.json:
-        context.out.document({"files": told})
+        context.out.document({"files": done.told})
     elif len(selection.files) != 1 or selection.folders:
         _tell_left_out(context, selection)
-        context.out.note(_totals(counts))
-    return (os.EX_DATAERR if counts["refused"] else 0), made
-
-
-def _progress(done: int, total: int, started: float) -> list[str]:
-    seconds = max(time.monotonic() - started, 0.001)
-    left = round(seconds * (total - done) / done) if done else 0
-    rate = f"{done / seconds:.1f} files/s"
-    return [f"importing: {done} of {total}, {rate}, {left // 60}:{left % 60:02} left"]
-
-
-def _totals(counts: dict[str, int]) -> str:
-    words = {"made": "imported", "already": "already here", "refused": "refused", "gone": "gone"}
-    said = [f"{count} {words[name]}" for name, count in counts.items() if count]
-    return ", ".join(said) or "no files"
+        context.out.note(totals(done.counts))
+    return done.code, done.made
 
 
 def _tell_left_out(context: Context, selection: "FileSelection") -> None:

@@ -109,6 +109,12 @@ GATES: Final[Mapping[str, Gate]] = {
     profiles.IMAGE_READER.name: Gate(
         "threegate.gates.image_reader.gate:serve", "the image decoder", "TG-GATE-001", ""
     ),
+    profiles.GIT_READER.name: Gate(
+        "threegate.gates.git_reader.gate:serve",
+        "the reader of git objects",
+        "TG-GIT-010",
+        "what was imported is stored; run the command again, it goes on where it stopped",
+    ),
     profiles.PAGE_DRAWER.name: Gate(
         "threegate.gates.page_drawer.gate:serve",
         "the page drawer",

@@ -13,6 +13,7 @@ from threegate.sandbox.reader_profiles import (
     FETCH_NORMALIZE,
     FETCH_OFFICE,
     FETCH_PDF,
+    GIT_READER,
     IMAGE_READER,
     PAGE_DRAWER,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "FETCH_OFFICE",
     "FETCH_PDF",
     "GIB",
+    "GIT_READER",
     "IMAGE_READER",
     "KIB",
     "MIB",
@@ -355,5 +357,6 @@ PROFILES: Final = {
         RUN_PROXY,
         PAGE_DRAWER,
         FETCH_OFFICE,
+        GIT_READER,
     )
 }

@@ -1,4 +1,4 @@
-"""What the sandboxes that read one hostile file each may do: no network, no file, one job.
+"""What the sandboxes that read one hostile file or repository may do: no network, no other file.
 
 Reviewed and pinned like the rest of `profiles.py`, which lists them.
 """
@@ -6,7 +6,7 @@ Reviewed and pinned like the rest of `profiles.py`, which lists them.
 from dataclasses import replace
 from typing import Final
 
-from threegate.sandbox.profile_form import GIB, KIB, MIB, Profile
+from threegate.sandbox.profile_form import GIB, KIB, MIB, Bind, Profile
 
 FETCH_NORMALIZE: Final = Profile(
     name="fetch-normalize",
@@ -82,4 +82,18 @@ PAGE_DRAWER: Final = replace(
     memory_bytes=1 * GIB,
     cpu_seconds=30,
     deadline_seconds=60,
+)
+GIT_READER: Final = replace(
+    FETCH_NORMALIZE,
+    name="git-reader",
+    purpose="reads objects of one git repository: files of a commit, bytes, changes",
+    packages=("gates.git_reader",),
+    libraries=("dulwich",),
+    modules=("binascii", "mmap", "zlib", "_sha1", "_sha256", "dulwich.pack"),
+    binds=(Bind("objects", "/in/objects", "directory"),),  # not its configuration, hooks or refs
+    memory_bytes=3 * GIB,  # of which packs are mapped, at most two
+    cpu_seconds=600,
+    output_bytes=32 * MIB,
+    deadline_seconds=900,
+    reuse="one session",
 )

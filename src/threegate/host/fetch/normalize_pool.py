@@ -12,7 +12,7 @@ SECURITY
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
@@ -23,10 +23,12 @@ from threegate.base.errors import ArtifactRejected, ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
     Normalize,
+    NormalizeMany,
     PacketMade,
     PacketNotMade,
     RetrievalRecord,
     parse_made,
+    parse_many,
 )
 from threegate.host.gate_profiles import named_failure
 from threegate.host.open_box import in_words, open_box
@@ -60,6 +62,20 @@ class NormalizeJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ManyJob:
+    """Files of one commit, which one box is given together."""
+
+    items: tuple[int, ...]
+    profile: Profile
+    asked: NormalizeMany = field(repr=False)
+
+    @property
+    def message(self) -> bytes:
+        """Return what is sent."""
+        return self.asked.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The bytes of a packet, or why there are none."""
 
@@ -69,13 +85,21 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredMany:
+    """An answer for each file of a `ManyJob`; none if the box ended or broke the protocol."""
+
+    items: tuple[int, ...]
+    answers: tuple[Answered, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """No box can be had."""
 
     error: Exception
 
 
-Told = Answered | Stopped
+Told = Answered | AnsweredMany | Stopped
 
 
 def profile_for(record: RetrievalRecord) -> Profile:
@@ -93,6 +117,12 @@ def job_for(item: int, record: RetrievalRecord, raws: tuple[bytes, ...]) -> Norm
     return NormalizeJob(item, profile_for(record), Normalize(record.to_bytes(), raws))
 
 
+def many_job(jobs: Sequence[NormalizeJob]) -> ManyJob:
+    """Return the job of making the packets of several files of one commit in one box."""
+    pieces = [piece for job in jobs for piece in (job.asked.record, *job.asked.raws)]
+    return ManyJob(tuple(job.item for job in jobs), FETCH_NORMALIZE, NormalizeMany(tuple(pieces)))
+
+
 class Makers:
     """The threads; `tell` is called from them."""
 
@@ -105,7 +135,7 @@ class Makers:
         makers: int = min(MAKERS, os.cpu_count() or 1),
     ) -> None:
         self._machine, self._bundle, self._tell = machine, bundle, tell
-        self._jobs: SimpleQueue[NormalizeJob | None] = SimpleQueue()
+        self._jobs: SimpleQueue[NormalizeJob | ManyJob | None] = SimpleQueue()
         self._most = makers
         self._left = 0  # jobs that are expected and have not come
         self._threads: list[threading.Thread] = []
@@ -122,7 +152,7 @@ class Makers:
         """Start boxes under another policy from now on."""
         self._bundle = bundle
 
-    def submit(self, job: NormalizeJob) -> None:
+    def submit(self, job: NormalizeJob | ManyJob) -> None:
         """Queue a job; its result comes as an event."""
         self._jobs.put(job)
 
@@ -140,7 +170,11 @@ class Makers:
             self._pool(pools, FETCH_NORMALIZE)
             while (job := self._jobs.get()) is not None:
                 pool = self._pool(pools, job.profile)
-                self._tell(read_answer(job.item, pool.run(job.message, refill=False)))
+                answer = pool.run(job.message, refill=False)
+                if isinstance(job, ManyJob):
+                    self._tell(read_many(job.items, answer))
+                else:
+                    self._tell(read_answer(job.item, answer))
                 if self._left > self._jobs.qsize():
                     pool.fill()
         except Exception as exc:  # noqa: BLE001  # the run raises it
@@ -167,6 +201,23 @@ def read_answer(item: int, answer: GateAnswer) -> Answered:
     if why != "done":
         detail = f"the normalizer gave no packet: {in_words(why)}"
         return Answered(item, None, ArtifactRejected(detail, code=BOX_ENDED))
+    return _made(item, data)
+
+
+def read_many(items: tuple[int, ...], answer: GateAnswer) -> AnsweredMany:
+    """Return what a box made of several files; nothing, unless there is an answer for each."""
+    with answer.message as file:
+        data = file.read()
+    try:
+        made = parse_many(Untrusted(data)).answers if answer.ended.why == "done" else ()
+    except ProtocolBroken:
+        made = ()
+    if len(made) != len(items):
+        return AnsweredMany(items, ())
+    return AnsweredMany(items, tuple(map(_made, items, made)))
+
+
+def _made(item: int, data: bytes) -> Answered:
     try:
         made = parse_made(Untrusted(data))
     except ProtocolBroken as exc:

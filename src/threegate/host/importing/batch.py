@@ -12,14 +12,13 @@ SECURITY
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from queue import SimpleQueue
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected
-from threegate.base.forms import NO_ANCHOR
+from threegate.base.forms import CONFIDENTIALITY, NO_ANCHOR
 from threegate.base.limits import MIB
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
@@ -27,13 +26,20 @@ from threegate.handoff import states
 from threegate.handoff.admission import IMPORT, WITHDRAWN, quarantine_pieces
 from threegate.handoff.packet_admission import admit_packets
 from threegate.handoff.refusals import FORGOTTEN
-from threegate.host.fetch.normalize_pool import MAKERS, Answered, Makers, Stopped, Told, job_for
+from threegate.host.fetch.normalize_pool import MAKERS, Answered
 from threegate.host.fetch.storage import parse_packet
-from threegate.host.importing.selection import Importable, ImportSelection, Material, Piece, Root
+from threegate.host.importing.jobs import PacketJobs
+from threegate.host.importing.selection import (
+    LEFT_OUT,
+    Importable,
+    ImportSelection,
+    Material,
+    Piece,
+    Root,
+)
 from threegate.host.importing.types import UNREAD_TYPE, detect
 from threegate.host.workspace.fetched import FetchCache, ImportedFile
 from threegate.host.workspace.workspace import Workspace
-from threegate.sandbox.machine import find_machine
 
 MOST_WAITING: Final = 2 * MAKERS  # files that were read and have no packet yet
 MOST_IN_BATCH: Final = 32  # packets that are stored as one change
@@ -45,7 +51,9 @@ MADE: Final = "made"
 ALREADY: Final = "already"
 REFUSED: Final = "refused"
 GONE: Final = "gone"
-STATUSES: Final = (MADE, ALREADY, REFUSED, GONE)
+SKIPPED: Final = "skipped"
+STATUSES: Final = (MADE, ALREADY, REFUSED, SKIPPED, GONE)
+HOLDS_KEY: Final = "secret-like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +103,7 @@ class FileImport:
         self._ws, self._level, self._again, self._stop = ws, level, again, stop
         self._cache = FetchCache(ws.store, ws.seals)
         self._known: dict[str, dict[str, ImportedFile]] = {}
-        self._told: SimpleQueue[Told] = SimpleQueue()
-        self._makers = Makers(find_machine(), ws.bundle, tell=self._told.put)
+        self._jobs = PacketJobs(ws.bundle)
         self._reading: dict[int, _Reading] = {}
         self._ready: list[_Ready] = []
         self._ready_since = 0.0
@@ -104,7 +111,7 @@ class FileImport:
 
     def close(self) -> None:
         """End the sandboxes."""
-        self._makers.close()
+        self._jobs.close()
         self._cache.close()
 
     def run(self, selection: ImportSelection) -> Iterator[ImportReport]:
@@ -118,9 +125,10 @@ class FileImport:
             report = self._begin(number, file, left - number)
             if report is not None:
                 yield report
-            while len(self._reading) >= MOST_WAITING:
+            while self._jobs.waiting >= MOST_WAITING:
                 yield from self._take()
             yield from self._stored(force=False)
+        self._jobs.flush()
         while self._reading:
             yield from self._take()
         yield from self._stored(force=True)
@@ -133,7 +141,8 @@ class FileImport:
         try:
             material = file.material()
         except ArtifactRejected as exc:
-            return ImportReport(file.reference, REFUSED, error=exc)
+            status = SKIPPED if exc.code == LEFT_OUT else REFUSED
+            return ImportReport(file.reference, status, error=exc)
         digest = material.digest
         self._seen.add(digest)
         before = self._files_of(file.root).get(file.location)
@@ -146,8 +155,7 @@ class FileImport:
         except ArtifactRejected as exc:
             return self._refused(file, material, exc)
         self._reading[number] = reading = _Reading(file, record, material)
-        self._makers.expect(left)
-        self._makers.submit(job_for(number, record, reading.raws))
+        self._jobs.submit(number, record, reading.raws, left=left)
         return None
 
     def _files_of(self, root: Root) -> dict[str, ImportedFile]:
@@ -209,10 +217,10 @@ class FileImport:
 
     def _take(self) -> Iterator[ImportReport]:
         """Wait for one sandbox."""
-        told = self._told.get()
-        if isinstance(told, Stopped):
-            raise told.error
-        assert isinstance(told, Answered)
+        for told in self._jobs.take():
+            yield from self._taken(told)
+
+    def _taken(self, told: Answered) -> Iterator[ImportReport]:
         reading = self._reading.pop(told.item)
         try:
             if told.packet is None:
@@ -222,10 +230,20 @@ class FileImport:
         except ArtifactRejected as exc:
             yield self._refused(reading.file, reading.material, exc)
             return
+        if _needs_raise(packet):
+            self._raise(told.item, reading)
+            return
         if not self._ready:
             self._ready_since = time.monotonic()
         self._ready.append(_Ready(reading, packet, told.packet))
         yield from self._stored(force=False)
+
+    def _raise(self, number: int, reading: _Reading) -> None:
+        """Make the packet again at the highest level, because it seems to hold a secret."""
+        record = replace(reading.record, confidentiality=CONFIDENTIALITY[-1])
+        self._reading[number] = _Reading(reading.file, record, reading.material)
+        self._jobs.submit(number, record, reading.raws, left=1)
+        self._jobs.flush()
 
     def _stored(self, *, force: bool) -> Iterator[ImportReport]:
         """Store the packets that are ready, if they are enough for a batch."""
@@ -280,3 +298,9 @@ class FileImport:
             here = self._ws.store.locate(known.packet) is not None
             if here and location not in there and known.sha256 not in self._seen:
                 yield ImportReport(location, GONE, known.packet)
+
+
+def _needs_raise(packet: ResearchPacket) -> bool:
+    """Tell whether a packet seems to hold a secret and is not at the highest level."""
+    found = any(one.name == HOLDS_KEY for one in packet.hazards)
+    return found and packet.confidentiality != CONFIDENTIALITY[-1]

@@ -32,6 +32,7 @@ UNUSABLE: Final = "TG-IMP-001"  # not a file that can be read
 CHANGED: Final = "TG-IMP-002"  # it changed while it was read
 TOO_LARGE: Final = "TG-IMP-003"
 NAME_TOO_LONG: Final = "TG-IMP-004"
+LEFT_OUT: Final = "TG-IMP-006"  # not refused: nobody would want it
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -72,12 +73,14 @@ class Material:
 
     pieces: tuple[Piece, ...]
     misses: tuple[Miss, ...] = ()
+    own_place: str = ""  # set where the same bytes at another place are another packet
 
     @property
     def digest(self) -> str:
         """Return a digest that changes with any of the pieces."""
         digests = [sha256_hex(piece.raw) for piece in self.pieces]
-        return digests[0] if len(digests) == 1 else sha256_hex("\n".join(digests).encode())
+        names = [*digests, self.own_place] if self.own_place else digests
+        return names[0] if len(names) == 1 else sha256_hex("\n".join(names).encode())
 
 
 class Importable(Protocol):
@@ -161,12 +164,12 @@ def select(
             why = getattr(exc, "strerror", None) or "no such name"
             raise UsageError(f"{name}: {why.lower()}", code="TG-USE-002") from exc
         if stat.S_ISDIR(mode):
-            root = _root(path)
+            root = root_of(path)
             _walk(root, found, recursive=recursive, patterns=(include, exclude))
             if recursive and not include and not exclude:
                 found.whole_roots.append(root)
         else:
-            root = _root(path.parent)
+            root = root_of(path.parent)
             with _opened(root.path, ()) as folder:
                 _take(folder, root, (path.name,), found)
     return found
@@ -237,13 +240,13 @@ def _entries(
         path = (*parts, name)
         if name.startswith("."):
             found.hidden += 1
-        elif _matches(path, exclude):
+        elif matches(path, exclude):
             found.left_out += 1
         elif is_folder and len(path) > MAX_DEPTH:
             found.unusable.append(("/".join(path), _unusable(f"below {MAX_DEPTH} folders")))
         elif is_folder:
             below.append(path)
-        elif include and not _matches(path, include):
+        elif include and not matches(path, include):
             found.left_out += 1
         else:
             _take(folder, root, path, found)
@@ -264,7 +267,7 @@ def _take(folder: int, root: Root, parts: tuple[str, ...], found: FileSelection)
         found.files.append(file)
 
 
-def _matches(parts: tuple[str, ...], patterns: Sequence[str]) -> bool:
+def matches(parts: tuple[str, ...], patterns: Sequence[str]) -> bool:
     """Tell whether the path, or its last name, is like one of the patterns."""
     path = "/".join(parts)
     return any(fnmatch(path, one) or fnmatch(parts[-1], one) for one in patterns)
@@ -284,7 +287,8 @@ def _opened(root: Path, parts: tuple[str, ...]) -> Iterator[int]:
         os.close(fd)
 
 
-def _root(path: Path) -> Root:
+def root_of(path: Path) -> Root:
+    """Return the root at a path; links in the path that the operator named are followed."""
     real = os.path.realpath(path)
     return Root(Path(real), sha256_hex(os.fsencode(real)))
 

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from threegate.artifacts.ids import short
-from threegate.host.importing.batch import ALREADY, GONE, MADE, ImportReport
+from threegate.host.importing.batch import (
+    ALREADY,
+    GONE,
+    HOLDS_KEY,
+    MADE,
+    SKIPPED,
+    ImportReport,
+)
 from threegate.host.provenance.headlines import packet_headline
 
 _WORDS: Final = {
@@ -16,6 +23,8 @@ _WORDS: Final = {
 
 def lines(report: ImportReport) -> Iterator[str]:
     """Yield one line, with the title, hazards and hints below it; foreign text comes last."""
+    if report.status == SKIPPED:
+        return
     if report.error is not None:
         kept = f" {report.sha256[:12]}" if report.sha256 else ""
         yield f"refused {report.error.code}{kept} {report.reference}: {report.error.message}"
@@ -29,6 +38,8 @@ def lines(report: ImportReport) -> Iterator[str]:
         if report.packet.hazards:
             found = ", ".join(f"{one.count} x {one.name}" for one in report.packet.hazards)
             yield f"  found in it: {found}"
+            if HOLDS_KEY in {one.name for one in report.packet.hazards}:
+                yield "  the packet is confidential, because it seems to hold a secret"
         if report.packet.title.open_for_display():
             yield f"  {packet_headline(report.packet_id, report.packet, ()).text}"
 

@@ -17,7 +17,9 @@ from threegate.artifacts.ids import sha256_hex
 from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import (
+    ManyMade,
     Normalize,
+    NormalizeMany,
     PacketMade,
     PacketNotMade,
     RetrievalRecord,
@@ -42,10 +44,33 @@ def serve() -> None:
 def serve_with(readers: Mapping[str, Read]) -> None:
     """Answer one message with these readers."""
     gc.freeze()  # what was imported stays: a tenth of the time went into looking it over
-    answer_once(
-        lambda message: answer(parse_normalize(Untrusted(message)), readers).to_bytes(),
-        parse_normalize.most_bytes,
-    )
+    answer_once(lambda message: _answer(message, readers), parse_normalize.most_bytes)
+
+
+def _answer(message: bytes, readers: Mapping[str, Read]) -> bytes:
+    ask = parse_normalize(Untrusted(message))
+    if isinstance(ask, Normalize):
+        return answer(ask, readers).to_bytes()
+    return answer_many(ask, readers).to_bytes()
+
+
+def answer_many(ask: NormalizeMany, readers: Mapping[str, Read]) -> ManyMade:
+    """Return the answer for each file, as if it had come alone; all are files of one commit."""
+    asked = [
+        Normalize(record, (raw,))
+        for record, raw in zip(ask.pieces[::2], ask.pieces[1::2], strict=True)
+    ]
+    if len({_commit_of(one) for one in asked}) > 1:
+        # Files that share a sandbox can affect each other, so they must have one origin.
+        raise ProtocolBroken("files of several commits")
+    return ManyMade(tuple(answer(one, readers).to_bytes() for one in asked))
+
+
+def _commit_of(ask: Normalize) -> str:
+    record = parse_record(Untrusted(ask.record))
+    if len(record.answers) != 1 or record.answers[0].source != "git":
+        raise ProtocolBroken("not a file of a commit")
+    return record.answers[0].url.partition("/")[0]
 
 
 def answer(ask: Normalize, readers: Mapping[str, Read]) -> PacketMade | PacketNotMade:

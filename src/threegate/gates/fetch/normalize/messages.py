@@ -25,7 +25,7 @@ from threegate.base.forms import (
     TIME,
     URL,
 )
-from threegate.base.limits import MAX_HOPS, MAX_URL_CHARS, MIB
+from threegate.base.limits import MAX_HEADER_BYTES, MAX_HOPS, MAX_URL_CHARS, MIB
 from threegate.base.message_parts import RawPart, RawParts
 from threegate.base.message_shapes import RowShape, SortedRecord, TextLine
 from threegate.base.messages import (
@@ -47,6 +47,8 @@ PROTOCOL: Final = "normalize/1"
 MAX_ANSWERS: Final = 1 + MAX_ALSO  # the main one, and as many more as a packet may name
 MAX_MISSES: Final = 32  # with one gap per answer still within a packet's list of gaps
 MAX_RECORD_BYTES: Final = 1 * MIB
+MAX_MANY: Final = 32  # files that one sandbox reads
+MAX_MANY_BYTES: Final = 4 * MIB  # of all their bytes, and of all their records
 MAX_RAWS_BYTES: Final = 192 * MIB  # of all answers together; the sandbox holds them three times
 
 _TYPE: Final = r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*"
@@ -169,8 +171,32 @@ class PacketNotMade(Message):
     message: str = head(TextLine(), "why, in our own words")
 
 
+@message(PROTOCOL, "normalize-many", sender="host", answer="`ManyMade`; the sandbox ends")
+class NormalizeMany(Message):
+    """Records of files of one commit, each followed by the bytes of its one answer."""
+
+    pieces: tuple[bytes, ...] = part(
+        RawParts(2 * MAX_MANY, MAX_MANY_BYTES, least=2, total_bytes=2 * MAX_MANY_BYTES),
+        "record and bytes, one after the other",
+    )
+
+    def check(self) -> None:
+        need(len(self.pieces) % 2 == 0, "a record without its bytes")
+
+
+@message(PROTOCOL, "many-made", sender="sandbox")
+class ManyMade(Message):
+    """An answer for each record, in their order."""
+
+    answers: tuple[bytes, ...] = part(
+        RawParts(MAX_MANY, MAX_PACKET_BYTES + MAX_HEADER_BYTES, least=1, total_bytes=12 * MIB),
+        "a `PacketMade` or `PacketNotMade` each",
+    )
+
+
 parse_record: Final = FlatParser(RetrievalRecord)
-parse_normalize: Final = parser_of(Normalize)
+parse_normalize: Final = parser_of(Normalize, NormalizeMany)
+parse_many: Final = parser_of(ManyMade)
 parse_made: Final = parser_of(PacketMade, PacketNotMade)
 
 

@@ -13,6 +13,8 @@ from typing import Final
 
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
+from threegate.gates.fetch.normalize.readers.numbered import numbered_lines, parts_of_lines
+from threegate.gates.fetch.normalize.secrets import count_secrets
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
 
 MAX_TEXT_BYTES: Final = 64 * 2**20
@@ -25,11 +27,17 @@ _FALLBACK: Final = codecs.lookup("cp1252").name  # looked up now: the box is loc
 # Bytes of no text: NUL and the other controls without a place on a line.
 _BINARY: Final = bytes(set(range(0x20)) - set(b"\t\n\x0b\x0c\r\x1a\x1b"))
 _LABEL: Final = Untrusted("text")
+_LOCAL: Final = ("file", "git")
 
 
-def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
-    """Return the text, or raise `Unread`."""
-    return Document((Part(_LABEL, Untrusted(decode(raw))),))
+def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
+    """Return the text, or raise `Unread`; a text file of this machine has line numbers."""
+    text = decode(raw)
+    if answer.source not in _LOCAL:
+        return Document((Part(_LABEL, Untrusted(text)),))
+    found = count_secrets((text,))
+    parts = parts_of_lines(numbered_lines(text))
+    return Document(parts, found={"secret-like": found} if found else {})
 
 
 def decode(raw: Untrusted[bytes]) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from threegate.artifacts import media_types
 from threegate.gates.fetch.normalize.readers import (
+    diff,
     json_text,
     latex,
     markdown,
@@ -26,6 +27,7 @@ PLAIN: Final[Mapping[str, Read]] = {
     "text/xml": xml_text.read,
     "+xml": xml_text.read,
     "text/csv": plain.read,
+    media_types.DIFF: diff.read,
     media_types.MARKDOWN: markdown.read,
     media_types.LATEX: latex.read,
     media_types.NOTEBOOK: notebook.read,

@@ -1,0 +1,1 @@
+"""Helper of imports: reads objects of a git repository."""
