@@ -66,7 +66,12 @@ def in_box(raw: bytes, kind: str) -> Boxed:
     return boxed(message_of(raw, kind), *BOXES[kind])
 
 
-LIMIT_ENDS = {("exit", 70), *(("crashed", 128 + signal) for signal in (6, 9, 11, 24))}
+# 127: the C library ends a process for which it cannot allocate thread-local data.
+LIMIT_ENDS = {
+    ("exit", 70),
+    ("exit", 127),
+    *(("crashed", 128 + signal) for signal in (6, 9, 11, 24)),
+}
 
 
 def packet(found: PacketMade | PacketNotMade | None) -> ResearchPacket:
