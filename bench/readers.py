@@ -98,7 +98,7 @@ def _bare_pdf(raw: bytes) -> list[str]:
     return texts
 
 
-PAPER_PAGES = 10
+PAPER_PAGES = 12
 _LINES = 50
 
 

@@ -36,6 +36,7 @@ TOPICS = (
     "executors",
     "normalize",
     "readers",
+    "imports",
     "proxy",
     "fetch",
     "model",
