@@ -467,7 +467,7 @@ def test_vectors_that_were_edited_or_removed_are_computed_again(ws: Workspace) -
 def test_forgetting_removes_one_packet_and_keeps_the_rest(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    word, shared = "xylophonecanary", "A sentence that both have."
+    word, shared = "xylophoneparrot", "A sentence that both have."
     many = take_in(ws, *(packet_of_size(number, 2500) for number in range(300)))
     mine, other = take_in(ws, packet(f"One {word} flew.", shared), packet("Two flew.", shared))
     secret_text, both = digest(f"One {word} flew."), digest(shared)

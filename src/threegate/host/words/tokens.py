@@ -42,14 +42,14 @@ class _Tokens(dict[str, str]):
         self._language = language
 
     def __missing__(self, word: str) -> str:
+        if not word.isalpha() and any(map(str.isdigit, word)):
+            return folded(word)  # not kept: there is no end of numbers
         if len(self) >= CACHED_WORDS:
             self.clear()
         self[word] = found = self._made(word)
         return found
 
     def _made(self, word: str) -> str:
-        if not word.isalpha() and any(map(str.isdigit, word)):
-            return folded(word)
         if not is_latin(word):
             script = stemmer_of_script(word)
             return folded(word if script is None else stem(script, word))

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,11 +46,16 @@ def test_a_compound_is_indexed_once() -> None:
     assert once.compounds == twice.compounds != ""
 
 
-def test_the_cache_of_words_is_bounded() -> None:
+def test_the_cache_of_words_is_bounded_and_holds_no_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CACHED_WORDS", 100)
     known = module._TOKENS["en"]
-    for number in range(module.CACHED_WORDS + 10):
-        token_of("en", f"word{number}")
-    assert len(known) <= module.CACHED_WORDS
+    known.clear()
+    tokens_of([f"word{number}" for number in range(50)], "en")
+    assert not known
+    tokens_of(["".join(letters) for letters in product("abcdef", repeat=4)], "en")
+    assert 0 < len(known) <= 100
     assert token_of("en", "bones") == "bone"
 
 
