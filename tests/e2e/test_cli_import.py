@@ -245,3 +245,18 @@ def test_each_document_format_becomes_a_packet_and_others_say_what_to_do(
     assert found["file:old.rtf"]["hint"] == "save it as DOCX, ODT or PDF"
     assert found["file:bomb.docx"]["code"] == "TG-NRM-004"
     assert "unpacked" in found["file:bomb.docx"]["reason"]
+
+
+# claim TG-C-577
+def test_no_key_and_no_file_of_a_workspace_becomes_a_packet(cli: Cli, tmp_path: Path) -> None:
+    assert cli.workspace is not None
+    keys = tmp_path / ".config" / "threegate"
+    assert keys.is_dir(), "control: the operator's key is there"
+    refused = imported(cli, keys, cli.workspace / "handoff", "--recursive", code=65)
+    assert {one["code"] for one in refused.values()} == {"TG-IMP-007"}
+    (tmp_path / "copied").write_bytes(b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n")
+    (tmp_path / "notes.md").write_text("Ice.")
+    found = imported(cli, tmp_path, "--recursive", "--exclude", "*.pub", code=65)
+    assert found["file:notes.md"]["status"] == "made", "control: a note beside them is imported"
+    assert found["file:copied"]["code"] == "TG-IMP-010"
+    assert len(packets(cli)) == 1, [one["reference"] for one in packets(cli)]

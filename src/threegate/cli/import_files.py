@@ -27,7 +27,8 @@ Bytes that were imported before are already here. A changed file becomes a new p
 the one it replaces; a removed file is named, and its packet stays. The same command again goes on
 where it was interrupted.
 
-Symbolic links are not followed, and names that begin with a dot are left out. Packets hold paths
+Symbolic links are not followed, and names that begin with a dot are left out. The files of a
+workspace and private keys are never imported. Packets hold paths
 relative to PATH, never absolute ones. What a file says about itself (title, authors) is a claim.
 
 `import git DIR` takes the text files of a commit (a folder of that name is `./git`). A sandbox
@@ -131,6 +132,7 @@ def _selected(args: argparse.Namespace, context: Context) -> "FileSelection":
         recursive=args.recursive,
         include=args.include,
         exclude=args.exclude,
+        closed=(context.settings.config_home, context.settings.state_home),
     )
 
 
@@ -202,3 +204,5 @@ def _left_out(selection: "FileSelection", counted: Callable[..., str]) -> Iterat
         yield f"{counted(selection.hidden, 'name')} with a dot in front left out"
     if selection.left_out:
         yield f"{counted(selection.left_out, 'name')} left out by --include or --exclude"
+    if selection.own:
+        yield f"{counted(selection.own, 'name')} of a workspace or of your keys left out"

@@ -7,7 +7,8 @@ SECURITY
     Walks folders whose owner may be anybody.  Symbolic links are never followed, also not when
     a folder is exchanged for one during the walk: every part of a path is opened relative to its
     parent.  Only regular files are read, opening never waits, and a file that changes while it is
-    read is refused.
+    read is refused.  The files of a workspace, and the folders with keys and credentials, are
+    never read: packets can be shown to a model.
 """
 
 import os
@@ -25,6 +26,8 @@ from threegate.base.errors import ArtifactRejected, UsageError
 from threegate.base.limits import MAX_URL_CHARS, MIB
 from threegate.base.text import FORBIDDEN
 from threegate.gates.fetch.normalize.messages import Miss
+from threegate.host.workspace.setup import OURS
+from threegate.host.workspace.workspace import MARKER
 
 MAX_FILE_BYTES: Final = 64 * MIB
 MAX_DEPTH: Final = 64  # folders below each other
@@ -33,6 +36,7 @@ CHANGED: Final = "TG-IMP-002"  # it changed while it was read
 TOO_LARGE: Final = "TG-IMP-003"
 NAME_TOO_LONG: Final = "TG-IMP-004"
 LEFT_OUT: Final = "TG-IMP-006"  # not refused: nobody would want it
+OWN: Final = "TG-IMP-007"  # part of a workspace, or of the operator's keys
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -144,6 +148,7 @@ class FileSelection:
     hidden: int = 0  # names that begin with a dot
     folders: int = 0  # not walked, without --recursive
     left_out: int = 0  # by --include and --exclude
+    own: int = 0  # names of a workspace, and folders with keys
 
 
 def select(
@@ -153,9 +158,14 @@ def select(
     recursive: bool,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    closed: Sequence[Path] = (),
 ) -> FileSelection:
-    """Return what the named paths lead to, sorted; raise `UsageError` for a missing path."""
+    """Return what the named paths lead to, sorted; raise `UsageError` for a missing path.
+
+    `closed` are folders that are never entered.
+    """
     found = FileSelection()
+    shut = frozenset(map(os.path.realpath, closed))
     for name in dict.fromkeys(paths):
         path = cwd / name
         try:
@@ -163,15 +173,18 @@ def select(
         except (OSError, ValueError) as exc:
             why = getattr(exc, "strerror", None) or "no such name"
             raise UsageError(f"{name}: {why.lower()}", code="TG-USE-002") from exc
-        if stat.S_ISDIR(mode):
-            root = root_of(path)
-            _walk(root, found, recursive=recursive, patterns=(include, exclude))
-            if recursive and not include and not exclude:
+        is_folder = stat.S_ISDIR(mode)
+        root = root_of(path if is_folder else path.parent)
+        if _is_own(root.path if is_folder else root.path / path.name, shut):
+            why = "it belongs to ThreeGate: a workspace, keys or credentials"
+            found.unusable.append((name, ArtifactRejected(why, code=OWN)))
+        elif is_folder:
+            patterns = include, exclude
+            is_whole = _walk(root, found, recursive=recursive, patterns=patterns, shut=shut)
+            if is_whole and not include and not exclude:
                 found.whole_roots.append(root)
         else:
-            root = root_of(path.parent)
-            with _opened(root.path, ()) as folder:
-                _take(folder, root, (path.name,), found)
+            _take_named(root, path.name, found)
     return found
 
 
@@ -209,19 +222,28 @@ def _walk(
     *,
     recursive: bool,
     patterns: tuple[Sequence[str], Sequence[str]],
-) -> None:
+    shut: frozenset[str],
+) -> bool:
+    """Take the files below a root; tell whether every folder was read."""
     waiting: list[tuple[str, ...]] = [()]
+    is_whole = recursive
     while waiting:
         parts = waiting.pop()
         try:
             with _opened(root.path, parts) as folder:
-                waiting += reversed(_entries(folder, root, parts, found, patterns))
+                below = _entries(folder, root, parts, found, patterns)
         except OSError as exc:
             why = _unusable(f"the folder cannot be read: {(exc.strerror or 'error').lower()}")
             found.unusable.append(("/".join(parts) or ".", why))
+            is_whole = False  # what is in it is not gone
+            continue
+        open_ones = [one for one in below if os.path.join(root.path, *one) not in shut]
+        found.own += len(below) - len(open_ones)
+        waiting += reversed(open_ones)
         if not recursive:
             found.folders += len(waiting)
-            return
+            break
+    return is_whole
 
 
 def _entries(
@@ -236,9 +258,13 @@ def _entries(
     include, exclude = patterns
     with os.scandir(folder) as entries:
         names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    # Packets and the log of a workspace would be imported into it, and with --watch without end.
+    own = OURS if any(name == MARKER for name, _ in names) else ()
     for name, is_folder in names:
         path = (*parts, name)
-        if name.startswith("."):
+        if name in own:
+            found.own += 1
+        elif name.startswith("."):
             found.hidden += 1
         elif matches(path, exclude):
             found.left_out += 1
@@ -253,8 +279,20 @@ def _entries(
     return below
 
 
+def _take_named(root: Root, name: str, found: FileSelection) -> None:
+    try:
+        with _opened(root.path, ()) as folder:
+            _take(folder, root, (name,), found)
+    except OSError as exc:
+        why = _unusable(f"its folder cannot be read: {(exc.strerror or 'error').lower()}")
+        found.unusable.append((name, why))
+
+
 def _take(folder: int, root: Root, parts: tuple[str, ...], found: FileSelection) -> None:
-    status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+    try:
+        status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:  # removed since it was listed; the others are still there
+        return
     file = FoundFile(root, parts, _identity(status))
     if not stat.S_ISREG(status.st_mode):
         kind = stat.S_IFMT(status.st_mode)
@@ -271,6 +309,14 @@ def matches(parts: tuple[str, ...], patterns: Sequence[str]) -> bool:
     """Tell whether the path, or its last name, is like one of the patterns."""
     path = "/".join(parts)
     return any(fnmatch(path, one) or fnmatch(parts[-1], one) for one in patterns)
+
+
+def _is_own(path: Path, shut: frozenset[str]) -> bool:
+    """Tell whether a real path is in a closed folder, or is one of a workspace's own names."""
+    return any(
+        str(one) in shut or (one.name in OURS and os.path.lexists(one.parent / MARKER))
+        for one in (path, *path.parents)
+    )
 
 
 @contextmanager

@@ -175,3 +175,97 @@ def test_any_name_has_one_location_that_packets_accept(names: list[bytes]) -> No
     assert not {".", ".."} & set(file.location.removeprefix("file:").split("/"))
     assert file.reference.startswith("file:")
     assert file.reference.isprintable() or " " in file.reference or not file.reference.isascii()
+
+
+def workspace(place: Path) -> Path:
+    for name in ("audit", "bundles", "handoff/packets", "policy", "papers"):
+        (place / name).mkdir(parents=True)
+        (place / name / "x.md").write_text(name)
+    (place / "threegate.json").write_text("{}")
+    return place
+
+
+def test_files_of_a_workspace_are_left_out_of_the_folder_around_it(tmp_path: Path) -> None:
+    workspace(tmp_path / "all" / "ws")
+    (tmp_path / "all" / "audit").mkdir()
+    (tmp_path / "all" / "audit" / "y.md").write_text("not of a workspace")
+    found = select(["all"], tmp_path, recursive=True)
+    # The operator's own files beside them are taken: `threegate init .` is usual.
+    assert taken(found) == ["file:audit/y.md", "file:ws/papers/x.md"]
+    assert found.own == 5
+    found = select(["all/ws"], tmp_path, recursive=True)
+    assert (taken(found), found.own) == (["file:papers/x.md"], 5)
+
+
+# claim TG-C-577
+def test_files_of_a_workspace_are_refused_by_name(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "ws")
+    (tmp_path / "link").symlink_to(place / "handoff")
+    named = ["ws/handoff", "ws/handoff/packets/x.md", "ws/threegate.json", "link/packets"]
+    found = select([*named, "ws/papers"], tmp_path, recursive=True)
+    assert taken(found) == ["file:x.md"], "control: what the operator put there is taken"
+    assert [name for name, _ in found.unusable] == named
+    assert {error.code for _, error in found.unusable} == {module.OWN}
+
+
+def test_closed_folders_are_neither_entered_nor_named(tmp_path: Path) -> None:
+    (tmp_path / "config" / "threegate").mkdir(parents=True)
+    (tmp_path / "config" / "threegate" / "key").write_text("k")
+    (tmp_path / "config" / "other.txt").write_text("o")
+    closed = [tmp_path / "config" / "threegate"]
+    control = select(["config"], tmp_path, recursive=True)
+    assert taken(control) == ["file:other.txt", "file:threegate/key"]
+    found = select(["config"], tmp_path, recursive=True, closed=closed)
+    assert (taken(found), found.own) == (["file:other.txt"], 1)
+    found = select(["config/threegate/key"], tmp_path, recursive=False, closed=closed)
+    assert [error.code for _, error in found.unusable] == [module.OWN]
+
+
+def test_a_file_removed_during_the_walk_does_not_take_the_others_out(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "c.txt").write_text("c")
+    before = os.stat
+
+    def stat_after_a_removal(name: str, **more: object) -> os.stat_result:
+        if name == "a.txt":
+            (folder / "a.txt").unlink()
+        return before(name, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", stat_after_a_removal)
+    found = select(["papers"], tmp_path, recursive=True)
+    assert taken(found) == ["file:c.txt", "file:sub/b.md"]
+    assert not found.unusable
+
+
+def test_what_is_in_a_folder_that_cannot_be_read_is_not_called_gone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = select(["papers"], tmp_path, recursive=True)
+    assert [one.path for one in control.whole_roots] == [folder], "control: all was read"
+    before = os.open
+
+    def without_sub(name: str, flags: int, **more: int) -> int:
+        if name == "sub":
+            raise PermissionError(13, "Permission denied")
+        return before(name, flags, **more)
+
+    monkeypatch.setattr(os, "open", without_sub)
+    found = select(["papers"], tmp_path, recursive=True)
+    assert taken(found) == ["file:a.txt"]
+    assert refused(found) == {"sub": "the folder cannot be read: permission denied"}
+    assert not found.whole_roots
+
+
+def test_a_file_in_a_folder_that_cannot_be_listed_is_refused_in_words(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = select([str(folder / "a.txt")], tmp_path, recursive=False)
+    assert taken(control) == ["file:a.txt"], "control"
+
+    def denied(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", denied)
+    found = select(["papers/a.txt"], tmp_path, recursive=False)
+    assert list(refused(found).values()) == ["its folder cannot be read: permission denied"]

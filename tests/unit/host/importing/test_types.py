@@ -1,6 +1,9 @@
 """What a file is: by content first, by name where the content leaves it open."""
 
 import io
+import resource
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -136,3 +139,41 @@ def test_the_list_of_names_is_followed_within_bounds() -> None:
                 assert detect("a.docx", data) in (types.DOCX, types.TEXT)
             except ArtifactRejected as exc:
                 assert exc.code in (UNREAD_TYPE, TWO_TYPES)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n",
+        b"\xef\xbb\xbf\n-----BEGIN PRIVATE KEY-----\nMIIE\n",
+        b"-----BEGIN PGP PRIVATE KEY BLOCK-----\n",
+        b"PuTTY-User-Key-File-3: ssh-ed25519\n",
+    ],
+)
+# claim TG-C-577
+def test_a_private_key_is_refused_under_every_name(data: bytes) -> None:
+    public = b"-----BEGIN PUBLIC KEY-----\nMCow\n"
+    for name in ("id_ed25519", "notes.txt", "a.md", "a.csv"):
+        assert detect(name, public), "control: a public key is text"
+        with pytest.raises(ArtifactRejected, match="a private key is not imported") as caught:
+            detect(name, data)
+        assert caught.value.code == UNREAD_TYPE, "so its bytes are not kept in quarantine"
+
+
+# claim TG-C-578
+def test_blanks_do_not_keep_the_host_busy() -> None:
+    # This runs outside of sandboxes, so nothing else ends it.
+    script = """
+from threegate.host.importing.types import detect
+for blank in ("\\n", " ", "\\t\\n", "\\r", "\\f", "<!--", "<?", "<?a?>", "\\n\\\\"):
+    print(detect("a", ("x" + blank * 65_000).encode()))
+print(detect("a", b"x" + b"\\n" * 60_000 + b"\\\\documentclass{article}"))
+"""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, check=False)
+    assert done.returncode == 0, f"ended by its CPU limit: {done.returncode} {done.stderr}"
+    assert done.stdout.split() == [types.TEXT] * 9 + [types.LATEX]
