@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from threegate.artifacts.limits import MAX_EXCERPTS
@@ -19,6 +20,7 @@ from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.readers.pdf_furniture import running_lines, spoken
 from threegate.gates.fetch.normalize.readers.pdf_order import Block
 from threegate.gates.fetch.normalize.readers.pdf_paragraphs import Words, paragraphs
+from threegate.gates.fetch.normalize.readers.pdf_tables import CELL_MARK
 from threegate.gates.fetch.normalize.text import Part
 
 MAX_PARTS: Final = MAX_EXCERPTS * 3 // 4  # a long one becomes several excerpts
@@ -224,4 +226,17 @@ def _fitted(pages: Sequence[PageText], found: Sequence[Sequence[_Piece]]) -> Ite
 
 
 def _part(label: str, texts: Sequence[str], number: int) -> Part:
-    return Part(Untrusted(label[:_MAX_LABEL_CHARS]), Untrusted("\n".join(texts)), number)
+    return Part(Untrusted(label[:_MAX_LABEL_CHARS]), Untrusted(_joined(texts)), number)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return paragraphs with blank lines between them; the rows of a table stay together.
+
+    A blank line ends a sentence (`base/sentences.py`), so a heading is not quoted with the
+    paragraph below it.
+    """
+    joined = texts[0]
+    for before, text in pairwise(texts):
+        rows = CELL_MARK in before and CELL_MARK in text
+        joined += ("\n" if rows else "\n\n") + text
+    return joined

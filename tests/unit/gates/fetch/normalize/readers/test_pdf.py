@@ -32,7 +32,7 @@ def refused(raw: bytes) -> tuple[str, str]:
 
 def test_each_page_is_a_part_with_its_number() -> None:
     found = read(pdf(line("first page"), b"", line("third") + line("below", y=600)))
-    assert texts(found) == [(1, "first page"), (3, "third\nbelow")]
+    assert texts(found) == [(1, "first page"), (3, "third\n\nbelow")]
     assert [part.label.open_for_validation() for part in found.parts] == ["page 1", "page 3"]
     assert not found.found
 

@@ -85,7 +85,7 @@ def test_paragraphs_begin_where_a_line_is_indented_or_the_last_one_is_short() ->
     content += [line("Indented " + "words " * 8, x=LEFT + 14, y=700 - PITCH * len(lines), size=9)]
     content += written(["and it goes on.", "A new one."], LEFT, 700 - PITCH * (len(lines) + 1))
     text = whole(courier(b"".join(content)))
-    assert [row.split()[0] for row in text.split("\n")] == [lines[0].split()[0], "Indented", "A"]
+    assert [row.split()[0] for row in text.split("\n\n")] == [lines[0].split()[0], "Indented", "A"]
 
 
 def test_references_with_hanging_lines_stay_apart() -> None:
@@ -94,14 +94,14 @@ def test_references_with_hanging_lines_stay_apart() -> None:
     for number in range(3):
         content += written(first[:1], LEFT, 700 - 22 * number)
         content += written(first[1:], LEFT + 12, 689 - 22 * number)
-    assert whole(courier(b"".join(content))).split("\n") == [" ".join(first)] * 3
+    assert whole(courier(b"".join(content))).split("\n\n") == [" ".join(first)] * 3
 
 
 def test_entries_of_a_table_of_contents_and_of_a_list_stay_apart() -> None:
     lines = [f"{name} {'. ' * (38 - len(name) // 2)}7" for name in ("Gates", "Keepers", "Walls")]
     lines += ["- one of the entries of a list that has more than one of them, as lists have"]
     lines += ["- another one"]
-    rows = whole(courier(b"".join(written(lines, LEFT, 700)))).split("\n")
+    rows = whole(courier(b"".join(written(lines, LEFT, 700)))).split("\n\n")
     assert [row.split()[0] for row in rows] == ["Gates", "Keepers", "Walls", "-", "-"]
 
 
@@ -158,6 +158,7 @@ def test_captions_tables_and_footnotes_are_parts_of_their_own() -> None:
     assert list(found) == ["page 1", "page 1: Table 2", "page 1: footnotes"]
     assert found["page 1: Table 2"].split("\n") == [
         "Table 2: What each gate may do.",
+        "",
         *(" | ".join(row) for row in rows),
     ]
     assert found["page 1: footnotes"] == "1 A note about gates."
