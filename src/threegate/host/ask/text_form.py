@@ -14,6 +14,7 @@ from threegate.host.ask.labels import counts, is_sentence
 from threegate.host.ask.storage import EXTRACTIVE, NEAREST, NOTHING_CLAIMED, own_claims
 from threegate.host.output import Output, counted
 from threegate.host.provenance.headlines import BROUGHT, Headline, Lookup, headline_of, page_of
+from threegate.host.provenance.lines import line_of
 
 RESTS_ON_BROUGHT: Final = "rests on a brought packet"  # said beside the label of a claim
 
@@ -79,6 +80,9 @@ def _tell_quote(out: Output, cite: Cite, quote: str | None, look: Lookup, *, bro
     out.line("  these very words in" if quote is None else "  in")
     if source.text:
         out.foreign(source.text)
+    place = line_of(cite.artifact, cite.excerpt, cite.offset, look.read)
+    if place is not None:
+        out.foreign(place)
     where = [] if page is None else [f"page {page}"]
     where += [f"text {cite.excerpt} from character {cite.offset}", short(cite.artifact)]
     out.line(f"  {', '.join([*_ours(source, brought=brought), *where])}")
@@ -149,6 +153,7 @@ def _plain_cite(cite: Cite, quote: str, look: Lookup, *, brought: bool) -> dict[
         "source": source.text,
         "cautions": list(_ours(source, brought=brought)),
         "page": page_of(cite.artifact, cite.excerpt, look.read),
+        "line": line_of(cite.artifact, cite.excerpt, cite.offset, look.read),
         "text": cite.excerpt,
         "offset": cite.offset,
         "length": cite.length,

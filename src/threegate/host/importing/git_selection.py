@@ -143,7 +143,8 @@ def select_files(
         if why is None:
             files.append(GitFile(root, listed.commit, path, blob, objects, named))
         else:
-            found.skipped.append((shown_path(path), why))
+            shown = path if kind == BAD_NAME else shown_path(path)
+            found.skipped.append((shown, why))
     found.files = files
     objects.want([file.blob for file in files])
     if not paths and not exclude:

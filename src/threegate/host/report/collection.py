@@ -32,6 +32,7 @@ from threegate.host.provenance.headlines import (
     retractions,
 )
 from threegate.host.provenance.headlines import brought as brought_behind
+from threegate.host.provenance.lines import line_of
 from threegate.host.report.approvals import LoggedArrival, approval_card, approvals_behind, stored
 from threegate.host.report.facts import Card, Fact, Quote, ReportClaim, ReportFacts
 from threegate.host.report.outputs import See, Viewer, computed_behind
@@ -124,6 +125,7 @@ def _claim(
             text=text,
             standing=standing,
             page=page_of(cite.artifact, cite.excerpt, read),
+            line=line_of(cite.artifact, cite.excerpt, cite.offset, read),
         )
         for cite, text, standing in one.quotes
     )

@@ -52,6 +52,7 @@ class Quote:
     text: str  # foreign
     standing: str
     page: int | None = None
+    line: str | None = None  # path and line of a text file; foreign
     drawn: QuotePage | None = None
 
 

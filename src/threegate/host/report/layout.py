@@ -159,6 +159,8 @@ def _quote(quote: Quote, claim: ReportClaim) -> Iterator[Block]:
         *(cite(quote.source), " ", mono(short(quote.artifact)), f", {place}: ", standing),
         *("; sha256 ", mono(quote.sha256)),
     )
+    if quote.line is not None:
+        yield line("at ", foreign(quote.line))
     if quote.drawn is not None:
         yield line(f"{quote.drawn.words}.")
         if quote.drawn.image is not None:

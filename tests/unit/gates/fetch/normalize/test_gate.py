@@ -8,12 +8,14 @@ import sys
 import pytest
 
 from tests.support.normalization import JSON, ask, crossref_work, got, page_of
+from threegate.base.errors import ProtocolBroken
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize import gate, packet
 from threegate.gates.fetch.normalize.gate import answer
 from threegate.gates.fetch.normalize.messages import (
     KeptAnswer,
     Normalize,
+    NormalizeMany,
     PacketMade,
     PacketNotMade,
     parse_made,
@@ -103,3 +105,29 @@ def test_a_document_beyond_the_box_is_refused(error: type[Exception]) -> None:
 def test_codes_are_not_used_twice() -> None:
     codes = (gate.BROKEN_RECORD, gate.OTHER_BYTES, gate.TOO_LARGE, packet.NOT_FOUND)
     assert len({*codes, packet.UNREADABLE}) == 5
+
+
+def of_commit(name: str, commit: str = "ab" * 20, source: str = "git") -> tuple[bytes, bytes]:
+    """Return the record and the bytes of a file."""
+    url = f"git:{commit}/{name}" if source == "git" else f"file:{name}"
+    raw = f"text of {name}\n".encode()
+    one = got(source, raw, "text/plain", role="document", url=url, media_type="")
+    return ask([one])[1].record, raw
+
+
+def test_files_of_one_commit_are_answered_together_as_if_alone() -> None:
+    files = [of_commit(name) for name in ("a", "b", "c")]
+    files[1] = (files[1][0], b"other bytes")
+    found = gate.answer_many(NormalizeMany(sum(files, ())), PLAIN)
+    alone = [answer(Normalize(record, (raw,)), PLAIN) for record, raw in files]
+    assert found.answers == tuple(one.to_bytes() for one in alone)
+    assert [type(one) for one in alone] == [PacketMade, PacketNotMade, PacketMade]
+
+
+@pytest.mark.parametrize(
+    "other", [of_commit("b", "cd" * 20), of_commit("b", source="file")], ids=["commit", "source"]
+)
+def test_files_of_two_origins_do_not_share_a_box(other: tuple[bytes, bytes]) -> None:
+    assert gate.answer_many(NormalizeMany(of_commit("a") * 2), PLAIN), "control: one origin"
+    with pytest.raises(ProtocolBroken, match=r"several commits|not a file of a commit"):
+        gate.answer_many(NormalizeMany((*of_commit("a"), *other)), PLAIN)
