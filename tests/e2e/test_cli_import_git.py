@@ -112,6 +112,7 @@ def test_the_same_bytes_are_here_and_a_changed_file_names_what_it_replaces(
     assert set(older) == {"src/ice.py"}
 
 
+# claim TG-C-595
 def test_a_secret_is_flagged_and_raises_confidentiality(cli: Cli, place: Path) -> None:
     found = imported(cli, place, "--confidentiality", "public")
     secret = stored(cli, found["secret/id"]["id"])
@@ -143,6 +144,7 @@ def test_a_dry_run_says_what_would_be_read(cli: Cli, place: Path) -> None:
     assert json.loads(cli("packet", "list", "--json").out)["items"] == []
 
 
+# claim TG-C-591
 def test_what_is_not_a_repository_is_refused_with_the_reason(
     cli: Cli, place: Path, tmp_path: Path
 ) -> None:

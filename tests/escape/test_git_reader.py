@@ -95,7 +95,7 @@ def imported(cli: Cli, *argv: str | Path, code: int = 0) -> dict[str, dict[str, 
     return {one["file"].partition("@")[0]: one for one in found}
 
 
-# claim TG-C-570
+# claim TG-C-590
 def test_no_program_that_a_repository_names_is_run(
     tmp_path: Path, hostile: Path, traps: Path
 ) -> None:
@@ -123,8 +123,8 @@ def git_id(place: Path, back: int) -> str:
     return lines[-1 - back].split()[1]
 
 
-# claim TG-C-571
 @pytest.mark.parametrize("how", ["alternates", "a linked pack directory"])
+# claim TG-C-591
 def test_objects_of_another_repository_are_not_read(tmp_path: Path, how: str) -> None:
     secret = "the words of another repository\n"
     repository(tmp_path / "private", {"secret.txt": secret})
@@ -164,7 +164,7 @@ def main():
 """
 
 
-# claim TG-C-571
+# claim TG-C-591
 def test_the_sandbox_sees_the_objects_and_nothing_else_of_the_repository(tmp_path: Path) -> None:
     place = tmp_path / "r"
     head = repository(place, {"a.txt": TEXT})
@@ -212,8 +212,8 @@ def owned(monkeypatch: pytest.MonkeyPatch, directory: Path, listed: str, blobs: 
     monkeypatch.setattr(open_box, "Start", start)
 
 
-# claim TG-C-572
 @pytest.mark.parametrize("name", LIES)
+# claim TG-C-592
 def test_an_owned_sandbox_that_lies_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_an_owned_sandbox_that_lies_is_not_believed(
             objects.blob(objects.commit("main").files[0][2])
 
 
-# claim TG-C-573
+# claim TG-C-593
 def test_hostile_names_and_bombs_are_refused_and_the_rest_is_imported(tmp_path: Path) -> None:
     place = tmp_path / "r"
     repository(place, {"a.txt": TEXT})
@@ -253,7 +253,7 @@ def test_hostile_names_and_bombs_are_refused_and_the_rest_is_imported(tmp_path: 
     }
 
 
-# claim TG-C-573
+# claim TG-C-593
 def test_only_dulwich_is_there_and_the_sandbox_is_attacked_like_the_others(tmp_path: Path) -> None:
     names = ("dulwich.pack", "urllib3", "lxml.etree", "pypdfium2_raw.bindings", "PIL", "numpy")
     without_objects = replace(GIT_READER, binds=())

@@ -97,6 +97,7 @@ def test_a_tag_leads_to_its_commit_and_a_blob_does_not(place: Path) -> None:
     assert listed(one, "0" * 40) == CommitNotListed("missing")
 
 
+# claim TG-C-593
 def test_links_submodules_and_hostile_names_are_marked(place: Path) -> None:
     blob = loose(place, "blob", b"x")
     bad = (
@@ -131,6 +132,7 @@ def test_a_folder_of_a_hostile_name_is_not_entered(place: Path) -> None:
     assert found == {"%2E.": "bad-name", "fine/hooks": "file"}
 
 
+# claim TG-C-593
 def test_a_tree_that_is_ten_to_the_ten_files_is_refused(place: Path) -> None:
     one = loose(place, "blob", b"x")
     level = tree(place, *(("100644", b"f%d" % n, one) for n in range(10)))
@@ -140,6 +142,7 @@ def test_a_tree_that_is_ten_to_the_ten_files_is_refused(place: Path) -> None:
     assert listed(reader(place), commit_of(place, level)) == CommitNotListed("too-many")
 
 
+# claim TG-C-593
 def test_folders_without_files_and_deep_ones_are_counted_too(place: Path) -> None:
     level = tree(place)
     for _ in range(6):
@@ -157,6 +160,7 @@ def test_damaged_trees_are_refused(place: Path) -> None:
         assert found == CommitNotListed("damaged"), data
 
 
+# claim TG-C-593
 def test_a_loose_bomb_is_too_large(place: Path) -> None:
     bomb = loose(place, "blob", b"\0" * (messages.MAX_BLOB_BYTES + 1))
     liar = loose(place, "blob", b"\0" * 1000, said=10)
@@ -168,6 +172,7 @@ def test_a_loose_bomb_is_too_large(place: Path) -> None:
     assert found.blobs == (b"good",)
 
 
+# claim TG-C-593
 def test_deltas_that_promise_too_much_are_refused(place: Path) -> None:
     base = b"x" * 70_000
     copy = b"\xf0\x70\x11\x01"  # 70,000 bytes from the start
@@ -196,6 +201,7 @@ def test_deltas_that_promise_too_much_are_refused(place: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [20, 40, 200])
+# claim TG-C-593
 def test_cut_packs_and_indexes_are_refused(place: Path, cut: int) -> None:
     head = git(place, "rev-parse", "HEAD")
     git(place, "gc", "-q", "--prune=now")
@@ -210,6 +216,7 @@ def test_cut_packs_and_indexes_are_refused(place: Path, cut: int) -> None:
         path.write_bytes(whole)
 
 
+# claim TG-C-591
 def test_alternates_are_not_followed(tmp_path: Path, place: Path) -> None:
     top = tmp_path / "shared"
     git(tmp_path, "clone", "-q", "--shared", str(place.parent), str(top))

@@ -86,6 +86,7 @@ def test_files_of_one_commit_share_a_sandbox_up_to_its_limit(made: list[FakeMake
     assert [len(job.items) for job in made[0].sent if isinstance(job, ManyJob)] == [MAX_MANY, 3]
 
 
+# claim TG-C-594
 def test_other_commits_and_other_files_do_not_share_it(made: list[FakeMakers]) -> None:
     task = PacketJobs(policy().bundle())
     given = [record("a"), record("b", source="file"), record("c"), record("d", "cd" * 20)]
@@ -96,7 +97,7 @@ def test_other_commits_and_other_files_do_not_share_it(made: list[FakeMakers]) -
     assert shared == [(0, 2), (3,)]
 
 
-# claim TG-C-574
+# claim TG-C-594
 def test_a_sandbox_that_ends_costs_its_other_files_no_packet(made: list[FakeMakers]) -> None:
     task = PacketJobs(policy().bundle())
     made[0].hostile = 1

@@ -127,7 +127,9 @@ def test_files_of_one_commit_are_answered_together_as_if_alone() -> None:
 @pytest.mark.parametrize(
     "other", [of_commit("b", "cd" * 20), of_commit("b", source="file")], ids=["commit", "source"]
 )
+# claim TG-C-594
 def test_files_of_two_origins_do_not_share_a_box(other: tuple[bytes, bytes]) -> None:
-    assert gate.answer_many(NormalizeMany(of_commit("a") * 2), PLAIN), "control: one origin"
+    both = gate.answer_many(NormalizeMany(of_commit("a") * 2), PLAIN)
+    assert len(both.answers) == 2, "control: one origin"
     with pytest.raises(ProtocolBroken, match=r"several commits|not a file of a commit"):
         gate.answer_many(NormalizeMany((*of_commit("a"), *other)), PLAIN)
