@@ -14,7 +14,7 @@ SECURITY
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -164,15 +164,20 @@ def complete(
     created: str,
     nonce: str,
     lanes: Mapping[str, LaneDefaults] = LANES,
+    derived_from: Sequence[str] = (),
 ) -> FetchRequest | ToolRequest:
     """Return the request that the keys and texts of a draft stand for.
 
-    Each text is kept character for character.  Raises `ArtifactRejected`.
+    Each text is kept character for character.  The host gives `derived_from`: the packets whose
+    raw bytes are inputs.  Raises `ArtifactRejected`.
     """
     try:
         form = _form_of(given)
-        stamps = {"created": created, "nonce": nonce, "origin": "operator", "derived_from": []}
+        stamps: dict[str, Any] = {"created": created, "nonce": nonce, "origin": "operator"}
+        stamps["derived_from"] = list(derived_from)
         values = {**_defaults(form, given, lanes), **stamps, **_derived(form, given, texts)}
+        if derived_from:  # packets are external, and so are their bytes
+            values["integrity"] = "external"
         values = _in_order(form, values)
         boxed = {name: Untrusted(text) for name, text in texts.items()}
         spelled = form.spell(values, boxed)

@@ -23,5 +23,5 @@ DOCX: Final = f"{_OPENXML}.wordprocessingml.document"
 PPTX: Final = f"{_OPENXML}.presentationml.presentation"
 XLSX: Final = f"{_OPENXML}.spreadsheetml.sheet"
 
-OFFICE: Final = frozenset({DOCX, ODT, PPTX})  # read in the sandbox `fetch-office`
+OFFICE: Final = frozenset({DOCX, ODT, PPTX, XLSX})  # read in the sandbox `fetch-office`
 PAGES: Final = frozenset({HTML, XHTML, EPUB})  # read in the sandbox `fetch-html`

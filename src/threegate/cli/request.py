@@ -55,6 +55,7 @@ def _add_new(group: CommandGroup) -> None:
         examples=(
             "request new --purpose 'rank the samples' --code rank.py --input rows=rows.json",
             "request new --purpose hashes --code h.py --function all --input p=rp-0123456789ab",
+            "request new --purpose 'mean of a column' --code m.py --input data=rp-0123456789ab:raw",
             "request new --purpose longer --code - --limit wall_ms=10s < program.py",
             "request new --purpose hashes --code - --function sha256_hex < hash.py",
             "request new --purpose rates --code r.py --backend era --allow-host api.example.org",
@@ -62,7 +63,7 @@ def _add_new(group: CommandGroup) -> None:
     )
     parser.add_argument("--purpose", required=True, metavar="TEXT", help="what the result is for")
     parser.add_argument("--code", metavar="FILE", help="the program, or - for standard input")
-    _add_repeated(parser, "--input", "NAME=FILE|ID", "data the code sees as NAME")
+    _add_repeated(parser, "--input", "NAME=FILE|ID|ID:raw", "data the code sees as NAME")
     _add_lite(parser)
     _add_repeated(parser, "--limit", "KEY=VALUE", "a limit other than the lane's default")
     parser.add_argument(

@@ -55,7 +55,7 @@ FETCH_PDF: Final = replace(
 FETCH_OFFICE: Final = replace(
     FETCH_NORMALIZE,
     name="fetch-office",
-    purpose="turns a hostile DOCX, ODT or PPTX into one research packet",
+    purpose="turns a hostile DOCX, ODT, PPTX or XLSX into one research packet",
     modules=(*FETCH_NORMALIZE.modules, "zlib"),
     memory_bytes=1 * GIB,
     cpu_seconds=60,

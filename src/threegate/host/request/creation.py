@@ -101,7 +101,8 @@ def make_request(ws: Workspace, wanted: Wanted, ask: Ask) -> Made:
         attached = None if refused is None else refused.attached()
         given["why_not_monty"] = {"reason": wanted.why, "refusal": attached}
     texts = {"purpose": wanted.purpose, "code": wanted.code, "risks": wanted.risks}
-    request = complete_request(ws, given, texts)
+    packets = sorted({one.packet for one in inputs if one.packet is not None})
+    request = complete_request(ws, given, texts, derived_from=packets)
     _refuse_denied(ws.bundle, request)
     answer = _expressible(ws, request, ask)
     if refused is not None:

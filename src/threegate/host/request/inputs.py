@@ -1,9 +1,12 @@
 """The inputs of a request: files become raw bytes stored by digest, artifacts are named.
 
+`ID:raw` names the raw bytes of a packet instead of the packet: the data file that it describes.
+
 SECURITY
     Opens files that the operator names, which may be traps, and reads no more than policy lets a
     run be given.  The name of an uploaded file is never opened.  A result named here is data: it
-    must exist, it keeps its labels, and nothing turns it into code.
+    must exist, it keeps its labels, and nothing turns it into code.  Raw bytes of a packet bring
+    the packet's labels, and the request is derived from it.
 """
 
 import json
@@ -15,11 +18,14 @@ from keyword import iskeyword
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
-from threegate.artifacts import registry
+from threegate.artifacts import media_types, registry
 from threegate.artifacts.ids import ID_HINT, is_short_id, prefix_of, sha256_hex
 from threegate.artifacts.labels import LOWEST, Labels
 from threegate.artifacts.reasons import rejection
+from threegate.artifacts.registry import Artifact
+from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base import canonical
 from threegate.base.errors import ArtifactRejected, PolicyDenied, UsageError
 from threegate.base.forms import IDENTIFIER
@@ -127,6 +133,7 @@ def _check_text(text: str) -> None:
 
 MAX_FILE_CHARS = 200
 DATA_KINDS = ("rp", "res", "an")
+RAW: Final = ":raw"  # after the id of a packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,7 @@ class Brought:
     labels: Labels
     blob: bytes | None = None
     file: str | None = None  # its name without the folder; foreign
+    packet: str | None = None  # the packet whose raw bytes it is
 
     def plain(self) -> dict[str, Any]:
         """Return the entry of the request."""
@@ -185,6 +193,9 @@ def read_inputs(
 def _brought(ws: Workspace, backend: str, name: str, value: str | InputFiles, left: int) -> Brought:
     if isinstance(value, str) and is_short_id(value):
         return _artifact(ws, name, value)
+    if isinstance(value, str) and is_short_id(value.removesuffix(RAW)):
+        with named(f"--input {name}={quote(value)}"):
+            return _raw_bytes(ws, backend, name, value.removesuffix(RAW), left)
     spelled = value if isinstance(value, str) else value.filename
     with named(f"--input {name}={quote(spelled)}"):
         data = value.data if isinstance(value, InputFiles) else _opened(ws, backend, value, left)
@@ -224,13 +235,44 @@ def _artifact(ws: Workspace, name: str, value: str) -> Brought:
     if prefix_of(artifact_id) not in DATA_KINDS:
         hint = f"an input is a file, or an artifact of kind {', '.join(DATA_KINDS)}"
         raise UsageError(f"{quote(value)} is not data", hint=hint)
+    artifact = _readable(ws, name, artifact_id)
+    size = len(registry.emit(artifact))
+    return Brought(name, artifact_id, size, registry.labels_of(artifact))
+
+
+def _readable(ws: Workspace, name: str, artifact_id: str) -> Artifact:
+    """Return an artifact that is here and that policy lets a run read."""
     refuse_absent(ws.store, artifact_id)
     decision = may_read(ws.bundle, "tool-exec", prefix_of(artifact_id))
     if isinstance(decision, Deny):
         raise decision.error(f"input {name}")
-    artifact = ws.store.read(artifact_id)
-    size = len(registry.emit(artifact))
-    return Brought(name, artifact_id, size, registry.labels_of(artifact))
+    return ws.store.read(artifact_id)
+
+
+def _raw_bytes(ws: Workspace, backend: str, name: str, value: str, left: int) -> Brought:
+    """Return the raw bytes of a packet as an input of its own."""
+    packet = _readable(ws, name, packet_id := resolve(ws.store, value))
+    if not isinstance(packet, ResearchPacket):
+        raise UsageError("only a research packet has raw bytes", hint=f"leave out `{RAW}`")
+    if not ws.store.has_blob(packet.raw_sha256):
+        hint = f"import or fetch it again, or give the packet itself: leave out `{RAW}`"
+        raise UsageError("its raw bytes are not here", hint=hint)
+    if packet.raw_bytes > left:
+        raise _too_much(ws, backend)
+    filename = unquote(packet.url.rpartition("/")[2].removeprefix("file:"))
+    spelled = f"{filename}.json" if packet.media_type == media_types.JSON else filename
+    data = Untrusted(ws.store.read_file(states.BLOBS, packet.raw_sha256))
+    blob = _blob(backend, spelled, data)
+    digest = sha256_hex(blob)
+    return Brought(
+        name,
+        f"blob-{digest}",
+        len(blob),
+        registry.labels_of(packet),
+        None if digest == packet.raw_sha256 else blob,  # the one that is here already
+        visible(filename)[:MAX_FILE_CHARS] or None,
+        packet_id,
+    )
 
 
 def _opened(ws: Workspace, backend: str, value: str, left: int) -> Untrusted[bytes]:
@@ -256,7 +298,7 @@ def _blob(backend: str, filename: str, data: Untrusted[bytes]) -> bytes:
     try:
         return document_of(filename, data)
     except NotADocument as exc:
-        hint = "a .json file holds one JSON document, any other file UTF-8 text"
+        hint = "the lite lane takes JSON and UTF-8 text; save it as one, or use the heavy lane"
         raise ArtifactRejected(str(exc), code="TG-REQ-002", hint=hint) from exc
 
 

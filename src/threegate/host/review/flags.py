@@ -109,7 +109,11 @@ def tool_flags(
         yield Flag("network", f"what it reads may leave this machine: {request.network}")
     if request.confidentiality == "confidential":
         yield Flag("confidential", "handles confidential data; its result will be confidential")
-    external = [given.name for given in inputs if not given.artifact.startswith("blob-")]
+    external = [
+        given.name
+        for given in inputs
+        if given.is_external or not given.artifact.startswith("blob-")
+    ]
     if external:
         reason = f"reads data from outside ({', '.join(external[:8])}): values may be hostile"
         yield Flag("external-data", reason)

@@ -11,14 +11,15 @@ SECURITY
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from threegate.artifacts import registry
-from threegate.artifacts.ids import digest_of, prefix_of, short
+from threegate.artifacts.ids import digest_of, prefix_of, sha256_hex, short
 from threegate.artifacts.registry import Artifact, Request
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.artifacts.tool_request import Input, ToolRequest
+from threegate.base import canonical
 from threegate.base.errors import UsageError
 from threegate.base.forms import KINDS
 from threegate.base.text import quote
@@ -147,9 +148,10 @@ def inputs_of(request: ToolRequest, store: Store, look: SheetLookup) -> Iterator
     """Yield each input with its kind and origin."""
     for item in request.inputs:
         if item.artifact.startswith("blob-"):
-            yield _blob(
-                request, item, store, tuple(_sources_of_bytes(item, look.read, look.holders))
-            )
+            packet = _packet_of_bytes(request, item, store, look.read)
+            sources = tuple(_sources_of_bytes(item, look.read, look.holders))
+            found = _blob(request, item, store, sources)
+            yield found if packet is None else replace(found, origin=packet, is_external=True)
         else:
             yield _artifact(item, look)
 
@@ -165,6 +167,24 @@ def _artifact(item: Input, look: Lookup) -> SheetInput:
     origin = ", ".join([*headline.ours, *where])
     problem = _other_size(item, len(registry.emit(artifact)))
     return SheetInput(item.name, item.artifact, item.bytes, kind, origin, problem, headline.text)
+
+
+def _packet_of_bytes(request: ToolRequest, item: Input, store: Store, read: Read) -> str | None:
+    """Return which packet an operator's request takes these bytes from; they are compared."""
+    for artifact_id in request.derived_from if request.origin == "operator" else ():
+        packet = read(artifact_id)
+        if not isinstance(packet, ResearchPacket) or not store.has_blob(packet.raw_sha256):
+            continue
+        words = f"the raw bytes of {short(artifact_id)} ({quote(packet.url, 200)})"
+        digest = digest_of(item.artifact)
+        if digest == packet.raw_sha256:
+            return words
+        # The lite lane takes a text as one JSON string, which is never shorter.
+        if request.backend == "monty" and packet.raw_bytes < item.bytes:
+            raw = store.read_file(states.BLOBS, packet.raw_sha256)
+            if digest == sha256_hex(canonical.encode(raw.decode("utf-8", "replace"))):
+                return f"{words}, as one text"
+    return None
 
 
 def _sources_of_bytes(item: Input, read: Read, holders: Holders) -> Iterator[tuple[str, Artifact]]:

@@ -75,6 +75,7 @@ class SheetInput:
     origin: str  # ours: retracted, how a run ended, the host of a packet, who brought a file
     problem: str  # why it cannot be read, or nothing
     title: str = ""  # foreign: its headline
+    is_external: bool = False  # raw bytes of a packet
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Completion of an operator's draft with what the host knows: time, nonce, lanes in force."""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from threegate.artifacts import registry
@@ -54,11 +54,17 @@ def completer(ws: Workspace) -> Callable[[Untrusted[bytes]], Untrusted[bytes]]:
 
 
 def complete_request(
-    ws: Workspace, given: Mapping[str, Any], texts: Mapping[str, str]
+    ws: Workspace,
+    given: Mapping[str, Any],
+    texts: Mapping[str, str],
+    *,
+    derived_from: Sequence[str] = (),
 ) -> ToolRequest:
     """Return the tool request made of keys and texts, or raise `ArtifactRejected`."""
     nonce = secrets.token_hex(NONCE_BYTES)
     lanes = lanes_of(ws.bundle)
-    request = complete(given, texts, created=ws.now(), nonce=nonce, lanes=lanes)
+    request = complete(
+        given, texts, created=ws.now(), nonce=nonce, lanes=lanes, derived_from=derived_from
+    )
     assert isinstance(request, ToolRequest)
     return request

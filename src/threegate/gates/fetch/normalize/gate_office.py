@@ -1,10 +1,10 @@
-"""The payload of a fetch-office box: what `gate` does, and DOCX, ODT and PPTX files too."""
+"""The payload of a fetch-office box: what `gate` does, and DOCX, ODT, PPTX and XLSX files too."""
 
 from typing import Final
 
 from threegate.artifacts import media_types
 from threegate.gates.fetch.normalize.gate import serve_with
-from threegate.gates.fetch.normalize.readers import docx, odt, pptx
+from threegate.gates.fetch.normalize.readers import docx, odt, pptx, xlsx
 from threegate.gates.fetch.normalize.readers.registry import PLAIN
 
 READERS: Final = {
@@ -12,6 +12,7 @@ READERS: Final = {
     media_types.DOCX: docx.read,
     media_types.ODT: odt.read,
     media_types.PPTX: pptx.read,
+    media_types.XLSX: xlsx.read,
 }
 
 

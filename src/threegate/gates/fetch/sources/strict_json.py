@@ -24,14 +24,19 @@ class JsonRefused(ValueError):
         self.reason = reason
 
 
-def parse_json(data: Untrusted[bytes], *, most_bytes: int = MAX_JSON_BYTES) -> object:
+def parse_json(
+    data: Untrusted[bytes],
+    *,
+    most_bytes: int = MAX_JSON_BYTES,
+    most_brackets: int = MAX_JSON_BRACKETS,
+) -> object:
     """Return the value in `data`, or raise `JsonRefused`."""
     untrusted = data.open_for_validation()
     if len(untrusted) > most_bytes:
         raise JsonRefused("too-large", f"{len(untrusted)} bytes, limit {most_bytes}")
     brackets = untrusted.count(b"[") + untrusted.count(b"{")
-    if brackets > MAX_JSON_BRACKETS:  # 8 MiB of `[]` would fill half a gigabyte
-        raise JsonRefused("too-large", f"{brackets} lists and objects, limit {MAX_JSON_BRACKETS}")
+    if brackets > most_brackets:  # 8 MiB of `[]` would fill half a gigabyte
+        raise JsonRefused("too-large", f"{brackets} lists and objects, limit {most_brackets}")
     try:
         text = untrusted.decode("utf-8")
         value: object = _DECODER.decode(text)

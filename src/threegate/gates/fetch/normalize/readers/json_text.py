@@ -11,7 +11,7 @@ from typing import Final
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.text import Document, Part, Unread
-from threegate.gates.fetch.sources.limits import MAX_JSON_BYTES
+from threegate.gates.fetch.sources.limits import MAX_JSON_BRACKETS, MAX_JSON_BYTES
 from threegate.gates.fetch.sources.strict_json import JsonRefused, parse_json
 
 _LABEL: Final = Untrusted("text")
@@ -24,9 +24,14 @@ def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     return Document((Part(_LABEL, Untrusted(text)),))
 
 
-def parsed(raw: Untrusted[bytes], *, most_bytes: int = MAX_JSON_BYTES) -> object:
+def parsed(
+    raw: Untrusted[bytes],
+    *,
+    most_bytes: int = MAX_JSON_BYTES,
+    most_brackets: int = MAX_JSON_BRACKETS,
+) -> object:
     """Return the value in `raw`, or raise `Unread`."""
     try:
-        return parse_json(raw, most_bytes=most_bytes)
+        return parse_json(raw, most_bytes=most_bytes, most_brackets=most_brackets)
     except JsonRefused as exc:
         raise Unread(_UNREAD.get(exc.reason, "damaged"), str(exc)) from exc

@@ -42,18 +42,23 @@ def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
 
 def decode(raw: Untrusted[bytes]) -> str:
     """Return foreign bytes as text, or raise `Unread`."""
+    return decode_named(raw)[0]
+
+
+def decode_named(raw: Untrusted[bytes]) -> tuple[str, str]:
+    """Return foreign bytes as text and the name of their encoding, or raise `Unread`."""
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_TEXT_BYTES:
         raise Unread("too-large", f"{len(untrusted)} bytes of text, limit {MAX_TEXT_BYTES}")
     for mark, encoding in _MARKS:
         if untrusted.startswith(mark):
-            return _decode(untrusted[len(mark) :], encoding)
+            return _decode(untrusted[len(mark) :], encoding), encoding.upper()
     if len(untrusted.translate(None, _BINARY)) != len(untrusted):
         raise Unread("encoding", "bytes that no text has")
     try:
-        return untrusted.decode("utf-8")
+        return untrusted.decode("utf-8"), "UTF-8"
     except UnicodeDecodeError:
-        return _decode(untrusted, _FALLBACK)
+        return _decode(untrusted, _FALLBACK), "windows-1252"
 
 
 def _decode(untrusted: bytes, encoding: str) -> str:

@@ -2,14 +2,21 @@
 
 A type is looked up by its name, then by its ending (`+json`).  A box with a library adds its
 own: `{**PLAIN, "text/html": html.read}`.
+
+Data files that were imported are described.  The same types from a server or a repository are read
+as text: an answer of an API is a document to quote from, and so are the lines of a commit.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from threegate.artifacts import media_types
+from threegate.base.untrusted import Untrusted
+from threegate.gates.fetch.normalize.messages import KeptAnswer
 from threegate.gates.fetch.normalize.readers import (
+    delimited,
     diff,
+    json_data,
     json_text,
     latex,
     markdown,
@@ -17,22 +24,33 @@ from threegate.gates.fetch.normalize.readers import (
     plain,
     xml_text,
 )
-from threegate.gates.fetch.normalize.text import Read
+from threegate.gates.fetch.normalize.text import Document, Read
+
+
+def _imported(describe: Read, otherwise: Read) -> Read:
+    """Return a reader that describes an imported file and reads fetched bytes with another."""
+
+    def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
+        return (describe if answer.source == "file" else otherwise)(raw, answer)
+
+    return read
+
 
 PLAIN: Final[Mapping[str, Read]] = {
-    "application/json": json_text.read,
+    media_types.JSON: _imported(json_data.read, json_text.read),
+    media_types.JSON_LINES: _imported(json_data.read, plain.read),
     "text/json": json_text.read,
     "+json": json_text.read,
     "application/xml": xml_text.read,
     "text/xml": xml_text.read,
     "+xml": xml_text.read,
-    "text/csv": plain.read,
+    media_types.CSV: _imported(delimited.read, plain.read),
+    media_types.TSV: _imported(delimited.read, plain.read),
     media_types.DIFF: diff.read,
     media_types.MARKDOWN: markdown.read,
     media_types.LATEX: latex.read,
     media_types.NOTEBOOK: notebook.read,
     "text/plain": plain.read,
-    "text/tab-separated-values": plain.read,
     "text/x-bibtex": plain.read,
     "application/x-bibtex": plain.read,
     "application/x-research-info-systems": plain.read,
