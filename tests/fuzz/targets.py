@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.support import documents, images, office, pages, sshlab, vectors
+from tests.support import documents, images, office, pages, sshlab, tables, vectors
 from tests.support.policies import policy
 from threegate.artifacts import draft, registry
 from threegate.artifacts.codec import decode
@@ -31,14 +31,17 @@ from threegate.gates.fetch.normalize.messages import (
     parse_record,
 )
 from threegate.gates.fetch.normalize.readers import (
+    delimited,
     docx,
     epub,
     html,
+    json_data,
     latex,
     markdown,
     notebook,
     odt,
     pptx,
+    xlsx,
     xml_text,
 )
 from threegate.gates.fetch.normalize.text import Read, Unread
@@ -534,6 +537,9 @@ TARGETS: dict[str, Target] = {
     "odt": _document(odt.read, office.ODT, *office.ODT_HIDDEN.values()),
     "pptx": _document(pptx.read, office.PPTX),
     "epub": _document(epub.read, office.EPUB),
+    "csv": _document(delimited.read, tables.CSV, b'a,"b\n"\n1,5e3\n'),
+    "json-data": _document(json_data.read, tables.JSON),
+    "xlsx": _document(xlsx.read, tables.XLSX, *tables.XLSX_HIDDEN.values()),
     "file-type": Target(
         _file_type,
         (ArtifactRejected,),

@@ -44,6 +44,7 @@ _REFUSED: Final = (
     (0, b"%!PS", "PostScript", "convert it to PDF with `ps2pdf`"),
     (0, b"\xc5\xd0\xd3\xc6", "PostScript", "convert it to PDF with `ps2pdf`"),
     (0, b"bplist", "a Safari web archive or another property list", _AS_PAGE),
+    (0, b"PAR1", "Parquet", "convert it to CSV, or give it to a run as it is: `--input NAME=FILE`"),
     (0, b"SQLite format 3\0", "an SQLite database", "export its tables as CSV"),
     (0, b"\x89PNG", "PNG", _PICTURE),
     (0, b"GIF8", "GIF", _PICTURE),
@@ -118,8 +119,6 @@ def detect(name: str, data: bytes) -> str:
         if has_pdf:
             raise _two("a ZIP file and a PDF")
         return _archive(ending, data)
-    if data.startswith(b"PAR1"):
-        return types.PARQUET
     for place, start, kind, advice in _REFUSED:
         if data.startswith(start, place):
             raise _refused(f"{kind} is not read", advice)

@@ -47,7 +47,6 @@ PAGE = b"<!DOCTYPE html><html><body>x</body></html>"
         ("a.zip", BOOK, types.EPUB),
         ("a.epub", archive("x", "META-INF/container.xml"), types.EPUB),
         ("a.odt", archive("META-INF/manifest.xml", "content.xml"), types.ODT),
-        ("a.parquet", b"PAR1...", types.PARQUET),
         ("a.html", PAGE, types.HTML),
         ("a", PAGE, types.HTML),
         ("a.pdf", PAGE, types.HTML),  # a login page in place of a paper
@@ -90,6 +89,7 @@ def test_a_type_is_found(name: str, data: bytes, kind: str) -> None:
         ("a.ps", b"%!PS-Adobe-3.0", "PostScript", "ps2pdf"),
         ("a.pages", archive("Index/Document.iwa"), "Pages", "DOCX"),
         ("a.key", archive("Index/Document.iwa"), "Keynote", "PPTX"),
+        ("a.parquet", b"PAR1...", "Parquet", "CSV"),
         ("a.ods", archive("content.xml", first=("mimetype", "x/ods")), "ODS", "XLSX"),
         ("a.zip", archive("a.pdf"), "archive", "unpack"),
         ("a.docx", archive("word/document.xml"), "archive", "unpack"),

@@ -91,6 +91,7 @@ class Table:
         rest = self._first[above:]
         if rest and _are_names(rest[0][0]):
             self._names = tuple(rest[0][0])
+            self._columns = [Column(self._name(place)) for place in range(len(self._names))]
             rest = rest[1:]
         self._first = rest[:FIRST_ROWS]
         for cells, width in rest:

@@ -140,7 +140,7 @@ def test_jats_metadata_is_heard_as_metadata() -> None:
 @pytest.mark.parametrize(
     ("read_as", "read"),
     [
-        ("application/json", json_text.read),
+        ("text/json", json_text.read),
         ("application/ld+json", json_text.read),
         ("application/atom+xml", xml_text.read),
         ("text/plain", plain.read),
