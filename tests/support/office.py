@@ -119,6 +119,27 @@ DOCX_HIDDEN: Final = {
     ),
     "after a text box": "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:txbxContent><w:p><w:r/></w:p>"
     "</w:txbxContent><w:t>ZZmarker</w:t></w:r></w:p>",
+    "vanish, with a value of another vocabulary": paragraph(
+        "ZZmarker", run='<w:vanish xmlns:e="urn:e" e:val="0" val="0"/>'
+    ),
+    "vanish, and off in another vocabulary": paragraph(
+        "ZZmarker", run='<w:vanish/><e:vanish xmlns:e="urn:e" e:val="0" w:val="0"/>'
+    ),
+    "in another vocabulary": '<e:p xmlns:e="urn:e"><e:r><e:t>ZZmarker</e:t></e:r></e:p>',
+    "inside another vocabulary": f'<e:x xmlns:e="urn:e">{paragraph("ZZmarker")}</e:x>',
+    "almost white": paragraph("ZZmarker", run='<w:color w:val="FEFEFE"/>'),
+    "white by its theme": paragraph(
+        "ZZmarker", run='<w:color w:val="000000" w:themeColor="background1"/>'
+    ),
+    "black on black": paragraph(
+        "ZZmarker", run='<w:color w:val="000000"/><w:shd w:fill="000000"/>'
+    ),
+    "white on almost white": paragraph("ZZmarker", run=WHITE + '<w:shd w:fill="FFFFF0"/>'),
+    "white, highlighted in white": paragraph(
+        "ZZmarker", run=WHITE + '<w:highlight w:val="white"/>'
+    ),
+    "narrow": paragraph("ZZmarker", run='<w:w w:val="1"/>'),
+    "tiny, and vanish off": paragraph("ZZmarker", run='<w:sz w:val="1"/><w:vanish w:val="0"/>'),
     "moved": "<w:p><w:moveFrom><w:r><w:t>ZZmarker</w:t></w:r></w:moveFrom></w:p>",
 }
 DOCX_SHOWN: Final = {
@@ -131,9 +152,15 @@ DOCX_SHOWN: Final = {
     "white on a ground": paragraph("ZZmarker", run=WHITE + '<w:shd w:fill="000000"/>'),
     "white in a table": "<w:tbl><w:tr><w:tc>"
     f"{paragraph('ZZmarker', run=WHITE)}</w:tc></w:tr></w:tbl>",
+    "white on yellow": paragraph("ZZmarker", run=WHITE + '<w:highlight w:val="yellow"/>'),
+    "blue": paragraph("ZZmarker", run='<w:color w:val="4472C4" w:themeColor="accent1"/>'),
+    "automatic": paragraph("ZZmarker", run='<w:color w:val="auto"/><w:shd w:fill="000000"/>'),
+    "narrower": paragraph("ZZmarker", run='<w:w w:val="66"/>'),
+    "mathematics": '<w:p><m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math">'
+    "<m:r><m:t>ZZmarker</m:t></m:r></m:oMath></w:p>",
     "inserted": "<w:p><w:ins><w:r><w:t>ZZmarker</w:t></w:r></w:ins></w:p>",
     "a text box": "<w:p><w:r><mc:AlternateContent><mc:Choice><w:txbxContent>"
-    f"{paragraph('ZZmarker')}</w:txbxContent></mc:Choice><mc:Fallback>{paragraph('twice')}"
+    f"{paragraph('ZZmarker')}</w:txbxContent></mc:Choice><mc:Fallback>{paragraph('ZZmarker')}"
     "</mc:Fallback></mc:AlternateContent></w:r></w:p>",
 }
 MACROS: Final = docx(
@@ -205,6 +232,13 @@ PPTX_HIDDEN: Final = {
     "slide": pptx(slide(shape("Seen.")), slide(shape("ZZmarker"), attributes=' show="0"')),
     "shape": pptx(slide(shape("Seen."), shape("ZZmarker", hidden=True))),
     "tiny": pptx(slide(shape("Seen."), shape("ZZmarker", run='<a:rPr sz="100"/>'))),
+    "slide, and shown in another vocabulary": pptx(
+        slide(shape("Seen.")),
+        slide(shape("ZZmarker"), attributes=' show="0" xmlns:e="urn:e" e:show="1"'),
+    ),
+    "another vocabulary": pptx(
+        slide(shape("Seen."), f'<e:x xmlns:e="urn:e">{shape("ZZmarker")}</e:x>')
+    ),
 }
 
 # -- ODT
@@ -265,6 +299,13 @@ ODT_HIDDEN: Final = {
     "section": odt(
         '<text:p>Seen.</text:p><text:section text:display="none"><text:p>ZZmarker'
         "</text:p></text:section>"
+    ),
+    "section, and shown in another vocabulary": odt(
+        '<text:p>Seen.</text:p><text:section text:display="none" xmlns:e="urn:e" e:display="true"'
+        ' style:display="true"><text:p>ZZmarker</text:p></text:section>'
+    ),
+    "another vocabulary": odt(
+        '<text:p>Seen.</text:p><e:x xmlns:e="urn:e"><text:p>ZZmarker</text:p></e:x>'
     ),
     "field": odt('<text:p>Seen.<text:hidden-text text:string-value="ZZmarker"/></text:p>'),
     "deletion": odt(

@@ -1,8 +1,10 @@
 """DOCX: text by its headings, then footnotes, endnotes and comments under labels of their own.
 
 Left out and counted as `hidden-text`: text marked as hidden, deletions and moved text of tracked
-changes, text of one point or less, and white text on no ground.  White text in a table or on
-a page with a colour stays and is counted as `hidden-undecided`.  Headers and footers are not read.
+changes, text of one point or less, text in the colour of its ground, and text in elements of other
+vocabularies, which Word leaves out.  White text in a table or on a page with a colour stays and is
+counted as `hidden-undecided`; so are effects of letters, and text with a fallback that says
+something else.  Headers and footers are not read.
 
 SECURITY
     Reads hostile bytes through `opc`, without keeping a tree.  Macros, fields, embedded objects and
@@ -24,12 +26,29 @@ MAX_STYLE_DEPTH: Final = 10  # of styles that are based on others
 LEAST_HALF_POINTS: Final = 2  # text of this size or less is not seen
 _OFF: Final = ("0", "false", "off", "none")
 _WHITE: Final = "FFFFFF"
+_WHITE_THEMES: Final = ("background1", "light1")  # as good as always
+MAX_NEAR: Final = 0x20  # a colour whose parts differ from the ground by less is not seen
+LEAST_SCALE: Final = 10  # per cent of the width of letters
+_DEFAULTS: Final = "\n"  # of the document; no attribute holds a line break
 _GONE: Final = ("del", "moveFrom")  # tracked changes; their text is no longer part of the document
 # `Fallback` says the same again for older programs, the others how something looked before.
-_SKIPPED: Final = ("Fallback", "rPrChange", "pPrChange", "tblPrChange", "tcPrChange", "trPrChange")
+_FALLBACK: Final = ":Fallback"
+_SKIPPED: Final = (_FALLBACK, "rPrChange", "pPrChange", "tblPrChange", "tcPrChange", "trPrChange")
 _ACTIVE_FIELDS: Final = frozenset(
     {"DATABASE", "DDE", "DDEAUTO", "IMPORT", "INCLUDEPICTURE", "INCLUDETEXT", "LINK", "MACROBUTTON"}
 )
+# Word reads names and attributes in these two alone; others say nothing about a run.
+_WORD: Final = (
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main",
+)
+_MATHS: Final = (
+    "http://schemas.openxmlformats.org/officeDocument/2006/math",
+    "http://purl.oclc.org/ooxml/officeDocument/math",
+)
+_AROUND: Final = ("tr", "tc", "tbl", ":Choice", ":AlternateContent")
+_ACTIVE: Final = ("object", "altChunk", "control")
+_EFFECTS: Final = (":textFill", ":textOutline")  # letters without ink, or with little
 _SIGNS: Final = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _ASIDES: Final = (("footnotes", "footnotes"), ("endnotes", "endnotes"), ("comments", "comments"))
 
@@ -40,8 +59,9 @@ class _Style:
 
     heading: bool | None = None
     hidden: bool | None = None
-    white: bool | None = None
-    shaded: bool | None = None
+    small: bool | None = None
+    colour: str | None = None
+    ground: str | None = None
 
 
 _PLAIN: Final = _Style()
@@ -77,18 +97,50 @@ def _changed(style: _Style, name: str, attributes: dict[str, str]) -> _Style:
     if name == "vanish":
         return replace(style, hidden=value not in _OFF)
     if name == "color":
-        return replace(style, white=value.upper() == _WHITE)
+        themed = attributes.get("themeColor", "") in _WHITE_THEMES
+        return replace(style, colour=_WHITE if themed else value.upper())
     if name in ("shd", "highlight"):
-        fill = attributes.get("fill", "") if name == "shd" else value
-        return replace(style, shaded=fill.upper() not in ("", "AUTO", "NONE", "WHITE", _WHITE))
-    if name == "sz" and value.isascii() and value.isdigit() and len(value) < 5:
-        return replace(style, hidden=style.hidden or int(value) <= LEAST_HALF_POINTS)
+        fill = (attributes.get("fill", "") if name == "shd" else value).upper()
+        return replace(style, ground="" if fill in ("AUTO", "NONE") else fill)
+    if name in ("sz", "w") and value.isascii() and value.isdigit() and len(value) < 5:
+        least = LEAST_HALF_POINTS if name == "sz" else LEAST_SCALE
+        return replace(style, small=style.small or int(value) <= least)
     if name == "outlineLvl":
         return replace(style, heading=value in tuple("012345678"))
     return style
 
 
-class _Styles(OfficeEvents):
+def _is_near(one: str, other: str) -> bool:
+    """Tell whether two colours can hardly be told apart; a name is a colour of its own."""
+    try:
+        parts = [bytes.fromhex(_WHITE if text == "WHITE" else text) for text in (one, other)]
+    except ValueError:
+        return one == other
+    return all(abs(a - b) < MAX_NEAR for a, b in zip(*parts, strict=False))
+
+
+class _WordEvents(OfficeEvents):
+    """Events of Word's own vocabulary; a name in another one begins with a colon."""
+
+    def counts(self, element: str, attribute: str) -> bool:
+        in_word = element.startswith(_WORD)
+        return attribute.startswith(_WORD) if in_word else super().counts(element, attribute)
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        super()._start(_named(name), attributes)
+
+    def _end(self, name: str) -> None:
+        super()._end(_named(name))
+
+
+def _named(name: str) -> str:
+    """Return the name of an element, with a colon if Word's text has no such element."""
+    namespace, _, local = name.rpartition(" ")
+    is_own = namespace.startswith(_WORD) or (namespace in _MATHS and local in ("r", "t"))
+    return name if is_own else f"{namespace} :{local}"
+
+
+class _Styles(_WordEvents):
     """Reads which styles are headings, hidden or white."""
 
     def __init__(self) -> None:
@@ -104,6 +156,9 @@ class _Styles(OfficeEvents):
             self._styles[self._at] = _PLAIN
             if attributes.get("type") == "paragraph" and attributes.get("default") in ("1", "true"):
                 self._default = self._at
+        elif name == "rPrDefault":
+            self._at = _DEFAULTS
+            self._styles[self._at] = _PLAIN
         elif self._at is not None:
             value = attributes.get("val", "")
             if name == "basedOn":
@@ -115,13 +170,14 @@ class _Styles(OfficeEvents):
                 self._styles[self._at] = _changed(self._styles[self._at], name, attributes)
 
     def closed(self, name: str) -> None:
-        if name == "style":
+        if name in ("style", "rPrDefault"):
             self._at = None
 
     def resolved(self) -> dict[str, _Style]:
         """Return the styles with what they take from their bases; `""` is the default."""
         found = {name: self._resolved(name) for name in self._styles}
-        return {**found, "": found.get(self._default, _PLAIN)}
+        default = found.get(self._default, _PLAIN)
+        return {_DEFAULTS: _PLAIN, **found, "": default}
 
     def _resolved(self, name: str) -> _Style:
         found, at = self._styles[name], self._based_on.get(name, "")
@@ -139,12 +195,13 @@ def _joined(one: _Style, other: _Style) -> _Style:
     return _Style(
         other.heading if one.heading is None else one.heading,
         other.hidden if one.hidden is None else one.hidden,
-        other.white if one.white is None else one.white,
-        other.shaded if one.shaded is None else one.shaded,
+        other.small if one.small is None else one.small,
+        other.colour if one.colour is None else one.colour,
+        other.ground if one.ground is None else one.ground,
     )
 
 
-class _Body(OfficeEvents):
+class _Body(_WordEvents):
     """Reads the text of a part."""
 
     def __init__(self, flow: Flow, styles: dict[str, _Style]) -> None:
@@ -158,6 +215,10 @@ class _Body(OfficeEvents):
         self._in_mark = False  # `pPr` holds properties of the paragraph's mark
         self._gone = self._skipped = 0  # how many such elements are open
         self._ground = False
+        self._tables: list[_Style] = []
+        self._choice: list[str] = []  # texts of which a program shows one
+        self._fallback: list[str] = []
+        self._choices = 0  # that are open
 
     def opened(self, name: str, _namespace: str, attributes: dict[str, str]) -> None:
         if self._skipped or name in _SKIPPED:
@@ -175,17 +236,33 @@ class _Body(OfficeEvents):
             self._flow.write(_SIGNS[name])
         elif name in _GONE:
             self._gone += 1
-        elif self._is_table(name):
-            pass
+        elif name in _AROUND:
+            self._begin(name)
         else:
             self._property(name, attributes)
 
-    def _is_table(self, name: str) -> bool:
+    def _begin(self, name: str) -> None:
         if name == "tr":
             self._flow.begin_row()
         elif name == "tc":
             self._flow.begin_cell()
-        return name in ("tr", "tc")
+        elif name == "tbl":
+            self._tables.append(_PLAIN)
+        elif name == ":Choice":
+            self._choices += 1
+
+    def _end_around(self, name: str) -> None:
+        if name == "tr":
+            self._flow.end_row()
+        elif name == "tc":
+            self._flow.end_cell()
+        elif name == "tbl":
+            self._tables.pop()
+        elif name == ":Choice":
+            self._choices -= 1
+        elif not self._choices:
+            self._flow.undecided += _differ(self._choice, self._fallback)
+            self._choice, self._fallback = [], []
 
     def _property(self, name: str, attributes: dict[str, str]) -> None:
         flow = self._flow
@@ -196,15 +273,17 @@ class _Body(OfficeEvents):
             self._runs[-1] = _joined(self._runs[-1], style)
         elif name in ("footnoteReference", "endnoteReference", "commentReference"):
             flow.write(f"[{name[0]}{attributes.get('id', '')}]")
+        elif name == "tblStyle" and self._tables:
+            self._tables[-1] = self._styles.get(attributes.get("val", ""), _PLAIN)
         elif name in ("fldSimple", "fldChar"):
             self._code += attributes.get("instr", "")
             self._field()
-        elif name in ("object", "altChunk", "control"):
-            flow.active += 1
-        elif name == "background":
-            self._ground = True
-        elif name == "document":
-            self.is_document = True
+        elif name in _ACTIVE or name in _EFFECTS:
+            flow.active += name in _ACTIVE
+            flow.undecided += name in _EFFECTS
+        elif name in ("background", "document"):
+            self._ground = self._ground or name == "background"
+            self.is_document = self.is_document or name == "document"
         elif self._in_mark and self._paragraphs and name in ("shd", "outlineLvl"):
             self._paragraphs[-1] = _changed(self._paragraphs[-1], name, attributes)
         elif self._runs and not self._in_mark:
@@ -219,16 +298,22 @@ class _Body(OfficeEvents):
             self._runs.pop()
         elif name == "pPr":
             self._in_mark = False
-        elif name == "tr":
-            self._flow.end_row()
-        elif name == "tc":
-            self._flow.end_cell()
+        elif name in _AROUND:
+            self._end_around(name)
         elif name in _GONE:
             self._gone -= 1
         self._into = ""
 
     def said(self, text: str) -> None:
-        if self._skipped or not self._into:
+        if self._skipped:
+            self._fallback.append(text)
+            return
+        if self._choices:
+            self._choice.append(text)
+        if self.foreign:
+            self._flow.hide(text)
+            return
+        if not self._into:
             return
         if self._into == "instrText":
             self._code = (self._code + text)[:MAX_CODE_CHARS]
@@ -238,11 +323,14 @@ class _Body(OfficeEvents):
             self._flow.write(text, hidden=self._is_hidden())
 
     def _is_hidden(self) -> bool:
-        run = self._runs[-1] if self._runs else _PLAIN
-        look = _joined(run, self._paragraphs[-1] if self._paragraphs else _PLAIN)
-        if look.hidden or not look.white or look.shaded:
-            return bool(look.hidden)
-        if self._ground or self._flow.in_table:
+        look = self._runs[-1] if self._runs else _PLAIN
+        for around in (*self._paragraphs[-1:], *self._tables[-1:], self._styles[_DEFAULTS]):
+            look = _joined(look, around)
+        if look.hidden or look.small:
+            return True
+        if not look.colour or not _is_near(look.colour, look.ground or _WHITE):
+            return False
+        if not look.ground and (self._ground or self._flow.in_table):
             self._flow.undecided += 1
             return False
         return True
@@ -252,3 +340,9 @@ class _Body(OfficeEvents):
         words = self._code.split(maxsplit=1)
         self._flow.active += bool(words) and words[0].upper() in _ACTIVE_FIELDS
         self._code = ""
+
+
+def _differ(choice: list[str], fallback: list[str]) -> bool:
+    """Tell whether a fallback says something else than what it stands for."""
+    first, other = ("".join("".join(texts).split()) for texts in (choice, fallback))
+    return bool(other) and first != other

@@ -36,6 +36,14 @@ _ACTIVE: Final = (
 )
 _OUTSIDE: Final = ("http:", "https:", "file:", "ftp:", "//", "/", "..")
 _LOADED: Final = ("image", "section-source", "object")  # what an office program would load
+_TEXT: Final = ":xmlns:text:"
+_OF_TEXT: Final = ("p", "h", "span", "a", "s", "tab", "line-break", "section", "note-body")
+_SPACES: Final = {  # the namespace of each attribute that is looked at
+    **dict.fromkeys(("style-name", "display", "is-hidden", "string-value", "c"), _TEXT),
+    **dict.fromkeys(("name", "parent-style-name"), ":xmlns:style:"),
+    "color": ":xmlns:xsl-fo-compatible:",
+    "href": "/xlink",
+}
 _SIGNS: Final = {"tab": " ", "line-break": "\n"}
 
 
@@ -72,7 +80,27 @@ def _read_properties(raw: Untrusted[bytes], record: Record) -> None:
         record.set_published(dates.from_text(created.text()))
 
 
-class _Styles(OfficeEvents):
+class _OdtEvents(OfficeEvents):
+    """Events of OpenDocument; a name of text in another namespace begins with a colon."""
+
+    def counts(self, element: str, attribute: str) -> bool:
+        namespace, _, local = attribute.rpartition(" ")
+        wanted = _SPACES.get(local)
+        return super().counts(element, attribute) if wanted is None else wanted in namespace
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        super()._start(_named(name), attributes)
+
+    def _end(self, name: str) -> None:
+        super()._end(_named(name))
+
+
+def _named(name: str) -> str:
+    namespace, _, local = name.rpartition(" ")
+    return f"{namespace} :{local}" if local in _OF_TEXT and _TEXT not in namespace else name
+
+
+class _Styles(_OdtEvents):
     """Reads which styles are not displayed, or white."""
 
     def __init__(self) -> None:
@@ -112,7 +140,7 @@ class _Styles(OfficeEvents):
         return default
 
 
-class _Body(OfficeEvents):
+class _Body(_OdtEvents):
     """Reads the text of the content."""
 
     def __init__(self, flow: Flow, styles: _Styles) -> None:
@@ -188,6 +216,8 @@ class _Body(OfficeEvents):
             flow.end_aside()
 
     def said(self, text: str) -> None:
-        if self._shown and not self._left_out:
+        if self.foreign:
+            self._flow.hide(text)
+        elif self._shown and not self._left_out:
             # White space is written as elements; line ends in the file mean nothing.
             self._flow.write(text.replace("\n", " "), hidden=self._hidden[-1])

@@ -21,6 +21,19 @@ from threegate.gates.fetch.xml import Element, XmlEvents, XmlRefused, parse_even
 MAX_PART_NODES: Final = 5_000_000  # a book has one million; no tree is kept
 MAX_PART_BYTES: Final = 64 * 2**20
 _UNREAD: Final = {"encoding": "encoding", "too-deep": "too-large", "too-large": "too-large"}
+# How the namespaces begin that office programs know.
+VOCABULARIES: Final = (
+    "http://schemas.openxmlformats.org/",
+    "http://schemas.microsoft.com/office/",
+    "http://purl.oclc.org/ooxml/",
+    "urn:schemas-microsoft-com:",
+    "urn:oasis:names:tc:opendocument:",
+    "urn:org:documentfoundation:names:",
+    "http://openoffice.org/",
+    "http://purl.org/dc/",
+    "http://www.w3.org/",
+)
+_FOREIGN: Final = ":foreign"
 # Relationships to content that runs or is loaded when an office program opens the file.
 _ACTIVE: Final = frozenset(
     {
@@ -36,9 +49,33 @@ _ACTIVE: Final = frozenset(
 
 
 class OfficeEvents(XmlEvents):
-    """Events of a part that may be large."""
+    """Events of a part that may be large.
+
+    Office programs leave out elements and attributes of vocabularies that they do not know, so
+    text in them is not seen.  Such an element, and all in it, is called `:foreign` here.
+    """
 
     most_bytes, most_nodes = MAX_PART_BYTES, MAX_PART_NODES
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreign = 0  # how many such elements are open
+
+    def counts(self, _element: str, attribute: str) -> bool:
+        """Tell whether an attribute counts; both names are with their namespace."""
+        return " " not in attribute or attribute.startswith(VOCABULARIES)
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        kept = [text for pair in pairs if self.counts(name, pair[0]) for text in pair]
+        if self.foreign or not name.startswith(VOCABULARIES):
+            self.foreign += 1
+            name = _FOREIGN
+        super()._start(name, kept)
+
+    def _end(self, name: str) -> None:
+        super()._end(_FOREIGN if self.foreign else name)
+        self.foreign -= bool(self.foreign)
 
 
 @dataclass(frozen=True, slots=True)

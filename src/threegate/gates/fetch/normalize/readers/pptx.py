@@ -67,6 +67,9 @@ class _Slide(OfficeEvents):
         self._in_text = self._tiny = False
         self._in_look = 0
 
+    def counts(self, _element: str, attribute: str) -> bool:
+        return " " not in attribute  # all that are looked at have no namespace
+
     def opened(self, name: str, _namespace: str, attributes: dict[str, str]) -> None:
         if self._skipped or name == "Fallback":
             self._skipped += 1
@@ -123,7 +126,9 @@ class _Slide(OfficeEvents):
             self._frame = False
 
     def said(self, text: str) -> None:
-        if self._in_text and not self._skipped and not self._frame:
+        if self.foreign:
+            self._flow.hide(text)
+        elif self._in_text and not self._skipped and not self._frame:
             self._flow.write(text, hidden=self._is_hidden())
 
     def _is_hidden(self) -> bool:

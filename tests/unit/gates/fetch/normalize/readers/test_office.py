@@ -90,6 +90,39 @@ def test_hidden_text_is_left_out_and_counted(name: str) -> None:
     assert read(reader, raw).found == {"hidden-text": len("ZZmarker")}
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "<w:docDefaults><w:rPrDefault><w:rPr><w:vanish/></w:rPr></w:rPrDefault></w:docDefaults>",
+        '<w:style w:styleId="Rows" w:type="table"><w:rPr><w:vanish/></w:rPr></w:style>',
+    ],
+)
+# claim TG-C-550
+def test_text_is_hidden_by_the_defaults_of_a_document_and_by_the_style_of_a_table(
+    more: str,
+) -> None:
+    shown = office.paragraph("Seen.", run='<w:vanish w:val="0"/>')
+    body = f"""{shown}<w:tbl><w:tblPr><w:tblStyle w:val="Rows"/></w:tblPr><w:tr><w:tc>
+        {office.paragraph("ZZmarker")}</w:tc></w:tr></w:tbl>"""
+    assert parts(docx.read, office.docx(body)) == {"text": "Seen.\nZZmarker"}, "control"
+    assert parts(docx.read, office.docx(body, more=more)) == {"text": "Seen."}
+    assert read(docx.read, office.docx(body, more=more)).found == {"hidden-text": len("ZZmarker")}
+
+
+def test_what_a_program_may_not_show_is_counted_as_undecided() -> None:
+    def choice(first: str, other: str) -> bytes:
+        return office.docx(
+            f"<w:p><w:r><mc:AlternateContent><mc:Choice Requires='x'><w:t>{first}</w:t></mc:Choice>"
+            f"<mc:Fallback><w:t>{other}</w:t></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+        )
+
+    assert read(docx.read, choice("ZZmarker", "ZZ marker")).found == {}, "control: the same words"
+    assert read(docx.read, choice("ZZmarker", "Seen.")).found == {"hidden-undecided": 1}
+    effect = '<x:textFill xmlns:x="http://schemas.microsoft.com/office/word/2010/wordml"/>'
+    raw = office.docx(office.paragraph("ZZmarker", run=effect))
+    assert read(docx.read, raw).found == {"hidden-undecided": 1}
+
+
 @pytest.mark.parametrize("name", office.DOCX_SHOWN)
 def test_text_that_is_seen_stays(name: str) -> None:
     raw = office.docx(SEEN + office.DOCX_SHOWN[name])
