@@ -78,6 +78,8 @@ missing_test_packages() {
   command -v runsc >/dev/null || echo runsc # the other engine of the heavy lane
   command -v fsck.erofs >/dev/null || echo erofs-utils # reads what our writer of images wrote
   command -v busybox >/dev/null || echo busybox-static # a program in disguise, for the guests of tests
+  [ -e /usr/share/tesseract-ocr/5/tessdata/eng.traineddata ] || echo tesseract-ocr tesseract-ocr-eng # reads scans
+  [ -e /usr/share/tesseract-ocr/5/tessdata/deu.traineddata ] || echo tesseract-ocr-deu
   command -v zip >/dev/null || echo zip # starts another program when it is told to
 }
 

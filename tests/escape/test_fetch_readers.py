@@ -22,6 +22,7 @@ from threegate.sandbox.attacks.runner import applicable
 from threegate.sandbox.profiles import (
     FETCH_HTML,
     FETCH_NORMALIZE,
+    FETCH_OCR,
     FETCH_OFFICE,
     FETCH_PDF,
     Profile,
@@ -274,7 +275,9 @@ def test_macros_and_references_to_outside_are_counted_and_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "profile", [FETCH_NORMALIZE, FETCH_HTML, FETCH_OFFICE, FETCH_PDF], ids=lambda p: p.name
+    "profile",
+    [FETCH_NORMALIZE, FETCH_HTML, FETCH_OFFICE, FETCH_PDF, FETCH_OCR],
+    ids=lambda p: p.name,
 )
 # claim TG-C-123
 def test_a_library_is_in_the_box_of_its_kind_and_in_no_other(
@@ -290,11 +293,12 @@ def test_a_library_is_in_the_box_of_its_kind_and_in_no_other(
         "fetch-html": ["lxml.etree", "selectolax.lexbor", "tinycss2"],
         "fetch-office": [],
         "fetch-pdf": ["pypdfium2_raw.bindings"],
+        "fetch-ocr": ["pypdfium2_raw.bindings"],
     }[profile.name]
     assert there == expected
 
 
-@pytest.mark.parametrize("profile", ["fetch-html", "fetch-office", "fetch-pdf"])
+@pytest.mark.parametrize("profile", ["fetch-html", "fetch-office", "fetch-pdf", "fetch-ocr"])
 # claim TG-C-123
 def test_the_boxes_of_libraries_are_attacked_like_the_one_without(profile: str) -> None:
     ours = {item.name for item in applicable(profile)}

@@ -21,9 +21,10 @@ from threegate.sandbox.attacks.runner import EVERY_PROFILE, attack
 from threegate.sandbox.attacks.scene import Outsider
 from threegate.sandbox.box import Start
 from threegate.sandbox.machine import find_machine
-from threegate.sandbox.profiles import FETCH_NORMALIZE, TOOL_LITE, Bind, Profile
+from threegate.sandbox.profiles import FETCH_NORMALIZE, FETCH_OCR, TOOL_LITE, Bind, Profile
 from threegate.sandbox.session import GateAnswer, Session, run_gate
 from threegate.sandbox.syscalls import architecture
+from threegate.sandbox.tesseract import find_tesseract
 from threegate.sandbox.worker import find_worker
 
 ORDINARY_UIDS = range(42_000, 42_256)  # nobody's by convention
@@ -166,6 +167,10 @@ def start_with(
     given = {"payload": str(path)}
     if profile is TOOL_LITE:
         given |= find_worker().given()
+    if profile is FETCH_OCR:
+        tesseract = find_tesseract()
+        assert tesseract is not None, "install it: scripts/setup.sh tests"
+        given |= tesseract.given()
     return Start(changed, f"{MODULE}:main", given)
 
 

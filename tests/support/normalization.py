@@ -314,10 +314,15 @@ class Boxed:
     seconds: float
 
 
-def boxed(message: Normalize, profile: Profile = FETCH_NORMALIZE, payload: str = PAYLOAD) -> Boxed:
+def boxed(
+    message: Normalize,
+    profile: Profile = FETCH_NORMALIZE,
+    payload: str = PAYLOAD,
+    given: Mapping[str, str] | None = None,
+) -> Boxed:
     """Give one message to a fresh box."""
     begin = time.monotonic()
-    answer = run_gate(find_machine(), Start(profile, payload, {}), message.to_bytes())
+    answer = run_gate(find_machine(), Start(profile, payload, given or {}), message.to_bytes())
     data = said(answer)
     found = parse_made(Untrusted(data)) if data else None
     return Boxed(found, answer.ended, time.monotonic() - begin)

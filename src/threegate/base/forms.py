@@ -1,5 +1,6 @@
 """Forms of words that more than one format or protocol uses."""
 
+import re
 from typing import Final
 
 from threegate.base.limits import MAX_URL_CHARS
@@ -60,6 +61,8 @@ KINDS: Final = {
     "res": "tool-result",
     "an": "analysis",
 }
+# A language of text recognition, as Tesseract names it: `eng`, `chi_sim`.
+OCR_LANGUAGE: Final = re.compile(r"[a-z]{3,8}(?:_[a-z]{2,8}){0,2}")
 CONFIDENTIALITY: Final = ("public", "internal", "confidential")  # stricter to the right
 REDACTED: Final = "REDACTED"  # in a URL in place of a credential or an address
 

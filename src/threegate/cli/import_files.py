@@ -8,7 +8,7 @@ from threegate.base.errors import EX_INTERRUPTED
 from threegate.base.forms import CONFIDENTIALITY
 from threegate.cli import import_git
 from threegate.cli.grammar import CommandGroup
-from threegate.cli.import_form import NEXT_TIME, perform, prepare, totals
+from threegate.cli.import_form import NEXT_TIME, perform, prepare, scans_of, totals
 from threegate.cli.interrupt import patience
 from threegate.cli.packet_lookup import look_up
 from threegate.host.command_context import Context
@@ -21,7 +21,8 @@ _ABOUT = """\
 PATH is a file or a folder. Each file is read in a sandbox without network, one file per
 process, and becomes a research packet. The file itself stays as it is; a copy of its bytes is
 kept beside the packet. The format is detected from the content. A file that cannot be read is
-refused with the reason, and its bytes are in quarantine.
+refused with the reason, and its bytes are in quarantine. A PDF whose pages are pictures (a scan
+without text) is read by Tesseract, if it is installed; its parts state the confidence.
 
 Bytes that were imported before are already here. A changed file becomes a new packet that names
 the one it replaces; a removed file is named, and its packet stays. The same command again goes on
@@ -76,6 +77,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="then ask registries about identifiers that the files name; see `packet lookup`",
     )
+    _add_scans(parser)
     parser.add_argument("--again", action="store_true", help="try files that were refused before")
     parser.add_argument(
         "--watch", action="store_true", help="go on importing what changes, until Ctrl-C"
@@ -89,6 +91,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_scans(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ocr-language",
+        default="eng",
+        metavar="LANG",
+        help="languages of scans without text, such as deu or eng+deu; eng, if not said",
+    )
+    parser.add_argument("--no-ocr", action="store_true", help="refuse scans without text")
+
+
 def run(args: argparse.Namespace, context: Context) -> int:
     """Import what was named."""
     from threegate.base.errors import UsageError
@@ -98,6 +110,7 @@ def run(args: argparse.Namespace, context: Context) -> int:
     import_git.refuse_options(args)
     if args.watch and (args.dry_run or args.json):
         raise UsageError("--watch goes with neither --dry-run nor --json")
+    scans_of(args)  # before anything is read
     if args.lookup and args.json:
         hint = "`threegate packet lookup --json` after it"
         raise UsageError("--lookup does not go with --json", hint=hint)

@@ -9,9 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from threegate.base.forms import OCR_LANGUAGE
+from threegate.base.text import quote
 from threegate.host.command_context import Context
 
 if TYPE_CHECKING:
+    from threegate.host.fetch.scans import ScanReader
     from threegate.host.importing.selection import ImportSelection
     from threegate.host.workspace.workspace import Workspace
 
@@ -52,7 +55,9 @@ def perform(
     from threegate.host.importing.text_form import document, lines
 
     done = ImportDone(dict.fromkeys(STATUSES, 0))
-    task = FileImport(ws, level=args.confidentiality, again=args.again, stop=stop)
+    task = FileImport(
+        ws, level=args.confidentiality, again=args.again, scans=scans_of(args), stop=stop
+    )
     started = time.monotonic()
     with closing(task), context.out.board(context.environ) as draw:
         for report in task.run(selection):
@@ -69,6 +74,19 @@ def perform(
                 context.out.flush()  # a pipe shows each file as it is done, too
             draw(_progress(sum(done.counts.values()), len(selection.files), started))
     return done
+
+
+def scans_of(args: argparse.Namespace) -> "ScanReader":
+    """Return how scans are read; raise `UsageError`."""
+    from threegate.artifacts.media_types import MAX_OCR_LANGUAGES
+    from threegate.base.errors import UsageError
+    from threegate.host.fetch.scans import ScanReader
+
+    named = tuple(dict.fromkeys(args.ocr_language.split("+")))
+    if len(named) > MAX_OCR_LANGUAGES or not all(map(OCR_LANGUAGE.fullmatch, named)):
+        hint = f"up to {MAX_OCR_LANGUAGES} codes of Tesseract joined by +, such as eng+deu"
+        raise UsageError(f"--ocr-language {quote(args.ocr_language)} is not a language", hint=hint)
+    return ScanReader(() if args.no_ocr else named)
 
 
 def prepare(context: Context, ws: "Workspace") -> None:

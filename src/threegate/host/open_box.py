@@ -69,11 +69,12 @@ GATES: Final[Mapping[str, Gate]] = {
     profiles.FETCH_RETRIEVE.name: Gate(
         "threegate.gates.fetch.retrieve.gate:serve", "fetch-retrieve", "TG-FET-065", "", _DIFF
     ),
-    # Each of the four sees the code of every reader, but only its own libraries.
+    # Each of the five sees the code of every reader, but only its own libraries.
     profiles.FETCH_NORMALIZE.name: _normalizer("gate"),
     profiles.FETCH_HTML.name: _normalizer("gate_html"),
     profiles.FETCH_PDF.name: _normalizer("gate_pdf"),
     profiles.FETCH_OFFICE.name: _normalizer("gate_office"),
+    profiles.FETCH_OCR.name: _normalizer("gate_ocr"),
     profiles.CORE.name: Gate("threegate.gates.core.gate:serve", "CORE", "TG-COR-010", _AGAIN),
     profiles.MODEL_SERVER.name: Gate(
         "threegate.gates.model.server.gate:serve", "the model server", "TG-MDL-030", _AGAIN

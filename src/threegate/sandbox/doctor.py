@@ -18,6 +18,7 @@ from threegate.sandbox.doctor_payloads import WORKS
 from threegate.sandbox.machine import Machine, find_machine, gate_uid
 from threegate.sandbox.profiles import (
     ENGINE,
+    FETCH_OCR,
     FETCH_RETRIEVE,
     PROFILES,
     RUNSC_FILES,
@@ -27,9 +28,11 @@ from threegate.sandbox.profiles import (
 )
 from threegate.sandbox.runtime import runtime_directory
 from threegate.sandbox.session import GateAnswer, run_gate
+from threegate.sandbox.tesseract import PACKAGES, find_tesseract
 from threegate.sandbox.worker import find_worker
 
 _EMULATE: Final = "`qemu-emulation` in lanes.era.engines works without it"
+_TESSERACT: Final = "threegate.gates.fetch.normalize.readers.tesseract:tell_version"
 State = Literal["in-force", "missing", "not-applicable"]
 Level = Literal["standard", "strong", "information"]
 
@@ -74,6 +77,7 @@ def examine(progress: Callable[[str], None] | None = None) -> Diagnosis:
                 progress(profile.name)
             checks.append(_start(machine, profile, given))
         checks.append(_worker(machine))
+        checks.append(_recognition(machine))
         kvm = _kvm(machine, given)
     return Diagnosis((*_mechanisms(machine, checks), *checks, *_beyond(machine), kvm))
 
@@ -142,6 +146,27 @@ def _worker(machine: Machine) -> Check:
     return Check(
         "monty worker", "in-force", "standard", f"computed under its filter, binary {digest}"
     )
+
+
+def _recognition(machine: Machine) -> Check:
+    """Check that Tesseract starts in its sandbox, and name its languages."""
+    name: Final = "text recognition (OCR)"
+    found = find_tesseract()
+    if found is None:
+        detail = "Tesseract is not installed: scans without text are refused"
+        fix = f"sudo apt install {PACKAGES}"
+        return Check(name, "not-applicable", "information", detail, fix)
+    start = Start(FETCH_OCR, _TESSERACT, found.given())
+    try:
+        answer = run_gate(machine, start, b"", deadline_seconds=30)
+    except GateUnavailable as exc:
+        return Check(name, "missing", "information", exc.message, exc.hint)
+    with answer.message as message:
+        version = quote(message.read().decode("ascii", "replace"))
+    if answer.ended.why != "done":
+        return Check(name, "missing", "information", f"Tesseract ended: {answer.ended.why}")
+    detail = f"Tesseract {version} started in its sandbox; languages {', '.join(found.languages)}"
+    return Check(name, "in-force", "information", detail)
 
 
 def _firewall(machine: Machine) -> Check:
@@ -223,4 +248,6 @@ def stand_ins() -> Iterator[dict[str, str]]:
             given |= find_worker().given()
         except GateUnavailable:
             given.pop("worker", None)  # the check of the worker says so
+        tesseract = find_tesseract()
+        given |= {} if tesseract is None else tesseract.given()
         yield given

@@ -127,7 +127,10 @@ class Evidence:
 
 def view_for(machine: Machine, start: Start) -> View:
     """Return the view of the gate, without the files given at start."""
-    programs = tuple(Path(start.given[slot]) for slot in start.profile.executables)
+    libraries = [
+        b.slot for b in start.profile.binds if b.kind == "library" and b.slot in start.given
+    ]
+    programs = tuple(Path(start.given[slot]) for slot in (*start.profile.executables, *libraries))
     return machine.views.of(start.profile, programs)
 
 

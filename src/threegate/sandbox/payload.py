@@ -59,3 +59,8 @@ def answer_once(answer: Callable[[bytes], bytes], most_bytes: int) -> None:
 LAUNCHER = "/run/launcher"
 BINARY = "/run/monty"
 LOCK = "/run/lock.so"
+
+# Where Tesseract is inside the fetch-ocr sandbox: its library and the data of its languages.
+
+TESSERACT = "/in/libtesseract.so"
+TESSDATA = "/in/tessdata"

@@ -17,11 +17,14 @@ Grant = Literal["ptrace", "memfd", "chroot", "proc", "seqpacket"]
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A path in the sandbox for a file, directory or socket of the host, given at start."""
+    """A path in the sandbox for a file, directory or socket of the host, given at start.
+
+    A `library` is a shared library; the libraries that it needs are in view with it.
+    """
 
     slot: str
     inside: str
-    kind: Literal["file", "directory", "socket"]
+    kind: Literal["file", "directory", "socket", "library"]
 
 
 @dataclass(frozen=True, slots=True)

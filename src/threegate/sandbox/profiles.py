@@ -11,6 +11,7 @@ from threegate.sandbox.profile_form import GIB, KIB, MIB, Bind, Profile
 from threegate.sandbox.reader_profiles import (
     FETCH_HTML,
     FETCH_NORMALIZE,
+    FETCH_OCR,
     FETCH_OFFICE,
     FETCH_PDF,
     GIT_READER,
@@ -22,6 +23,7 @@ from threegate.sandbox.runsc_profiles import RUNSC_FILES, RUNSC_KERNEL
 __all__ = [
     "FETCH_HTML",
     "FETCH_NORMALIZE",
+    "FETCH_OCR",
     "FETCH_OFFICE",
     "FETCH_PDF",
     "GIB",
@@ -358,5 +360,6 @@ PROFILES: Final = {
         PAGE_DRAWER,
         FETCH_OFFICE,
         GIT_READER,
+        FETCH_OCR,
     )
 }

@@ -29,17 +29,17 @@ def find_program(name: str) -> Path | None:
     return next((path for path in found if is_unexchangeable(path)), None)
 
 
-def is_unexchangeable(program: Path) -> bool:
-    """Tell whether this is a program that only the system and we can replace."""
+def is_unexchangeable(path: Path, *, program: bool = True) -> bool:
+    """Tell whether this is a program, or another file, that only the system and we can replace."""
     try:
-        real = program.resolve(strict=True)
-        if not stat.S_ISREG(real.stat().st_mode) or not os.access(real, os.X_OK):
+        real = path.resolve(strict=True)
+        if not stat.S_ISREG(real.stat().st_mode) or (program and not os.access(real, os.X_OK)):
             return False
         # An unprivileged user namespace shows root's files as another account's, "/" included.
         owners = {0, os.geteuid(), os.stat("/").st_uid}
-        named = [link.parent.resolve(strict=True) for link in _links(program)]
-        parts = {part for path in (*named, real) for part in (path, *path.parents)}
-        return program.is_absolute() and all(_is_firm(part, owners) for part in parts)
+        named = [link.parent.resolve(strict=True) for link in _links(path)]
+        parts = {part for name in (*named, real) for part in (name, *name.parents)}
+        return path.is_absolute() and all(_is_firm(part, owners) for part in parts)
     except (OSError, RuntimeError):  # RuntimeError: links in a circle
         return False
 

@@ -61,6 +61,18 @@ FETCH_OFFICE: Final = replace(
     cpu_seconds=60,
     deadline_seconds=90,
 )
+FETCH_OCR: Final = replace(
+    FETCH_PDF,
+    name="fetch-ocr",
+    purpose="recognises the text of a hostile scan for one research packet",
+    # Tesseract is loaded before the lock, like PDFium: nothing is executed.
+    binds=(
+        Bind("tesseract", "/in/libtesseract.so", "library"),
+        Bind("tessdata", "/in/tessdata", "directory"),
+    ),
+    cpu_seconds=900,
+    deadline_seconds=1_200,
+)
 IMAGE_READER: Final = replace(
     FETCH_NORMALIZE,
     name="image-reader",

@@ -30,6 +30,7 @@ from threegate.gates.fetch.normalize.messages import (
     parse_made,
     parse_many,
 )
+from threegate.host.fetch.scans import given_tesseract
 from threegate.host.gate_profiles import named_failure
 from threegate.host.open_box import in_words, open_box
 from threegate.policy.bundle import Bundle
@@ -37,6 +38,7 @@ from threegate.sandbox.machine import Machine
 from threegate.sandbox.profiles import (
     FETCH_HTML,
     FETCH_NORMALIZE,
+    FETCH_OCR,
     FETCH_OFFICE,
     FETCH_PDF,
     Profile,
@@ -105,6 +107,8 @@ Told = Answered | AnsweredMany | Stopped
 def profile_for(record: RetrievalRecord) -> Profile:
     """Return the box that can read the documents of a record, and no more than that."""
     types = {answer.read_as for answer in record.answers if answer.role == "document"}
+    if any(map(media_types.languages_of, types)):
+        return FETCH_OCR
     if media_types.PDF in types:
         return FETCH_PDF
     if types & media_types.OFFICE:
@@ -189,7 +193,9 @@ class Makers:
             if pool is not None:  # its boxes were compared with the policy before this one
                 pool[1].close()
             kind = partial(Prestarted, size=1)
-            pool = pools[profile.name] = bundle, open_box(kind, self._machine, bundle, profile)
+            given = given_tesseract() if profile is FETCH_OCR else {}
+            box = open_box(kind, self._machine, bundle, profile, given)
+            pool = pools[profile.name] = bundle, box
         return pool[1]
 
 

@@ -44,6 +44,7 @@ from threegate.host.fetch.normalize_pool import (
     Told,
     job_for,
 )
+from threegate.host.fetch.scans import missing_engine
 from threegate.host.workspace.index import Index
 from threegate.host.workspace.packets import IMPORTED, UNKNOWN, PacketOrigin
 from threegate.host.workspace.places import read_anywhere
@@ -53,7 +54,7 @@ from threegate.sandbox.machine import find_machine
 
 SAME: Final = "same"
 DIFFERENT: Final = "different"
-CANNOT: Final = "cannot"  # its record or raw bytes are not here
+CANNOT: Final = "cannot"  # its record or raw bytes, or the engine that read it, are not here
 KIND: Final = "packet.remake"
 
 
@@ -158,7 +159,8 @@ def _job(number: int, candidate: RemakeCandidate) -> NormalizeJob | Remade:
     if len(here) < len(raws):
         why = f"{len(raws) - len(here)} of its {len(raws)} answers forgotten"
         return Remade(packet_id, CANNOT, why)
-    return job_for(number, record, here)
+    missing = missing_engine(record)
+    return Remade(packet_id, CANNOT, missing) if missing else job_for(number, record, here)
 
 
 def _compared(candidate: RemakeCandidate, told: Answered) -> Remade:

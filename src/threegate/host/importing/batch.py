@@ -21,12 +21,13 @@ from threegate.base.errors import ArtifactRejected
 from threegate.base.forms import CONFIDENTIALITY, NO_ANCHOR
 from threegate.base.limits import MIB
 from threegate.base.untrusted import Untrusted
-from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import SCAN, KeptAnswer, RetrievalRecord
 from threegate.handoff import states
 from threegate.handoff.admission import IMPORT, WITHDRAWN, quarantine_pieces
 from threegate.handoff.packet_admission import admit_packets
 from threegate.handoff.refusals import FORGOTTEN
 from threegate.host.fetch.normalize_pool import MAKERS, Answered
+from threegate.host.fetch.scans import ENGLISH_SCANS, NOT_RECOGNISED, ScanReader
 from threegate.host.fetch.storage import parse_packet
 from threegate.host.importing.jobs import PacketJobs
 from threegate.host.importing.selection import (
@@ -98,9 +99,11 @@ class FileImport:
         *,
         level: str,
         again: bool = False,
+        scans: ScanReader = ENGLISH_SCANS,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ws, self._level, self._again, self._stop = ws, level, again, stop
+        self._scans = scans
         self._cache = FetchCache(ws.store, ws.seals)
         self._known: dict[str, dict[str, ImportedFile]] = {}
         self._jobs = PacketJobs(ws.bundle)
@@ -228,7 +231,9 @@ class FileImport:
                 raise told.error
             packet = parse_packet(told.packet, reading.record)
         except ArtifactRejected as exc:
-            yield self._refused(reading.file, reading.material, exc)
+            refusal = exc if exc.code != SCAN else self._recognise(told.item, reading)
+            if refusal is not None:
+                yield self._refused(reading.file, reading.material, refusal)
             return
         if _needs_raise(packet):
             self._raise(told.item, reading)
@@ -244,6 +249,16 @@ class FileImport:
         self._reading[number] = _Reading(reading.file, record, reading.material)
         self._jobs.submit(number, record, reading.raws, left=1)
         self._jobs.flush()
+
+    def _recognise(self, number: int, reading: _Reading) -> ArtifactRejected | None:
+        """Hand a scan to the sandbox that recognises text, or return why it is refused."""
+        try:
+            record = self._scans.record_for(reading.record)
+        except ArtifactRejected as exc:
+            return exc
+        self._reading[number] = replace(reading, record=record)
+        self._jobs.submit(number, record, reading.raws, left=1)
+        return None
 
     def _stored(self, *, force: bool) -> Iterator[ImportReport]:
         """Store the packets that are ready, if they are enough for a batch."""
@@ -285,7 +300,7 @@ class FileImport:
         self, file: Importable, material: Material, error: ArtifactRejected
     ) -> ImportReport:
         """Keep what a sandbox refused in quarantine; report what was refused before it."""
-        if error.code in (UNREAD_TYPE, REFUSED_BEFORE, FORGOTTEN, WITHDRAWN):
+        if error.code in (UNREAD_TYPE, NOT_RECOGNISED, REFUSED_BEFORE, FORGOTTEN, WITHDRAWN):
             return ImportReport(file.reference, REFUSED, error=error)
         raws = [piece.raw for piece in material.pieces]
         quarantine_pieces(self._ws.store, raws, error, self._ws.now())

@@ -14,6 +14,7 @@ from typing import Final
 
 from threegate.artifacts.ids import short
 from threegate.artifacts.limits import MAX_EXCERPT_CHARS
+from threegate.artifacts.media_types import is_pdf
 from threegate.artifacts.registry import Artifact
 from threegate.artifacts.research_packet import ResearchPacket
 from threegate.base.errors import ArtifactRejected, ProtocolBroken, ThreeGateError, UsageError
@@ -46,7 +47,6 @@ from threegate.sandbox.machine import Machine, find_machine
 from threegate.sandbox.profiles import PAGE_DRAWER
 from threegate.sandbox.session import run_gate
 
-PDF: Final = "application/pdf"
 DEFAULT_SCALE_PERCENT: Final = 200
 _WHY: Final = {DAMAGED: "PDFium cannot draw it", ENCRYPTED: "the PDF needs a password"}
 
@@ -75,7 +75,7 @@ class PagePicture:
 
 def has_pdf(packet: ResearchPacket) -> bool:
     """Tell whether a packet was made from a PDF."""
-    return packet.media_type == PDF
+    return is_pdf(packet.media_type)
 
 
 def can_draw(artifact: Artifact | None, artifact_id: str, origins: Origins) -> bool:

@@ -43,8 +43,8 @@ TIME: Final = Number(0, 31_536_000, SECONDS)
 COUNT: Final = Number(0, 1_000_000)
 DOTTED: Final = Word(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a module or package")
 BIND: Final = Word(
-    r"(file|directory|socket) [a-z][a-z0-9-]* at /[A-Za-z0-9._/-]+",
-    "`file`, `directory` or `socket`, the slot, `at`, the place inside",
+    r"(file|directory|library|socket) [a-z][a-z0-9-]* at /[A-Za-z0-9._/-]+",
+    "`file`, `directory`, `library` or `socket`, the slot, `at`, the place inside",
     most=200,
 )
 PORT: Final = Word(r"[1-9][0-9]{0,4}", "a TCP port", most=5)

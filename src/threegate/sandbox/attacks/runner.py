@@ -167,7 +167,7 @@ class AttackedProfile:
         view = view_of(self.profile)
         library = next(m.inside for m in view.mounts if m.inside.startswith("/usr/"))
         stdlib = next(m.inside for m in view.mounts if m.inside.startswith("/rt/lib/"))
-        files = [b.inside for b in self.profile.binds if b.kind == "file"]
+        files = [b.inside for b in self.profile.binds if b.kind in ("file", "library")]
         directories = [b.inside for b in self.profile.binds if b.kind == "directory"]
         gate = "/gate/threegate"
         return {

@@ -45,6 +45,7 @@ def read_as(*types: str) -> RetrievalRecord:
         (("text/html",), "fetch-html"),
         (("application/xhtml+xml",), "fetch-html"),
         (("application/pdf",), "fetch-pdf"),
+        ((media_types.recognised_pdf(["eng"], "0" * 64),), "fetch-ocr"),
         ((media_types.DOCX,), "fetch-office"),
         ((media_types.ODT,), "fetch-office"),
         ((media_types.PPTX,), "fetch-office"),

@@ -44,6 +44,7 @@ from threegate.base.schema import Choice, Integer, ListOf, Mismatch, Nullable, P
 from threegate.base.wire import need
 
 PROTOCOL: Final = "normalize/1"
+SCAN: Final = "TG-NRM-007"  # a PDF whose pages have no text: recognition may read it
 MAX_ANSWERS: Final = 1 + MAX_ALSO  # the main one, and as many more as a packet may name
 MAX_MISSES: Final = 32  # with one gap per answer still within a packet's list of gaps
 MAX_RECORD_BYTES: Final = 1 * MIB

@@ -28,7 +28,7 @@ from threegate.gates.fetch.normalize import excerpts
 from threegate.gates.fetch.normalize.answers import Heard, gaps_of_unread, hear, merged
 from threegate.gates.fetch.normalize.fields import shown, spelled_name
 from threegate.gates.fetch.normalize.hazards import Findings
-from threegate.gates.fetch.normalize.messages import KeptAnswer, RetrievalRecord
+from threegate.gates.fetch.normalize.messages import SCAN, KeptAnswer, RetrievalRecord
 from threegate.gates.fetch.normalize.parts import parts_of_candidates, parts_of_work
 from threegate.gates.fetch.normalize.passages import count_passages
 from threegate.gates.fetch.normalize.text import Part, Read, Unread
@@ -157,7 +157,8 @@ def _main(record: RetrievalRecord, heard: Heard) -> KeptAnswer:
         raise NothingMade(OTHER_WORK, said)
     for answer, why in (*heard.unread, *heard.works):
         if isinstance(why, Unread | Unreadable):
-            raise NothingMade(UNREADABLE, f"{answer.source}: {why.detail or why.reason}")
+            code = SCAN if why.reason == "scan" else UNREADABLE
+            raise NothingMade(code, f"{answer.source}: {why.detail or why.reason}")
     raise NothingMade(NOT_FOUND, f"no source knows it: {_tally(record, heard)}")
 
 

@@ -25,6 +25,7 @@ UNREAD_REASONS: Final = (
     "encoding",
     "encrypted",
     "other-kind",  # no reader for this type in this box
+    "scan",  # pages without text, which may be pictures of text
     "too-large",  # too many bytes, pages, nodes, levels
 )
 

@@ -66,15 +66,20 @@ def read(raw: Untrusted[bytes], _answer: KeptAnswer) -> Document:
     untrusted = raw.open_for_validation()
     if len(untrusted) > MAX_PDF_BYTES:
         raise Unread("too-large", f"{len(untrusted)} bytes, limit {MAX_PDF_BYTES}")
-    _check_packing(untrusted)
+    check_packing(untrusted)
     try:
         with pdfium.opened(untrusted) as document:
             return _read(document, count_doubts(untrusted))
     except pdfium.PdfNotOpened as exc:
-        raise Unread(_REASONS.get(str(exc), "damaged"), str(exc)) from exc
+        raise not_opened(exc) from exc
 
 
-def _check_packing(untrusted: bytes) -> None:
+def not_opened(exc: pdfium.PdfNotOpened) -> Unread:
+    """Return why PDFium did not open a document."""
+    return Unread(_REASONS.get(str(exc), "damaged"), str(exc))
+
+
+def check_packing(untrusted: bytes) -> None:
     """Refuse streams packed more than once: a few kilobytes unpack to a gigabyte."""
     for found in _LIST.finditer(untrusted):
         names = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), found[1])
@@ -90,7 +95,7 @@ def _read(document: pdfium.Document, doubts: int) -> Document:
                 missing, in_a_row = missing + 1, in_a_row + 1
             else:
                 in_a_row = 0
-                _read_page(page, number + 1, _label(document, number), found)
+                _read_page(page, number + 1, label_of(document, number), found)
         if found.chars >= MAX_PDF_CHARS or in_a_row >= MAX_UNREADABLE_PAGES:
             found.truncated += document.pages - number - 1
             break
@@ -99,10 +104,10 @@ def _read(document: pdfium.Document, doubts: int) -> Document:
     found.truncated += missing
     if not found.pages:
         raise _nothing(document.pages, missing, found)
-    return Document(tuple(parts_of(found.pages)), _about(document), found=found.hazards())
+    return Document(tuple(parts_of(found.pages)), about(document), found=found.hazards())
 
 
-def _label(document: pdfium.Document, number: int) -> str:
+def label_of(document: pdfium.Document, number: int) -> str:
     """Return what a page is called; its number if it has no name of its own."""
     return document.label(number).strip()[:_MAX_LABEL_CHARS] or str(number + 1)
 
@@ -112,7 +117,7 @@ def _nothing(pages: int, missing: int, found: _Found) -> Unread:
         return Unread("damaged", "no page of the PDF can be read")
     if found.hidden:
         return Unread("empty", f"no visible text; {found.hidden} characters are hidden")
-    return Unread("empty", "no text on any page; a scan needs text recognition (OCR) first")
+    return Unread("scan", "no text on any page; a scan needs text recognition (OCR) first")
 
 
 def _read_page(page: pdfium.Page, number: int, label: str, found: _Found) -> None:
@@ -159,7 +164,7 @@ def _visible(page: pdfium.Page, text: str, verdict: Verdict) -> tuple[str, int]:
     return "".join(kept), hidden
 
 
-def _about(document: pdfium.Document) -> Metadata:
+def about(document: pdfium.Document) -> Metadata:
     """Return what the document says of itself; anybody can write anything there."""
     record = Record("url")
     record.set_title(document.info(b"Title"))

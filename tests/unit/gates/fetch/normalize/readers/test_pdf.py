@@ -62,7 +62,7 @@ def test_documents_that_cannot_be_read() -> None:
     assert refused(encrypted()) == ("encrypted", "the PDF needs a password")
     assert refused(cycle()) == ("damaged", "no page of the PDF can be read")
     no_text = "no text on any page; a scan needs text recognition (OCR) first"
-    assert refused(pdf(b"")) == ("empty", no_text)
+    assert refused(pdf(b"")) == ("scan", no_text)
     hidden = ("empty", "no visible text; 6 characters are hidden")
     assert refused(pdf(line("hidden", before="3 Tr"))) == hidden
     assert len(read(SMALL).parts) == 2, "control: one like them is read"
@@ -100,7 +100,7 @@ def test_any_damage_leaves_a_document_or_unread(piece: bytes, at: int, gone: int
         try:
             assert read(raw).parts
         except Unread as exc:
-            assert exc.reason in ("damaged", "empty", "encrypted")
+            assert exc.reason in ("damaged", "empty", "encrypted", "scan")
 
 
 @pytest.mark.parametrize(

@@ -70,4 +70,4 @@ def test_invisible_text_on_other_pages_stays_hidden(raw: bytes) -> None:
 
 def test_a_scan_without_a_text_layer_says_what_it_needs() -> None:
     reason = "no text on any page; a scan needs text recognition (OCR) first"
-    assert refused(scan(b"")) == ("empty", reason)
+    assert refused(scan(b"")) == ("scan", reason)
