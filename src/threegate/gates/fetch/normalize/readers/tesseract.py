@@ -5,10 +5,10 @@ SECURITY
     Code that takes them over runs in the sandbox `fetch-ocr`, which has no network, no other
     process and one directory with language data, and ends after one document.  Tesseract decodes
     no picture format here: it gets plain pixels of bounded size.  If this module is wrong, a
-    packet quotes words that are not on the page.  docs/decisions/0048-tesseract-in-process.md.
+    packet quotes words that are not on the page.  docs/decisions/0049-tesseract-in-process.md.
 """
 
-import ctypes  # noqa: TID251 - Tesseract has no Python module; decision 0048
+import ctypes  # noqa: TID251 - Tesseract has no Python module; decision 0049
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
