@@ -123,7 +123,7 @@ def test_a_gate_the_policy_has_never_seen_is_not_started() -> None:
     without = compile_policy(policy_files(), gates={k: v for k, v in GATES.items() if k != "core"})
     (change,) = diff(without, POLICY)
     assert (change.path, change.effect) == ("gates/core", "widens")
-    with pytest.raises(GateUnavailable, match="not the one that was signed"):
+    with pytest.raises(GateUnavailable, match="not the signed one"):
         refuse_unapplied_profile(without, CORE)
     refuse_unapplied_profile(without, PROXY)
 
