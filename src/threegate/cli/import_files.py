@@ -82,12 +82,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="go on importing what changes, until Ctrl-C"
     )
-    level = CONFIDENTIALITY[1]
     parser.add_argument(
         "--confidentiality",
         choices=CONFIDENTIALITY,
-        default=level,
-        help=f"of the packets; {level}, if not said",
+        default=CONFIDENTIALITY[1],
+        help=f"of the packets; {CONFIDENTIALITY[1]}, if not said",
     )
 
 
