@@ -85,3 +85,23 @@ def test_a_lookup_that_nobody_answers_says_so_and_loses_nothing(cli: PlaceCli) -
     assert [item["origin"] for item in cli("packet", "list", "--json").json["items"]] == [
         "imported"
     ]
+
+
+# claim TG-C-576
+def test_a_packet_that_was_brought_is_not_looked_up_and_stays_brought(
+    place: Place, cli: PlaceCli
+) -> None:
+    path = paper(cli, "salt.pdf", "Salt makes lake ice stronger", works.RETRACTED.doi or "")
+    made = cli("import", path, "--json").json["files"][0]
+    packet = cli.workspace / "handoff" / "packets" / "accepted" / f"{made['id']}.md"
+    other = settle(place, cli.base / "other", PAGES_RULE)
+    before = len(place.seen())
+    assert "accepted" in other("admit", packet).out
+    assert "no imported file waits" in other("packet", "lookup").out
+    refused = other("packet", "lookup", made["id"], code=65)
+    assert "was not imported from a file" in refused.err
+    assert len(place.seen()) == before, "nobody was asked"
+    (one,) = other("packet", "list", "--json").json["items"]
+    assert one["origin"] == "brought"
+    (found,) = cli("packet", "lookup", "--json").json["packets"]
+    assert found["status"] == "joined", "control: the same packet where its file was imported"

@@ -42,18 +42,23 @@ def add(group: CommandGroup) -> None:
 def run(args: argparse.Namespace, context: Context) -> int:
     """Look the packets up and print the result of each."""
     from threegate.host.importing.lookup import imported_packets
+    from threegate.host.workspace.packets import logged_origins
     from threegate.host.workspace.places import resolve
 
     with context.workspace(args) as ws:
         ws.refuse_wrong_clock()
-        ids = [resolve(ws.store, text) for text in args.ids] or imported_packets(ws)
+        ids = [resolve(ws.store, text) for text in args.ids] or imported_packets(
+            ws, logged_origins(ws.store)
+        )
         return look_up(args, context, ws, ids)
 
 
 def look_up(args: argparse.Namespace, context: Context, ws: "Workspace", ids: list[str]) -> int:
     """Look packets up; return the exit code."""
     from threegate.host.importing.lookup import lookup
+    from threegate.host.workspace.packets import logged_origins
 
+    origins = logged_origins(ws.store)
     told: list[dict[str, Any]] = []
     code = 0
     with (
@@ -63,7 +68,7 @@ def look_up(args: argparse.Namespace, context: Context, ws: "Workspace", ids: li
         for number, packet_id in enumerate(ids, 1):
             if stop.is_set():
                 break
-            report = lookup(ws, context.settings, packet_id, stop=stop.is_set)
+            report = lookup(ws, context.settings, packet_id, origins=origins, stop=stop.is_set)
             show(number)
             code = code or _code(report)
             if args.json:

@@ -33,6 +33,7 @@ from threegate.host.fetch.targets import hold, must_be_held, read_enrich, target
 from threegate.host.importing.identity import describes, proposals
 from threegate.host.settings import Settings
 from threegate.host.workspace.fetched import FetchCache
+from threegate.host.workspace.packets import IMPORTED, Origins
 from threegate.host.workspace.workspace import Workspace
 from threegate.sandbox.machine import find_machine
 
@@ -60,11 +61,13 @@ class LookupReport:
 
 
 def lookup(
-    ws: Workspace, settings: Settings, packet_id: str, *, stop: Callable[[], bool]
+    ws: Workspace, settings: Settings, packet_id: str, *, origins: Origins, stop: Callable[[], bool]
 ) -> LookupReport:
     """Ask the registries about one imported packet; raise `ArtifactRejected` for another kind."""
     document = ws.store.read(packet_id)
-    if not isinstance(document, ResearchPacket) or document.source not in LOCAL_SOURCES:
+    # A joined packet is stored as imported, so one that was brought would lose its mark.
+    is_imported = origins(packet_id).name == IMPORTED
+    if not isinstance(document, ResearchPacket) or not is_imported:
         raise ArtifactRejected(f"{packet_id} was not imported from a file")
     if any(one.source not in LOCAL_SOURCES for one in document.also):
         return LookupReport(packet_id, KNOWN)
@@ -112,7 +115,10 @@ def _try(
     title = work.title.open_for_display()
     if not describes(work, document):
         return LookupReport(packet_id, NOT_BELIEVED, text, title)
-    new_id, packet = _join(ws, named, work)
+    try:
+        new_id, packet = _join(ws, named, work)
+    except ArtifactRejected as exc:  # its bytes were forgotten; the other packets go on
+        return LookupReport(packet_id, FAILED, text, title, error=exc)
     return LookupReport(packet_id, JOINED, text, title, new_id, packet)
 
 
@@ -178,7 +184,7 @@ def _same_file(
     return {"root": root, "level": level, "files": [row]}
 
 
-def imported_packets(ws: Workspace) -> list[str]:
+def imported_packets(ws: Workspace, origins: Origins) -> list[str]:
     """Return the newest packets of imported files that no registry was asked about."""
     found, replaced = list[str](), set[str | None]()
     for name in sorted(ws.store.names(states.directory_of("rp", "accepted"))):
@@ -186,6 +192,7 @@ def imported_packets(ws: Workspace) -> list[str]:
         if not isinstance(packet, ResearchPacket) or packet.source not in LOCAL_SOURCES:
             continue
         replaced.add(packet.replaces)
-        if all(one.source in LOCAL_SOURCES for one in packet.also):
+        is_imported = origins(name.removesuffix(".md")).name == IMPORTED
+        if is_imported and all(one.source in LOCAL_SOURCES for one in packet.also):
             found.append(name.removesuffix(".md"))
     return [one for one in found if one not in replaced]

@@ -24,6 +24,7 @@ from threegate.gates.fetch.sources.fields import Record
 
 MAX_ARGUMENT_CHARS: Final = 1_000  # of one argument that is looked at as a whole
 MAX_CLAIM_CHARS: Final = 20_000  # of a preamble's title or authors
+MAX_DEPTH: Final = 16  # of braces in one argument
 MAX_OPTIONS: Final = 3  # of one command
 _BEGIN, _END = "\\begin{document}", "\\end{document}"
 _TOKEN: Final = re.compile(
@@ -87,6 +88,8 @@ def _group(text: str, at: int, limit: int = MAX_ARGUMENT_CHARS) -> tuple[str, in
     depth = 0
     for match in _BRACE.finditer(text, at, min(len(text), at + limit)):
         depth += {"{": 1, "}": -1}.get(match.group(), 0)
+        if depth > MAX_DEPTH:  # else 18 MB of `\phantom{` take three minutes
+            break
         if depth == 0:
             return text[at + 1 : match.start()], match.end()
     return "", at  # too long to be an argument: its text stays
