@@ -93,6 +93,7 @@ def test_a_packet_that_was_brought_is_not_looked_up_and_stays_brought(
 ) -> None:
     path = paper(cli, "salt.pdf", "Salt makes lake ice stronger", works.RETRACTED.doi or "")
     made = cli("import", path, "--json").json["files"][0]
+    assert cli.workspace is not None
     packet = cli.workspace / "handoff" / "packets" / "accepted" / f"{made['id']}.md"
     other = settle(place, cli.base / "other", PAGES_RULE)
     before = len(place.seen())
