@@ -45,6 +45,9 @@ def test_a_scan_is_imported_by_recognition_and_made_again(cli: Cli, papers: Path
     assert SENTENCE in shown
     assert ", OCR " in shown
     assert read_as("eng") in shown
+    picture = cli.base / "page.png"
+    cli("packet", "page", packet["id"], "1", "--output", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG"), "a quote can be compared with its page"
     again = cli("packet", "remake", "--json").json
     assert {one["verdict"] for one in again["packets"]} == {"same"}
     assert imported(cli, papers)["file:scan.pdf"]["status"] == "already"

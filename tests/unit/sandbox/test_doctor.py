@@ -101,6 +101,20 @@ def test_modes() -> None:
     assert mode(("missing", "information"), ("not-applicable", "standard")) == "strong"
 
 
+def test_text_recognition_is_tried_or_names_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> Check:
+        (found,) = [check for check in examine().checks if "OCR" in check.name]
+        return found
+
+    here = told()
+    assert (here.state, here.level) == ("in-force", "information")
+    assert "deu, eng" in here.detail
+    monkeypatch.setattr("threegate.sandbox.doctor.find_tesseract", lambda: None)
+    absent = told()
+    assert (absent.state, absent.level) == ("not-applicable", "information")
+    assert "sudo apt install tesseract-ocr tesseract-ocr-eng" in absent.detail
+
+
 def test_stand_ins_fill_every_slot_and_go_away() -> None:
     from pathlib import Path
 
