@@ -260,3 +260,23 @@ def test_no_key_and_no_file_of_a_workspace_becomes_a_packet(cli: Cli, tmp_path: 
     assert found["file:notes.md"]["status"] == "made", "control: a note beside them is imported"
     assert found["file:copied"]["code"] == "TG-IMP-010"
     assert len(packets(cli)) == 1, [one["reference"] for one in packets(cli)]
+
+
+def test_a_full_quarantine_does_not_keep_the_other_files_out(cli: Cli, tmp_path: Path) -> None:
+    place = tmp_path / "many"
+    place.mkdir()
+    (place / "a.pdf").write_bytes(b"%PDF-1.7\nno pages")
+    (place / "b.txt").write_text("Ice.")
+    full = cli.patched(
+        "from threegate.handoff.records import Quota, StateUsage\n"
+        "before = StateUsage.refuse_over\n"
+        "def small(self, quotas, *, than):\n"
+        "    before(self, {**quotas, 'handoff/quarantine': Quota(0, 0)}, than=than)\n"
+        "StateUsage.refuse_over = small\n"
+    )
+    found = imported(full, place, code=65)
+    assert found["file:b.txt"]["status"] == "made"
+    assert found["file:a.pdf"]["code"] == "TG-NRM-004"
+    assert not found["file:a.pdf"]["sha256"], "its bytes are not kept"
+    kept = imported(cli, place, code=65)["file:a.pdf"]["sha256"]
+    assert kept, "control: with room in quarantine the bytes are kept"

@@ -17,7 +17,7 @@ from typing import Final
 
 from threegate.artifacts.ids import make_id, sha256_hex
 from threegate.artifacts.research_packet import ResearchPacket
-from threegate.base.errors import ArtifactRejected
+from threegate.base.errors import ArtifactRejected, QuotaExceeded
 from threegate.base.forms import CONFIDENTIALITY, NO_ANCHOR
 from threegate.base.limits import MIB
 from threegate.base.untrusted import Untrusted
@@ -303,7 +303,10 @@ class FileImport:
         if error.code in (UNREAD_TYPE, NOT_RECOGNISED, REFUSED_BEFORE, FORGOTTEN, WITHDRAWN):
             return ImportReport(file.reference, REFUSED, error=error)
         raws = [piece.raw for piece in material.pieces]
-        quarantine_pieces(self._ws.store, raws, error, self._ws.now())
+        try:
+            quarantine_pieces(self._ws.store, raws, error, self._ws.now())
+        except QuotaExceeded:  # the file stays where it is; a hostile one must not end the import
+            return ImportReport(file.reference, REFUSED, error=error)
         return ImportReport(file.reference, REFUSED, sha256=sha256_hex(raws[0]), error=error)
 
     def _gone(self, root: Root, selection: ImportSelection) -> Iterator[ImportReport]:
