@@ -14,7 +14,7 @@ from threegate.artifacts.references import (
     related_questions,
     search_question,
 )
-from threegate.artifacts.sources import SOURCE_NAMES
+from threegate.artifacts.sources import SOURCE_NAMES, SOURCES
 from threegate.base.limits import MAX_URL_CHARS
 from threegate.policy.decide import may_fetch
 from threegate.policy.decision import Allow, Ask, Deny
@@ -43,6 +43,16 @@ def test_every_question_is_within_the_shipped_policy(text: str, contact: str | N
         assert isinstance(may_fetch(POLICY, question.url), Ask)
         types = POLICY.words("fetch", "hosts", question.url.split("/")[2], "content_types")
         assert {kind.partition(";")[0] for kind in question.accept.split(", ")} & set(types)
+
+
+def test_every_source_is_asked_about_one_of_these_references() -> None:
+    asked = {
+        question.source
+        for text in REFERENCES
+        for question in questions(parse_reference(text), enrich=ENRICHERS, contact="a@b.org")
+    }
+    missing = {source.name for source in SOURCES} - asked
+    assert not missing, "add a reference that this source knows to REFERENCES"
 
 
 @pytest.mark.parametrize("source", SEARCHABLE)

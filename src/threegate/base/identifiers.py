@@ -22,7 +22,8 @@ from urllib.parse import quote, unquote
 
 from threegate.base.text import FORBIDDEN
 
-SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex", "url")
+PREFIXED: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex")  # written as `scheme:value`
+SCHEMES: Final = (*PREFIXED, "url")
 
 MAX_REFERENCE_CHARS: Final = 2_048
 MAX_DOI_CHARS: Final = 200
@@ -46,7 +47,7 @@ _NUMBERS: Final = {
     "pmcid": re.compile(r"PMC[1-9][0-9]{0,9}"),
     "openalex": re.compile(r"W[1-9][0-9]{0,14}"),
 }
-_PREFIX: Final = re.compile(r"(doi|arxiv|pmid|pmcid|openalex):", re.IGNORECASE)
+_PREFIX: Final = re.compile(rf"({'|'.join(PREFIXED)}):", re.IGNORECASE)
 # Names under which these hosts are linked to; none of them is asked.
 _PAGES: Final = (
     ("doi", re.compile(r"https?://(?:dx\.|www\.)?doi\.org/(?=10\.)", re.IGNORECASE)),
@@ -168,4 +169,5 @@ def _plain_url(text: str) -> Reference:
         return Reference("url", text)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         raise ValueError("a URL that does not begin with https://")
-    raise ValueError("neither doi:, arxiv:, pmid:, pmcid:, openalex: nor an https:// URL")
+    prefixes = ", ".join(f"{scheme}:" for scheme in PREFIXED)
+    raise ValueError(f"neither {prefixes} nor an https:// URL")

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from threegate.base.identifiers import parse_reference
+from threegate.base.identifiers import PREFIXED, parse_reference
 from threegate.base.text import FORBIDDEN
 from threegate.base.untrusted import Untrusted
 from threegate.gates.core.messages import Cited, ModelClaim
@@ -124,7 +124,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 MAX_NAMED: Final = 24
 MAX_REFERENCE_CHARS: Final = 200
 _CANDIDATE: Final = re.compile(
-    r"(?:\b(?:doi|arxiv|pmid|pmcid|openalex): ?|https?://|\b10\.[0-9]{4,9}/)[!#-;=?-\[\]-~]+",
+    rf"(?:\b(?:{'|'.join(PREFIXED)}): ?|https?://|\b10\.[0-9]{{4,9}}/)[!#-;=?-\[\]-~]+",
     re.IGNORECASE,
 )
 _AFTER: Final = ".,;:!?'*_)]}>"  # ends a sentence, or a bracket around the reference

@@ -25,6 +25,7 @@ from threegate.base.forms import (
     TIME,
     URL,
 )
+from threegate.base.identifiers import SCHEMES
 from threegate.base.limits import MAX_HEADER_BYTES, MAX_HOPS, MAX_URL_CHARS, MIB
 from threegate.base.message_parts import RawPart, RawParts
 from threegate.base.message_shapes import RowShape, SortedRecord, TextLine
@@ -125,9 +126,7 @@ class RetrievalRecord(FlatMessage):
     """What one reference came to: every answer and every miss, in the order of the questions."""
 
     reference: str = head(_REFERENCE, "what was asked for")
-    scheme: str = head(
-        Choice("arxiv", "doi", "file", "openalex", "pmcid", "pmid", "search", "url"), "what it is"
-    )
+    scheme: str = head(Choice(*sorted((*SCHEMES, "file", "search"))), "what it is")
     want: str = head(Choice("full-text", "metadata", "search"), "what was wanted")
     request: str | None = head(Nullable(id_of("fr")), "the fetch request it belongs to")
     replaces: str | None = head(

@@ -1,7 +1,8 @@
 """Any bytes, any JSON, any status: a work, not found, or unreadable for a known reason."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.normalization import JSON, XML, crossref_work
 from threegate.artifacts.limits import MAX_AUTHORS, MAX_TITLE_CHARS
+from threegate.artifacts.sources import SOURCES
 from threegate.base.untrusted import Untrusted
 from threegate.gates.fetch.sources import (
     arxiv,
@@ -31,18 +33,19 @@ from threegate.gates.fetch.sources.metadata import (
 
 Parser = Callable[..., object]
 
-JSON_PARSERS: tuple[Parser, ...] = (
-    crossref.READER.one,
-    datacite.READER.one,
-    europepmc.READER.one,
-    openalex.READER.one,
-    semanticscholar.READER.one,
-    unpaywall.READER.one,
-    crossref.RELATED.one,
-    openalex.RELATED.one,
-    semanticscholar.RELATED.one,
-)
-XML_PARSERS: tuple[Parser, ...] = (arxiv.READER.one, pubmed.READER.one, jats.READER.one)
+
+def parsers(*, in_json: bool) -> Iterator[Parser]:
+    """Yield the readers of every source that answers in JSON, or in XML."""
+    for source in SOURCES:
+        if ("json" in source.accept) is in_json:
+            module = import_module(f"threegate.gates.fetch.sources.{source.name}")
+            yield module.READER.one
+            if source.references or source.cited_by:
+                yield module.RELATED.one
+
+
+JSON_PARSERS = tuple(parsers(in_json=True))
+XML_PARSERS = (*parsers(in_json=False), jats.READER.one)
 KEYS = sorted({
     "DOI", "abstract", "abstractText", "abstract_inverted_index", "agency", "attributes", "author",
     "article-title", "authorList", "authors", "authorships", "citedPaper", "citingPaper",
