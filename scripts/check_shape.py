@@ -19,7 +19,7 @@ PROMISES = frozenset({"sanitize", "sanitise", "clean", "safe", "secure", "truste
 # What one module does for all others, by the only files that may do it.
 SOCKETS = ("sandbox/runtime.py", "sandbox/attacks/", "gates/tool_exec/era/guest/")
 PROGRAMS = ("sandbox/programs.py",)
-DATABASES = ("host/workspace/derived.py", "handoff/verify.py")
+DATABASES = ("host/workspace/derived.py", "handoff/verify.py", "gates/zotero_reader/database.py")
 INTERPRETER = ("sandbox/attacks/",)
 NAMED_TEMPORARY = frozenset({"mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"})
 

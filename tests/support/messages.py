@@ -25,6 +25,7 @@ from threegate.gates.tool_exec.era import guest_messages as guest
 from threegate.gates.tool_exec.era import messages as tool_heavy
 from threegate.gates.tool_exec.monty import messages as tool_lite
 from threegate.gates.tool_exec.monty.messages import LiteOutcome, RefusalFound
+from threegate.gates.zotero_reader import messages as zotero
 from threegate.policy.ring.commands import ArgumentRule
 from threegate.policy.ring.executor_profile import (
     ARGUMENT_RULES,
@@ -115,6 +116,26 @@ RECORD: Final = normalize.RetrievalRecord(
     answers=(ANSWER, replace(ANSWER, source="datacite", hops=(), media_type="")),
     misses=(MISS,),
 )
+
+ITEM: Final = zotero.ZoteroItem(
+    key="ABCD2345",
+    item="ABCD2345",
+    group=0,
+    type="journalArticle",
+    fields={"title": Untrusted("Où?\n\u202e")},
+    creators=(("author", Untrusted("Eva"), Untrusted("Berg")),),
+    citation_key=Untrusted("Berg2021"),
+    collections=(Untrusted("Thesis/Chapter 1"),),
+    tags=(Untrusted("to read"),),
+    notes=(Untrusted("<p>Ask Eva.</p>"),),
+    annotations=(
+        zotero.ZoteroAnnotation(
+            "highlight", Untrusted("1.31 MPa"), Untrusted(""), Untrusted("iv"), 4, "#ffd400"
+        ),
+    ),
+    cut=0,
+)
+PLACE: Final = zotero.ZoteroPlace("stored", "ABCD2346", Untrusted("storage:paper.pdf"))
 
 WHERE: Final = "https://api.crossref.org/works/10.5555%2F12345678"
 DATE: Final = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -266,6 +287,14 @@ MESSAGES: Final[dict[str, tuple[tuple[Message, Parse], ...]]] = {
         (git.CommitNotListed("too-many"), git.parse_listed),
         (git.BlobsRead(("read", "missing"), (b"x\n{}\n",)), git.parse_blobs),
         (git.BlobsCompared(("binary", "read"), b"--- a/x\n"), git.parse_compared),
+    ),
+    "zotero-reader": (
+        (zotero.ReadLibrary("Thesis", "", b"SQLite", b"", b""), zotero.parse_read),
+        (ITEM, zotero.parse_item),
+        (replace(ITEM, citation_key=None, annotations=(), fields={}), zotero.parse_item),
+        (PLACE, zotero.parse_place),
+        (zotero.LibraryRead(ITEM.to_bytes(), PLACE.to_bytes()), zotero.parse_answer),
+        (zotero.LibraryNotRead("no-collection"), zotero.parse_answer),
     ),
     "normalize": (
         (RECORD, normalize.parse_record),

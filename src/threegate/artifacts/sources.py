@@ -61,6 +61,7 @@ class IdentifierScheme:
     prefixes: tuple[str, ...] = ()  # left out when an identifier is read
     upper: bool = False  # written in upper case
     of_one_work: bool = True  # ISSN and ISBN are shared by many
+    cased: bool = False  # upper and lower case differ, and stay as they are
 
 
 def quoted(text: str) -> str:
@@ -254,6 +255,12 @@ IDENTIFIERS: Final = (
         "arxiv",
         r"(?:[0-9]{4}\.[0-9]{4,5}|[a-z-]{2,12}(?:\.[a-z]{2})?/[0-9]{7})(?:v[0-9]{1,3})?",
         ("http://arxiv.org/abs/", "https://arxiv.org/abs/", "arxiv:"),
+    ),
+    IdentifierScheme(
+        "citekey",  # the operator's own name for a work, in BibTeX
+        r"[A-Za-z0-9_][A-Za-z0-9_:.+/-]{0,99}",
+        of_one_work=False,
+        cased=True,
     ),
     IdentifierScheme(
         "doi",

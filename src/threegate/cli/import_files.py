@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from threegate.base.errors import EX_INTERRUPTED
 from threegate.base.forms import CONFIDENTIALITY
-from threegate.cli import import_git
+from threegate.cli import import_git, import_zotero
 from threegate.cli.grammar import CommandGroup
 from threegate.cli.import_form import NEXT_TIME, perform, prepare, scans_of, totals
 from threegate.cli.interrupt import patience
@@ -36,6 +36,10 @@ relative to PATH, never absolute ones. What a file says about itself (title, aut
 reads the objects; no program, hook, filter or configuration of the repository is used. Vendored
 and generated files are skipped and counted; --include takes them.
 
+`import zotero [DIR]` takes the items of a Zotero library: files, with annotations and notes; DIR is
+~/Zotero, if not said (a folder of that name is `./zotero`). A sandbox reads a copy of its database,
+so Zotero may be running.
+
 The exit code is 0 if every file is here, 65 if one was refused."""
 _WATCH_SECONDS = 2.0
 
@@ -54,10 +58,12 @@ def add(commands: CommandGroup) -> None:
             "import ~/notes -r --watch",
             "import git ~/project --rev v2.1 --paths 'src/*'",
             "import git ~/project --diff v2.0 --rev v2.1",
+            "import zotero --collection 'Thesis/Chapter 1'",
         ),
     )
     _add_options(parser)
     import_git.add_options(parser)
+    import_zotero.add_options(parser)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -102,11 +108,18 @@ def _add_scans(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> int:
     """Import what was named."""
-    from threegate.base.errors import UsageError
-
     if import_git.is_git(args):
         return import_git.run(args, context)
     import_git.refuse_options(args)
+    if import_zotero.is_library(args):
+        return import_zotero.run(args, context)
+    return _run(args, context)
+
+
+def _run(args: argparse.Namespace, context: Context) -> int:
+    """Import files and folders."""
+    from threegate.base.errors import UsageError
+
     if args.watch and (args.dry_run or args.json):
         raise UsageError("--watch goes with neither --dry-run nor --json")
     scans_of(args)  # before anything is read

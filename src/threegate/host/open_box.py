@@ -122,6 +122,12 @@ GATES: Final[Mapping[str, Gate]] = {
         "TG-GATE-001",
         "the packet and its text are unchanged",
     ),
+    profiles.ZOTERO_READER.name: Gate(
+        "threegate.gates.zotero_reader.gate:serve",
+        "the Zotero reader",
+        "TG-GATE-001",
+        "the library is unchanged; export the items as BibTeX with files and import that",
+    ),
 }
 
 # The reasons of `sandbox.supervise.Ended.why`, for people.

@@ -17,6 +17,7 @@ from threegate.sandbox.reader_profiles import (
     GIT_READER,
     IMAGE_READER,
     PAGE_DRAWER,
+    ZOTERO_READER,
 )
 from threegate.sandbox.runsc_profiles import RUNSC_FILES, RUNSC_KERNEL
 
@@ -34,6 +35,7 @@ __all__ = [
     "PAGE_DRAWER",
     "RUNSC_FILES",
     "RUNSC_KERNEL",
+    "ZOTERO_READER",
     "Bind",
     "Profile",
 ]
@@ -361,5 +363,6 @@ PROFILES: Final = {
         FETCH_OFFICE,
         GIT_READER,
         FETCH_OCR,
+        ZOTERO_READER,
     )
 }

@@ -109,3 +109,14 @@ GIT_READER: Final = replace(
     deadline_seconds=900,
     reuse="one session",
 )
+ZOTERO_READER: Final = replace(
+    FETCH_NORMALIZE,
+    name="zotero-reader",
+    purpose="reads the items of a copy of a Zotero library",
+    packages=("gates.zotero_reader",),
+    modules=("_sqlite3", "sqlite3"),
+    memory_bytes=3 * GIB,  # the copy is held three times
+    cpu_seconds=300,
+    output_bytes=256 * MIB,
+    deadline_seconds=600,
+)

@@ -30,6 +30,8 @@ from threegate.host.provenance.headlines import RETRACTED, caution_words, cautio
 from threegate.host.workspace.packets import Name, PacketOrigin, joins_names, names_of
 
 KEY_DIGITS: Final = 12
+CITEKEY: Final = "citekey"
+_CITEKEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_:.+/-]{0,99}")
 _SCHEMES: Final = ("doi", "arxiv", "pmid", "pmcid", "openalex")
 _PAGES: Final = {
     "arxiv": "https://arxiv.org/abs/",
@@ -55,6 +57,7 @@ class Work:
     packet: str  # the id, shortened
     identity: tuple[Name, ...]  # packets that share one of these are about one work
     joins: bool  # a registry says that all of these are one work
+    citekey: str = ""  # the operator's own key for it, of a Zotero library
 
     @property
     def is_retracted(self) -> bool:
@@ -95,18 +98,24 @@ def work_of(
         identity=names_of(packet) or (("url", packet.url),),
         # A brought packet may name any number of works; it must not join them into one entry.
         joins=joins_names(packet) and not origin.is_brought,
+        citekey="" if origin.is_brought else _citekey(packet),
     )
 
 
 def once_each(works: Iterable[Work]) -> list[Work]:
     """Return one entry per work: the most complete packet, the newest of equals.
 
-    The key is that of the oldest packet: a text may cite it already.
+    The key is the operator's own, or else that of the oldest packet: a text may cite it already.
     """
     chosen = []
+    taken: set[str] = set()
     for same in _by_work(list(works)):
         oldest = min(same, key=lambda one: (not one.retrieved, one.retrieved, one.key))
-        chosen.append(replace(max(same, key=_rank), key=oldest.key))
+        own = min((one.citekey for one in same if one.citekey), default="")
+        # Two works of one key would be one entry to BibTeX, which compares without case.
+        key = oldest.key if not own or own.lower() in taken else own
+        taken.add(key.lower())
+        chosen.append(replace(max(same, key=_rank), key=key))
     return sorted(chosen, key=lambda work: work.packet)
 
 
@@ -188,6 +197,12 @@ def _key(artifact_id: str, authors: tuple[str, ...], published: tuple[str, ...])
     plain = unicodedata.normalize("NFKD", family).encode("ascii", "ignore").decode("ascii")
     word = "".join(filter(str.isalnum, plain.lower()))[:24] or "work"
     return f"{word}{published[0] if published else ''}-{digest_of(artifact_id)[:KEY_DIGITS]}"
+
+
+def _citekey(packet: ResearchPacket) -> str:
+    """Return the key of the operator's library, if it is one that BibTeX reads."""
+    found = (one.value.open_for_validation() for one in packet.identifiers if one.scheme == CITEKEY)
+    return next((key for key in found if _CITEKEY.fullmatch(key)), "")
 
 
 def _remarks(packet: ResearchPacket) -> Iterator[str]:

@@ -40,6 +40,8 @@ def lines(report: ImportReport) -> Iterator[str]:
             yield f"  found in it: {found}"
             if HOLDS_KEY in {one.name for one in report.packet.hazards}:
                 yield "  the packet is confidential, because it seems to hold a secret"
+        for gap in report.packet.gaps:
+            yield f"  without its {gap.source}: {gap.reason}"
         if report.packet.title.open_for_display():
             yield f"  {packet_headline(report.packet_id, report.packet, ()).text}"
 

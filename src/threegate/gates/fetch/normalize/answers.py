@@ -26,7 +26,8 @@ MAX_GAP_CHARS: Final = 500
 
 # The module of a source has its name, and its readers are called READER and RELATED.
 _MODULES: Final = {
-    source.name: import_module(f"threegate.gates.fetch.sources.{source.name}") for source in SOURCES
+    name: import_module(f"threegate.gates.fetch.sources.{name}")
+    for name in (*(source.name for source in SOURCES), "zotero")
 }
 _READERS: Final[Mapping[str, Reader[Any, Any]]] = {
     name: module.READER for name, module in _MODULES.items()

@@ -21,7 +21,7 @@ _NOTICE_OF: Final = Untrusted("notice of")
 
 
 def parts_of_work(work: Merged) -> Iterator[Part]:
-    """Yield the abstracts of a work, what it is a notice of, and the links it comes with."""
+    """Yield the abstracts of a work, what it is a notice of, its links, and remarks on it."""
     for abstract in work.abstracts:
         label = abstract.label.open_for_validation()
         named = _ABSTRACT if label == "abstract" else Untrusted(f"abstract: {label}")
@@ -35,6 +35,8 @@ def parts_of_work(work: Merged) -> Iterator[Part]:
     if work.links:
         lines = [f"{link.kind} {link.url.open_for_validation()}" for link in work.links]
         yield Part(_LINKS, Untrusted("\n".join(lines)))
+    for remark in work.remarks:
+        yield Part(remark.label, remark.text, remark.page)
 
 
 def parts_of_candidates(works: Iterable[Merged]) -> Iterator[Part]:

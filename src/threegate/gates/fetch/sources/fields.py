@@ -28,6 +28,7 @@ from threegate.gates.fetch.sources.limits import (
     MAX_LINKS,
     MAX_MARKED_CHARS,
     MAX_NOTICES,
+    MAX_REMARKS,
 )
 from threegate.gates.fetch.sources.markup import Plain, plain
 from threegate.gates.fetch.sources.metadata import (
@@ -39,6 +40,7 @@ from threegate.gates.fetch.sources.metadata import (
     Notice,
     PartialDate,
     Problem,
+    Remark,
     Retraction,
 )
 from threegate.gates.fetch.sources.names import identifier, sort_key
@@ -68,6 +70,7 @@ class Record:
         self._identifiers: set[Identifier] = set()
         self._abstracts: list[Abstract] = []
         self._links: dict[Link, None] = {}
+        self._remarks: list[Remark] = []
         self._problems: dict[tuple[str, str], int] = {}
 
     def note(self, field: str, what: str) -> None:
@@ -163,6 +166,14 @@ class Record:
         boxed = self.boxed("abstract", label, MAX_LABEL_CHARS) or Untrusted("abstract")
         self._abstracts.append(Abstract(boxed, Untrusted(text)))
 
+    def add_remark(self, label: str, value: object, page: int | None = None) -> None:
+        text = self.text("abstract", value, MAX_ABSTRACT_CHARS)
+        if text is not None and len(self._remarks) >= MAX_REMARKS:
+            self.note("remarks", "cut")
+        elif text is not None:
+            named = self.boxed("remarks", label, MAX_LABEL_CHARS) or Untrusted("note")
+            self._remarks.append(Remark(named, Untrusted(text), page))
+
     def add_link(self, kind: str, value: object) -> None:
         if value is None or value == "":
             return
@@ -213,6 +224,7 @@ class Record:
             notice_of=tuple(self.notice_of),
             links=tuple(self._links),
             problems=tuple(sorted(Problem(*key, n) for key, n in self._problems.items())),
+            remarks=tuple(self._remarks),
         )
 
     def _judge_title(self) -> None:

@@ -20,4 +20,5 @@ MAX_IDENTIFIERS: Final = 64
 MAX_IDENTIFIER_CHARS: Final = 200
 MAX_LINKS: Final = 64
 MAX_NOTICES: Final = 64
+MAX_REMARKS: Final = 2_000  # notes and annotations of one work
 MAX_ITEMS: Final = 20_000  # of any list that is walked

@@ -30,6 +30,7 @@ from threegate.gates.fetch.sources.metadata import (
     Notice,
     Outcome,
     PartialDate,
+    Remark,
     Retraction,
     Unreadable,
 )
@@ -86,6 +87,7 @@ class Merged:
     origins: tuple[Origin, ...]  # sorted
     gaps: tuple[Gap, ...]
     others: tuple[Metadata, ...]  # answers about something else
+    remarks: tuple[Remark, ...]
 
 
 def merge(answers: Sequence[Answer], asked: Identifier | None = None) -> Merged:
@@ -108,6 +110,7 @@ def merge(answers: Sequence[Answer], asked: Identifier | None = None) -> Merged:
         origins=tuple(sorted(set(origins), key=_order)),
         gaps=tuple(gap for answer in ranked if (gap := _gap(answer, others)) is not None),
         others=tuple(others),
+        remarks=tuple(remark for work in works for remark in work.remarks),
     )
 
 

@@ -125,6 +125,15 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a reader of the work wrote about it, or marked in it."""
+
+    label: Untrusted[str]
+    text: Untrusted[str]
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What one source says about one work."""
 
@@ -140,6 +149,7 @@ class Metadata:
     notice_of: tuple[Notice, ...]  # this work is itself a notice about these
     links: tuple[Link, ...]
     problems: tuple[Problem, ...]  # sorted
+    remarks: tuple[Remark, ...] = ()
 
 
 Outcome = Metadata | NotFound | Unreadable

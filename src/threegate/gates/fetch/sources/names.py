@@ -22,7 +22,7 @@ def identifier(scheme: str, value: str) -> Identifier | None:
     """Return the identifier `value` spells in `scheme`, or None if it spells none."""
     if len(value) > MAX_IDENTIFIER_CHARS:
         return None
-    lowered = value.strip().lower()
+    lowered = value.strip() if _SCHEMES[scheme].cased else value.strip().lower()
     for prefix in _SCHEMES[scheme].prefixes:
         if lowered.startswith(prefix):
             lowered = lowered[len(prefix) :]
