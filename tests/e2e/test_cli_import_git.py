@@ -166,3 +166,16 @@ def test_what_is_not_a_repository_is_refused_with_the_reason(
         ended = cli("import", "git", place, "--rev", revision, code=2)
         assert "[TG-GIT-002]" in ended.err, revision
     assert "belong to a repository" in cli("import", place, "--rev", "main", code=2).err
+
+
+def test_a_quote_names_its_path_and_line(cli: Cli, place: Path) -> None:
+    text = CODE + "\n\n# The strength of lagoon ice is 1.31 MPa.\n"
+    commit(place, {"src/ice.py": text})
+    imported(cli, place, "--paths", "src/*")
+    line = text[: text.index("# The strength")].count("\n") + 1
+    asked = ("ask", "--extractive", "Which strength has lagoon ice?")
+    assert f"| src/ice.py:{line}\n" in cli(*asked).out
+    (claim,) = cli(*asked, "--json").json["claims"]
+    assert [cite["line"] for cite in claim["cites"]] == [f"src/ice.py:{line}"]
+    report = cli("report", cli(*asked, "--json").json["id"]).out
+    assert f"src/ice.py:{line}" in report.replace("\\", "")
