@@ -79,7 +79,7 @@ def test_a_column_of_an_imported_table_is_averaged_in_the_lite_lane(
     assert "verified" in cli("audit", "verify").out
 
 
-# claim TG-C-572
+# claim TG-C-597
 def test_raw_bytes_keep_the_labels_of_their_packet_and_go_with_it(
     cli: Cli, folder: Path, tmp_path: Path
 ) -> None:

@@ -133,7 +133,7 @@ def test_data_is_described_in_its_sandbox_twice_alike(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-# claim TG-C-571
+# claim TG-C-596
 def test_a_bomb_of_data_is_refused_for_its_reason(name: str) -> None:
     kind, raw, words = REFUSED[name]
     assert "values" in ordinary(kind), "control: a small one is described"
@@ -144,7 +144,7 @@ def test_a_bomb_of_data_is_refused_for_its_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-# claim TG-C-571
+# claim TG-C-596
 def test_data_larger_than_it_looks_is_described_within_bounds(name: str) -> None:
     kind, raw, words = BOUNDED[name]
     assert "values" in ordinary(kind), "control: a small one is described"
