@@ -41,8 +41,8 @@ def imported(cli: Cli, path: Path, *options: str) -> str:
 
 def requested(cli: Cli, tmp_path: Path, value: str, *options: str) -> str:
     code = write(tmp_path / "mean.py", MEAN)
-    words = ("--code", code, "--input", f"data={value}", *options, "--json")
-    return str(cli("request", "new", *PURPOSE, *words).json["id"])
+    words = ("--input", f"data={value}", *options, "--json")
+    return str(cli("request", "new", *PURPOSE, "--code", code, *words).json["id"])
 
 
 def fields(cli: Cli, request_id: str) -> dict[str, Any]:
@@ -55,6 +55,7 @@ def expected() -> float:
     return round(mean(float(line.split(",")[3]) for line in lines), 6)
 
 
+# claim TG-C-597
 def test_a_column_of_an_imported_table_is_averaged_in_the_lite_lane(
     cli: Cli, folder: Path, tmp_path: Path
 ) -> None:

@@ -300,7 +300,8 @@ def test_damaged_bytes_are_read_or_refused(kind: str) -> None:
         media_types.JSON_LINES: tables.JSON_LINES,
         media_types.XLSX: tables.XLSX,
     }[kind]
-    chance, ends = random.Random(7), set()
+    chance = random.Random(7)
+    ends: set[object] = set()
     for _ in range(300):
         raw = bytearray(source)
         for _ in range(chance.randrange(1, 6)):
