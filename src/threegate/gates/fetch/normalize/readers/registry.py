@@ -5,9 +5,13 @@ own: `{**PLAIN, "text/html": html.read}`.
 
 Data files that were imported are described.  The same types from a server or a repository are read
 as text: an answer of an API is a document to quote from, and so are the lines of a commit.
+
+SECURITY
+    Opens the descriptions of data to count what looks like a secret in them; nothing is decided.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from threegate.artifacts import media_types
@@ -24,6 +28,7 @@ from threegate.gates.fetch.normalize.readers import (
     plain,
     xml_text,
 )
+from threegate.gates.fetch.normalize.secrets import count_secrets
 from threegate.gates.fetch.normalize.text import Document, Read
 
 
@@ -31,7 +36,11 @@ def _imported(describe: Read, otherwise: Read) -> Read:
     """Return a reader that describes an imported file and reads fetched bytes with another."""
 
     def read(raw: Untrusted[bytes], answer: KeptAnswer) -> Document:
-        return (describe if answer.source == "file" else otherwise)(raw, answer)
+        if answer.source != "file":
+            return otherwise(raw, answer)
+        document = describe(raw, answer)
+        found = count_secrets(part.text.open_for_validation() for part in document.parts)
+        return replace(document, found={"secret-like": found} if found else {})
 
     return read
 

@@ -62,6 +62,14 @@ def test_a_fetched_table_and_fetched_json_stay_text() -> None:
     assert '"ice": true' in found["text"]
 
 
+def test_a_secret_in_the_rows_that_are_shown_is_counted() -> None:
+    raw = b"user,key\nada,AKIA" + b"ABCD1234EFGH5678\nbob,x\n"
+    found = hazards(made(tables.imported(raw, media_types.CSV)))
+    assert found == {"secret-like": 2}, "among the values of its column, and in its row"
+    harmless = raw.replace(b"AKIA", b"XXXX")
+    assert hazards(made(tables.imported(harmless, media_types.CSV))) == {}, "control"
+
+
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
