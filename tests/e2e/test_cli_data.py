@@ -55,7 +55,7 @@ def expected() -> float:
     return round(mean(float(line.split(",")[3]) for line in lines), 6)
 
 
-# claim TG-C-597
+# claim TG-C-607
 def test_a_column_of_an_imported_table_is_averaged_in_the_lite_lane(
     cli: Cli, folder: Path, tmp_path: Path
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_column_of_an_imported_table_is_averaged_in_the_lite_lane(
     assert "verified" in cli("audit", "verify").out
 
 
-# claim TG-C-597
+# claim TG-C-607
 def test_raw_bytes_keep_the_labels_of_their_packet_and_go_with_it(
     cli: Cli, folder: Path, tmp_path: Path
 ) -> None:

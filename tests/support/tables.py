@@ -6,6 +6,7 @@ from typing import Final
 from tests.support.normalization import Got, got
 from tests.support.office import CORE, packed, relations
 
+_S: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _R: Final = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 CSV: Final = b"station;temp;taken\nA;1,5;2020-01-01\nB;NA;2020-02-01\nA;12;\n"
 JSON: Final = b'{"features": [{"id": 1, "ice": true}, {"id": 2.5, "ice": null}]}'
@@ -23,7 +24,7 @@ def sheet(*rows: str, head: str = "") -> str:
     for row in rows:
         attributes, bar, cells = row.partition("|")
         made += f"<row {attributes}>{cells}</row>" if bar else f"<row>{row}</row>"
-    return f"<worksheet>{head}<sheetData>{made}</sheetData></worksheet>"
+    return f'<worksheet xmlns="{_S}">{head}<sheetData>{made}</sheetData></worksheet>'
 
 
 def xlsx(
@@ -48,8 +49,8 @@ def xlsx(
             "r1 officeDocument xl/workbook.xml", "r2 core-properties docProps/core.xml"
         ),
         "docProps/core.xml": CORE,
-        "xl/workbook.xml": f'<workbook xmlns:r="{_R}">{workbook}<sheets>{listed}</sheets>'
-        "</workbook>",
+        "xl/workbook.xml": f'<workbook xmlns="{_S}" xmlns:r="{_R}">{workbook}'
+        f"<sheets>{listed}</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": relations(
             "s1 sharedStrings strings.xml",
             "s2 styles styles.xml",
@@ -63,17 +64,22 @@ def xlsx(
     return packed(members, stored=tuple(members) if stored else ())
 
 
+def shared(text: str) -> str:
+    """Return shared strings with one text."""
+    return f'<sst xmlns="{_S}"><si><t>{text}</t></si></sst>'
+
+
 def word(text: str, place: str = "") -> str:
     """Return a cell with its own text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
 STRINGS: Final = (
-    "<sst><si><t>station</t></si><si><r><t>dep</t></r><r><t>th</t></r>"
+    f'<sst xmlns="{_S}"><si><t>station</t></si><si><r><t>dep</t></r><r><t>th</t></r>'
     "<rPh><t>x</t></rPh></si></sst>"
 )
 STYLES: Final = (
-    '<styleSheet><numFmts><numFmt numFmtId="164" formatCode="[Red]yyyy\\-mm"/>'
+    f'<styleSheet xmlns="{_S}"><numFmts><numFmt numFmtId="164" formatCode="[Red]yyyy\\-mm"/>'
     '<numFmt numFmtId="165" formatCode="0.0&quot; mm&quot;"/></numFmts><cellStyleXfs>'
     '<xf numFmtId="14"/></cellStyleXfs><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/>'
     '<xf numFmtId="164"/><xf numFmtId="165"/></cellXfs></styleSheet>'
@@ -102,6 +108,9 @@ XLSX_HIDDEN: Final = {
         }
     ),
 }
+XLSX_FOREIGN: Final = xlsx(
+    {"S": sheet(word("Seen"), f'<x:c xmlns:x="urn:x">{word("ZZmarker")}</x:c>', word("last"))}
+)
 XLSX_ACTIVE: Final = xlsx(
     {"S": sheet(word("Seen"), '<c><f>WEBSERVICE("https://x.example/")</f><v>7</v></c>')},
     links=(

@@ -40,6 +40,9 @@ _OUTSIDE: Final = ("connections", "externalLink")
 class _SheetEvents(OfficeEvents):
     most_nodes = MAX_SHEET_NODES
 
+    def counts(self, _element: str, attribute: str) -> bool:
+        return " " not in attribute  # all that are looked at have no namespace
+
 
 class _Strings(_SheetEvents):
     """The texts that cells refer to by number."""
@@ -115,7 +118,9 @@ class _Sheet(_SheetEvents):
             self._end_row()
 
     def said(self, text: str) -> None:
-        if self._into is not None:
+        if self.foreign:
+            self.hidden_chars += len(text)
+        elif self._into is not None:
             self._into.append(text)
 
     def _hide_columns(self, attributes: dict[str, str]) -> None:

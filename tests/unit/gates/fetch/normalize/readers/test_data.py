@@ -258,7 +258,7 @@ def test_a_workbook_is_described_sheet_by_sheet() -> None:
 
 
 @pytest.mark.parametrize("name", tables.XLSX_HIDDEN)
-# claim TG-C-595
+# claim TG-C-605
 def test_hidden_cells_are_left_out_and_counted(name: str) -> None:
     packet = made(
         tables.imported(tables.XLSX_HIDDEN[name], media_types.XLSX), readers=gate_office.READERS
@@ -269,7 +269,18 @@ def test_hidden_cells_are_left_out_and_counted(name: str) -> None:
     assert hazards(packet) == {"hidden-text": len("ZZmarker")}
 
 
-# claim TG-C-595
+# claim TG-C-605
+def test_cells_of_an_unknown_vocabulary_are_left_out_and_counted() -> None:
+    packet = made(
+        tables.imported(tables.XLSX_FOREIGN, media_types.XLSX), readers=gate_office.READERS
+    )
+    text = "\n".join(texts(packet).values())
+    assert "last" in text, "control: the cells beside them are read"
+    assert "ZZmarker" not in text
+    assert hazards(packet) == {"hidden-text": len("ZZmarker")}
+
+
+# claim TG-C-605
 def test_macros_links_and_connections_are_counted_and_left_alone() -> None:
     packet = made(
         tables.imported(tables.XLSX_ACTIVE, media_types.XLSX), readers=gate_office.READERS
