@@ -179,7 +179,7 @@ def test_a_gate_whose_box_is_signed_otherwise_is_flagged_and_restarted() -> None
         boxes.pool.push(second)
         said = [(APPLIED, 1, ""), (RESTART, 1, ""), (APPLIED, 2, "")]
         boxes.wait(*said)
-        assert boxes.told[1].reason == "the box of tool-lite was signed otherwise"
+        assert boxes.told[1].reason == "the signed sandbox of tool-lite changed"
         assert boxes.pool.slots[0].executor is not before
         boxes.pool.take(second.bundle, seconds=60).give_back(used=False)
         # What this program starts lets more happen than was signed: no restart helps.
