@@ -90,7 +90,7 @@ def test_nothing_is_sent_before_the_lock_holds(machine: Machine, tmp_path: Path)
 
 def test_a_gate_for_one_job_has_no_session(machine: Machine, tmp_path: Path) -> None:
     several = {name for name, profile in PROFILES.items() if profile.reuse == "one session"}
-    assert several == {"fetch-retrieve", "tool-lite"}
+    assert several == {"fetch-retrieve", "git-reader", "tool-lite"}
     with pytest.raises(AssertionError, match="second job"):
         Session.open(machine, start_with(tmp_path, ECHO))
 

@@ -1,7 +1,7 @@
 """Identity of an imported document: identifiers that it names, and whether a record describes it.
 
 A document can name any identifier, so an identifier in it is a proposal.  It counts only if the
-registry's record of that identifier describes this document: its title is in the first pages or in
+registry's record of that identifier describes this document: its title is at the beginning or is
 the title that the file claims.
 
 SECURITY
@@ -24,7 +24,9 @@ MAX_PROPOSALS: Final = 3
 MAX_HEAD_CHARS: Final = 8_000  # of the first pages
 MOST_PAGES: Final = 2
 LEAST_WORDS: Final = 3  # of a title that is long enough to be compared by itself
-LEAST_SHARE: Final = 0.8  # of its words
+MOST_TITLE_WORDS: Final = 12  # that are compared, in their order
+MOST_WORDS_BEFORE: Final = 120  # of a document, in which its title must be
+MAX_IDENTIFIER_CHARS: Final = 100  # of a reference that is asked for: it tells the registry no more
 
 # As they are printed in articles.  A DOI ends where a sentence or a bracket does.
 _DOI: Final = re.compile(r"\b10\.[0-9]{4,9}(?:\.[0-9]{1,9}){0,4}/[^\s\"<>|\\^`{}\[\]]{1,120}")
@@ -42,7 +44,8 @@ def proposals(packet: ResearchPacket) -> list[Reference]:
             reference = parse_reference(text)
         except ValueError:
             continue
-        if reference.scheme != "url":
+        told = reference.text.isascii() and len(reference.text) <= MAX_IDENTIFIER_CHARS
+        if reference.scheme != "url" and told:
             found.setdefault(reference.text, reference)
     return list(islice(found.values(), MAX_PROPOSALS))
 
@@ -59,14 +62,19 @@ def head_of(packet: ResearchPacket) -> str:
 
 def describes(record: ResearchPacket, document: ResearchPacket) -> bool:
     """Tell whether the record of a registry is about this document, by title and author."""
-    title = set(_words(unmarked(record.title.open_for_validation())))
-    claimed = document.title.open_for_validation()
-    there = set(_words(f"{claimed}\n{head_of(document)}"))
-    if not title or len(title & there) < LEAST_SHARE * len(title):
+    title = _words(unmarked(record.title.open_for_validation()))[:MOST_TITLE_WORDS]
+    claimed, head = _words(document.title.open_for_validation()), _words(head_of(document))
+    # A title far down, or its words in another order, is a citation or chance.
+    places = (claimed, head[:MOST_WORDS_BEFORE])
+    if not title or not any(_is_within(title, words) for words in places):
         return False
     surnames = {words[-1] for one in record.authors if (words := _words(one.open_for_validation()))}
     # A short title such as "Editorial" is the title of many works.
-    return len(title) >= LEAST_WORDS or bool(surnames & there)
+    return len(title) >= LEAST_WORDS or not surnames.isdisjoint(head)
+
+
+def _is_within(part: list[str], words: list[str]) -> bool:
+    return f" {' '.join(part)} " in f" {' '.join(words)} "
 
 
 def _claimed(packet: ResearchPacket) -> Iterator[str]:

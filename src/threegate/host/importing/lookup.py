@@ -41,6 +41,7 @@ JOINED: Final = "joined"  # the registry describes the document
 KNOWN: Final = "known"  # a registry was asked before
 UNNAMED: Final = "unnamed"  # the document names no identifier
 NOT_BELIEVED: Final = "not-believed"  # the identifier is that of another work
+CONFIDENTIAL: Final = "confidential"  # nobody is asked about it
 FAILED: Final = "failed"
 HELD: Final = "held"  # policy asks for an approval first
 _MAX_AGE_SECONDS: Final = 86_400
@@ -71,6 +72,8 @@ def lookup(
         raise ArtifactRejected(f"{packet_id} was not imported from a file")
     if any(one.source not in LOCAL_SOURCES for one in document.also):
         return LookupReport(packet_id, KNOWN)
+    if document.confidentiality == "confidential":  # its identifier says what is being read
+        return LookupReport(packet_id, CONFIDENTIAL)
     found = proposals(document)
     if not found:
         return LookupReport(packet_id, UNNAMED)

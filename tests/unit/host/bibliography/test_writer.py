@@ -84,8 +84,11 @@ def test_a_retraction_of_any_packet_of_the_work_wins() -> None:
 DOIS = tuple(Identifier("doi", box(doi)) for doi in ("10.5555/12345678", "10.5555/x"))
 
 
+PAGE = {"source": "url", "reference": box("https://www.example.org/list")}
+
+
 @pytest.mark.parametrize(
-    "both", [copy("c", source="url", identifiers=DOIS), copy("c", UNKNOWN, identifiers=DOIS)]
+    "both", [copy("c", identifiers=DOIS, **PAGE), copy("c", UNKNOWN, identifiers=DOIS)]
 )
 # claim TG-C-457
 def test_a_page_or_a_brought_packet_that_names_two_works_hides_neither(both: Work) -> None:

@@ -51,6 +51,20 @@ def test_a_record_describes_a_document_that_shows_its_title() -> None:
     assert not describes(work, document("A cookbook of soups. doi:10.5555/salt"))
 
 
+def test_a_work_that_a_document_only_cites_does_not_describe_it() -> None:
+    work = record("Salt makes lake ice stronger", "Gregor Vane")
+    cited = "A reading list. " + "Some other words. " * 60 + "Salt makes lake ice stronger"
+    assert not describes(work, document(cited))
+    assert not describes(work, document("The lake makes ice; stronger salt is there."))
+    assert describes(work, document("Salt makes lake ice stronger")), "control"
+
+
+def test_an_identifier_cannot_carry_text_of_the_file_away() -> None:
+    assert proposals(document(f"doi:10.5555/{'a' * 40}")), "control"
+    assert not proposals(document(f"doi:10.5555/{'a' * 110}"))
+    assert not proposals(document("doi:10.5555/gehälter-2026"))
+
+
 def test_a_short_title_needs_an_author_too() -> None:
     work = record("Editorial", "Maren Holm")
     assert describes(work, document("Editorial\nMaren Holm\nDear reader"))
