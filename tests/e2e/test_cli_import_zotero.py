@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_leaves_the_item_and_a_further_one_is_refused
     assert (further["status"], further["reason"]) == ("refused", "PNG is not read")
 
 
-# claim TG-C-586
+# claim TG-C-616
 def test_no_absolute_path_of_a_linked_file_is_kept(
     cli: Cli, library: LibraryFolder, tmp_path: Path
 ) -> None:

@@ -80,7 +80,7 @@ HOSTILE: dict[str, tuple[Callable[[LibraryFolder], None], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-# claim TG-C-585
+# claim TG-C-615
 def test_a_database_with_code_or_bombs_is_refused_with_the_reason(
     name: str, library: LibraryFolder
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_database_with_code_or_bombs_is_refused_with_the_reason(
         entries(library.path)
 
 
-# claim TG-C-585
+# claim TG-C-615
 def test_a_trigger_is_not_run_and_the_file_of_zotero_is_not_written(
     library: LibraryFolder,
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_trigger_is_not_run_and_the_file_of_zotero_is_not_written(
     assert after == before, "no file was made, changed or removed beside it"
 
 
-# claim TG-C-585
+# claim TG-C-615
 def test_steps_of_a_query_are_counted(
     library: LibraryFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +114,7 @@ def test_steps_of_a_query_are_counted(
     assert answer(ask) == LibraryNotRead("too-long")
 
 
-# claim TG-C-585
+# claim TG-C-615
 def test_a_query_may_read_plain_tables_and_do_nothing_else(library: LibraryFolder) -> None:
     known = {"tags": ("tagID", "name")}
     db = database.Database(library.bytes(), known, frozenset(known))
@@ -134,7 +134,7 @@ def test_a_query_may_read_plain_tables_and_do_nothing_else(library: LibraryFolde
         assert caught.value.reason == "not-zotero", query
 
 
-# claim TG-C-585
+# claim TG-C-615
 def test_a_damaged_database_ends_in_words_and_nothing_else(library: LibraryFolder) -> None:
     for number in range(200):  # several pages of overflow, to have something to damage
         library.note(1, f"<p>{number}</p>" + "y" * 9_000)
@@ -175,7 +175,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-# claim TG-C-586
+# claim TG-C-616
 def test_a_stored_file_is_read_from_its_own_folder_alone(
     path: str, library: LibraryFolder, tmp_path: Path
 ) -> None:
@@ -195,7 +195,7 @@ LINKED = {
 
 
 @pytest.mark.parametrize("path", LINKED)
-# claim TG-C-586
+# claim TG-C-616
 def test_a_linked_file_is_read_below_the_folder_that_the_operator_names(
     path: str, library: LibraryFolder, tmp_path: Path
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_linked_file_is_read_below_the_folder_that_the_operator_names(
     assert gap_of(entries(library.path, base)[0]) == ("denied", LINKED[path])
 
 
-# claim TG-C-586
+# claim TG-C-616
 def test_links_in_storage_are_not_followed(library: LibraryFolder, tmp_path: Path) -> None:
     place = library.path / "storage" / "KEY00002"
     assert entries(library.path)[0].material().pieces[0].raw == PDF, "control"
@@ -267,7 +267,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-# claim TG-C-586
+# claim TG-C-616
 def test_an_owned_sandbox_that_breaks_its_form_gives_no_items(
     lie: str, library: LibraryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +277,7 @@ def test_an_owned_sandbox_that_breaks_its_form_gives_no_items(
         entries(library.path)
 
 
-# claim TG-C-586
+# claim TG-C-616
 def test_an_owned_sandbox_invents_items_and_reaches_no_file_outside_storage(
     library: LibraryFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +292,7 @@ def test_an_owned_sandbox_invents_items_and_reaches_no_file_outside_storage(
     assert isinstance(entry.material(), Material)
 
 
-# claim TG-C-585
+# claim TG-C-615
 def test_only_sqlite_is_there_and_the_sandbox_is_attacked_like_the_one_without(
     tmp_path: Path,
 ) -> None:

@@ -84,7 +84,7 @@ def test_a_retraction_of_any_packet_of_the_work_wins() -> None:
 DOIS = tuple(Identifier("doi", box(doi)) for doi in ("10.5555/12345678", "10.5555/x"))
 
 
-PAGE = {"source": "url", "reference": box("https://www.example.org/list")}
+PAGE: dict[str, Any] = {"source": "url", "reference": box("https://www.example.org/list")}
 
 
 @pytest.mark.parametrize(
