@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _ABOUT: Final = """\
 A DOI, an arXiv id or a PubMed id that an imported file names is asked for as by `threegate fetch`,
-and nothing else of the file leaves this machine. If the title of that work is on the first pages of
-the file, the packet is made again with the metadata and the retraction status that the registries
-give; it replaces the old packet. If it is not, the identifier is not believed. Nobody is asked
-about a confidential file."""
+and nothing else of the file leaves this machine. If the title of that work is at the beginning
+of the file, the packet is made again with the metadata and the retraction status that the
+registries give; it replaces the old packet. If it is not, the identifier is not believed. Nobody
+is asked about a confidential file."""
 _AGAIN: Final = "the same command again goes on from here"
 _WORDS: Final = {
     "known": "a registry was asked before",

@@ -126,7 +126,7 @@ GATES: Final[Mapping[str, Gate]] = {
         "threegate.gates.zotero_reader.gate:serve",
         "the Zotero reader",
         "TG-GATE-001",
-        "the library is unchanged; export the items as BibTeX with files and import that",
+        "the library is unchanged; its folder `storage` can be imported as files",
     ),
 }
 
