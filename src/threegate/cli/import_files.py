@@ -38,7 +38,7 @@ and generated files are skipped and counted; --include takes them.
 
 `import zotero [DIR]` takes the items of a Zotero library: files, with annotations and notes; DIR is
 ~/Zotero, if not said (a folder of that name is `./zotero`). A sandbox reads a copy of its database,
-so Zotero may be running.
+so Zotero may be running. `import zotero FILE.bib` takes an export with files.
 
 The exit code is 0 if every file is here, 65 if one was refused."""
 _WATCH_SECONDS = 2.0
@@ -59,6 +59,7 @@ def add(commands: CommandGroup) -> None:
             "import git ~/project --rev v2.1 --paths 'src/*'",
             "import git ~/project --diff v2.0 --rev v2.1",
             "import zotero --collection 'Thesis/Chapter 1'",
+            "import zotero export/library.bib",
         ),
     )
     _add_options(parser)

@@ -70,10 +70,15 @@ def run(args: argparse.Namespace, context: Context) -> int:
 
 def _selected(args: argparse.Namespace, context: Context, ws: "Workspace") -> "ZoteroSelection":
     from threegate.host.importing.zotero import Wanted, select_library
+    from threegate.host.importing.zotero_export import is_export, select_export
 
     home = context.environ.get("HOME", "/")
     named = args.paths[1] if len(args.paths) > 1 else Path(home, "Zotero")
     cwd = context.settings.cwd
+    if is_export(cwd / named):
+        if args.collection or args.tag or args.base:
+            raise UsageError("an export has neither collections nor tags to choose from")
+        return select_export(cwd / named)
     base = None if args.base is None else cwd / args.base
     wanted = Wanted(args.collection or "", args.tag or "")
     return select_library(cwd / named, ws.bundle, wanted, base)

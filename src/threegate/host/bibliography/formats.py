@@ -12,7 +12,7 @@ SECURITY
 
 import json
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Container, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -127,6 +127,27 @@ class _Scanner:
 
 def bibtex_entries(text: str) -> Iterator[ListEntry]:
     """Yield the entries of a BibTeX file; raise `Unreadable` where nothing more can be read."""
+    for line, _, body in _bodies(text):
+        yield _entry(body, line)
+
+
+def bibtex_records(text: str, wanted: Container[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield type, citation key and the wanted fields of each entry; a malformed one has no fields.
+
+    Values are as they are written, braces and commands included.
+    """
+    for _, kind, body in _bodies(text):
+        scanner = _Scanner(body)
+        key = scanner.take(_KEY)
+        try:
+            fields = dict(_written_fields(scanner, wanted))
+        except (_Broken, EntryUnreadable):
+            fields = {}
+        yield kind, "" if key is None else key[0].strip(), fields
+
+
+def _bodies(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, type and body of each entry."""
     scanner = _Scanner(text)
     while True:
         found = _START.search(text, scanner.at)
@@ -138,21 +159,23 @@ def bibtex_entries(text: str) -> Iterator[ListEntry]:
             body = scanner.balanced(_ENDS[found[2]])
         except EntryUnreadable as exc:
             raise EntryUnreadable(str(exc), line) from exc
-        if found[1].lower() not in _SKIPPED:
-            yield _entry(body, line)
+        kind = found[1].lower()
+        if kind not in _SKIPPED:
+            yield line, kind, body
 
 
 def _entry(body: str, line: int) -> ListEntry:
     scanner = _Scanner(body)
     scanner.take(_KEY)
     try:
-        fields = dict(_fields(scanner))
+        written = _written_fields(scanner, _KEPT)
+        fields = {name: shortened(plain_value(value)) for name, value in written}
     except (_Broken, EntryUnreadable) as exc:
         return ListEntry(line, problem=str(exc))
     return ListEntry(line, _names(fields))
 
 
-def _fields(scanner: _Scanner) -> Iterator[tuple[str, str]]:
+def _written_fields(scanner: _Scanner, wanted: Container[str]) -> Iterator[tuple[str, str]]:
     while True:
         scanner.take(_GAP)
         if not scanner.peek():
@@ -162,8 +185,8 @@ def _fields(scanner: _Scanner) -> Iterator[tuple[str, str]]:
             raise _Broken("something that is not a field")
         name = found[1].lower()
         value = _value(scanner)
-        if name in _KEPT:
-            yield name, shortened(_plain(value))
+        if name in wanted:
+            yield name, value
         scanner.take(_SPACE)
         if scanner.peek() not in ("", ","):
             raise _Broken(f"no comma after field {name}")
@@ -191,7 +214,8 @@ def _part(scanner: _Scanner) -> str:
     return bare[0]
 
 
-def _plain(value: str) -> str:
+def plain_value(value: str) -> str:
+    """Return a value without braces, with a few commands replaced."""
     value = value[:20_000]
     for pattern, plain in _COMMANDS:
         value = pattern.sub(plain, value)

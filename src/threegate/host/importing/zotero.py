@@ -251,23 +251,24 @@ def _resolved(root: Root, base: Root | None, place: ZoteroPlace) -> tuple[FoundF
     if place.mode != LINKED:
         kind, _, name = path.partition(":")
         if kind != _STORAGE or "/" in name:
-            raise _outside("a stored file with a path of its own")
-        return _found(root, (_STORAGE, place.key, name)), ""
+            raise outside("a stored file with a path of its own")
+        return found_below(root, (_STORAGE, place.key, name)), ""
     if path.startswith(f"{_BASE}:"):
         if base is None:
-            raise _outside("a linked file; --base names the folder of linked files")
-        return _found(base, tuple(path.removeprefix(f"{_BASE}:").split("/"))), f"{_BASE}/"
+            raise outside("a linked file; --base names the folder of linked files")
+        return found_below(base, tuple(path.removeprefix(f"{_BASE}:").split("/"))), f"{_BASE}/"
     for folder, prefix in ((base, f"{_BASE}/"), (root, "")):
         if folder is not None and PurePosixPath(path).is_relative_to(folder.path):
             below = PurePosixPath(path).relative_to(folder.path)
-            return _found(folder, below.parts), prefix
-    raise _outside("a linked file outside the folder of the library")
+            return found_below(folder, below.parts), prefix
+    raise outside("a linked file outside the folder of the library")
 
 
-def _found(root: Root, parts: tuple[str, ...]) -> FoundFile:
+def found_below(root: Root, parts: tuple[str, ...]) -> FoundFile:
+    """Return a file that a library names below a folder; raise `ArtifactRejected`."""
     odd = {"", ".", ".."}.intersection(parts) or any("\0" in part or "/" in part for part in parts)
     if odd or not parts:
-        raise _outside("a path that leads elsewhere")
+        raise outside("a path that leads elsewhere")
     file = FoundFile(root, parts, (0, 0, 0, 0, 0))
     if not os.path.lexists(root.path.joinpath(*parts)):
         hint = "Zotero may keep it on a server: open the item there once"
@@ -275,7 +276,8 @@ def _found(root: Root, parts: tuple[str, ...]) -> FoundFile:
     return file
 
 
-def _outside(why: str) -> ArtifactRejected:
+def outside(why: str) -> ArtifactRejected:
+    """Return the refusal of a path that leads out of the folders that were named."""
     return ArtifactRejected(
         why, code=OUTSIDE, hint="import the file itself with `threegate import PATH`"
     )
