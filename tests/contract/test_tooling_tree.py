@@ -100,6 +100,7 @@ def test_the_wheel_asks_for_what_is_locked() -> None:
 NEEDED = {
     "ada-url": {"cffi", "pycparser"},
     "cryptography": {"cffi", "pycparser", "typing-extensions"},
+    "dulwich": {"typing-extensions", "urllib3"},
     "h11": set(),
     "jinja2": {"markupsafe"},
     "lxml": set(),
