@@ -282,13 +282,14 @@ def gateway_scenes(directory: Path) -> dict[str, Any]:
                 "fetch", "doi:10.5555/nobody.knows", "--enrich", "none", "--json", code=None
             )
             refused = cli("fetch", UNLISTED, "--json", code=None)
-            return {
-                "fetched": done.json["items"],
-                "unknown": again.json["items"],
-                "refused": refused.json["items"] if refused.raw_out else refused.err,
-                "log": squid.log(),
-                "world": world.seen(),
-            }
+        # Squid writes a line after the answer has left: all of them are there when it has ended.
+        return {
+            "fetched": done.json["items"],
+            "unknown": again.json["items"],
+            "refused": refused.json["items"] if refused.raw_out else refused.err,
+            "log": squid.log(),
+            "world": world.seen(),
+        }
 
 
 # -- The whole image, built by the generated script; run in a mount namespace of its own.
