@@ -31,7 +31,7 @@ BOXES = {
     HTML: (FETCH_HTML, "threegate.gates.fetch.normalize.gate_html:serve"),
     PDF: (FETCH_PDF, "threegate.gates.fetch.normalize.gate_pdf:serve"),
 }
-CODES = ("TG-NRM-004", "TG-NRM-005")  # not readable, too large
+CODES = ("TG-NRM-004", "TG-NRM-005", "TG-NRM-007")  # not readable, too large, a scan
 # What may differ between a document and the same one with other words in it.
 TEXT_FIELDS = {"raw_sha256", "raw_bytes", "record_sha256", "hazards", "excerpts", "texts"}
 MAX_LINES = 400
