@@ -30,6 +30,7 @@ def git(place: Path, *argv: str, code: int | None = 0) -> str:
         env={**os.environ, **PLAIN},
         capture_output=True,
         check=False,
+        umask=0o022,  # gates that root starts have uids of their own, and read the objects
     )
     assert code is None or ran.returncode == code, ran.stderr
     return ran.stdout.decode(errors="replace").strip()

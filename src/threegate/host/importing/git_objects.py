@@ -36,6 +36,10 @@ NOT_LISTED: Final = "TG-GIT-003"
 NOT_READ: Final = "TG-GIT-004"
 _SECONDS: Final = 300.0
 _ALTERNATES: Final = "its objects are partly in another repository: `git repack -a -d` copies them"
+_AS_ROOT: Final = (
+    "root's sandboxes have uids of their own: import as the owner of the repository, or "
+    "`chmod -R go+rX .git/objects`"
+)
 _WHY_NOT_LISTED: Final = {
     messages.AMBIGUOUS: "several objects begin like this",
     messages.DAMAGED: "an object of the commit is damaged",
@@ -84,7 +88,8 @@ class GitObjects:
             missing = found.reason == messages.MISSING and self._repository.has_alternates
             code = NO_SUCH_REVISION if found.reason == messages.MISSING else NOT_LISTED
             why = _WHY_NOT_LISTED[found.reason]
-            raise UsageError(why, code=code, hint=_ALTERNATES if missing else "")
+            hint = _AS_ROOT if found.reason == messages.UNREADABLE else ""
+            raise UsageError(why, code=code, hint=_ALTERNATES if missing else hint)
         return found
 
     def want(self, ids: Sequence[str]) -> None:
