@@ -163,7 +163,7 @@ def _selected(args: argparse.Namespace, context: Context) -> "FileSelection":
 
 
 def _changed(before: "FileSelection", now: "FileSelection") -> "FileSelection":
-    """Return the files that are new or changed and have been still for one look."""
+    """Return the files that are new or changed since the last look."""
     from dataclasses import replace
 
     known: set[tuple[str, tuple[str, ...], Identity]] = {

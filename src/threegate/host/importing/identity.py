@@ -5,7 +5,7 @@ registry's record of that identifier describes this document: its title is at th
 the title that the file claims.
 
 SECURITY
-    Compares text of unknown origin.  Pure: no I/O.  Whoever writes a file can copy a title into
+    Compares text of unknown origin.  Pure: no I/O.  The author of a file can copy a title into
     it: then the file is shown with that work's metadata, and its text stays labelled as text of
     the file.
 """

@@ -2,7 +2,7 @@
 
 The main answer of a packet is its document, else the record of the source that comes first
 in `sources.merge.PRECEDENCE`, else the first list of candidates.  Every further answer of the
-record stands in `also`, used or not, so that its raw bytes stay tied to the packet.
+record is listed in `also`, used or not, so that its raw bytes stay tied to the packet.
 
 SECURITY
     Runs in a box with foreign bytes.  What it states about the retrieval is copied from the

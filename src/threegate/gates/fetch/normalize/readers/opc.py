@@ -148,7 +148,7 @@ class Package:
             flow.active += outside or relation.kind in _ACTIVE
 
     def read_properties(self, record: Record) -> None:
-        """Copy title, authors and date of the file into `record`: claims of whoever wrote it."""
+        """Copy title, authors and date of the file into `record`: claims of its author."""
         for part in self.related("", "core-properties"):
             root = self.tree(part)
             read_dublin_core(root, record)

@@ -53,7 +53,7 @@ class PageText:
 
 @dataclass(slots=True)
 class _Piece:
-    """What becomes a part."""
+    """A piece of text that is made into a part."""
 
     name: str
     paragraphs: list[str] = field(default_factory=list)
